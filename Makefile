@@ -1,0 +1,37 @@
+# Both README commands work on a fresh machine with Python 3.11+ and make: each makes .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint types services lock clean
+
+demo: .venv/installed
+	$(BIN)/congenial demo
+
+test: .venv/installed
+	$(BIN)/python -m pytest -n auto
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/installed
+	$(BIN)/mypy
+
+# What the tests need beyond pip, from the system's package manager; so far nothing.
+services:
+	@echo "services: none needed"
+
+# Every package at a fixed version and hash; the project itself from this folder, built without the network.
+.venv/installed: requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "congenial needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try: make PYTHON=python3.11 " + "$(MAKECMDGOALS)")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Renew requirements.lock after a change of the dependencies in pyproject.toml.
+lock: .venv/installed
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra dev -o requirements.lock pyproject.toml
+
+clean:
+	rm -rf .venv dist build

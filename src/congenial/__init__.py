@@ -1,0 +1,34 @@
+"""Differentially private tables whose mandated numbers come out exact."""
+
+from congenial import errors, examples, noise
+from congenial.conditions.constraints import Constraints
+from congenial.conditions.queries import bounds, cells, linear, margin, share, structural_zeros, total
+from congenial.errors import CongenialError
+from congenial.law import Law
+from congenial.mechanism import Mechanism
+from congenial.randomness import replay_rng, secure_rng
+from congenial.schema import Schema
+from congenial.table import Table
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CongenialError",
+    "Constraints",
+    "Law",
+    "Mechanism",
+    "Schema",
+    "Table",
+    "bounds",
+    "cells",
+    "errors",
+    "examples",
+    "linear",
+    "margin",
+    "noise",
+    "replay_rng",
+    "secure_rng",
+    "share",
+    "structural_zeros",
+    "total",
+]

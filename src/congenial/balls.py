@@ -1,0 +1,51 @@
+"""Ball arithmetic (Arb): real numbers with proven error bounds, as exact fractions."""
+
+import math
+from fractions import Fraction
+
+import flint
+
+
+def ball(value: Fraction | int) -> flint.arb:
+    """Return an enclosure of an exact number at the working precision."""
+    fraction = Fraction(value)
+    return flint.arb(flint.fmpq(fraction.numerator, fraction.denominator))
+
+
+def ends(enclosure: flint.arb) -> tuple[Fraction, Fraction]:
+    """Return exact numbers below and above whatever lies in the ball."""
+    return _exact(enclosure.lower()), _exact(enclosure.upper())
+
+
+def _exact(point: flint.arb) -> Fraction:
+    mantissa, exponent = point.mid().man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+
+
+def scaled_ends(enclosure: flint.arb, bits: int) -> tuple[int, int]:
+    """Return integers ``lo <= x * 2**bits <= hi`` for every x in the ball."""
+    low, high = ends(enclosure)
+    return math.floor(low * 2**bits), math.ceil(high * 2**bits)
+
+
+def double_above_exp(exponent: Fraction) -> float:
+    """Return the smallest double that is at least ``exp(-exponent)``, proven by enclosure.
+
+    Examples
+    --------
+    >>> double_above_exp(Fraction(1, 2)) >= math.exp(-0.5)
+    True
+    """
+    bits = 128
+    while True:
+        with flint.ctx.workprec(bits):
+            low, high = ends((-ball(exponent)).exp())
+        below, above = _round_up(low), _round_up(high)
+        if below == above:
+            return above
+        bits *= 2
+
+
+def _round_up(value: Fraction) -> float:
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)

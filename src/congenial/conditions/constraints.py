@@ -1,0 +1,192 @@
+"""S*: the public set of tables that obey the conditions."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from congenial.conditions.compile import compile_conditions, equality_dependence, fixed_cells
+from congenial.conditions.groups import Grouped, cell_limits, group_cells
+from congenial.conditions.integer_program import minimise, propagate
+from congenial.conditions.queries import Condition, Counts
+from congenial.conditions.rows import Limited, Row, dense, range_text
+from congenial.errors import ConditionError
+from congenial.schema import Schema
+
+
+@dataclass(frozen=True)
+class CellBounds:
+    """The limits of every cell that follow from all conditions together.
+
+    Attributes
+    ----------
+    lower, upper : tuple of int or None
+        None where a cell has no limit. They are never too narrow.
+    is_tight : tuple of bool
+        Whether tables are known that attain both limits of the cell.
+    """
+
+    lower: tuple[int | None, ...]
+    upper: tuple[int | None, ...]
+    is_tight: tuple[bool, ...]
+
+    @property
+    def pinned(self) -> tuple[int, ...]:
+        """Cells with one possible value: the conditions alone disclose them."""
+        pairs = zip(self.lower, self.upper, strict=True)
+        return tuple(cell for cell, (low, high) in enumerate(pairs) if low is not None and low == high)
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """The conditions as integer rows and cell limits; public, and knows nothing of the confidential cells.
+
+    Attributes
+    ----------
+    rows : tuple of Limited
+        Equalities and ranges over two or more cells; equalities are linearly independent.
+    lower, upper : tuple of int or None
+        Stated limits of single cells; `cell_bounds` has those that follow.
+    notes : tuple of str
+        Which conditions were dropped because they follow from others.
+
+    Examples
+    --------
+    >>> from congenial.conditions.queries import total, margin
+    >>> schema = Schema({"sex": ["female", "male"], "age": ["0-17", "18+"]})
+    >>> constraints = Constraints.of(schema, [total(equals=10), margin("sex", equals=[7, 3])])
+    >>> constraints.rank
+    2
+    >>> constraints.notes
+    ('«sex=male is 3» follows from «total is 10», «sex=female is 7» and was dropped',)
+    >>> constraints.violations([[7, 1], [1, 2]])
+    ['total is 11, and must be 10', 'sex=female is 8, and must be 7']
+    """
+
+    schema: Schema
+    rows: tuple[Limited, ...]
+    lower: tuple[int | None, ...]
+    upper: tuple[int | None, ...]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, schema: Schema, conditions: Iterable[Condition], counts: Counts | None = None) -> "Constraints":
+        """Compile conditions with stated values, or with those of the confidential counts."""
+        compiled = compile_conditions(schema, list(conditions), counts)
+        return cls(schema, compiled.rows, compiled.lower, compiled.upper, compiled.notes)
+
+    @property
+    def equalities(self) -> tuple[Limited, ...]:
+        """The rows that must have one value."""
+        return tuple(one for one in self.rows if one.is_equality)
+
+    @property
+    def ranges(self) -> tuple[Limited, ...]:
+        """The rows that must lie in a range."""
+        return tuple(one for one in self.rows if not one.is_equality)
+
+    @cached_property
+    def rank(self) -> int:
+        """Number of independent equalities, cells with a stated single value included."""
+        return equality_dependence([*fixed_cells(self.lower, self.upper), *self.equalities]).rank
+
+    def holds(self, draw: ArrayLike) -> bool | NDArray[np.bool_]:
+        """Whether a table obeys every condition; an array of answers for a stack of tables (draw, cell)."""
+        draws, is_stack = self._cells(draw)
+        answers = np.ones(len(draws), bool)
+        for end, wrong in ((self.lower, np.less), (self.upper, np.greater)):
+            stated = [cell for cell, value in enumerate(end) if value is not None]
+            if stated:
+                limit = np.array([end[cell] for cell in stated], np.int64)
+                answers &= ~wrong(draws[:, stated], limit).any(axis=1)
+        if self.rows:
+            values = draws @ dense([one.row for one in self.rows], self.schema.n_cells).T
+            for one, column in zip(self.rows, values.T, strict=True):
+                if one.lower is not None:
+                    answers &= column >= one.lower
+                if one.upper is not None:
+                    answers &= column <= one.upper
+        return answers if is_stack else bool(answers[0])
+
+    def violations(self, draw: ArrayLike) -> list[str]:
+        """Return each broken condition of one table in words; an empty list when it obeys them all."""
+        draws, is_stack = self._cells(draw)
+        if is_stack:
+            raise ConditionError("violations takes one table; call it for each draw that does not hold")
+        counts = draws[0].tolist()
+        limits = zip(self.lower, self.upper, strict=True)
+        cells = (
+            Limited(Row.of(f"cell {self.schema.cell_name(cell)}", [cell]), *ends) for cell, ends in enumerate(limits)
+        )
+        return [
+            f"{one.row.name} is {value:,}, and must be {range_text(one.lower, one.upper).removeprefix('is ')}"
+            for one in (*self.rows, *cells)
+            if not one.allows(value := one.row.value(counts))
+        ]
+
+    def _cells(self, draw: ArrayLike) -> tuple[NDArray[np.int64], bool]:
+        array = np.asarray(draw)
+        if array.dtype.kind not in "iu":
+            raise ConditionError(f"a draw is a table of whole numbers, this has type {array.dtype}")
+        n_cells = self.schema.n_cells
+        if array.shape in {self.schema.shape, (n_cells,)}:
+            return array.reshape(1, n_cells).astype(np.int64), False
+        if array.ndim == 2 and array.shape[1] == n_cells:
+            return array.astype(np.int64), True
+        raise ConditionError(
+            f"a draw has shape {self.schema.shape} or ({n_cells},), several have (draw, {n_cells});"
+            f" this has {array.shape}"
+        )
+
+    @cached_property
+    def grouped(self) -> Grouped:
+        """Cells with identical columns merged."""
+        return group_cells(self.rows, self.lower, self.upper)
+
+    @cached_property
+    def cell_bounds(self) -> CellBounds:
+        """The tightest limits of each cell that can be proven."""
+        grouped = self.grouped
+        box = propagate(grouped.rows, grouped.box)
+        low: list[int | None] = []
+        high: list[int | None] = []
+        tight: list[bool] = []
+        for group in range(len(grouped.members)):
+            least = minimise(grouped.rows, box, {group: 1})
+            most = minimise(grouped.rows, box, {group: -1})
+            low.append(_tighter(box[0][group], least.bound, max))
+            high.append(_tighter(box[1][group], None if most.bound is None else -most.bound, min))
+            tight.append(least.is_attained and most.is_attained)
+        lower, upper = cell_limits(grouped, (low, high), self.lower, self.upper)
+        of_cell = {cell: tight[group] for group, cells in enumerate(grouped.members) for cell in cells}
+        return CellBounds(tuple(lower), tuple(upper), tuple(of_cell[cell] for cell in range(self.schema.n_cells)))
+
+    @property
+    def disclosed_cells(self) -> dict[str, int]:
+        """Cells that the conditions alone disclose, with their value: no noise protects them.
+
+        Structural zeros and other cells stated outright are among them.
+        """
+        bounds = self.cell_bounds
+        return {
+            self.schema.cell_name(cell): value for cell in bounds.pinned if (value := bounds.lower[cell]) is not None
+        }
+
+    def __repr__(self) -> str:
+        lines = [f"Constraints on {self.schema}: {len(self.equalities)} equalities, {len(self.ranges)} inequalities"]
+        shown = [one.text for one in self.rows[:12]]
+        if len(self.rows) > 12:
+            shown.append(f"... and {len(self.rows) - 12} more")
+        limited = sum(low is not None or high is not None for low, high in zip(self.lower, self.upper, strict=True))
+        if all(low == 0 and high is None for low, high in zip(self.lower, self.upper, strict=True)):
+            shown.append("every cell is at least 0")
+        elif limited:
+            shown.append(f"{limited} cells have bounds")
+        return "\n  ".join([*lines, *shown, *(f"note: {note}" for note in self.notes)])
+
+
+def _tighter(first: int | None, second: int | None, choose: Callable[[list[int]], int]) -> int | None:
+    known = [limit for limit in (first, second) if limit is not None]
+    return choose(known) if known else None

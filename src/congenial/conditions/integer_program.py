@@ -1,0 +1,187 @@
+"""Integer programs over grouped cells, every answer checked in exact integers.
+
+A claim "this is feasible" rests on a point that was substituted, a claim "nothing is below this" on an exact dual
+bound, interval arithmetic or a finished branch and bound over them. What cannot be settled within the node limit is
+said to be open, and bounds stay on the safe, outer side.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.conditions.groups import Box, GroupedRow
+from congenial.conditions.lattice import has_integer_solution, solve_equalities
+from congenial.conditions.relaxation import infeasibility_multipliers, is_proven_empty, proven_minimum
+
+_ROUNDS = 200
+_NODES = 400
+
+Floats = NDArray[np.float64]
+
+
+class EmptyError(Exception):
+    """No integer point: proven."""
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """A proven lower bound of an integer program; `is_attained` when a feasible point of that value is known."""
+
+    bound: int | None
+    is_attained: bool
+
+
+def propagate(rows: Sequence[GroupedRow], box: Box) -> Box:
+    """Narrow the limits by each row in turn until nothing changes; raises `EmptyError` when no integer is left."""
+    low, high = list(box[0]), list(box[1])
+    for _ in range(_ROUNDS):
+        changed = False
+        for row in rows:
+            if row.upper is not None:
+                changed |= _narrow(row.weights, row.upper, low, high)
+            if row.lower is not None:
+                changed |= _narrow({g: -weight for g, weight in row.weights.items()}, -row.lower, low, high)
+        if not changed:
+            break
+    return low, high
+
+
+def _narrow(weights: dict[int, int], limit: int, low: list[int | None], high: list[int | None]) -> bool:
+    """Narrow by ``sum weights[g] * y[g] <= limit``: each term leaves room for the least that the others can be."""
+    least = {g: _least(weight, low[g], high[g]) for g, weight in weights.items()}
+    unlimited = [g for g, term in least.items() if term is None]
+    if len(unlimited) > 1:
+        return False
+    known = sum(term for term in least.values() if term is not None)
+    changed = False
+    for g in unlimited or weights:
+        room = limit - (known - (least[g] or 0))
+        old_low, old_high = low[g], high[g]
+        if weights[g] > 0:
+            end = room // weights[g]
+            if old_high is None or end < old_high:
+                high[g], changed = end, True
+        else:
+            end = -(room // -weights[g])
+            if old_low is None or end > old_low:
+                low[g], changed = end, True
+        new_low, new_high = low[g], high[g]
+        if new_low is not None and new_high is not None and new_low > new_high:
+            raise EmptyError
+    return changed
+
+
+def _least(weight: int, low: int | None, high: int | None) -> int | None:
+    end = low if weight > 0 else high
+    return None if end is None else weight * end
+
+
+def find_point(rows: Sequence[GroupedRow], box: Box) -> list[int] | None:
+    """Return an integer point that obeys everything; raises `EmptyError` when there is provably none.
+
+    None means that the search ran into its limit: with cells unlimited on both sides it may not end by itself.
+    """
+    return _search(rows, box, {})[1]
+
+
+def minimise(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> Minimum:
+    """Return a proven lower bound of ``sum objective[g] * y[g]`` over the integer points (None: no bound found)."""
+    bound, point = _search(rows, box, objective)
+    return Minimum(bound, point is not None and _value(objective, point) == bound)
+
+
+def _value(objective: dict[int, int], point: Sequence[int]) -> int:
+    return sum(cost * point[g] for g, cost in objective.items())
+
+
+def _search(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> tuple[int | None, list[int] | None]:
+    """Branch and bound; returns a proven bound of the objective and the best feasible point found."""
+    if not has_integer_solution(rows):
+        raise EmptyError
+    best: list[int] | None = None
+    unsettled: list[int | None] = []  # proven bounds of the boxes that were given up
+    boxes: list[Box] = [box]
+    for _ in range(_NODES):
+        if not boxes:
+            break
+        try:
+            node = propagate(rows, boxes.pop())
+        except EmptyError:
+            continue
+        bound, point = proven_minimum(rows, node, objective)
+        if point is None:
+            multipliers = infeasibility_multipliers(rows, node)
+            if multipliers is not None and is_proven_empty(rows, node, multipliers):
+                continue
+            lowest = _interval_bound(objective, node)
+        else:
+            lowest = None if bound is None else ceil(bound)
+            found = _integer_point(rows, node, point)
+            if found is not None and (best is None or _value(objective, found) < _value(objective, best)):
+                best = found
+        if best is not None and (not objective or (lowest is not None and lowest >= _value(objective, best))):
+            if not objective:
+                return 0, best
+            continue
+        halves = _split(node, point)
+        if halves:
+            boxes += halves
+        else:
+            unsettled.append(lowest)
+    unsettled += [_interval_bound(objective, left) for left in boxes]
+    if best is None and not unsettled:
+        raise EmptyError
+    bounds = [*unsettled, *([] if best is None else [_value(objective, best)])]
+    proven = [bound for bound in bounds if bound is not None]
+    return (min(proven) if len(proven) == len(bounds) else None), best
+
+
+def _interval_bound(objective: dict[int, int], box: Box) -> int | None:
+    terms = [_least(cost, box[0][g], box[1][g]) for g, cost in objective.items()]
+    known = [term for term in terms if term is not None]
+    return sum(known) if len(known) == len(terms) else None
+
+
+def _integer_point(rows: Sequence[GroupedRow], box: Box, point: Floats) -> list[int] | None:
+    """Return an exact feasible point near the solver's: rounded, or solved for from what sits at its limits."""
+    rounded = [int(value) for value in np.rint(point).tolist()]
+    if _obeys(rows, box, rounded):
+        return rounded
+    at_limit: dict[int, int] = {}
+    for g, value in enumerate(point.tolist()):
+        for end in (box[0][g], box[1][g]):
+            if end is not None and abs(value - end) <= 1e-9 * max(1.0, abs(float(end))):
+                at_limit[g] = end
+    solved = solve_equalities(rows, at_limit, rounded)
+    return solved if solved is not None and _obeys(rows, box, solved) else None
+
+
+def _obeys(rows: Sequence[GroupedRow], box: Box, point: Sequence[int]) -> bool:
+    limits = zip(point, *box, strict=True)
+    inside = all((low is None or value >= low) and (high is None or value <= high) for value, low, high in limits)
+    return inside and all(row.allows(point) for row in rows)
+
+
+def _split(box: Box, point: Floats | None) -> list[Box]:
+    """Cut the box in two at the variable furthest from an integer, or else the widest; empty when it is one point."""
+    width = [inf if low is None or high is None else float(high - low) for low, high in zip(*box, strict=True)]
+    loose = [g for g in range(len(width)) if width[g] > 0]
+    if not loose:
+        return []
+    off = np.zeros(len(width)) if point is None else np.round(np.abs(point - np.rint(point)), 6)
+    g = max(loose, key=lambda g: (off[g], width[g]))
+    low, high = box[0][g], box[1][g]
+    if point is not None:
+        middle = int(np.floor(point[g]))
+    else:
+        middle = (low + high) // 2 if low is not None and high is not None else 0
+    if high is not None:
+        middle = min(middle, high - 1)
+    if low is not None:
+        middle = max(middle, low)
+    left, right = (list(box[0]), list(box[1])), (list(box[0]), list(box[1]))
+    left[1][g], right[0][g] = middle, middle + 1
+    return [left, right]

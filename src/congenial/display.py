@@ -1,0 +1,71 @@
+"""Tables as text and HTML; knows labels and numbers, not whether they are confidential."""
+
+from collections.abc import Sequence
+from html import escape
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.schema import Schema
+
+_WIDEST = 8
+_LONGEST = 60
+
+
+def as_grid(schema: Schema, values: NDArray[np.int64]) -> tuple[list[str], list[list[str]]]:
+    """Lay a table out in two directions: a header, then rows, totals last.
+
+    The last dimension runs across unless it has more than eight labels and another has fewer.
+    """
+    across = len(schema.shape) - 1
+    if schema.shape[across] > _WIDEST:
+        across = min(range(len(schema.shape)), key=lambda axis: (schema.shape[axis], -axis))
+    array = np.moveaxis(values.reshape(schema.shape), across, -1).reshape(-1, schema.shape[across])
+    down = [dimension.labels for axis, dimension in enumerate(schema.dimensions) if axis != across]
+    name, labels = schema.dimensions[across].name, schema.dimensions[across].labels
+    header = ["", f"{name}={labels[0]}", *labels[1:], "total"]
+    rows = [
+        [", ".join(row_labels), *map(_number, line), _number(sum(line))]
+        for row_labels, line in zip(product(*down), array.tolist(), strict=True)
+    ]
+    if len(rows) > 1:
+        columns = array.T.tolist()
+        rows.append(["total", *(_number(sum(column)) for column in columns), _number(sum(map(sum, columns)))])
+    return header, rows
+
+
+def _number(value: int) -> str:
+    return f"{value:,}"
+
+
+def _shortened(rows: list[list[str]]) -> list[list[str]]:
+    if len(rows) <= _LONGEST:
+        return rows
+    gap = [f"... {len(rows) - _LONGEST:,} rows not shown"] + [""] * (len(rows[0]) - 1)
+    return [*rows[: _LONGEST - 1], gap, rows[-1]]
+
+
+def as_text(schema: Schema, values: NDArray[np.int64]) -> str:
+    """Return a table as aligned plain text."""
+    header, rows = as_grid(schema, values)
+    rows = _shortened(rows)
+    widths = [max(len(line[column]) for line in [header, *rows]) for column in range(len(header))]
+    return "\n".join(_aligned(line, widths) for line in [header, *rows])
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
+    first = line[0].ljust(widths[0])
+    rest = (text.rjust(width) for text, width in zip(line[1:], widths[1:], strict=True))
+    return "  ".join([first, *rest]).rstrip()
+
+
+def as_html(schema: Schema, values: NDArray[np.int64], caption: str) -> str:
+    """Return a table as an HTML fragment for notebooks."""
+    header, rows = as_grid(schema, values)
+    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in header)
+    body = "".join(
+        f'<tr><th scope="row">{escape(line[0])}</th>' + "".join(f"<td>{text}</td>" for text in line[1:]) + "</tr>"
+        for line in _shortened(rows)
+    )
+    return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,76 @@
+"""What can go wrong, in words.
+
+Every message gives the offending value, the bound it broke and the way out. Counts of a confidential
+table never appear in a message: it names the cell, not the number.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class CongenialError(Exception):
+    """Base class of every error this package raises on purpose."""
+
+
+class SchemaError(CongenialError, ValueError):
+    """Dimensions or labels that do not describe a table."""
+
+
+class TableError(CongenialError, ValueError):
+    """Counts that do not form a table of the schema."""
+
+
+class FractionError(CongenialError, ValueError):
+    """A budget or precision that is not an exact number."""
+
+
+class NoiseError(CongenialError, ValueError):
+    """A noise law that does not exist or cannot be used this way."""
+
+
+class ConditionError(CongenialError, ValueError):
+    """An invariant or bound that is not well formed."""
+
+
+class ClashError(ConditionError):
+    """Conditions that no table can obey together.
+
+    Attributes
+    ----------
+    clash : tuple of str
+        An irreducible set: no table obeys all of them, and leaving out any one leaves a table that does.
+    """
+
+    def __init__(self, message: str, clash: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.clash = clash
+
+
+class TooLargeError(CongenialError):
+    """More tables, states or memory than the method is made for."""
+
+
+class SuppressedError(CongenialError):
+    """A draw was asked for where nothing but the invariants is released."""
+
+
+class SamplingError(CongenialError):
+    """A sampler that cannot run on this system, or gave up."""
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """Return a hint with the closest known name, or the known names when none is close.
+
+    Examples
+    --------
+    >>> did_you_mean("femal", ["female", "male"])
+    "did you mean 'female'?"
+    >>> did_you_mean("x", ["female", "male"])
+    "known: 'female', 'male'"
+    """
+    names = list(known)
+    close = get_close_matches(wrong, names, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    shown = ", ".join(repr(name) for name in names[:8])
+    return f"known: {shown}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")

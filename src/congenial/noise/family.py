@@ -1,0 +1,141 @@
+"""What every noise law has in common."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from congenial.errors import NoiseError
+from congenial.fraction import exact_fraction
+from congenial.randomness import RandomStream
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Noise(ABC):
+    """A law of noise on one query, symmetric about 0.
+
+    Parameters
+    ----------
+    precision : str, int or Fraction
+        How sharp the noise is; an exact number. What it multiplies in the log density is the family's to say.
+    """
+
+    precision: Fraction
+
+    family: ClassVar[str]
+    is_discrete: ClassVar[bool] = True
+    least: ClassVar[Fraction] = Fraction(1, 2**40)
+    most: ClassVar[Fraction] = Fraction(700)
+
+    def __post_init__(self) -> None:
+        precision = exact_fraction(self.precision, "precision")
+        if precision == 0:
+            raise NoiseError(
+                f"{self.family} noise of precision 0 does not exist: precision 0 is suppression,"
+                " see congenial.noise.Suppression"
+            )
+        if precision < 0:
+            raise NoiseError(f"precision must not be negative, and it is {precision}")
+        if not self.least <= precision <= self.most:
+            raise NoiseError(
+                f"precision {precision} of {self.family} noise is outside"
+                f" {float(self.least):.3g} .. {float(self.most):.3g}"
+            )
+        object.__setattr__(self, "precision", precision)
+
+    @abstractmethod
+    def log_weight(self, u: ArrayLike) -> Floats:
+        """Return the log density at `u`, up to a constant: 0 at ``u = 0``."""
+
+    @abstractmethod
+    def log_pmf(self, u: ArrayLike) -> Floats:
+        """Return the log probability (log density for continuous noise) at `u`."""
+
+    def pmf(self, u: ArrayLike) -> Floats:
+        """Return the probability (density for continuous noise) at `u`."""
+        return np.exp(self.log_pmf(u))
+
+    @abstractmethod
+    def cdf(self, u: ArrayLike) -> Floats:
+        """Return the probability of at most `u`."""
+
+    @abstractmethod
+    def quantile(self, level: ArrayLike) -> NDArray[np.int64] | Floats:
+        """Return the smallest value whose cdf is at least `level`, each level strictly between 0 and 1."""
+
+    @abstractmethod
+    def moment(self, order: int) -> Fraction | float:
+        """Return the expectation of ``u ** order``: a Fraction where it is rational, else a double."""
+
+    @property
+    def variance(self) -> Fraction | float:
+        """The second moment."""
+        return self.moment(2)
+
+    @abstractmethod
+    def sample(self, n: int, rng: RandomStream) -> NDArray[np.int64] | Floats:
+        """Return `n` independent draws."""
+
+
+@dataclass(frozen=True)
+class DiscreteNoise(Noise):
+    """Noise on the integers with weight ``base ** power(u)``, `base` rational.
+
+    The base is the smallest double that is at least what the precision asks for, so that the law in use is an exact
+    rational one, rounded toward more noise, and its float is the same number.
+    """
+
+    @property
+    @abstractmethod
+    def base(self) -> Fraction:
+        """The rational number whose powers are the weights."""
+
+    @abstractmethod
+    def power(self, u: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the integer power of the base at `u`."""
+
+    def log_weight(self, u: ArrayLike) -> Floats:
+        """Return ``power(u) * log(base)``."""
+        return self.power(integers(u)) * np.float64(np.log(float(self.base)))
+
+    def quantile(self, level: ArrayLike) -> NDArray[np.int64]:
+        """Return the smallest integer whose `cdf` is at least `level`."""
+        v = levels(level)
+        # Rounding puts the first guess off by one at most, and only next to a value of the cdf.
+        candidates = self._nearby_quantile(v)[..., None] + np.arange(-2, 3)
+        below: NDArray[np.int64] = np.sum(self.cdf(candidates) < v[..., None], axis=-1)
+        return candidates[..., 0] + below
+
+    @abstractmethod
+    def _nearby_quantile(self, v: Floats) -> NDArray[np.int64]:
+        """Return the quantile up to one unit."""
+
+
+def integers(u: ArrayLike) -> NDArray[np.int64]:
+    """Check that noise values are integers."""
+    array = np.asarray(u)
+    if array.dtype.kind in "iu":
+        return array.astype(np.int64)
+    if array.dtype.kind == "f" and bool(np.all(array == np.floor(array))):
+        return array.astype(np.int64)
+    raise NoiseError("discrete noise takes whole numbers only")
+
+
+def levels(level: ArrayLike) -> Floats:
+    """Check that levels lie strictly between 0 and 1."""
+    array = np.asarray(level, np.float64)
+    if not bool(np.all((array > 0) & (array < 1))):
+        raise NoiseError("levels of a quantile lie strictly between 0 and 1")
+    return array
+
+
+def even_order(order: int) -> bool:
+    """Check a moment's order; odd moments of symmetric noise are 0."""
+    if type(order) is not int or order < 0:
+        raise NoiseError(f"the order of a moment is an integer from 0 on, not {order!r}")
+    return order % 2 == 0

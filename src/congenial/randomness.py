@@ -1,0 +1,105 @@
+"""The only module that makes random bits.
+
+A stream is the keystream of AES-256 in counter mode. `secure_rng` keys it from the operating system, afresh
+in every process and for every stream; a forked child that went on with its parent's key would repeat its
+parent's noise, so a stream notices the fork and keys itself anew. `replay_rng` keys it from a public seed:
+the same seed gives the same bits on every machine, for simulation only.
+"""
+
+import hashlib
+import os
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from numpy.typing import NDArray
+
+_BLOCK_WORDS = 1 << 13  # one refill: 64 kB of keystream, about 15 microseconds
+
+
+class RandomStream:
+    """Independent uniform 64-bit words.
+
+    Parameters
+    ----------
+    seed : int or str, optional
+        A public seed makes the stream repeatable, and `is_replay` true: such bits are never used for a release.
+
+    Examples
+    --------
+    >>> replay_rng(7).words(2)
+    array([ 6881103127010003544, 14396149671384690041], dtype=uint64)
+    """
+
+    def __init__(self, seed: int | str | None = None) -> None:
+        self._seed = seed
+        self._start()
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether the bits come from a public seed: simulation only."""
+        return self._seed is not None
+
+    def _start(self) -> None:
+        if self._seed is None:
+            key = os.urandom(32)
+        else:
+            key = hashlib.sha256(f"congenial replay {self._seed}".encode()).digest()
+        self._cipher: CipherContext = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        self._process = os.getpid()
+        self._buffer = np.empty(0, np.uint64)
+
+    def words(self, n: int) -> NDArray[np.uint64]:
+        """Return the next `n` words of the stream, an array of its own."""
+        if self._seed is None and self._process != os.getpid():
+            self._start()
+        held = self._buffer
+        if n > held.size:
+            missing = max(n - held.size, _BLOCK_WORDS)
+            held = np.concatenate([held, self._keystream(missing)])
+        self._buffer = held[n:]
+        return held[:n].copy()
+
+    def _keystream(self, n: int) -> NDArray[np.uint64]:
+        out = bytearray(8 * n + 15)  # update_into wants room for a block less one byte beyond the text
+        self._cipher.update_into(bytes(8 * n), out)
+        return np.frombuffer(out, "<u8", count=n).astype(np.uint64, copy=False)
+
+    def uniforms(self, n: int) -> NDArray[np.float64]:
+        """Return `n` floats on the grid of midpoints ``(k + 1/2) / 2**53``: never 0, never 1. For study only."""
+        return ((self.words(n) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+    def below(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return an exactly uniform integer in ``0 .. bound-1`` for each bound (each at least 1)."""
+        limits = np.asarray(bounds).astype(np.uint64)
+        out = np.empty(limits.shape, np.int64)
+        open_ = np.arange(limits.size)
+        flat, flat_limits = out.reshape(-1), limits.reshape(-1)
+        while open_.size:
+            limit = flat_limits[open_]
+            word = self.words(open_.size)
+            # Words at or above the largest multiple of the limit would favour small remainders: draw again.
+            spare = (np.uint64(0) - limit) % limit
+            kept = word >= spare
+            flat[open_[kept]] = (word[kept] % limit[kept]).astype(np.int64)
+            open_ = open_[~kept]
+        return out
+
+    def __getstate__(self) -> object:
+        # A copied stream would repeat its bits in two places, so neither pickle nor copy may make one.
+        raise TypeError("a random stream cannot be copied or sent to another process; make a new one there")
+
+    def __repr__(self) -> str:
+        kind = f"replay of seed {self._seed!r}, simulation only" if self.is_replay else "operating system entropy"
+        return f"RandomStream({kind})"
+
+
+def secure_rng() -> RandomStream:
+    """Return a new stream keyed by the operating system: the only kind that may draw a release."""
+    return RandomStream()
+
+
+def replay_rng(seed: int | str) -> RandomStream:
+    """Return the stream of a public seed, for simulation; what is drawn from it is not private."""
+    if isinstance(seed, bool) or not isinstance(seed, int | str):
+        raise TypeError(f"seed must be an integer or text, not a {type(seed).__name__}")
+    return RandomStream(seed)

@@ -1,0 +1,274 @@
+"""The brute force: every table of S*, its exact probability, and the exact privacy loss of a pair.
+
+Slow, public, and the oracle that everything clever is compared with.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import lgamma, log, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.conditions.constraints import Constraints
+from congenial.conditions.lattice import echelon
+from congenial.conditions.rows import Limited, Row, dense
+from congenial.errors import SamplingError, TooLargeError
+from congenial.noise import DiscreteNoise
+from congenial.noise.exact_choice import exact_choice, weights_cdf
+from congenial.randomness import RandomStream, replay_rng
+from congenial.sampling.target import Target
+
+MOST_TABLES = 1_000_000
+_PROBES = 2_000
+_SAFE_INTEGER = 2**61
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """Cells one after another: what is left of every row when the cells so far are chosen."""
+
+    n_cells: int
+    base: tuple[int, ...]
+    widths: tuple[int, ...]
+    matrix: Integers
+    low: Integers
+    high: Integers
+    rest_low: Integers
+    rest_high: Integers
+
+    def choices(self, cell: int, sums: Integers) -> tuple[Integers, Integers]:
+        """Return the first and last value of a cell that every row still allows, for each line of partial sums."""
+        first = np.zeros(len(sums), np.int64)
+        last = np.full(len(sums), self.widths[cell], np.int64)
+        for row, weight in enumerate(self.matrix[:, cell]):
+            least = self.low[row] - sums[:, row] - self.rest_high[row, cell]
+            most = self.high[row] - sums[:, row] - self.rest_low[row, cell]
+            if weight == 0:
+                last[(least > 0) | (most < 0)] = -1
+                continue
+            if weight < 0:
+                least, most = -most, -least
+            first = np.maximum(first, -(-least // abs(weight)))
+            last = np.minimum(last, most // abs(weight))
+        return first, last
+
+
+def _limits(constraints: Constraints) -> tuple[list[int], list[int]]:
+    """Return the implied limits of every cell; raises when one has none."""
+    bounds = constraints.cell_bounds
+    for cell, (low, high) in enumerate(zip(bounds.lower, bounds.upper, strict=True)):
+        if low is None or high is None:
+            raise TooLargeError(
+                f"infinitely many tables obey the conditions: cell {constraints.schema.cell_name(cell)} has no limit;"
+                " add bounds(lower, upper) or an invariant that limits it"
+            )
+    return [low for low in bounds.lower if low is not None], [high for high in bounds.upper if high is not None]
+
+
+def _walk(conditions: Sequence[Limited], lower: Sequence[int], upper: Sequence[int]) -> _Walk:
+    widths = [high - low for low, high in zip(lower, upper, strict=True)]
+    # Combinations of equalities that end as early as possible see a dead end long before the last cell.
+    rows = [*conditions, *echelon([one for one in conditions if one.is_equality])]
+    matrix = dense([one.row for one in rows], len(lower))
+    at_base = [one.row.value(lower) for one in rows]
+    reach = [sum(abs(int(w)) * width for w, width in zip(line, widths, strict=True)) for line in matrix]
+    if any(size > _SAFE_INTEGER for size in reach):
+        raise TooLargeError("the cells have too wide ranges to go through all tables one by one")
+    # A missing limit, or one out of reach, is one that the cells' own ranges can never break.
+    low = [
+        -size if one.lower is None else max(-size - 1, one.lower - base)
+        for one, base, size in zip(rows, at_base, reach, strict=True)
+    ]
+    high = [
+        size if one.upper is None else min(size + 1, one.upper - base)
+        for one, base, size in zip(rows, at_base, reach, strict=True)
+    ]
+    terms = matrix * np.array(widths, np.int64)
+    rest_low = np.cumsum(terms[:, ::-1].clip(max=0), axis=1)[:, ::-1] - terms.clip(max=0)
+    rest_high = np.cumsum(terms[:, ::-1].clip(min=0), axis=1)[:, ::-1] - terms.clip(min=0)
+    return _Walk(len(lower), tuple(lower), tuple(widths), matrix, np.array(low), np.array(high), rest_low, rest_high)
+
+
+def estimate_log10_count(constraints: Constraints) -> float:
+    """Estimate the decimal logarithm of the number of tables, by random descents (Knuth 1975).
+
+    A descent picks the sum of each group of cells with identical columns, uniformly among the values still allowed. The
+    product of the numbers of choices, and of the ways to spread each sum over its cells, is an unbiased estimate of the
+    count. Minus infinity when no descent arrived.
+    """
+    lower, upper = _limits(constraints)
+    grouped = constraints.grouped
+    rows = [
+        Limited(Row("", tuple(row.weights), tuple(row.weights.values())), row.lower, row.upper) for row in grouped.rows
+    ]
+    low, high = ([sum(side[cell] for cell in cells) for cells in grouped.members] for side in (lower, upper))
+    walk = _walk(rows, low, high)
+    rng = replay_rng("estimate the number of tables")
+    sums = np.zeros((_PROBES, len(walk.matrix)), np.int64)
+    log_count = np.zeros(_PROBES)
+    for group, cells in enumerate(grouped.members):
+        first, last = walk.choices(group, sums)
+        alive = last >= first
+        sums, log_count, first, last = sums[alive], log_count[alive], first[alive], last[alive]
+        if not len(sums):
+            return -np.inf
+        value = first + rng.below(last - first + 1)
+        log_count = log_count + np.log(last - first + 1) + _log_ways([upper[c] - lower[c] for c in cells], value)
+        sums = sums + value[:, None] * walk.matrix[:, group]
+    peak = log_count.max()
+    return float((peak + np.log(np.exp(log_count - peak).sum() / _PROBES)) / np.log(10))
+
+
+def _log_ways(widths: list[int], sums: Integers) -> NDArray[np.float64]:
+    """Return the log number of ways in which cells of these widths make each sum."""
+    if len(widths) == 1:
+        return np.zeros(len(sums))
+    top = int(sums.max())
+    if top > 100_000:  # too long to tabulate: the smooth count of compositions without upper limits
+        rest = len(widths) - 1
+        return _lgamma(sums + rest + 1) - _lgamma(sums + 1) - lgamma(rest + 1)
+    ways, log_scale = np.zeros(top + 1), 0.0
+    ways[0] = 1.0
+    for width in widths:
+        running = np.cumsum(ways)
+        ways = running - np.concatenate([np.zeros(min(width + 1, top + 1)), running[: max(0, top - width)]])
+        log_scale += np.log(ways.max())
+        ways /= ways.max()
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(ways[sums], 0.0)) + log_scale
+
+
+def _lgamma(values: Integers) -> NDArray[np.float64]:
+    """Return the log gamma function of each value."""
+    return np.array([lgamma(value) for value in values.tolist()])
+
+
+def enumerate_tables(constraints: Constraints, limit: int = MOST_TABLES) -> Integers:
+    """Return every table of S* as a line (table, cell), in lexicographic order; refuses more than `limit`."""
+    walk = _walk(constraints.rows, *_limits(constraints))
+    estimate = estimate_log10_count(constraints)
+    if estimate > np.log10(limit) + 2:
+        raise _too_many(estimate, limit)
+    chosen = np.zeros((1, 0), np.int64)
+    sums = np.zeros((1, len(walk.matrix)), np.int64)
+    for cell in range(walk.n_cells):
+        first, last = walk.choices(cell, sums)
+        counts = np.maximum(last - first + 1, 0)
+        if counts.sum() > (limit if cell == walk.n_cells - 1 else 10 * limit):
+            raise _too_many(estimate, limit)
+        parent = np.repeat(np.arange(len(sums)), counts)
+        offset = np.arange(len(parent)) - np.repeat(np.cumsum(counts) - counts, counts)
+        value = first[parent] + offset
+        chosen = np.column_stack([chosen[parent], value])
+        sums = sums[parent] + value[:, None] * walk.matrix[:, cell]
+    return chosen + np.array(walk.base, np.int64)
+
+
+def _too_many(log10_estimate: float, limit: int) -> TooLargeError:
+    if 10**log10_estimate <= limit:  # a poor estimate: the count itself went past the limit
+        about = f"more than {limit:,}"
+    else:
+        about = f"about {10**log10_estimate:,.0f}" if log10_estimate < 9 else f"about 10^{log10_estimate:.0f}"
+    return TooLargeError(
+        f"{about} tables obey the conditions, and going through all of them stops at {limit:,};"
+        " use a sampler that does not enumerate"
+    )
+
+
+@dataclass(frozen=True)
+class EnumeratedLaw:
+    """A law with all its tables and exact weights.
+
+    Attributes
+    ----------
+    tables : array (table, cell)
+    weights : tuple of int
+        Integer weights, table by table; the probability is the weight over their sum.
+    scale : int
+        What the integer weights were multiplied by: `normaliser` is ``sum(weights) / scale``.
+
+    Examples
+    --------
+    >>> from congenial.examples import two_bins
+    >>> law = EnumeratedLaw.of(two_bins().target)
+    >>> len(law.tables), sum(law.probabilities)
+    (6, Fraction(1, 1))
+    """
+
+    tables: Integers
+    weights: tuple[int, ...]
+    scale: int
+
+    @classmethod
+    def of(cls, target: Target, limit: int = MOST_TABLES) -> "EnumeratedLaw":
+        """Go through every table; needs discrete noise."""
+        tables = enumerate_tables(target.constraints, limit)
+        powers: dict[Fraction, Integers] = {}
+        for one, deviation in zip(target.measured, (tables - target.centre).dot(target.matrix.T).T, strict=True):
+            if not isinstance(one.noise, DiscreteNoise):
+                raise SamplingError(
+                    f"{one.noise.family} noise is continuous; only laws on the integers can be enumerated"
+                )
+            base = one.noise.base
+            powers[base] = powers.get(base, np.zeros(len(tables), np.int64)) + one.noise.power(deviation)
+        # A table's weight is prod base^power: over the common denominator of all tables it is an integer.
+        bases, stacked = list(powers), np.column_stack(list(powers.values()))
+        most = stacked.max(axis=0).tolist()
+        distinct, of_table = np.unique(stacked, axis=0, return_inverse=True)
+        values = [
+            prod(b.numerator**n * b.denominator ** (top - n) for b, n, top in zip(bases, line, most, strict=True))
+            for line in distinct.tolist()
+        ]
+        scale = prod(b.denominator**top for b, top in zip(bases, most, strict=True))
+        return cls(tables, tuple(values[i] for i in of_table.reshape(-1).tolist()), scale)
+
+    @cached_property
+    def total_weight(self) -> int:
+        """The sum of the integer weights."""
+        return sum(self.weights)
+
+    @property
+    def normaliser(self) -> Fraction:
+        """c(s): the sum of the unnormalised weights over S*, exactly."""
+        return Fraction(self.total_weight, self.scale)
+
+    @property
+    def log_normaliser(self) -> float:
+        """The logarithm of `normaliser`."""
+        return log_of(self.normaliser)
+
+    @cached_property
+    def probabilities(self) -> tuple[Fraction, ...]:
+        """The exact probability of each table."""
+        return tuple(Fraction(weight, self.total_weight) for weight in self.weights)
+
+    def sample(self, n_draws: int, rng: RandomStream) -> Integers:
+        """Return independent draws (draw, cell) with exactly these probabilities."""
+        return self.tables[exact_choice(weights_cdf(list(self.weights)), n_draws, rng)]
+
+    def position(self, draws: Integers) -> NDArray[np.intp]:
+        """Return which table each draw is, -1 for one outside S*."""
+        known = {line.tobytes(): number for number, line in enumerate(np.ascontiguousarray(self.tables))}
+        return np.array([known.get(line.tobytes(), -1) for line in np.ascontiguousarray(draws)], np.intp)
+
+
+def worst_ratio(first: EnumeratedLaw, second: EnumeratedLaw) -> Fraction:
+    """Return ``max_t P(t | s) / P(t | s')`` over S*, exactly: the privacy loss of the pair is its logarithm."""
+    if not np.array_equal(first.tables, second.tables):
+        raise SamplingError("the two laws live on different tables: a pair must share its invariants")
+    pairs = zip(first.weights, second.weights, strict=True)
+    return max(Fraction(one, other) for one, other in set(pairs)) * Fraction(second.total_weight, first.total_weight)
+
+
+def log_of(ratio: Fraction) -> float:
+    """Return the logarithm of a positive fraction of any size."""
+    return (
+        log(ratio.numerator) - log(ratio.denominator)
+        if abs(ratio - 1) > Fraction(1, 2)
+        else float(np.log1p(float(ratio - 1)))
+    )

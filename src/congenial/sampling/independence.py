@@ -1,0 +1,323 @@
+"""Metropolized independence sampling with invariants: Algorithm 1 of Gong and Meng (2020), as printed.
+
+The cells of a proposal index set are drawn from q, the others solved for from the equalities, and the whole accepted
+by the ratio of p to q. A stopped chain is not a draw from the conditional law: nothing here is certified for a release.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import flint
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from congenial.conditions.compile import fixed_cells
+from congenial.conditions.lattice import dependence
+from congenial.conditions.rows import dense
+from congenial.errors import SamplingError
+from congenial.fraction import Exact, positive_fraction
+from congenial.noise import FAMILIES, DiscreteGaussian, DiscreteNoise, Noise
+from congenial.randomness import RandomStream
+from congenial.sampling.draws import Draws
+from congenial.sampling.target import Target
+
+Floats = NDArray[np.float64]
+
+_CHUNK_WORDS = 1 << 20
+_FLOAT_INTEGERS = 2**53
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Free cells, solved cells, and ``u_solved = (numerators @ u_free) / determinant`` for deviations u."""
+
+    free: tuple[int, ...]
+    solved: tuple[int, ...]
+    numerators: Floats
+    determinant: float
+
+
+def default_index_set(target: Target) -> tuple[int, ...]:
+    """Return a proposal index set: all cells but the last independent columns of the equalities."""
+    solved = _independent_columns(_equalities(target), range(len(target.centre) - 1, -1, -1))
+    return tuple(cell for cell in range(len(target.centre)) if cell not in solved)
+
+
+def _equalities(target: Target) -> NDArray[np.int64]:
+    constraints = target.constraints
+    fixed = fixed_cells(constraints.lower, constraints.upper)
+    return dense([one.row for one in (*fixed, *constraints.equalities)], len(target.centre))
+
+
+def _independent_columns(matrix: NDArray[np.int64], order: Iterable[int]) -> set[int]:
+    cells = list(order)
+    columns = [{row: int(value) for row, value in enumerate(matrix[:, cell]) if value} for cell in cells]
+    return {cells[position] for position in dependence(columns).independent}
+
+
+def _split(target: Target, index_set: Sequence[int] | None) -> _Split:
+    matrix = _equalities(target)
+    n_cells, n_equal = matrix.shape[1], matrix.shape[0]
+    free = default_index_set(target) if index_set is None else tuple(sorted(int(cell) for cell in index_set))
+    if len(set(free)) != len(free) or not set(free) <= set(range(n_cells)):
+        raise SamplingError(f"the index set must hold different cell numbers from 0 to {n_cells - 1}")
+    if len(free) != n_cells - n_equal:
+        raise SamplingError(
+            f"the index set must have {n_cells - n_equal} cells ({n_cells} less {n_equal} independent equalities),"
+            f" not {len(free)}"
+        )
+    solved = tuple(cell for cell in range(n_cells) if cell not in set(free))
+    if not solved:
+        return _Split(free, solved, np.zeros((0, len(free))), 1.0)
+    left = flint.fmpz_mat(n_equal, n_equal, [int(v) for v in matrix[:, solved].reshape(-1)])
+    if left.rank() < n_equal:
+        raise SamplingError(
+            "the equalities cannot be solved for the cells outside the index set: their columns have rank"
+            f" {left.rank()} and {n_equal} is needed; leave the index set out to have one chosen"
+        )
+    right = flint.fmpz_mat(n_equal, len(free), [-int(v) for v in matrix[:, free].reshape(-1)])
+    numerators, determinant = flint.fmpq_mat(left).solve(flint.fmpq_mat(right)).numer_denom() if free else (right, 1)
+    array = np.array([int(v) for v in numerators.entries()], object).reshape(n_equal, len(free))
+    if any(abs(value) >= 2**20 for value in array.reshape(-1)):
+        raise SamplingError("the equalities have too large coefficients for this sampler")
+    return _Split(free, solved, array.astype(np.float64), float(int(determinant)))
+
+
+def _proposals(target: Target, free: Sequence[int], precision: Exact | Sequence[Exact] | None) -> tuple[Noise, ...]:
+    """Return q for each free cell: the family of the cell's own noise, at the precision asked for."""
+    own = {one.cell: one.noise for one in target.measured if one.cell is not None}
+    fallback = min((one.noise.precision for one in target.measured), default=Fraction(1))
+    if precision is None or isinstance(precision, str | int | Fraction):
+        wanted: list[Exact | None] = [precision] * len(free)
+    else:
+        wanted = list(precision)
+        if len(wanted) != len(free):
+            raise SamplingError(f"proposal_precision has {len(wanted)} entries, the index set has {len(free)} cells")
+    out = []
+    for cell, one in zip(free, wanted, strict=True):
+        family = FAMILIES[
+            own[cell].family if cell in own else ("double_geometric" if target.is_discrete else "laplace")
+        ]
+        exact = (
+            (own[cell].precision if cell in own else fallback)
+            if one is None
+            else positive_fraction(one, "proposal precision")
+        )
+        out.append(family(exact))
+    return tuple(out)
+
+
+def _tables(proposals: Sequence[Noise]) -> tuple[NDArray[np.int64], Floats, Floats, Floats]:
+    """Return each discrete proposal as a window of its cdf and log pmf; beyond it a uniform double cannot reach."""
+    starts, firsts, cdfs, logs = [0], [], [np.zeros(0)], [np.zeros(0)]
+    known: dict[Noise, tuple[int, Floats, Floats]] = {}
+    for noise in proposals:
+        if noise not in known:
+            reach = int(-np.asarray(noise.quantile(2.0**-54)))
+            values = np.arange(-reach, reach + 1)
+            cdf = noise.cdf(values)
+            cdf[-1] = 1.0
+            known[noise] = (-reach, cdf, noise.log_pmf(values))
+        first, cdf, log_pmf = known[noise]
+        starts.append(starts[-1] + len(cdf))
+        firsts.append(float(first))
+        cdfs.append(cdf)
+        logs.append(log_pmf)
+    return np.array(starts, np.int64), np.array(firsts), np.concatenate(cdfs), np.concatenate(logs)
+
+
+def _weight(noise: Noise) -> tuple[int, float]:
+    """Return the power and the factor of a noise's log weight ``factor * |u| ** power``."""
+    factor = float(np.log(float(noise.base))) if isinstance(noise, DiscreteNoise) else -float(noise.precision)
+    return (2 if isinstance(noise, DiscreteGaussian) else 1), factor
+
+
+def _kernel_arguments(target: Target, split: _Split, proposals: Sequence[Noise]) -> tuple[Any, ...]:
+    """Return the system as deviations from the centre, in the order of `kernels.independence_chain`."""
+    constraints, centre, n_cells = target.constraints, target.centre.tolist(), len(target.centre)
+    ranges = constraints.ranges
+    at_centre = [one.row.value(centre) for one in ranges]
+    cell_power, cell_factor = np.zeros(n_cells, np.int64), np.zeros(n_cells)
+    others = []
+    for one in target.measured:
+        if one.cell is not None and cell_power[one.cell] == 0:
+            cell_power[one.cell], cell_factor[one.cell] = _weight(one.noise)
+        else:
+            others.append(one)
+    return (
+        target.is_discrete,
+        np.array(split.free, np.int64),
+        np.array(split.solved, np.int64),
+        split.numerators,
+        split.determinant,
+        _relative(constraints.lower, centre, -np.inf),
+        _relative(constraints.upper, centre, np.inf),
+        dense([one.row for one in ranges], n_cells).astype(np.float64),
+        _relative([one.lower for one in ranges], at_centre, -np.inf),
+        _relative([one.upper for one in ranges], at_centre, np.inf),
+        dense([one.row for one in others], n_cells).astype(np.float64),
+        np.array([_weight(one.noise)[0] for one in others], np.int64),
+        np.array([_weight(one.noise)[1] for one in others], np.float64),
+        cell_power,
+        cell_factor,
+        *_tables(proposals if target.is_discrete else ()),
+        np.array([float(noise.precision) for noise in proposals]),
+    )
+
+
+def _relative(limits: Sequence[int | None], centre: Sequence[int], missing: float) -> Floats:
+    pairs = zip(limits, centre, strict=True)
+    return np.array([missing if limit is None else limit - value for limit, value in pairs], np.float64)
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Algorithm 1 made ready for one target: everything but the state and the random words."""
+
+    target: Target
+    split: _Split
+    proposals: tuple[Noise, ...]
+    arguments: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, target: Target, precision: Exact | Sequence[Exact] | None, index_set: Sequence[int] | None) -> "_Chain":
+        split = _split(target, index_set)
+        proposals = _proposals(target, split.free, precision)
+        return cls(target, split, proposals, _kernel_arguments(target, split, proposals))
+
+    @property
+    def words_a_step(self) -> int:
+        return len(self.split.free) + 1
+
+    def log_ratio(self, states: Floats) -> Floats:
+        """Return log p - log q of each state (chain, cell), given as deviations."""
+        log_q = np.zeros(len(states))
+        for noise, cell in zip(self.proposals, self.split.free, strict=True):
+            log_q += noise.log_pmf(states[:, cell])
+        return self.target.log_weight(states + self.target.centre) - log_q
+
+    def run(
+        self, words: NDArray[np.uint64], state: Floats, log_ratio: float, done: int, thin: int, out: Floats
+    ) -> tuple[int, float]:
+        """Run one step for each line of words, changing `state` and `out`; return acceptances and the log ratio."""
+        from congenial.sampling.kernels import independence_chain  # numba: 0.3 s to import
+
+        call = [words, *self.arguments, state, log_ratio, done, thin, out]
+        return independence_chain(*call)
+
+
+def sample(
+    target: Target,
+    n_draws: int,
+    rng: RandomStream,
+    *,
+    proposal_precision: Exact | Sequence[Exact] | None = None,
+    index_set: Sequence[int] | None = None,
+    start: ArrayLike | None = None,
+    burn_in: int = 0,
+    thin: int = 1,
+) -> Draws:
+    """Run one chain and return its draws.
+
+    Parameters
+    ----------
+    proposal_precision : exact number or one for each cell of the index set, optional
+        GM's "proposal inverse scale"; each cell's own precision when not given.
+    index_set : sequence of int, optional
+        The cells that are proposed, by number; the equalities must determine the others. Found when not given.
+    start : table, optional
+        A table that obeys the constraints; the confidential one when not given.
+    burn_in, thin : int
+        Iterations before the first draw, and iterations for each draw.
+
+    Examples
+    --------
+    >>> from congenial.examples import p12_mechanism, p12_table
+    >>> from congenial.randomness import replay_rng
+    >>> target = p12_mechanism().law(p12_table()).target
+    >>> sample(target, 100, replay_rng(1), proposal_precision="0.6", thin=100)
+    Draws(100 draws of a chain of 46 cells)
+    """
+    if n_draws < 1 or thin < 1 or burn_in < 0:
+        raise SamplingError("n_draws and thin must be at least 1, burn_in at least 0")
+    chain = _Chain.of(target, proposal_precision, index_set)
+    state = _deviations(target, target.centre if start is None else start)[0]
+    log_ratio, accepted = float(chain.log_ratio(state[None, :])[0]), 0
+    total, width = burn_in + n_draws * thin, chain.words_a_step
+    out = np.empty((n_draws, len(state)))
+    done = -burn_in
+    while done < n_draws * thin:
+        # The burn-in ends on a chunk's border, so that draws are counted from there.
+        left = -done if done < 0 else n_draws * thin - done
+        chunk = min(max(1, _CHUNK_WORDS // width), left)
+        words = rng.words(chunk * width).reshape(chunk, width)
+        counted, period = (0, total + 1) if done < 0 else (done, thin)
+        hits, log_ratio = chain.run(words, state, log_ratio, counted, period, out)
+        accepted += hits
+        done += chunk
+    return Draws(_tables_from(target, out), accepted / total, is_independent=False)
+
+
+def advance(
+    target: Target,
+    starts: ArrayLike,
+    n_steps: int,
+    rng: RandomStream,
+    *,
+    proposal_precision: Exact | Sequence[Exact] | None = None,
+    index_set: Sequence[int] | None = None,
+) -> NDArray[np.int64] | Floats:
+    """Return where a chain from each start (chain, cell) stands after some steps.
+
+    Chains started at exact draws must end at exact draws: that is how the kernel is tested.
+    """
+    chain = _Chain.of(target, proposal_precision, index_set)
+    states = _deviations(target, starts)
+    log_ratios = chain.log_ratio(states)
+    words = rng.words(len(states) * n_steps * chain.words_a_step).reshape(len(states), n_steps, chain.words_a_step)
+    nothing = np.empty((0, states.shape[1]))
+    for state, log_ratio, own_words in zip(states, log_ratios, words, strict=True):
+        chain.run(own_words, state, log_ratio, 0, n_steps + 1, nothing)
+    return _tables_from(target, states)
+
+
+def _deviations(target: Target, tables: ArrayLike) -> Floats:
+    """Check starting tables and return them as deviations from the centre, a line each."""
+    array = np.asarray(tables)
+    stack = array.reshape(-1, len(target.centre)) if array.size and array.size % len(target.centre) == 0 else array
+    if stack.ndim != 2 or stack.dtype.kind not in "iu" or not np.all(target.constraints.holds(stack)):
+        raise SamplingError(
+            "a starting value must be a table of whole numbers that obeys every condition;"
+            " see constraints.violations(start)"
+        )
+    return (stack - target.centre).astype(np.float64)
+
+
+def _tables_from(target: Target, deviations: Floats) -> NDArray[np.int64] | Floats:
+    if not target.is_discrete:
+        return deviations + target.centre
+    if np.abs(deviations).max(initial=0.0) >= _FLOAT_INTEGERS:
+        raise SamplingError("the chain left the range of exactly held integers")
+    tables = deviations.astype(np.int64) + target.centre
+    if not np.all(target.constraints.holds(tables)):
+        raise SamplingError("internal: a draw of the chain breaks a condition; please report this system")
+    return tables
+
+
+def sweep(
+    target: Target,
+    proposal_precisions: Iterable[Exact],
+    n_iterations: int,
+    rng: RandomStream,
+    *,
+    index_set: Sequence[int] | None = None,
+) -> dict[str, float]:
+    """Return the acceptance rate at each proposal precision (GM figure 2), keyed by the precision as written."""
+    return {
+        str(precision): sample(
+            target, 1, rng, proposal_precision=precision, index_set=index_set, thin=n_iterations
+        ).acceptance
+        for precision in proposal_precisions
+    }

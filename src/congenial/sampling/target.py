@@ -1,0 +1,87 @@
+"""The law to sample from, on bare arrays: noise weights around a centre, on the tables that obey the constraints."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from congenial.conditions.constraints import Constraints
+from congenial.conditions.lattice import dependence
+from congenial.conditions.rows import Row, dense
+from congenial.errors import SamplingError
+from congenial.noise import Noise
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One linear statistic and the noise it is measured with. Public."""
+
+    row: Row
+    noise: Noise
+
+    @property
+    def cell(self) -> int | None:
+        """The cell that is measured by itself, if it is one with weight 1."""
+        return self.row.cells[0] if self.row.weights == (1,) else None
+
+
+@dataclass(frozen=True)
+class Target:
+    """``weight(t) = prod_r w_r(q_r(t) - q_r(s))`` over the tables t that obey the constraints; s is confidential.
+
+    Examples
+    --------
+    >>> from congenial.conditions.queries import total
+    >>> from congenial.noise import DoubleGeometric
+    >>> from congenial.schema import Schema
+    >>> schema = Schema({"age": ["0-17", "18+"]})
+    >>> measured = tuple(Measured(Row.of("", [cell]), DoubleGeometric(1)) for cell in range(2))
+    >>> target = Target(Constraints.of(schema, [total(equals=3)]), measured, np.array([1, 2]))
+    >>> target.log_weight([[1, 2], [3, 0]])
+    array([ 0., -4.])
+    """
+
+    constraints: Constraints
+    measured: tuple[Measured, ...]
+    centre: NDArray[np.int64] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.constraints.holds(self.centre):
+            raise SamplingError("the centre of the law does not obey the constraints")
+        if self.is_discrete != all(one.noise.is_discrete for one in self.measured):
+            raise SamplingError("discrete and continuous noise cannot be mixed in one law")
+        if not self._is_proper:
+            raise SamplingError(
+                "the law does not exist: some cells are unlimited and no measured query tells them apart;"
+                " measure cells(precision=...) or give bounds(lower, upper)"
+            )
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether the noise lives on the integers."""
+        return any(one.noise.is_discrete for one in self.measured)
+
+    @property
+    def _is_proper(self) -> bool:
+        """Whether the weights can be summed: every direction without limits is damped by some noise."""
+        lower, upper = self.constraints.cell_bounds.lower, self.constraints.cell_bounds.upper
+        limited = [cell for cell in range(len(lower)) if lower[cell] is not None and upper[cell] is not None]
+        if len(limited) == len(lower):
+            return True
+        held = [*(one.row for one in self.constraints.equalities), *(one.row for one in self.measured)]
+        rows = [*({cell: 1} for cell in limited), *(dict(zip(r.cells, r.weights, strict=True)) for r in held)]
+        return dependence(rows).rank == len(lower)
+
+    @cached_property
+    def matrix(self) -> NDArray[np.int64]:
+        """Weights of the measured rows, a line a row."""
+        return dense([one.row for one in self.measured], self.constraints.schema.n_cells)
+
+    def log_weight(self, draws: ArrayLike) -> NDArray[np.float64]:
+        """Return the unnormalised log probability of each draw (draw, cell), feasible or not."""
+        deviations = (np.asarray(draws) - self.centre) @ self.matrix.T
+        out = np.zeros(deviations.shape[:-1])
+        for position, one in enumerate(self.measured):
+            out += one.noise.log_weight(deviations[..., position])
+        return out

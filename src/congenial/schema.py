@@ -1,0 +1,166 @@
+"""The public shape of a table: named dimensions, each with its labels."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.errors import SchemaError, did_you_mean
+
+Where = Mapping[str, str | Iterable[str]]
+"""A set of cells: for each named dimension one label or several; dimensions not named are free."""
+
+_MOST_CELLS = 10_000_000
+
+
+@dataclass(frozen=True, eq=True)
+class Dimension:
+    """A name and its labels, in the order in which they are shown."""
+
+    name: str
+    labels: tuple[str, ...]
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Where each label stands."""
+        return {label: position for position, label in enumerate(self.labels)}
+
+    def position(self, label: str) -> int:
+        """Return where `label` stands among the labels."""
+        if label not in self.positions:
+            raise SchemaError(
+                f"{label!r} is not a label of dimension {self.name!r}; {did_you_mean(str(label), self.labels)}"
+            )
+        return self.positions[label]
+
+
+class Schema:
+    """Labelled dimensions; cells are numbered row-major, the last dimension fastest.
+
+    Parameters
+    ----------
+    dimensions : mapping from name to labels
+        Labels are text, so that a code such as ``"010"`` stays ``"010"``.
+
+    Examples
+    --------
+    >>> schema = Schema({"sex": ["female", "male"], "age": ["0-17", "18+"]})
+    >>> schema
+    Schema(sex: 2, age: 2; 4 cells)
+    >>> schema.cells({"age": "18+"})
+    array([1, 3])
+    >>> schema.cell_name(3)
+    'sex=male, age=18+'
+    """
+
+    def __init__(self, dimensions: Mapping[str, Sequence[str]]) -> None:
+        if not isinstance(dimensions, Mapping):
+            raise SchemaError(
+                f'a schema is a mapping such as {{"sex": ["female", "male"]}}, not a {type(dimensions).__name__}'
+            )
+        if not dimensions:
+            raise SchemaError("a schema needs at least one dimension")
+        self.dimensions = tuple(_dimension(name, labels) for name, labels in dimensions.items())
+        if self.n_cells > _MOST_CELLS:
+            raise SchemaError(
+                f"the dimensions span {self.n_cells:,} cells and the limit is {_MOST_CELLS:,};"
+                " merge labels or split the table"
+            )
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Number of labels of each dimension."""
+        return tuple(len(dimension.labels) for dimension in self.dimensions)
+
+    @cached_property
+    def n_cells(self) -> int:
+        """Number of cells."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the dimensions."""
+        return tuple(dimension.name for dimension in self.dimensions)
+
+    def axis(self, name: str) -> int:
+        """Return the position of a dimension."""
+        if name not in self.names:
+            raise SchemaError(f"{name!r} is not a dimension; {did_you_mean(str(name), self.names)}")
+        return self.names.index(name)
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """Return the labels of a dimension."""
+        return self.dimensions[self.axis(name)].labels
+
+    def cells(self, where: Where | None = None) -> NDArray[np.intp]:
+        """Return the numbers of the cells that `where` picks, ascending; all of them when it is None."""
+        chosen: list[Sequence[int]] = [range(length) for length in self.shape]
+        for name, wanted in _checked_where(where).items():
+            axis = self.axis(name)
+            dimension = self.dimensions[axis]
+            positions = sorted({dimension.position(label) for label in wanted})
+            if not positions:
+                raise SchemaError(f"where={{{name!r}: []}} picks no cell; name at least one label")
+            chosen[axis] = positions
+        grid = np.ix_(*chosen)
+        return np.ravel_multi_index(tuple(np.broadcast_arrays(*grid)), self.shape).reshape(-1)
+
+    def cell(self, labels: Mapping[str, str] | Sequence[str] | str) -> int:
+        """Return the number of the one cell with these labels."""
+        if isinstance(labels, Mapping):
+            if set(labels) != set(self.names):
+                raise SchemaError(f"a cell needs one label for each of {list(self.names)}, not for {list(labels)}")
+            labels = [labels[name] for name in self.names]
+        elif isinstance(labels, str):
+            labels = [labels]
+        if len(labels) != len(self.dimensions):
+            raise SchemaError(f"a cell needs {len(self.dimensions)} labels, one for each of {list(self.names)}")
+        index = [dimension.position(label) for dimension, label in zip(self.dimensions, labels, strict=True)]
+        return int(np.ravel_multi_index(tuple(index), self.shape))
+
+    def cell_name(self, number: int) -> str:
+        """Return a cell's labels in words."""
+        index = np.unravel_index(number, self.shape)
+        return ", ".join(f"{d.name}={d.labels[i]}" for d, i in zip(self.dimensions, index, strict=True))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self.dimensions == other.dimensions
+
+    def __hash__(self) -> int:
+        return hash(self.dimensions)
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{d.name}: {len(d.labels)}" for d in self.dimensions)
+        return f"Schema({parts}; {self.n_cells:,} cells)"
+
+
+def _dimension(name: object, labels: object) -> Dimension:
+    if not isinstance(name, str) or not name.strip():
+        raise SchemaError(f"a dimension's name is text, not {name!r}")
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise SchemaError(f"dimension {name!r} needs a list of labels, not {labels!r}")
+    given = tuple(labels)
+    if not given:
+        raise SchemaError(f"dimension {name!r} has no labels; it needs at least one")
+    for label in given:
+        if not isinstance(label, str):
+            raise SchemaError(f'dimension {name!r}: labels are text, and {label!r} is not; write "{label}"')
+        if not label.strip():
+            raise SchemaError(f"dimension {name!r} has an empty label")
+    seen: set[str] = set()
+    for label in given:
+        if label in seen:
+            raise SchemaError(f"dimension {name!r} has the label {label!r} twice")
+        seen.add(label)
+    return Dimension(name, given)
+
+
+def _checked_where(where: Where | None) -> dict[str, tuple[str, ...]]:
+    if where is None:
+        return {}
+    if not isinstance(where, Mapping):
+        raise SchemaError(f'where is a mapping such as {{"sex": "female"}}, not a {type(where).__name__}')
+    return {name: (wanted,) if isinstance(wanted, str) else tuple(wanted) for name, wanted in where.items()}
