@@ -38,12 +38,16 @@ class ClashError(ConditionError):
     Attributes
     ----------
     clash : tuple of str
-        An irreducible set: no table obeys all of them, and leaving out any one leaves a table that does.
+        A set of conditions that no table obeys together.
+    is_irreducible : bool
+        Whether it is proven that leaving out any one of them leaves a table that obeys the others. Cells without limits
+        can keep such a proof from being found.
     """
 
-    def __init__(self, message: str, clash: tuple[str, ...]) -> None:
+    def __init__(self, message: str, clash: tuple[str, ...], is_irreducible: bool) -> None:
         super().__init__(message)
         self.clash = clash
+        self.is_irreducible = is_irreducible
 
 
 class TooLargeError(CongenialError):

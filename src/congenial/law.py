@@ -23,7 +23,7 @@ class Law:
     >>> law
     Law on Schema(bin: 2; 2 cells), 2 measured queries, centre confidential
     >>> round(law.log_normaliser(), 12)
-    0.265866479479
+    0.269859639543
     """
 
     def __init__(self, target: Target) -> None:

@@ -115,7 +115,7 @@ def _check_conditions(schema: Schema, conditions: Sequence[Condition]) -> None:
                 condition.rows(schema)
                 continue
         elif isinstance(condition, Share) and condition.equals is None:
-            schema.cells(condition.where), schema.cells(condition.of)
+            condition.part(schema)
             continue
         elif isinstance(condition, Bounds):
             schema.cells(condition.where)

@@ -159,7 +159,7 @@ def _without_consequences(
 ) -> tuple[list[Limited], list[str]]:
     """Drop equalities that follow from fixed cells and earlier ones; a consequence with another value is a clash."""
     equalities = [*fixed_cells(lower, upper), *(one for one in rows if one.is_equality)]
-    dropped: list[Limited] = []
+    dropped: set[int] = set()  # identities: two conditions may say the same, and one of them stays
     notes: list[str] = []
     for position, combination in equality_dependence(equalities).follows.items():
         one, causes = equalities[position], [equalities[cause] for cause in combination]
@@ -170,9 +170,9 @@ def _without_consequences(
                 [part for part in parts if any(other.row.cells in involved for other in part.limits)],
                 len(lower),
             )
-        dropped.append(one)
+        dropped.add(id(one))
         notes.append(f"«{one.text}» follows from {_listed(causes)} and was dropped")
-    return [one for one in rows if one not in dropped], notes
+    return [one for one in rows if id(one) not in dropped], notes
 
 
 def _listed(causes: Sequence[Limited]) -> str:

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.conditions.groups import Box, GroupedRow
-from congenial.conditions.lattice import has_integer_solution, solve_equalities
-from congenial.conditions.relaxation import infeasibility_multipliers, is_proven_empty, proven_minimum
+from congenial.conditions.lattice import integer_solutions, solve_equalities
+from congenial.conditions.relaxation import infeasibility_multipliers, is_proven_empty, relax
 
 _ROUNDS = 200
 _NODES = 400
+_FAR = 2**70  # limits that run away, as they can where cells are unlimited, are not followed further
 
 Floats = NDArray[np.float64]
 
@@ -62,11 +63,11 @@ def _narrow(weights: dict[int, int], limit: int, low: list[int | None], high: li
         old_low, old_high = low[g], high[g]
         if weights[g] > 0:
             end = room // weights[g]
-            if old_high is None or end < old_high:
+            if (old_high is None or end < old_high) and abs(end) < _FAR:
                 high[g], changed = end, True
         else:
             end = -(room // -weights[g])
-            if old_low is None or end > old_low:
+            if (old_low is None or end > old_low) and abs(end) < _FAR:
                 low[g], changed = end, True
         new_low, new_high = low[g], high[g]
         if new_low is not None and new_high is not None and new_low > new_high:
@@ -99,8 +100,7 @@ def _value(objective: dict[int, int], point: Sequence[int]) -> int:
 
 def _search(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> tuple[int | None, list[int] | None]:
     """Branch and bound; returns a proven bound of the objective and the best feasible point found."""
-    if not has_integer_solution(rows):
-        raise EmptyError
+    rows, box = _on_lattice(rows, box)
     best: list[int] | None = None
     unsettled: list[int | None] = []  # proven bounds of the boxes that were given up
     boxes: list[Box] = [box]
@@ -111,14 +111,17 @@ def _search(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> 
             node = propagate(rows, boxes.pop())
         except EmptyError:
             continue
-        bound, point = proven_minimum(rows, node, objective)
+        relaxed = relax(rows, node, objective)
+        point = relaxed.point
+        if relaxed.seems_unlimited:  # a claim of the solver's that costs nothing to believe: no bound is given
+            return None, best
         if point is None:
             multipliers = infeasibility_multipliers(rows, node)
             if multipliers is not None and is_proven_empty(rows, node, multipliers):
                 continue
             lowest = _interval_bound(objective, node)
         else:
-            lowest = None if bound is None else ceil(bound)
+            lowest = None if relaxed.bound is None else ceil(relaxed.bound)
             found = _integer_point(rows, node, point)
             if found is not None and (best is None or _value(objective, found) < _value(objective, best)):
                 best = found
@@ -137,6 +140,35 @@ def _search(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> 
     bounds = [*unsettled, *([] if best is None else [_value(objective, best)])]
     proven = [bound for bound in bounds if bound is not None]
     return (min(proven) if len(proven) == len(bounds) else None), best
+
+
+def _on_lattice(rows: Sequence[GroupedRow], box: Box) -> tuple[Sequence[GroupedRow], Box]:
+    """Move the limits of rows and variables inward to values that the equalities' integer solutions can take."""
+    equal = [row for row in rows if row.lower is not None and row.lower == row.upper]
+    solutions = integer_solutions([(row.weights, row.lower or 0) for row in equal], len(box[0]))
+    if solutions is None:
+        raise EmptyError
+    moved = []
+    for row in rows:
+        low, high = (
+            (row.lower, row.upper) if row in equal else _inward(row.lower, row.upper, *solutions.values(row.weights))
+        )
+        moved.append(GroupedRow(row.weights, low, high))
+    ends = [_inward(low, high, *solutions.values({g: 1})) for g, (low, high) in enumerate(zip(*box, strict=True))]
+    return moved, ([low for low, _ in ends], [high for _, high in ends])
+
+
+def _inward(lower: int | None, upper: int | None, value: int, step: int) -> tuple[int | None, int | None]:
+    """Return the limits moved inward to the values ``value + step * k``; raises `EmptyError` when none is left."""
+    if step == 0:
+        if (lower is not None and value < lower) or (upper is not None and value > upper):
+            raise EmptyError
+        return value, value
+    low = None if lower is None else lower + (value - lower) % step
+    high = None if upper is None else upper - (upper - value) % step
+    if low is not None and high is not None and low > high:
+        raise EmptyError
+    return low, high
 
 
 def _interval_bound(objective: dict[int, int], box: Box) -> int | None:

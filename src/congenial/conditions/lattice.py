@@ -82,7 +82,7 @@ def echelon(equalities: Sequence[Limited]) -> list[Limited]:
     out = []
     for line in range(rank):
         numbers = [int(reduced[line, column]) for column in range(len(cells) + 1)]
-        divisor = gcd(*numbers)
+        divisor = gcd(*numbers) * (1 if next(filter(None, numbers)) > 0 else -1)
         *weights, value = (number // divisor for number in numbers)
         kept = sorted((cell, weight) for cell, weight in zip(cells, weights, strict=True) if weight)
         row = Row("", tuple(cell for cell, _ in kept), tuple(weight for _, weight in kept))
@@ -90,26 +90,55 @@ def echelon(equalities: Sequence[Limited]) -> list[Limited]:
     return out
 
 
-def has_integer_solution(rows: Sequence[GroupedRow]) -> bool:
-    """Whether the equalities among the rows have any integer solution, limits of the variables left aside."""
-    equal = [row for row in rows if row.lower is not None and row.lower == row.upper and row.weights]
-    columns = sorted({g for row in equal for g in row.weights})
-    if not equal:
-        return True
-    plain = flint.fmpz_mat(len(equal), len(columns), [row.weights.get(g, 0) for row in equal for g in columns])
-    wide = flint.fmpz_mat(
-        len(equal),
-        len(columns) + 1,
-        [v for row in equal for v in (*(row.weights.get(g, 0) for g in columns), row.lower or 0)],
-    )
-    # Solvable over the integers exactly when the right-hand side changes no invariant factor.
-    return _invariant_factors(plain) == _invariant_factors(wide)
+@dataclass(frozen=True)
+class IntegerSolutions:
+    """All integer solutions of equalities: a point plus any integer combination of the basis."""
+
+    point: tuple[int, ...]
+    basis: tuple[tuple[int, ...], ...]
+
+    def values(self, weights: Mapping[int, int]) -> tuple[int, int]:
+        """Return a value of a row and the step between the values it can take (0: it has only this one)."""
+        value = sum(weight * self.point[g] for g, weight in weights.items())
+        step = gcd(*(sum(weight * line[g] for g, weight in weights.items()) for line in self.basis))
+        return value, step
 
 
-def _invariant_factors(matrix: flint.fmpz_mat) -> list[int]:
-    normal = matrix.snf()
-    diagonal = (int(normal[i, i]) for i in range(min(normal.nrows(), normal.ncols())))
-    return [factor for factor in diagonal if factor]
+def integer_solutions(equalities: Sequence[tuple[Mapping[int, int], int]], n: int) -> IntegerSolutions | None:
+    """Solve ``sum weights[g] * y[g] = value`` over the integers, limits left aside; None when there is no solution.
+
+    Examples
+    --------
+    >>> integer_solutions([({0: 2, 1: 4}, 6)], 2).values({0: 1})
+    (1, 2)
+    >>> integer_solutions([({0: 2, 1: 4}, 7)], 2) is None
+    True
+    """
+    used = sorted({g for weights, _ in equalities for g in weights})
+    place = {g: position for position, g in enumerate(used)}
+    n_equal, width = len(equalities), len(equalities) + 1 + len(used)
+    # Unimodular row operations on [equations | multiple of the right-hand side | variables] until the equations are
+    # zero: what is left of the other columns is a basis of all (s, y) with A y = s a.
+    lines = []
+    for g in used:
+        unit = [int(other == g) for other in used]
+        lines.append([*(weights.get(g, 0) for weights, _ in equalities), 0, *unit])
+    lines.append([*(-value for _, value in equalities), 1, *([0] * len(used))])
+    reduced = flint.fmpz_mat(len(lines), width, [entry for line in lines for entry in line]).hnf()
+    kernel = [
+        [int(reduced[line, column]) for column in range(n_equal, width)]
+        for line in range(len(lines))
+        if all(reduced[line, column] == 0 for column in range(n_equal))
+    ]
+    if not kernel or kernel[0][0] != 1:
+        return None
+
+    def spread(line: list[int], g: int) -> int:
+        return line[1 + place[g]] if g in place else 0
+
+    free = [tuple(int(other == g) for other in range(n)) for g in range(n) if g not in place]
+    basis = [tuple(spread(line, g) for g in range(n)) for line in kernel[1:]]
+    return IntegerSolutions(tuple(spread(kernel[0], g) for g in range(n)), (*basis, *free))
 
 
 def solve_equalities(rows: Sequence[GroupedRow], fixed: Mapping[int, int], guess: Sequence[int]) -> list[int] | None:

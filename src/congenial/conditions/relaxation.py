@@ -6,6 +6,7 @@ computed here in exact arithmetic. Floats decide how good it is, never whether i
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -16,10 +17,17 @@ from congenial.conditions.groups import Box, GroupedRow
 Floats = NDArray[np.float64]
 
 
-def proven_minimum(
-    rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]
-) -> tuple[Fraction | None, Floats | None]:
-    """Return a proven lower bound of the objective over the relaxation (None: no bound), and the solver's point."""
+@dataclass(frozen=True)
+class Relaxed:
+    """What is known of a relaxation: a proven lower bound (None: none), and the solver's point when it found one."""
+
+    bound: Fraction | None
+    point: Floats | None
+    seems_unlimited: bool = False
+
+
+def relax(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> Relaxed:
+    """Minimise the objective over the real points of a system."""
     from scipy.optimize import linprog  # 0.4 s to import: only where a program is solved
 
     matrix, low, high = _float_rows(rows, len(box[0]))
@@ -41,7 +49,7 @@ def proven_minimum(
             method="highs",
         )
     if answer.status != 0:
-        return None, None
+        return Relaxed(None, None, seems_unlimited=answer.status == 3)
     multipliers = np.zeros(len(rows))
     if equal.any():
         multipliers[equal] = answer.eqlin.marginals
@@ -50,7 +58,7 @@ def proven_minimum(
         both[kept] = answer.ineqlin.marginals
         half = kept.size // 2
         multipliers[~equal] = both[:half] - both[half:]
-    return best_dual_bound(rows, box, objective, multipliers), answer.x
+    return Relaxed(best_dual_bound(rows, box, objective, multipliers), answer.x)
 
 
 def infeasibility_multipliers(rows: Sequence[GroupedRow], box: Box) -> Floats | None:

@@ -15,7 +15,7 @@ from congenial.noise.family import DiscreteNoise, Floats, even_order, integers
 from congenial.randomness import RandomStream
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class DiscreteGaussian(DiscreteNoise):
     """The noise of zero-concentrated privacy (Canonne, Kamath and Steinke 2020).
 

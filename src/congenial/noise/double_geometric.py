@@ -16,7 +16,7 @@ from congenial.noise.family import DiscreteNoise, Floats, even_order, integers, 
 from congenial.randomness import RandomStream
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class DoubleGeometric(DiscreteNoise):
     """The integer twin of Laplace noise (GM, Definition 2).
 
@@ -25,8 +25,8 @@ class DoubleGeometric(DiscreteNoise):
     >>> noise = DoubleGeometric("1/2")
     >>> noise.pmf([0, 1]).round(4)
     array([0.2449, 0.1486])
-    >>> float(noise.variance).__round__(4)
-    7.8350
+    >>> round(float(noise.variance), 4)
+    7.8354
     """
 
     family = "double_geometric"
@@ -116,9 +116,8 @@ class DoubleGeometric(DiscreteNoise):
     def sample_by_float_inverse(self, uniforms: ArrayLike) -> NDArray[np.int64]:
         """Return GM Appendix B's draws, ``F^{-1}(uniform)`` in floats: for study, never for a release.
 
-        A uniform float takes 2^53 values, so at most that many outcomes exist and their probabilities are multiples of
-        2^-53: integers far out that the law gives positive probability can never come up, and which ones depends on
-        the confidential centre. Seeing one of them, or never seeing it, tells two neighbouring tables apart with
-        certainty. `docs/known-limits.md` has the figures.
+        A uniform float takes at most 2^53 values, so probabilities are multiples of 2^-53: integers far out that the
+        law gives positive probability can never come up, and which ones depends on the confidential centre. Seeing
+        one of them tells two neighbouring tables apart with certainty. `docs/known-limits.md` has the figures.
         """
         return self._nearby_quantile(levels(uniforms))

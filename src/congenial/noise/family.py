@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from congenial.errors import NoiseError
-from congenial.fraction import exact_fraction
+from congenial.fraction import Exact, exact_fraction
 from congenial.randomness import RandomStream
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Noise(ABC):
     """A law of noise on one query, symmetric about 0.
 
@@ -32,21 +32,20 @@ class Noise(ABC):
     least: ClassVar[Fraction] = Fraction(1, 2**40)
     most: ClassVar[Fraction] = Fraction(700)
 
-    def __post_init__(self) -> None:
-        precision = exact_fraction(self.precision, "precision")
-        if precision == 0:
+    def __init__(self, precision: Exact) -> None:
+        exact = exact_fraction(precision, "precision")
+        if exact == 0:
             raise NoiseError(
                 f"{self.family} noise of precision 0 does not exist: precision 0 is suppression,"
                 " see congenial.noise.Suppression"
             )
-        if precision < 0:
-            raise NoiseError(f"precision must not be negative, and it is {precision}")
-        if not self.least <= precision <= self.most:
+        if exact < 0:
+            raise NoiseError(f"precision must not be negative, and it is {exact}")
+        if not self.least <= exact <= self.most:
             raise NoiseError(
-                f"precision {precision} of {self.family} noise is outside"
-                f" {float(self.least):.3g} .. {float(self.most):.3g}"
+                f"precision {exact} of {self.family} noise is outside {float(self.least):.3g} .. {float(self.most):.3g}"
             )
-        object.__setattr__(self, "precision", precision)
+        object.__setattr__(self, "precision", exact)
 
     @abstractmethod
     def log_weight(self, u: ArrayLike) -> Floats:
@@ -82,7 +81,7 @@ class Noise(ABC):
         """Return `n` independent draws."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class DiscreteNoise(Noise):
     """Noise on the integers with weight ``base ** power(u)``, `base` rational.
 

@@ -11,7 +11,7 @@ from congenial.noise.family import Floats, Noise, even_order, levels
 from congenial.randomness import RandomStream
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Laplace(Noise):
     """Density ``precision / 2 * exp(-precision * |u|)``.
 

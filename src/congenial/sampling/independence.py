@@ -89,12 +89,13 @@ def _proposals(target: Target, free: Sequence[int], precision: Exact | Sequence[
     """Return q for each free cell: the family of the cell's own noise, at the precision asked for."""
     own = {one.cell: one.noise for one in target.measured if one.cell is not None}
     fallback = min((one.noise.precision for one in target.measured), default=Fraction(1))
-    if precision is None or isinstance(precision, str | int | Fraction):
-        wanted: list[Exact | None] = [precision] * len(free)
-    else:
+    wanted: list[Exact | None]
+    if isinstance(precision, Sequence) and not isinstance(precision, str):
         wanted = list(precision)
         if len(wanted) != len(free):
             raise SamplingError(f"proposal_precision has {len(wanted)} entries, the index set has {len(free)} cells")
+    else:
+        wanted = [precision] * len(free)
     out = []
     for cell, one in zip(free, wanted, strict=True):
         family = FAMILIES[

@@ -57,7 +57,7 @@ def independence_chain(
         feasible = True
         # Step 1-1: the free cells from q. A cell out of its limits makes the acceptance 0, so the rest can be skipped.
         for k in range(n_free):
-            uniform = (np.float64(words[iteration, k] >> np.uint64(11)) + 0.5) * 2.0**-53
+            uniform = (np.float64(words[iteration, k] >> np.uint64(12)) + 0.5) * 2.0**-52
             if is_discrete:
                 start, stop = table_start[k], table_start[k + 1]
                 left, right = start, stop - 1
@@ -115,7 +115,7 @@ def independence_chain(
                     value += soft_rows[r, cell] * proposed[cell]
                 log_p += soft_log_base[r] * (abs(value) if soft_power[r] == 1 else value * value)
             new_ratio = log_p - log_q
-            uniform = (np.float64(words[iteration, n_free] >> np.uint64(11)) + 0.5) * 2.0**-53
+            uniform = (np.float64(words[iteration, n_free] >> np.uint64(12)) + 0.5) * 2.0**-52
             if np.log(uniform) < new_ratio - log_ratio:
                 log_ratio = new_ratio
                 state[:] = proposed

@@ -1,0 +1,103 @@
+"""Layers point one way, and what is dangerous or heavy is imported in one place only."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import congenial
+
+SOURCE = Path(congenial.__file__).parent
+
+# From the ground up: a module imports from its own layer and those before it.
+LAYERS = [
+    {"errors"},
+    {"fraction", "balls", "randomness", "schema"},
+    {"display", "table", "noise", "conditions"},
+    {"sampling"},
+    {"law", "mechanism"},
+    {"examples"},
+    {"cli"},
+]
+ONLY_HERE = {
+    "numba": {"sampling.kernels"},
+    "cryptography": {"randomness"},
+    "flint": {
+        "balls",
+        "noise.discrete_gaussian",
+        "noise.double_geometric",
+        "conditions.lattice",
+        "sampling.independence",
+    },
+    "narwhals": {"table"},
+    "scipy": {"conditions.relaxation"},
+    "rich": {"cli.demo"},
+    "click": {"cli", "cli.demo"},
+}
+MAKES_RANDOMNESS = {"random", "secrets"}
+
+
+def modules() -> dict[str, Path]:
+    paths = {path: path.relative_to(SOURCE).with_suffix("").parts for path in SOURCE.rglob("*.py")}
+    return {".".join(part for part in parts if part != "__init__"): path for path, parts in paths.items()}
+
+
+def imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            found.add(node.module or "")
+            found |= {f"{node.module}.{alias.name}" for alias in node.names if node.module == "congenial"}
+    return found
+
+
+def layer_of(module: str) -> int:
+    top = module.split(".", maxsplit=1)[0]
+    return next(number for number, layer in enumerate(LAYERS) if top in layer)
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if name])
+def test_layers_point_one_way(module: str) -> None:
+    for name in imports(modules()[module]):
+        if name.startswith("congenial."):
+            below = name.removeprefix("congenial.")
+            assert layer_of(below) <= layer_of(module), f"{module} imports {below} from a later layer"
+
+
+@pytest.mark.parametrize("package", ONLY_HERE)
+def test_heavy_packages_have_one_home(package: str) -> None:
+    users = {name for name, path in modules().items() if any(i.split(".")[0] == package for i in imports(path))}
+    assert users == ONLY_HERE[package]
+
+
+def test_generators_are_made_in_randomness_only() -> None:
+    for name, path in modules().items():
+        assert not MAKES_RANDOMNESS & {i.split(".")[0] for i in imports(path)}, name
+        text = path.read_text(encoding="utf-8")
+        for word in ("np.random", "default_rng", "urandom"):
+            assert word not in text or name == "randomness", f"{name} uses {word}"
+
+
+def test_public_types_cannot_hold_a_table() -> None:
+    """What is computed from public structure alone must not even know the type of a confidential table."""
+    for name in modules():
+        if name.startswith(("conditions", "noise")):
+            assert not any("table" in i.split(".") for i in imports(modules()[name])), name
+
+
+def test_import_is_light() -> None:
+    """`import congenial` loads neither numba nor scipy nor any frame library."""
+    import subprocess
+    import sys
+
+    code = "import congenial, sys; print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numba", "scipy", "pandas", "polars", "pyarrow", "rich"} & set(loaded)
+
+
+def test_no_file_is_longer_than_400_lines() -> None:
+    lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in modules().items()}
+    assert {name: n for name, n in lengths.items() if n > 400} == {}

@@ -1,0 +1,127 @@
+"""No error text contains a confidential value: tables with unmistakable counts are pushed through every refusal."""
+
+import traceback
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import congenial as cg
+from congenial.sampling import closed_form, independence, rejection
+from congenial.sampling.enumerate import EnumeratedLaw, worst_ratio
+
+CANARIES = (71_828_182, 31_415_926, 57_721_566, 16_180_339)
+SECRET_LABEL = "Ermintrude"
+SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
+COUNTS = [[CANARIES[0], CANARIES[1]], [CANARIES[2], CANARIES[3]]]
+TABLE = cg.Table(SCHEMA, COUNTS)
+MECHANISM = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1")], invariants=[cg.bounds(0, 10**9)])
+SMALL = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/2")], invariants=[cg.margin("sex")])
+
+
+def swapped(value: object) -> list[list[object]]:
+    return [[CANARIES[0], CANARIES[1]], [CANARIES[2], value]]
+
+
+def frame(**changes: object) -> pd.DataFrame:
+    columns: dict[str, object] = {"sex": ["f", "f", "m", "m"], "age": ["y", "o", "y", "o"], "n": list(CANARIES)}
+    return pd.DataFrame(columns | changes)
+
+
+def target() -> object:
+    return MECHANISM.law(TABLE).target
+
+
+REFUSALS: dict[str, Callable[[], object]] = {
+    "negative": lambda: cg.Table(SCHEMA, swapped(-CANARIES[3])),
+    "fraction": lambda: cg.Table(SCHEMA, swapped(CANARIES[3] + 0.5)),
+    "nan": lambda: cg.Table(SCHEMA, swapped(float("nan"))),
+    "infinite": lambda: cg.Table(SCHEMA, swapped(float("inf"))),
+    "boolean": lambda: cg.Table(SCHEMA, swapped(True)),
+    "huge": lambda: cg.Table(SCHEMA, swapped(CANARIES[3] * 10**12)),
+    "text": lambda: cg.Table(SCHEMA, swapped(str(CANARIES[3]))),
+    "text array": lambda: cg.Table(SCHEMA, np.array(swapped(str(CANARIES[3])), object)),
+    "ragged": lambda: cg.Table(SCHEMA, [list(CANARIES[:3]), [CANARIES[3]]]),
+    "too deep": lambda: cg.Table(SCHEMA, [CANARIES[0], CANARIES[1]]),
+    "flat array": lambda: cg.Table(SCHEMA, np.array(CANARIES)),
+    "one number": lambda: cg.Table(SCHEMA, CANARIES[0]),
+    "missing cell": lambda: cg.Table(SCHEMA, {("f", "y"): CANARIES[0]}),
+    "unknown label": lambda: cg.Table(SCHEMA, {("f", SECRET_LABEL): CANARIES[0]}, fill=0),
+    "label a number": lambda: cg.Table(SCHEMA, {("f", CANARIES[1]): CANARIES[0]}, fill=0),
+    "key too short": lambda: cg.Table(SCHEMA, {"f": CANARIES[0]}, fill=0),
+    "given twice": lambda: cg.Table(SCHEMA, {("f", "y"): CANARIES[0], "f": {"y": CANARIES[1]}}, fill=0),
+    "frame label": lambda: cg.Table(SCHEMA, frame(age=["y", "o", "y", SECRET_LABEL])),
+    "frame twice": lambda: cg.Table(SCHEMA, frame(age=["y", "y", "y", "o"]), fill=0),
+    "frame fraction": lambda: cg.Table(SCHEMA, frame(n=[*CANARIES[:3], CANARIES[3] + 0.25])),
+    "frame numbers": lambda: cg.Table(SCHEMA, frame(age=list(CANARIES))),
+    "frame column": lambda: cg.Table(SCHEMA, frame(extra=list(CANARIES))),
+    "frame count": lambda: cg.Table(SCHEMA, frame(), count="m"),
+    "fill": lambda: cg.Table(SCHEMA, {("f", "y"): CANARIES[0]}, fill=-1),
+    "breaks a bound": lambda: cg.Mechanism(
+        SCHEMA, measure=[cg.cells(precision="1")], invariants=[cg.bounds(0, 5)]
+    ).disclose(TABLE),
+    "breaks a zero": lambda: cg.Mechanism(
+        SCHEMA, measure=[cg.cells(precision="1")], invariants=[cg.structural_zeros({"sex": "f"})]
+    ).law(TABLE),
+    "breaks a total": lambda: cg.Mechanism(
+        SCHEMA, measure=[cg.cells(precision="1")], invariants=[cg.total(equals=9)]
+    ).disclose(TABLE),
+    "not a table": lambda: MECHANISM.law(COUNTS),  # type: ignore[arg-type]
+    "other schema": lambda: MECHANISM.law(cg.Table(cg.Schema({"a": ["x", "y"]}), CANARIES[:2])),
+    "suppressed": lambda: cg.Mechanism(SCHEMA, measure=[cg.cells(precision="0")]).law(TABLE),
+    "improper": lambda: cg.Mechanism(SCHEMA, measure=[cg.total(precision="1")]).law(TABLE),
+    "too many tables": lambda: MECHANISM.law(TABLE).sample(1),
+    "infinitely many tables": lambda: cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1")]).law(TABLE).sample(1),
+    "enumeration limit": lambda: EnumeratedLaw.of(SMALL.law(TABLE).target, limit=10),
+    "two sets of tables": lambda: worst_ratio(
+        SMALL.law(cg.Table(SCHEMA, [[1, 2], [3, 4]])).enumerated,
+        SMALL.law(cg.Table(SCHEMA, [[1, 2], [3, 5]])).enumerated,
+    ),
+    "rejection gives up": lambda: rejection.sample(
+        cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/1000")], invariants=[cg.margin("sex"), cg.margin("age")])
+        .law(TABLE)
+        .target,
+        10,
+        cg.replay_rng(1),
+        most_proposals=1000,
+    ),
+    "closed form": lambda: closed_form.sample(MECHANISM.law(TABLE).target, 1, cg.replay_rng(1)),
+    "bad start": lambda: independence.sample(SMALL.law(TABLE).target, 1, cg.replay_rng(1), start=[0, 0, 0, 0]),
+    "bad index set": lambda: independence.sample(SMALL.law(TABLE).target, 1, cg.replay_rng(1), index_set=[0, 1]),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_no_refusal_names_a_confidential_value(refusal: str) -> None:
+    with pytest.raises(cg.CongenialError) as caught:
+        REFUSALS[refusal]()
+    error = caught.value
+    texts = [str(error), *map(str, error.args)]
+    while error is not None:
+        texts += traceback.format_exception_only(error)
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]
+    for text in texts:
+        digits = text.replace(",", "").replace("_", "")
+        for canary in (*CANARIES, sum(CANARIES), SECRET_LABEL):
+            assert str(canary) not in digits
+
+
+def test_representations_of_laws_do_not_show_the_centre() -> None:
+    law = MECHANISM.law(TABLE)
+    for text in (repr(law), repr(law.target), repr(MECHANISM)):
+        assert not any(str(canary) in text for canary in CANARIES)
+
+
+def test_constraints_hold_nothing_but_the_invariants() -> None:
+    constraints = SMALL.disclose(TABLE)
+    text = repr(constraints) + repr(constraints.__dict__) + repr(constraints.cell_bounds)
+    assert str(CANARIES[0] + CANARIES[1]) in text  # the disclosed margin is public
+    assert not any(str(canary) in text for canary in CANARIES)
+
+
+def test_the_canary_test_can_fail() -> None:
+    """The mutant: a message that does name a count is caught."""
+    with pytest.raises(cg.CongenialError) as caught:
+        raise cg.CongenialError(f"count {CANARIES[0]:,} is wrong")
+    assert str(CANARIES[0]) in str(caught.value).replace(",", "")
