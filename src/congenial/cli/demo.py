@@ -47,11 +47,13 @@ def demo(iterations: int, seed: int | None) -> None:
 
 def _side_by_side(confidential: list[list[int]], released: list[list[int]]) -> "Table":
     """Lay both tables out by age, the invariants in bold."""
+    from rich import box
     from rich.table import Table
 
     from congenial.examples import P12_AGES, P12_VOTING_AGES
 
-    grid = Table(title="Census table P12 (Gong and Meng 2020, Table 1); invariants in bold", title_justify="left")
+    title = "Census table P12 (Gong and Meng 2020, Table 1); invariants in bold"
+    grid = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     grid.add_column("age")
     for heading in ("confidential\nfemale", "\nmale", "\nboth", "released\nfemale", "\nmale", "\nboth"):
         grid.add_column(heading, justify="right")
