@@ -10,10 +10,8 @@ def test_demo_shows_both_tables_and_that_every_invariant_holds() -> None:
     assert result.exit_code == 0, result.output
     assert "Every invariant holds" in result.output
     totals = next(line for line in result.output.splitlines() if "all ages" in line)
-    assert [part.strip() for part in totals.split("│")[2:-1]] == ["130", "126", "256"] * 2
-    voting = next(
-        line for line in result.output.splitlines() if "voting age  │" in line.replace("voting age │", "voting age  │")
-    )
+    assert totals.split() == ["all", "ages", *["130", "126", "256"] * 2]
+    voting = next(line for line in result.output.splitlines() if line.strip().startswith("voting age"))
     assert voting.count("213") == 2
 
 
