@@ -99,8 +99,35 @@ def _value(objective: dict[int, int], point: Sequence[int]) -> int:
 
 
 def _search(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> tuple[int | None, list[int] | None]:
-    """Branch and bound; returns a proven bound of the objective and the best feasible point found."""
+    """Move the system to the origin, where floats are accurate, and search there; returns a bound and a point."""
     rows, box = _on_lattice(rows, box)
+    origin = [
+        next((end for end in (low, high) if end is not None), 0)
+        for low, high in zip(*propagate(rows, box), strict=True)
+    ]
+    bound, point = _branch_and_bound([_moved_row(row, origin) for row in rows], _moved_box(box, origin), objective)
+    return (
+        None if bound is None else bound + _value(objective, origin),
+        None if point is None else [value + shift for value, shift in zip(point, origin, strict=True)],
+    )
+
+
+def _moved_row(row: GroupedRow, origin: Sequence[int]) -> GroupedRow:
+    shift = sum(weight * origin[g] for g, weight in row.weights.items())
+    return GroupedRow(row.weights, *(None if end is None else end - shift for end in (row.lower, row.upper)))
+
+
+def _moved_box(box: Box, origin: Sequence[int]) -> Box:
+    low, high = (
+        [None if end is None else end - shift for end, shift in zip(side, origin, strict=True)] for side in box
+    )
+    return low, high
+
+
+def _branch_and_bound(
+    rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]
+) -> tuple[int | None, list[int] | None]:
+    """Return a proven bound of the objective and the best feasible point found."""
     best: list[int] | None = None
     unsettled: list[int | None] = []  # proven bounds of the boxes that were given up
     boxes: list[Box] = [box]
@@ -129,11 +156,12 @@ def _search(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> 
             if not objective:
                 return 0, best
             continue
-        halves = _split(node, point)
-        if halves:
-            boxes += halves
-        else:
-            unsettled.append(lowest)
+        corner = [low for low, high in zip(*node, strict=True) if low is not None and low == high]
+        if len(corner) == len(node[0]):  # a single point is decided by substitution
+            if _obeys(rows, node, corner) and (best is None or _value(objective, corner) < _value(objective, best)):
+                best = corner
+            continue
+        boxes += _split(node, point)
     unsettled += [_interval_bound(objective, left) for left in boxes]
     if best is None and not unsettled:
         raise EmptyError
@@ -198,11 +226,9 @@ def _obeys(rows: Sequence[GroupedRow], box: Box, point: Sequence[int]) -> bool:
 
 
 def _split(box: Box, point: Floats | None) -> list[Box]:
-    """Cut the box in two at the variable furthest from an integer, or else the widest; empty when it is one point."""
+    """Cut the box in two at the variable furthest from an integer, or else the widest."""
     width = [inf if low is None or high is None else float(high - low) for low, high in zip(*box, strict=True)]
     loose = [g for g in range(len(width)) if width[g] > 0]
-    if not loose:
-        return []
     off = np.zeros(len(width)) if point is None else np.round(np.abs(point - np.rint(point)), 6)
     g = max(loose, key=lambda g: (off[g], width[g]))
     low, high = box[0][g], box[1][g]
