@@ -20,7 +20,7 @@ LAYERS = [
     {"cli"},
 ]
 ONLY_HERE = {
-    "numba": {"sampling.kernels"},
+    "numba": {"sampling.kernels.compiled"},
     "cryptography": {"randomness"},
     "flint": {
         "balls",

@@ -73,6 +73,7 @@ REFUSALS: dict[str, Callable[[], object]] = {
     "improper": lambda: cg.Mechanism(SCHEMA, measure=[cg.total(precision="1")]).law(TABLE),
     "too many tables": lambda: MECHANISM.law(TABLE).sample(1),
     "infinitely many tables": lambda: cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1")]).law(TABLE).sample(1),
+    "draws of the wrong kind": lambda: SMALL.law(cg.Table(SCHEMA, [[1, 2], [3, 4]])).log_probability([[1.5] * 4]),
     "enumeration limit": lambda: EnumeratedLaw.of(SMALL.law(TABLE).target, limit=10),
     "two sets of tables": lambda: worst_ratio(
         SMALL.law(cg.Table(SCHEMA, [[1, 2], [3, 4]])).enumerated,
@@ -109,15 +110,18 @@ def test_no_refusal_names_a_confidential_value(refusal: str) -> None:
 
 def test_representations_of_laws_do_not_show_the_centre() -> None:
     law = MECHANISM.law(TABLE)
-    for text in (repr(law), repr(law.target), repr(MECHANISM)):
-        assert not any(str(canary) in text for canary in CANARIES)
+    small = SMALL.law(cg.Table(SCHEMA, [[2, 5], [4, 1]])).enumerated
+    for text in (repr(law), repr(law.target), repr(MECHANISM), repr(small)):
+        assert not any(str(canary) in text.replace(",", "") for canary in CANARIES)
+    assert "5" not in repr(small)
 
 
 def test_constraints_hold_nothing_but_the_invariants() -> None:
     constraints = SMALL.disclose(TABLE)
     text = repr(constraints) + repr(constraints.__dict__) + repr(constraints.cell_bounds)
-    assert str(CANARIES[0] + CANARIES[1]) in text  # the disclosed margin is public
-    assert not any(str(canary) in text for canary in CANARIES)
+    digits = text.replace(",", "")
+    assert str(CANARIES[0] + CANARIES[1]) in digits  # the disclosed margin is public
+    assert not any(str(canary) in digits for canary in CANARIES)
 
 
 def test_the_canary_test_can_fail() -> None:

@@ -49,6 +49,18 @@ def test_a_forked_child_does_not_repeat_its_parent() -> None:
     assert not set(stream.words(4).tolist()) & set(of_child.tolist())
 
 
+def test_a_fork_is_noticed_whatever_the_process_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a new process namespace a child can have its parent's number: forks are counted instead."""
+    from congenial import randomness
+
+    stream = cg.secure_rng()
+    before = stream.words(4)
+    monkeypatch.setattr(randomness, "_forks", randomness._forks + 1)
+    key_free = cg.replay_rng(3)
+    assert not set(before.tolist()) & set(stream.words(4).tolist())
+    assert np.array_equal(key_free.words(4), cg.replay_rng(3).words(4))
+
+
 def test_a_stream_cannot_be_copied() -> None:
     for make in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="cannot be copied"):

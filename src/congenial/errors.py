@@ -49,6 +49,13 @@ class ClashError(ConditionError):
         self.clash = clash
         self.is_irreducible = is_irreducible
 
+    def __reduce__(self) -> tuple[type["ClashError"], tuple[str, tuple[str, ...], bool]]:
+        return ClashError, (str(self), self.clash, self.is_irreducible)
+
+
+class UndecidedError(ConditionError):
+    """Conditions of which it could not be decided whether any table obeys them."""
+
 
 class TooLargeError(CongenialError):
     """More tables, states or memory than the method is made for."""

@@ -11,7 +11,7 @@ Exact = str | int | Fraction
 """How a user writes an exact number: ``"1/2"``, ``"0.5"``, ``1``, ``Fraction(1, 2)``."""
 
 _LONGEST = 200
-_PATTERN = re.compile(r"[+-]?(\d+(/\d+)?|(\d+\.\d*|\.\d+))")
+_PATTERN = re.compile(r"[+-]?(\d+(/\d+)?|(\d+\.\d*|\.\d+))", re.ASCII)
 
 
 def exact_fraction(value: object, name: str) -> Fraction:
@@ -30,7 +30,7 @@ def exact_fraction(value: object, name: str) -> Fraction:
     if isinstance(value, float):
         raise FractionError(_refuse_float(value, name))
     if isinstance(value, Rational):
-        return Fraction(value)
+        return Fraction(int(value.numerator), int(value.denominator))
     if isinstance(value, str):
         text = value.strip()
         if len(text) <= _LONGEST and _PATTERN.fullmatch(text) and not re.search(r"/0+$", text):

@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.errors import CongenialError
+from congenial.errors import SamplingError
 from congenial.randomness import RandomStream, secure_rng
 from congenial.sampling.enumerate import EnumeratedLaw, log_of
 from congenial.sampling.target import Target
@@ -36,6 +36,10 @@ class Law:
 
     def sample(self, n_draws: int, rng: RandomStream | None = None) -> NDArray[np.int64]:
         """Return independent exact draws (draw, cell)."""
+        if type(n_draws) is not int or n_draws < 1:
+            raise SamplingError(f"n_draws is a whole number from 1 on, not {n_draws!r}")
+        if rng is not None and not isinstance(rng, RandomStream):
+            raise SamplingError(f"rng is replay_rng(seed) or secure_rng(), not a {type(rng).__name__}")
         return self.enumerated.sample(n_draws, rng or secure_rng())
 
     def log_normaliser(self) -> float:
@@ -44,11 +48,8 @@ class Law:
 
     def log_probability(self, draws: ArrayLike) -> NDArray[np.float64]:
         """Return the log probability of each draw (draw, cell); minus infinity outside S*."""
-        tables = np.asarray(draws)
-        if tables.ndim != 2:
-            raise CongenialError(f"draws have the shape (draw, cell), not {tables.shape}")
+        position = self.enumerated.position(draws)
         logs = np.array([log_of(p) for p in self.enumerated.probabilities])
-        position = self.enumerated.position(tables)
         return np.where(position >= 0, logs[position], -np.inf)
 
     def __repr__(self) -> str:

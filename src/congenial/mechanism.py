@@ -1,11 +1,12 @@
 """The mechanism: which queries are measured, with what noise, and what must come out exactly. Public, no data in it."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.queries import Bounds, Condition, Query, Share
-from congenial.errors import ConditionError, SuppressedError
+from congenial.conditions.queries import Bounds, Condition, Query, Share, as_list
+from congenial.errors import ConditionError, SuppressedError, UndecidedError
 from congenial.law import Law
 from congenial.noise import FAMILIES, Suppression, make_noise
 from congenial.sampling.target import Measured, Target
@@ -44,10 +45,12 @@ class Mechanism:
         invariants: Iterable[Condition] = (),
         noise: str = "double_geometric",
     ) -> None:
+        if not isinstance(schema, Schema):
+            raise ConditionError(f"a mechanism needs a Schema first, not a {type(schema).__name__}")
         self.schema = schema
         self.noise = noise
-        self.queries = tuple(measure)
-        self.invariants = tuple(invariants)
+        self.queries = as_list(measure, "measure")
+        self.invariants = as_list(invariants, "invariants")
         self.measured = _measured(schema, self.queries, noise)
         _check_conditions(schema, self.invariants)
 
@@ -121,4 +124,6 @@ def _check_conditions(schema: Schema, conditions: Sequence[Condition]) -> None:
             schema.cells(condition.where)
         stated.append(condition)
     if stated:
-        compile_conditions(schema, stated)
+        # What cannot be decided here is decided by the table, which must obey its own conditions.
+        with suppress(UndecidedError):
+            compile_conditions(schema, stated)

@@ -8,12 +8,23 @@ the same seed gives the same bits on every machine, for simulation only.
 
 import hashlib
 import os
+import threading
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
 _BLOCK_WORDS = 1 << 13  # one refill: 64 kB of keystream, about 15 microseconds
+
+_forks = 0  # how many forks lie between the first process and this one; process numbers can repeat
+
+
+def _count_fork() -> None:
+    global _forks  # noqa: PLW0603
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
 
 
 class RandomStream:
@@ -32,7 +43,16 @@ class RandomStream:
 
     def __init__(self, seed: int | str | None = None) -> None:
         self._seed = seed
+        self._forks: int
         self._start()
+
+    def _notice_fork(self) -> None:
+        """In a forked child: a lock of its own, and, unless the stream is a replay, a key of its own."""
+        if self._forks != _forks:
+            if self._seed is None:
+                self._start()
+            self._lock = threading.Lock()
+            self._forks = _forks
 
     @property
     def is_replay(self) -> bool:
@@ -45,19 +65,22 @@ class RandomStream:
         else:
             key = hashlib.sha256(f"congenial replay {self._seed}".encode()).digest()
         self._cipher: CipherContext = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-        self._process = os.getpid()
         self._buffer = np.empty(0, np.uint64)
+        self._lock = threading.Lock()
+        self._forks = _forks
 
     def words(self, n: int) -> NDArray[np.uint64]:
-        """Return the next `n` words of the stream, an array of its own."""
-        if self._seed is None and self._process != os.getpid():
-            self._start()
-        held = self._buffer
-        if n > held.size:
-            missing = max(n - held.size, _BLOCK_WORDS)
-            held = np.concatenate([held, self._keystream(missing)])
-        self._buffer = held[n:]
-        return held[:n].copy()
+        """Return the next `n` words of the stream, an array of its own. Threads may share a stream."""
+        if n < 0:
+            raise ValueError(f"the number of words must not be negative, and it is {n}")
+        self._notice_fork()
+        with self._lock:
+            held = self._buffer
+            if n > held.size:
+                missing = max(n - held.size, _BLOCK_WORDS)
+                held = np.concatenate([held, self._keystream(missing)])
+            self._buffer = held[n:]
+            return held[:n].copy()
 
     def _keystream(self, n: int) -> NDArray[np.uint64]:
         out = bytearray(8 * n + 15)  # update_into wants room for a block less one byte beyond the text

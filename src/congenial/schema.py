@@ -1,7 +1,7 @@
 """The public shape of a table: named dimensions, each with its labels."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -98,7 +98,7 @@ class Schema:
     def cells(self, where: Where | None = None) -> NDArray[np.intp]:
         """Return the numbers of the cells that `where` picks, ascending; all of them when it is None."""
         chosen: list[Sequence[int]] = [range(length) for length in self.shape]
-        for name, wanted in _checked_where(where).items():
+        for name, wanted in (frozen_where(where) or {}).items():
             axis = self.axis(name)
             dimension = self.dimensions[axis]
             positions = sorted({dimension.position(label) for label in wanted})
@@ -116,6 +116,8 @@ class Schema:
             labels = [labels[name] for name in self.names]
         elif isinstance(labels, str):
             labels = [labels]
+        elif not isinstance(labels, Sequence):
+            raise SchemaError(f"a cell is named by its labels, as text, a tuple or a mapping, not by {labels!r}")
         if len(labels) != len(self.dimensions):
             raise SchemaError(f"a cell needs {len(self.dimensions)} labels, one for each of {list(self.names)}")
         index = [dimension.position(label) for dimension, label in zip(self.dimensions, labels, strict=True)]
@@ -140,8 +142,8 @@ class Schema:
 def _dimension(name: object, labels: object) -> Dimension:
     if not isinstance(name, str) or not name.strip():
         raise SchemaError(f"a dimension's name is text, not {name!r}")
-    if isinstance(labels, str) or not isinstance(labels, Iterable):
-        raise SchemaError(f"dimension {name!r} needs a list of labels, not {labels!r}")
+    if isinstance(labels, str | Set) or not isinstance(labels, Iterable):
+        raise SchemaError(f"dimension {name!r} needs a list of labels in their order, not {labels!r}")
     given = tuple(labels)
     if not given:
         raise SchemaError(f"dimension {name!r} has no labels; it needs at least one")
@@ -158,9 +160,21 @@ def _dimension(name: object, labels: object) -> Dimension:
     return Dimension(name, given)
 
 
-def _checked_where(where: Where | None) -> dict[str, tuple[str, ...]]:
+def frozen_where(where: Where | None) -> dict[str, tuple[str, ...]] | None:
+    """Check a set of cells and keep it in a form that can be read again and again."""
     if where is None:
-        return {}
+        return None
     if not isinstance(where, Mapping):
         raise SchemaError(f'where is a mapping such as {{"sex": "female"}}, not a {type(where).__name__}')
-    return {name: (wanted,) if isinstance(wanted, str) else tuple(wanted) for name, wanted in where.items()}
+    frozen: dict[str, tuple[str, ...]] = {}
+    for name, wanted in where.items():
+        if isinstance(wanted, str):
+            frozen[name] = (wanted,)
+            continue
+        if not isinstance(wanted, Iterable):
+            raise SchemaError(f"where: {name!r} needs a label or a list of labels, not {wanted!r}")
+        frozen[name] = tuple(wanted)
+        for label in frozen[name]:
+            if not isinstance(label, str):
+                raise SchemaError(f'where: labels of {name!r} are text, and {label!r} is not; write "{label}"')
+    return frozen

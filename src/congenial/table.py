@@ -1,6 +1,6 @@
 """The confidential table: nonnegative integer counts of a schema's cells."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import narwhals as nw
@@ -49,7 +49,7 @@ class Table:
         if isinstance(counts, Mapping):
             raw = _from_mapping(schema, counts, fill)
         elif nw.dependencies.is_into_dataframe(counts):
-            raw = _from_frame(schema, nw.from_native(counts, eager_only=True), fill, count)
+            raw = _from_frame(schema, _frame(counts), fill, count)
         else:
             raw = _from_nested(schema, counts)
         self.counts: NDArray[np.int64] = _checked(schema, raw)
@@ -72,9 +72,23 @@ class Table:
         return display.as_html(self.schema, self.counts, caption=f"confidential table, total {self.total:,}")
 
 
+def _frame(counts: Any) -> nw.DataFrame[Any]:
+    names = [str(name) for name in getattr(counts, "columns", [])]
+    if any(not isinstance(name, str) for name in getattr(counts, "columns", []) if names) and not _is_arrow(counts):
+        raise TableError("the frame's column names must be text")
+    try:
+        return nw.from_native(counts, eager_only=True)
+    except Exception:  # noqa: BLE001  what a frame library says may quote the data
+        raise TableError("the frame cannot be read: are its column names all different?") from None
+
+
+def _is_arrow(counts: Any) -> bool:
+    return nw.dependencies.is_pyarrow_table(counts)
+
+
 def _from_nested(schema: Schema, counts: object) -> list[Any]:
     """Flatten nested lists or an array, checking the length at every depth."""
-    if isinstance(counts, str | bytes) or not hasattr(counts, "__len__"):
+    if isinstance(counts, str | bytes | Set) or not hasattr(counts, "__len__"):
         raise TableError(
             f"counts must be nested lists, an array, a mapping or a frame of counts, not a {type(counts).__name__}"
         )

@@ -10,7 +10,7 @@ from congenial.conditions.integer_program import EmptyError, find_point, minimis
 from congenial.conditions.lattice import Dependence, dependence
 from congenial.conditions.queries import Bounds, Condition, Counts, Query, Share, bounds
 from congenial.conditions.rows import Limited, Row
-from congenial.errors import ConditionError
+from congenial.errors import ConditionError, UndecidedError
 from congenial.schema import Schema
 
 NONNEGATIVE = "counts are not negative"
@@ -140,7 +140,8 @@ def _reduced(one: Limited, parts: Sequence[Part]) -> Limited:
     upper = None if one.upper is None else one.upper // divisor
     if lower is not None and upper is not None and lower > upper:
         raise_clash([part for part in parts if one in part.limits], max(one.row.cells) + 1)
-    return Limited(Row(one.row.name, one.row.cells, tuple(w // divisor for w in one.row.weights)), lower, upper)
+    name = f"1/{divisor} of [{one.row.name}]"
+    return Limited(Row(name, one.row.cells, tuple(w // divisor for w in one.row.weights)), lower, upper)
 
 
 def fixed_cells(lower: Sequence[int | None], upper: Sequence[int | None]) -> list[Limited]:
@@ -196,9 +197,9 @@ def _check_feasible(
     except EmptyError:
         raise_clash(parts, len(lower))
     if found is None:
-        raise ConditionError(
-            "it could not be decided whether any table obeys the conditions; give every cell bounds(lower, upper)"
-            " so that the search can end"
+        raise UndecidedError(
+            "whether any table of whole numbers obeys the conditions could not be decided within the search limit;"
+            " state fewer or simpler conditions, give cells bounds(lower, upper), or disclose the values from a table"
         )
 
 

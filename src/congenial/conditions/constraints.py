@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from congenial.conditions.compile import compile_conditions, equality_dependence, fixed_cells
 from congenial.conditions.groups import Grouped, cell_limits, group_cells
 from congenial.conditions.integer_program import minimise, propagate
-from congenial.conditions.queries import Condition, Counts
-from congenial.conditions.rows import Limited, Row, dense, range_text
+from congenial.conditions.queries import Condition, Counts, as_list
+from congenial.conditions.rows import Limited, Row, range_text, row_values
 from congenial.errors import ConditionError
 from congenial.schema import Schema
 
@@ -74,7 +74,7 @@ class Constraints:
     @classmethod
     def of(cls, schema: Schema, conditions: Iterable[Condition], counts: Counts | None = None) -> "Constraints":
         """Compile conditions with stated values, or with those of the confidential counts."""
-        compiled = compile_conditions(schema, list(conditions), counts)
+        compiled = compile_conditions(schema, as_list(conditions, "conditions"), counts)
         return cls(schema, compiled.rows, compiled.lower, compiled.upper, compiled.notes)
 
     @property
@@ -102,7 +102,7 @@ class Constraints:
                 limit = np.array([end[cell] for cell in stated], np.int64)
                 answers &= ~wrong(draws[:, stated], limit).any(axis=1)
         if self.rows:
-            values = draws @ dense([one.row for one in self.rows], self.schema.n_cells).T
+            values = row_values([one.row for one in self.rows], draws)
             for one, column in zip(self.rows, values.T, strict=True):
                 if one.lower is not None:
                     answers &= column >= one.lower

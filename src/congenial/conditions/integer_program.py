@@ -18,7 +18,7 @@ from congenial.conditions.relaxation import infeasibility_multipliers, is_proven
 
 _ROUNDS = 200
 _NODES = 400
-_FAR = 2**70  # limits that run away, as they can where cells are unlimited, are not followed further
+_FAR = 2**55  # limits that run away, as they can where cells are unlimited, are not followed further
 
 Floats = NDArray[np.float64]
 
@@ -101,6 +101,11 @@ def _value(objective: dict[int, int], point: Sequence[int]) -> int:
 def _search(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> tuple[int | None, list[int] | None]:
     """Move the system to the origin, where floats are accurate, and search there; returns a bound and a point."""
     rows, box = _on_lattice(rows, box)
+    if None in box[0] or None in box[1]:
+        # Without limits, narrowing can run away where the plain relaxation sees the contradiction at once.
+        multipliers = infeasibility_multipliers(rows, box)
+        if multipliers is not None and is_proven_empty(rows, box, multipliers):
+            raise EmptyError
     origin = [
         next((end for end in (low, high) if end is not None), 0)
         for low, high in zip(*propagate(rows, box), strict=True)

@@ -4,7 +4,7 @@ A query is a family of linear statistics. In ``measure=[...]`` it gets noise; in
 exactly, at the confidential table's value unless one is stated (``equals``, ``at_least``, ``at_most``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,9 +14,10 @@ import numpy as np
 from congenial.conditions.rows import Limited, Row
 from congenial.errors import ConditionError, SchemaError
 from congenial.fraction import exact_fraction
-from congenial.schema import Schema, Where
+from congenial.schema import Schema, Where, frozen_where
 
 LARGEST_WEIGHT = 2**31
+LARGEST_LIMIT = 2**60
 Counts = Sequence[int]
 
 
@@ -62,7 +63,9 @@ class Query:
         """Return the rows with what they must be: as stated, or as the confidential counts have it."""
         rows = self.rows(schema)
         if self.equals is not None:
-            return [Limited(row, v, v) for row, v in zip(rows, _stated(self.equals, len(rows), self.text), strict=True)]
+            shape = tuple(len(schema.labels(name)) for name in self.dimensions)
+            values = _stated(self.equals, len(rows), shape, self.text)
+            return [Limited(row, v, v) for row, v in zip(rows, values, strict=True)]
         if self.is_stated:
             return [Limited(row, self.at_least, self.at_most) for row in rows]
         if counts is None:
@@ -142,6 +145,15 @@ class Bounds:
 Condition = Query | Share | Bounds
 
 
+def as_list(conditions: object, name: str) -> tuple[Any, ...]:
+    """Check that conditions come as a list, and say so when a single one was given."""
+    if isinstance(conditions, Query | Share | Bounds):
+        raise ConditionError(f"{name} takes a list: write [{conditions.text}]")
+    if isinstance(conditions, str) or not isinstance(conditions, Iterable):
+        raise ConditionError(f"{name} takes a list of conditions, not a {type(conditions).__name__}")
+    return tuple(conditions)
+
+
 def cells(where: Where | None = None, *, precision: object = None, equals: object = None) -> Query:
     """Every single cell.
 
@@ -188,6 +200,8 @@ def margin(*dimensions: str, where: Where | None = None, precision: object = Non
     >>> margin("sex").text
     "margin('sex')"
     """
+    if not all(isinstance(dimension, str) for dimension in dimensions):
+        raise ConditionError('the dimensions of a margin are names: write margin("sex", "age")')
     if not dimensions:
         raise ConditionError("a margin needs at least one dimension; for the sum of all cells write total()")
     if len(set(dimensions)) != len(dimensions):
@@ -240,7 +254,7 @@ def share(where: Where, *, of: Where | None = None, equals: object = None) -> Sh
     stated = None if equals is None else exact_fraction(equals, "a share")
     if stated is not None and not 0 <= stated <= 1:
         raise ConditionError(f"a share lies between 0 and 1, not {stated}")
-    return Share(where, of, stated)
+    return Share(frozen_where(where) or {}, frozen_where(of), stated)
 
 
 def bounds(lower: int | None = 0, upper: int | None = None, *, where: Where | None = None) -> Bounds:
@@ -254,7 +268,7 @@ def bounds(lower: int | None = 0, upper: int | None = None, *, where: Where | No
     low, high = _limit(lower, "lower"), _limit(upper, "upper")
     if low is not None and high is not None and low > high:
         raise ConditionError(f"bounds({low}, {high}): the lower bound is above the upper one; swap them")
-    return Bounds(low, high, where)
+    return Bounds(low, high, frozen_where(where))
 
 
 def structural_zeros(where: Where) -> Bounds:
@@ -265,7 +279,7 @@ def structural_zeros(where: Where) -> Bounds:
     >>> structural_zeros({"age": "0-17", "status": "widowed"}).text
     'every cell with age=0-17, status=widowed is a structural zero'
     """
-    return Bounds(0, 0, where, kind="structural_zeros")
+    return Bounds(0, 0, frozen_where(where), kind="structural_zeros")
 
 
 def where_text(where: Where) -> str:
@@ -281,7 +295,7 @@ def where_text(where: Where) -> str:
     return ", ".join(parts)
 
 
-def _query(kind: str, *, precision: object, equals: object, **rest: Any) -> Query:
+def _query(kind: str, *, precision: object, equals: object, where: Where | None = None, **rest: Any) -> Query:
     exact = None if precision is None else exact_fraction(precision, "precision")
     if exact is not None and exact < 0:
         raise ConditionError(f"precision must not be negative, and it is {exact}")
@@ -293,7 +307,7 @@ def _query(kind: str, *, precision: object, equals: object, **rest: Any) -> Quer
         raise ConditionError(f"{kind}: give either equals or at_least/at_most, not both")
     if low is not None and high is not None and low > high:
         raise ConditionError(f"{kind}: at_least={low} is above at_most={high}; swap them")
-    return Query(kind, precision=exact, equals=equals, **rest)
+    return Query(kind, precision=exact, equals=equals, where=frozen_where(where), **rest)
 
 
 def _limit(value: object, name: str) -> int | None:
@@ -301,14 +315,18 @@ def _limit(value: object, name: str) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise ConditionError(f"{name} must be a whole number or None, not {value!r}")
+    if abs(int(value)) > LARGEST_LIMIT:
+        raise ConditionError(f"{name} is beyond 2^60; write None for no limit")
     return int(value)
 
 
-def _stated(equals: Any, n_rows: int, text: str) -> list[int]:
-    flat = np.asarray(equals, object).reshape(-1).tolist()
-    if len(flat) != n_rows:
-        raise ConditionError(f"{text}: equals has {len(flat)} values, {n_rows} are needed")
-    values = [_limit(value, f"{text}: equals") for value in flat]
+def _stated(equals: Any, n_rows: int, shape: tuple[int, ...], text: str) -> list[int]:
+    array = np.asarray(equals, object)
+    if array.size != n_rows:
+        raise ConditionError(f"{text}: equals has {array.size} values, {n_rows} are needed")
+    if array.ndim > 1 and array.shape != shape:
+        raise ConditionError(f"{text}: equals has shape {array.shape}, {shape} is needed")
+    values = [_limit(value, f"{text}: equals") for value in array.reshape(-1).tolist()]
     if None in values:
         raise ConditionError(f"{text}: equals must give every value")
     return [value for value in values if value is not None]

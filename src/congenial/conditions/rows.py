@@ -76,6 +76,15 @@ def range_text(lower: int | None, upper: int | None) -> str:
     return "is free" if upper is None else f"is at most {upper:,}"
 
 
+def row_values(rows: Sequence[Row], tables: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return each row's value of each table (table, row): in 64 bits where they suffice, else in Python integers."""
+    largest = max((sum(map(abs, row.weights)) for row in rows), default=0) * int(np.abs(tables).max(initial=0))
+    if largest < 2**62:
+        return tables @ dense(rows, tables.shape[-1]).T
+    values = [[row.value(table) for row in rows] for table in tables.tolist()]
+    return np.array(values, object).reshape(len(tables), len(rows))
+
+
 def dense(rows: Sequence[Row], n_cells: int) -> NDArray[np.int64]:
     """Return rows as a matrix, a line a row."""
     matrix = np.zeros((len(rows), n_cells), np.int64)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import ceil, log, sqrt
 
 import flint
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from congenial.balls import ball, double_above_exp, scaled_ends
 from congenial.noise.exact_choice import exact_choice
-from congenial.noise.family import DiscreteNoise, Floats, even_order, integers
+from congenial.noise.family import DiscreteNoise, Floats, even_order
 from congenial.randomness import RandomStream
 
 
@@ -34,7 +34,7 @@ class DiscreteGaussian(DiscreteNoise):
     """
 
     family = "discrete_gaussian"
-    least = Fraction(1, 10**10)
+    least = Fraction(1, 10**8)  # sigma 10,000: beyond it the table that a draw needs takes many seconds
 
     @cached_property
     def base(self) -> Fraction:
@@ -66,12 +66,11 @@ class DiscreteGaussian(DiscreteNoise):
         pmf = self.pmf(np.arange(1, reach + 1))
         return np.append(np.cumsum(pmf[::-1])[::-1], 0.0)
 
-    def cdf(self, u: ArrayLike) -> Floats:
-        """Return the probability of at most `u`."""
-        values = integers(u)
-        beyond = np.where(values < 0, -values - 1, values)
-        tail = self._upper_tail[np.minimum(beyond, self._upper_tail.size - 1)]
-        return np.where(values < 0, tail, 1 - tail)
+    def _float_power(self, size: Floats) -> Floats:
+        return size * size
+
+    def _tail(self, u: NDArray[np.int64]) -> Floats:
+        return self._upper_tail[np.minimum(u, self._upper_tail.size - 1)]
 
     def _nearby_quantile(self, v: Floats) -> NDArray[np.int64]:
         rising = self._upper_tail[::-1]  # the cdf of ..., -2, -1
@@ -92,20 +91,20 @@ class DiscreteGaussian(DiscreteNoise):
 
     def sample(self, n: int, rng: RandomStream) -> NDArray[np.int64]:
         """Return exact draws, decided by random integers."""
-
-        def cdf_bounds(bits: int) -> tuple[list[int], list[int]]:
-            # Outcomes 0, 1, 2, ... stand for 0, 1, -1, 2, -2, ...: what is left beyond +-reach is far below 2^-bits.
-            reach = ceil(sqrt((bits + 16) * log(2) / -log(float(self.base)))) + 2
-            with flint.ctx.workprec(bits + 64):
-                base, total = ball(self.base), self._total(bits + 64)
-                running, weight, step, square = 1 / total, 1 / total, base, base * base
-                points = [running]
-                for _ in range(reach):
-                    weight, step = weight * step, step * square
-                    points += [running + weight, running + 2 * weight]
-                    running = points[-1]
-                pairs = [scaled_ends(point, bits) for point in points]
-            return [low for low, _ in pairs], [high for _, high in pairs]
-
-        outcome = exact_choice(cdf_bounds, n, rng)
+        outcome = exact_choice(self._cdf_bounds, n, rng)
         return np.where(outcome % 2 == 1, (outcome + 1) // 2, -(outcome // 2))
+
+    @lru_cache(maxsize=64)  # noqa: B019  a noise is a small value; its table is worth keeping
+    def _cdf_bounds(self, bits: int) -> tuple[list[int], list[int]]:
+        # Outcomes 0, 1, 2, ... stand for 0, 1, -1, 2, -2, ...: what is left beyond +-reach is far below 2^-bits.
+        reach = ceil(sqrt((bits + 16) * log(2) / -log(float(self.base)))) + 2
+        with flint.ctx.workprec(bits + 64):
+            base, total = ball(self.base), self._total(bits + 64)
+            running, weight, step, square = 1 / total, 1 / total, base, base * base
+            points = [running]
+            for _ in range(reach):
+                weight, step = weight * step, step * square
+                points += [running + weight, running + 2 * weight]
+                running = points[-1]
+            pairs = [scaled_ends(point, bits) for point in points]
+        return [low for low, _ in pairs], [high for _, high in pairs]

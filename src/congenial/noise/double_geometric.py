@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from congenial.balls import ball, double_above_exp, scaled_ends
 from congenial.noise.exact_choice import CdfBounds, exact_bernoulli, exact_choice
-from congenial.noise.family import DiscreteNoise, Floats, even_order, integers, levels
+from congenial.noise.family import DiscreteNoise, Floats, even_order, levels
 from congenial.randomness import RandomStream
 
 
@@ -45,12 +45,14 @@ class DoubleGeometric(DiscreteNoise):
         a = float(self.base)
         return self.log_weight(u) + (log1p(-a) - log1p(a))
 
-    def cdf(self, u: ArrayLike) -> Floats:
-        """Return ``a**-u / (1 + a)`` up to 0 and ``1 - a**(u + 1) / (1 + a)`` from there."""
-        values = integers(u)
+    def _float_power(self, size: Floats) -> Floats:
+        return size
+
+    def _tail(self, u: NDArray[np.int64]) -> Floats:
+        """Return ``a**(u + 1) / (1 + a)``."""
         a = float(self.base)
-        tail = np.exp(np.where(values <= 0, -values, values + 1) * log(a) - log1p(a))
-        return np.where(values <= 0, tail, 1 - tail)
+        tail: Floats = np.exp((u + 1) * log(a) - log1p(a))
+        return tail
 
     def _nearby_quantile(self, v: Floats) -> NDArray[np.int64]:
         """Return GM's quantile function, Appendix B.

@@ -14,6 +14,8 @@ from congenial.randomness import RandomStream
 
 Floats = NDArray[np.float64]
 
+LARGEST = 2.0**60
+
 
 @dataclass(frozen=True, init=False)
 class Noise(ABC):
@@ -100,15 +102,31 @@ class DiscreteNoise(Noise):
 
     def log_weight(self, u: ArrayLike) -> Floats:
         """Return ``power(u) * log(base)``."""
-        return self.power(integers(u)) * np.float64(np.log(float(self.base)))
+        return self._float_power(np.abs(integers(u)).astype(np.float64)) * np.float64(np.log(float(self.base)))
+
+    @abstractmethod
+    def _float_power(self, size: Floats) -> Floats:
+        """Return the power as a double, for any size."""
+
+    @abstractmethod
+    def _tail(self, u: NDArray[np.int64]) -> Floats:
+        """Return the probability of more than `u`, each at least 0."""
+
+    def cdf(self, u: ArrayLike) -> Floats:
+        """Return the probability of at most `u`, accurate in the lower tail."""
+        values = integers(u)
+        tail = self._tail(np.where(values < 0, -values - 1, values))
+        return np.where(values < 0, tail, 1 - tail)
 
     def quantile(self, level: ArrayLike) -> NDArray[np.int64]:
-        """Return the smallest integer whose `cdf` is at least `level`."""
+        """Return the smallest integer whose `cdf` is at least `level`, as far as doubles next to 1 can tell."""
         v = levels(level)
         # Rounding puts the first guess off by one at most, and only next to a value of the cdf.
-        candidates = self._nearby_quantile(v)[..., None] + np.arange(-2, 3)
+        guess = self._nearby_quantile(v)
+        candidates = guess[..., None] + np.arange(-2, 3)
         below: NDArray[np.int64] = np.sum(self.cdf(candidates) < v[..., None], axis=-1)
-        return candidates[..., 0] + below
+        # None below: the cdf is flat in doubles there, and the guess is as good as can be.
+        return np.where(below == 0, guess, guess - 2 + below)
 
     @abstractmethod
     def _nearby_quantile(self, v: Floats) -> NDArray[np.int64]:
@@ -118,11 +136,11 @@ class DiscreteNoise(Noise):
 def integers(u: ArrayLike) -> NDArray[np.int64]:
     """Check that noise values are integers."""
     array = np.asarray(u)
-    if array.dtype.kind in "iu":
-        return array.astype(np.int64)
-    if array.dtype.kind == "f" and bool(np.all(array == np.floor(array))):
-        return array.astype(np.int64)
-    raise NoiseError("discrete noise takes whole numbers only")
+    if array.dtype.kind not in "iuf" or (array.dtype.kind == "f" and not bool(np.all(array == np.floor(array)))):
+        raise NoiseError("discrete noise takes whole numbers only")
+    if array.size and not (float(array.min()) >= -LARGEST and float(array.max()) <= LARGEST):
+        raise NoiseError("discrete noise takes whole numbers up to 2^60")
+    return array.astype(np.int64)
 
 
 def levels(level: ArrayLike) -> Floats:

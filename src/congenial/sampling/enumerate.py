@@ -4,13 +4,13 @@ Slow, public, and the oracle that everything clever is compared with.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import lgamma, log, prod
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import echelon
@@ -22,6 +22,7 @@ from congenial.randomness import RandomStream, replay_rng
 from congenial.sampling.target import Target
 
 MOST_TABLES = 1_000_000
+MOST_BYTES = 2**30
 _PROBES = 2_000
 _SAFE_INTEGER = 2**61
 
@@ -73,7 +74,8 @@ def _limits(constraints: Constraints) -> tuple[list[int], list[int]]:
 def _walk(conditions: Sequence[Limited], lower: Sequence[int], upper: Sequence[int]) -> _Walk:
     widths = [high - low for low, high in zip(lower, upper, strict=True)]
     # Combinations of equalities that end as early as possible see a dead end long before the last cell.
-    rows = [*conditions, *echelon([one for one in conditions if one.is_equality])]
+    early = echelon([one for one in conditions if one.is_equality])
+    rows = [*conditions, *(one for one in early if max(map(abs, one.row.weights)) < 2**31)]
     matrix = dense([one.row for one in rows], len(lower))
     at_base = [one.row.value(lower) for one in rows]
     reach = [sum(abs(int(w)) * width for w, width in zip(line, widths, strict=True)) for line in matrix]
@@ -159,8 +161,14 @@ def enumerate_tables(constraints: Constraints, limit: int = MOST_TABLES) -> Inte
     for cell in range(walk.n_cells):
         first, last = walk.choices(cell, sums)
         counts = np.maximum(last - first + 1, 0)
-        if counts.sum() > (limit if cell == walk.n_cells - 1 else 10 * limit):
+        n_partial = float(counts.sum(dtype=np.float64))
+        if cell == walk.n_cells - 1 and n_partial > limit:
             raise _too_many(estimate, limit)
+        if n_partial > 10 * limit:
+            raise TooLargeError(
+                f"going through the tables one by one meets more than {10 * limit:,} beginnings of tables (of whole"
+                f" tables there are about {_about(estimate)}); use a sampler that does not enumerate"
+            )
         parent = np.repeat(np.arange(len(sums)), counts)
         offset = np.arange(len(parent)) - np.repeat(np.cumsum(counts) - counts, counts)
         value = first[parent] + offset
@@ -170,14 +178,16 @@ def enumerate_tables(constraints: Constraints, limit: int = MOST_TABLES) -> Inte
 
 
 def _too_many(log10_estimate: float, limit: int) -> TooLargeError:
-    if 10**log10_estimate <= limit:  # a poor estimate: the count itself went past the limit
-        about = f"more than {limit:,}"
-    else:
-        about = f"about {10**log10_estimate:,.0f}" if log10_estimate < 9 else f"about 10^{log10_estimate:.0f}"
+    # A poor estimate may lie below the limit that the count itself went past.
+    about = f"more than {limit:,}" if log10_estimate <= np.log10(limit) else f"about {_about(log10_estimate)}"
     return TooLargeError(
         f"{about} tables obey the conditions, and going through all of them stops at {limit:,};"
         " use a sampler that does not enumerate"
     )
+
+
+def _about(log10: float) -> str:
+    return f"{10**log10:,.0f}" if log10 < 9 else f"10^{log10:.0f}"
 
 
 @dataclass(frozen=True)
@@ -200,26 +210,34 @@ class EnumeratedLaw:
     (6, Fraction(1, 1))
     """
 
-    tables: Integers
-    weights: tuple[int, ...]
-    scale: int
+    tables: Integers = field(repr=False)
+    weights: tuple[int, ...] = field(repr=False)
+    scale: int = field(repr=False)
 
     @classmethod
     def of(cls, target: Target, limit: int = MOST_TABLES) -> "EnumeratedLaw":
         """Go through every table; needs discrete noise."""
         tables = enumerate_tables(target.constraints, limit)
+        tables.setflags(write=False)
         powers: dict[Fraction, Integers] = {}
-        for one, deviation in zip(target.measured, (tables - target.centre).dot(target.matrix.T).T, strict=True):
+        for one, deviation in zip(target.measured, target.deviations(tables).T, strict=True):
             if not isinstance(one.noise, DiscreteNoise):
                 raise SamplingError(
                     f"{one.noise.family} noise is continuous; only laws on the integers can be enumerated"
                 )
+            if np.abs(deviation).max(initial=0) >= 2**31:
+                raise TooLargeError("a measured query strays too far to hold its probabilities as exact fractions")
             base = one.noise.base
             powers[base] = powers.get(base, np.zeros(len(tables), np.int64)) + one.noise.power(deviation)
         # A table's weight is prod base^power: over the common denominator of all tables it is an integer.
         bases, stacked = list(powers), np.column_stack(list(powers.values()))
         most = stacked.max(axis=0).tolist()
         distinct, of_table = np.unique(stacked, axis=0, return_inverse=True)
+        if sum(most) * 53 / 8 * len(distinct) > MOST_BYTES:
+            raise TooLargeError(
+                "the exact fractions of this law would fill the memory: its tables lie too far apart for its precision;"
+                " use a sampler that does not enumerate"
+            )
         values = [
             prod(b.numerator**n * b.denominator ** (top - n) for b, n, top in zip(bases, line, most, strict=True))
             for line in distinct.tolist()
@@ -251,10 +269,15 @@ class EnumeratedLaw:
         """Return independent draws (draw, cell) with exactly these probabilities."""
         return self.tables[exact_choice(weights_cdf(list(self.weights)), n_draws, rng)]
 
-    def position(self, draws: Integers) -> NDArray[np.intp]:
-        """Return which table each draw is, -1 for one outside S*."""
+    def position(self, draws: ArrayLike) -> NDArray[np.intp]:
+        """Return which table each draw (draw, cell) is, -1 for one outside S*."""
+        given = np.asarray(draws)
+        if given.ndim != 2 or given.shape[1] != self.tables.shape[1] or given.dtype.kind not in "iu":
+            raise SamplingError(
+                f"draws are whole numbers of shape (draw, {self.tables.shape[1]}), not {given.shape} {given.dtype}"
+            )
         known = {line.tobytes(): number for number, line in enumerate(np.ascontiguousarray(self.tables))}
-        return np.array([known.get(line.tobytes(), -1) for line in np.ascontiguousarray(draws)], np.intp)
+        return np.array([known.get(line.tobytes(), -1) for line in np.ascontiguousarray(given, np.int64)], np.intp)
 
 
 def worst_ratio(first: EnumeratedLaw, second: EnumeratedLaw) -> Fraction:

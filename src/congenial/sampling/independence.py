@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 
 _CHUNK_WORDS = 1 << 20
 _FLOAT_INTEGERS = 2**53
+_LONGEST_REACH = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,8 @@ def _tables(proposals: Sequence[Noise]) -> tuple[NDArray[np.int64], Floats, Floa
     for noise in proposals:
         if noise not in known:
             reach = int(-np.asarray(noise.quantile(2.0**-54)))
+            if reach > _LONGEST_REACH:
+                raise SamplingError(f"proposal precision {noise.precision} is too flat for this sampler; raise it")
             values = np.arange(-reach, reach + 1)
             cdf = noise.cdf(values)
             cdf[-1] = 1.0
@@ -203,7 +206,7 @@ class _Chain:
         self, words: NDArray[np.uint64], state: Floats, log_ratio: float, done: int, thin: int, out: Floats
     ) -> tuple[int, float]:
         """Run one step for each line of words, changing `state` and `out`; return acceptances and the log ratio."""
-        from congenial.sampling.kernels import independence_chain  # numba: 0.3 s to import
+        from congenial.sampling.kernels.independence import independence_chain  # numba: 0.3 s to import
 
         call = [words, *self.arguments, state, log_ratio, done, thin, out]
         return independence_chain(*call)

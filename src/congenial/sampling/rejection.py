@@ -96,6 +96,8 @@ def sample(
             "continuous noise meets an equality with probability 0, so rejection never ends;"
             " use the independence sampler"
         )
+    if n_draws < 1:
+        raise SamplingError(f"n_draws is a whole number from 1 on, not {n_draws!r}")
     source = proposal or Unconstrained(target)
     kept: list[Integers] = []
     n_kept = n_proposed = 0

@@ -1,14 +1,13 @@
 """The law to sample from, on bare arrays: noise weights around a centre, on the tables that obey the constraints."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import dependence
-from congenial.conditions.rows import Row, dense
+from congenial.conditions.rows import Row, dense, row_values
 from congenial.errors import SamplingError
 from congenial.noise import Noise
 
@@ -53,7 +52,7 @@ class Target:
             raise SamplingError("discrete and continuous noise cannot be mixed in one law")
         if not self._is_proper:
             raise SamplingError(
-                "the law does not exist: some cells are unlimited and no measured query tells them apart;"
+                "the law cannot be shown to exist: some cells are unlimited and no measured query tells them apart;"
                 " measure cells(precision=...) or give bounds(lower, upper)"
             )
 
@@ -73,15 +72,19 @@ class Target:
         rows = [*({cell: 1} for cell in limited), *(dict(zip(r.cells, r.weights, strict=True)) for r in held)]
         return dependence(rows).rank == len(lower)
 
-    @cached_property
-    def matrix(self) -> NDArray[np.int64]:
-        """Weights of the measured rows, a line a row."""
-        return dense([one.row for one in self.measured], self.constraints.schema.n_cells)
+    def deviations(self, draws: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how far each measured row of each draw is from the centre's (draw, row)."""
+        return row_values([one.row for one in self.measured], draws - self.centre)
 
     def log_weight(self, draws: ArrayLike) -> NDArray[np.float64]:
         """Return the unnormalised log probability of each draw (draw, cell), feasible or not."""
-        deviations = (np.asarray(draws) - self.centre) @ self.matrix.T
-        out = np.zeros(deviations.shape[:-1])
+        tables = np.asarray(draws)
+        out = np.zeros(len(tables))
+        if tables.dtype.kind == "f":
+            weights = dense([one.row for one in self.measured], tables.shape[1])
+            deviations: NDArray[np.int64] | NDArray[np.float64] = (tables - self.centre) @ weights.T
+        else:
+            deviations = self.deviations(tables)
         for position, one in enumerate(self.measured):
-            out += one.noise.log_weight(deviations[..., position])
+            out += one.noise.log_weight(deviations[:, position])
         return out

@@ -1,22 +1,11 @@
-"""Compiled loops: arrays in, results in `out`, no Python objects. The only module that imports numba."""
+"""The loop of GM's Algorithm 1."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from congenial.sampling.kernels.compiled import compiled
+
 Floats = NDArray[np.float64]
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def compiled(function: Function) -> Function:
-    """Compile without the interpreter's lock; keep the result on disk where a folder can be written."""
-    try:
-        return numba.njit(function, nogil=True, cache=True)  # type: ignore[no-any-return]
-    except RuntimeError:  # no writable cache folder: compile anew in each process
-        return numba.njit(function, nogil=True)  # type: ignore[no-any-return]
 
 
 @compiled

@@ -1,0 +1,1 @@
+"""Compiled loops: arrays in, results in `out`, no Python objects, no fast-math."""
