@@ -2,13 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types services lock clean
+.PHONY: demo test bench lint types services lock clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
 
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto
+
+# Ratios measured in one run; make bench DATA=folder adds the real counties.
+bench: .venv/installed
+	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -31,7 +35,7 @@ services:
 
 # Renew requirements.lock after a change of the dependencies in pyproject.toml.
 lock: .venv/installed
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra dev -o requirements.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra dev --extra bench -o requirements.lock pyproject.toml
 
 clean:
 	rm -rf .venv dist build

@@ -71,8 +71,13 @@ REFUSALS: dict[str, Callable[[], object]] = {
     "other schema": lambda: MECHANISM.law(cg.Table(cg.Schema({"a": ["x", "y"]}), CANARIES[:2])),
     "suppressed": lambda: cg.Mechanism(SCHEMA, measure=[cg.cells(precision="0")]).law(TABLE),
     "improper": lambda: cg.Mechanism(SCHEMA, measure=[cg.total(precision="1")]).law(TABLE),
-    "too many tables": lambda: MECHANISM.law(TABLE).sample(1),
-    "infinitely many tables": lambda: cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1")]).law(TABLE).sample(1),
+    "too many tables": lambda: MECHANISM.law(TABLE).enumerated,
+    "infinitely many tables": lambda: cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1")]).law(TABLE).enumerated,
+    "too wide": lambda: (
+        cg.Mechanism(SCHEMA, measure=[cg.linear([[1, 3], [5, 7]], precision="1")], invariants=[cg.bounds(0, 10**9)])
+        .law(TABLE)
+        .sample(1)
+    ),
     "draws of the wrong kind": lambda: SMALL.law(cg.Table(SCHEMA, [[1, 2], [3, 4]])).log_probability([[1.5] * 4]),
     "enumeration limit": lambda: EnumeratedLaw.of(SMALL.law(TABLE).target, limit=10),
     "two sets of tables": lambda: worst_ratio(

@@ -1,20 +1,48 @@
 """The conditional law of one confidential table: what a release is drawn from."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.errors import SamplingError
+from congenial.conditions.queries import Query
+from congenial.conditions.rows import Row
+from congenial.errors import ConditionError, SamplingError
 from congenial.randomness import RandomStream, secure_rng
-from congenial.sampling.enumerate import EnumeratedLaw, log_of
+from congenial.sampling import exact
+from congenial.sampling.enumerate import EnumeratedLaw
+from congenial.sampling.layout import Engine
 from congenial.sampling.target import Target
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """The exact distribution of one linear statistic. Confidential."""
+
+    values: Ints
+    probabilities: Floats
+
+    @property
+    def mean(self) -> float:
+        """The expectation."""
+        return float(self.values @ self.probabilities)
+
+    @property
+    def variance(self) -> float:
+        """The variance."""
+        return float(((self.values - self.mean) ** 2) @ self.probabilities)
 
 
 class Law:
     """``P(t | s)`` on S*: confidential, because its centre is.
 
-    Made by `Mechanism.law`.
+    Made by `Mechanism.law`. Everything here is exact: draws are independent and have this law, and the numbers come
+    from the same messages, not from simulation.
 
     Examples
     --------
@@ -24,6 +52,8 @@ class Law:
     Law on Schema(bin: 2; 2 cells), 2 measured queries, centre confidential
     >>> round(law.log_normaliser(), 12)
     0.269859639543
+    >>> law.mean().round(3)
+    array([2.006, 2.994])
     """
 
     def __init__(self, target: Target) -> None:
@@ -31,26 +61,106 @@ class Law:
 
     @cached_property
     def enumerated(self) -> EnumeratedLaw:
-        """All tables with their exact probabilities; refuses more than a million tables."""
+        """All tables with their exact probabilities, by brute force; refuses more than a million tables."""
         return EnumeratedLaw.of(self.target)
 
-    def sample(self, n_draws: int, rng: RandomStream | None = None) -> NDArray[np.int64]:
-        """Return independent exact draws (draw, cell)."""
+    @cached_property
+    def _engine(self) -> Engine:
+        return exact.engine_of(self.target)
+
+    @cached_property
+    def _messages(self) -> exact.Messages:
+        return exact.Messages.of(self._engine, self.target.centre)
+
+    def sample(self, n_draws: int, rng: RandomStream | None = None) -> Ints:
+        """Return independent exact draws (draw, cell).
+
+        Examples
+        --------
+        >>> from congenial.examples import p12_mechanism, p12_table
+        >>> from congenial.randomness import replay_rng
+        >>> p12_mechanism().law(p12_table()).sample(5, replay_rng(1)).sum(axis=1)
+        array([256, 256, 256, 256, 256])
+        """
         if type(n_draws) is not int or n_draws < 1:
             raise SamplingError(f"n_draws is a whole number from 1 on, not {n_draws!r}")
         if rng is not None and not isinstance(rng, RandomStream):
             raise SamplingError(f"rng is replay_rng(seed) or secure_rng(), not a {type(rng).__name__}")
-        return self.enumerated.sample(n_draws, rng or secure_rng())
+        if n_draws == 1 and "_messages" not in self.__dict__:
+            return exact.sample_one(self._engine, self.target.centre, rng or secure_rng())[None, :]
+        return self._messages.sample(n_draws, rng or secure_rng())
 
     def log_normaliser(self) -> float:
         """Return ``log c(s)``, the log of the summed unnormalised weights."""
-        return self.enumerated.log_normaliser
+        return self._messages.log_normaliser
 
-    def log_probability(self, draws: ArrayLike) -> NDArray[np.float64]:
+    def log_probability(self, draws: ArrayLike) -> Floats:
         """Return the log probability of each draw (draw, cell); minus infinity outside S*."""
-        position = self.enumerated.position(draws)
-        logs = np.array([log_of(p) for p in self.enumerated.probabilities])
-        return np.where(position >= 0, logs[position], -np.inf)
+        tables, n_cells = np.asarray(draws), self.target.centre.size
+        if tables.ndim != 2 or tables.shape[1] != n_cells or tables.dtype.kind not in "iu":
+            raise SamplingError(
+                f"draws are whole numbers of shape (draw, {n_cells}), not {tables.shape} {tables.dtype}"
+            )
+        tables = tables.astype(np.int64)
+        inside = np.asarray(self.target.constraints.holds(tables))
+        out = np.full(len(tables), -np.inf)
+        out[inside] = self.target.log_weight(tables[inside]) - self.log_normaliser()
+        return out
+
+    def marginal(self, query: Query | Mapping[str, str]) -> Marginal:
+        """Return the exact distribution of a total, a linear combination or a cell (given by its labels).
+
+        Examples
+        --------
+        >>> from congenial.examples import two_bins
+        >>> two_bins().marginal({"bin": "first"}).values
+        array([0, 1, 2, 3, 4, 5])
+        """
+        schema = self.target.constraints.schema
+        if isinstance(query, Mapping):
+            return self._marginal(Row.of("", [schema.cell(query)]))
+        if not isinstance(query, Query):
+            raise ConditionError(
+                f"a marginal is of total, linear or the labels of a cell, not of a {type(query).__name__}"
+            )
+        rows = query.rows(schema)
+        if len(rows) != 1:
+            raise ConditionError(f"{query.text} has {len(rows)} statistics; ask for one of them, with total or linear")
+        return self._marginal(rows[0])
+
+    def _marginal(self, row: Row) -> Marginal:
+        made = exact.messages(self.target, [row])
+        centre = row.value(self.target.centre.tolist())
+        root = made.root
+        state = made.layout.state
+        if made.layout.engine.program.node_dim[-1] == 0:  # the invariants leave it one value
+            return Marginal(np.array([centre]), np.ones(1))
+        values = centre + int(state.node_low[-1, 0]) + np.arange(root.size)
+        kept = root > 0
+        return Marginal(values[kept], root[kept] / root.sum())
+
+    @cached_property
+    def _cell_moments(self) -> Floats:
+        """Mean and variance of each cell (2, cell); cells that the law cannot tell apart are computed once."""
+        plan, system = self._engine.plan, self._engine.plan.system
+        out = np.empty((2, self.target.centre.size))
+        known: dict[object, tuple[float, float]] = {}
+        for group, cells in enumerate(plan.groups):
+            for cell in cells:
+                like = (group, self.target.centre[cell], system.falls[cell], system.lower[cell], system.upper[cell])
+                if like not in known:
+                    marginal = self._marginal(Row.of("", [cell]))
+                    known[like] = (marginal.mean, marginal.variance)
+                out[:, cell] = known[like]
+        return out
+
+    def mean(self) -> Floats:
+        """Return the expectation of each cell."""
+        return np.array(self._cell_moments[0])
+
+    def variance(self) -> Floats:
+        """Return the variance of each cell."""
+        return np.array(self._cell_moments[1])
 
     def __repr__(self) -> str:
         schema = self.target.constraints.schema

@@ -9,6 +9,9 @@ from congenial.conditions.queries import Bounds, Condition, Query, Share, as_lis
 from congenial.errors import ConditionError, SuppressedError, UndecidedError
 from congenial.law import Law
 from congenial.noise import FAMILIES, Suppression, make_noise
+from congenial.sampling.layout import Engine
+from congenial.sampling.plan import Plan
+from congenial.sampling.system import System
 from congenial.sampling.target import Measured, Target
 from congenial.schema import Schema
 from congenial.table import Table
@@ -63,13 +66,29 @@ class Mechanism:
         """Return S*: the invariants at the confidential table's values. These values are public from here on."""
         return Constraints.of(self.schema, self.invariants, self._counts(table))
 
-    def law(self, table: Table) -> Law:
-        """Return the law that a release of this table is drawn from. Confidential."""
+    def plan(self, constraints: Constraints) -> Plan:
+        """Return how a release under these constraints is sampled, and what it takes. Public.
+
+        Examples
+        --------
+        >>> from congenial.examples import p12_mechanism, p12_table
+        >>> mechanism = p12_mechanism()
+        >>> print(mechanism.plan(mechanism.disclose(p12_table())))
+        4 groups of cells, width 1, about 7,955 states, exact
+        """
+        self._check_suppressed()
+        return Engine.of(System.of(constraints, self.measured)).plan
+
+    def _check_suppressed(self) -> None:
         if self.is_suppressed:
             raise SuppressedError(
                 "every precision is 0, which is suppression: nothing but the invariants is released, and there is"
                 " no law to draw from; give a measured query a precision above 0"
             )
+
+    def law(self, table: Table) -> Law:
+        """Return the law that a release of this table is drawn from. Confidential."""
+        self._check_suppressed()
         return Law(Target(self.disclose(table), self.measured, table.counts))
 
     def _counts(self, table: Table) -> Sequence[int]:

@@ -94,4 +94,4 @@ def test_continuous_noise_cannot_be_enumerated() -> None:
     schema = cg.Schema({"bin": ["1", "2"]})
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.total()], noise="laplace")
     with pytest.raises(SamplingError, match="continuous"):
-        mechanism.law(cg.Table(schema, [1, 1])).sample(1)
+        EnumeratedLaw.of(mechanism.law(cg.Table(schema, [1, 1])).target)

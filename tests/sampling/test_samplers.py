@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.randomness import RandomStream
-from congenial.sampling import independence, rejection
+from congenial.sampling import exact, independence, rejection
 from congenial.sampling.enumerate import EnumeratedLaw
 from congenial.sampling.target import Target
 from systems import SYSTEMS, System
@@ -51,7 +51,12 @@ def by_algorithm_1_from_equilibrium(target: Target, rng: RandomStream) -> Tables
     return np.asarray(independence.advance(target, starts, 5, rng), np.int64)
 
 
+def by_the_exact_engine(target: Target, rng: RandomStream) -> Tables:
+    return exact.messages(target).sample(N_DRAWS, rng)
+
+
 SAMPLERS: dict[str, Sampler] = {
+    "exact": by_the_exact_engine,
     "enumeration": by_enumeration,
     "rejection": by_rejection,
     "rejection from uniform": by_rejection_from_uniform,

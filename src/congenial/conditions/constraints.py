@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from congenial.conditions.compile import compile_conditions, equality_dependence, fixed_cells
-from congenial.conditions.groups import Grouped, cell_limits, group_cells
-from congenial.conditions.integer_program import minimise, propagate
+from congenial.conditions.groups import Grouped, cell_limits, group_cells, spread
+from congenial.conditions.integer_program import find_point, minimise, propagate
 from congenial.conditions.queries import Condition, Counts, as_list
 from congenial.conditions.rows import Limited, Row, range_text, row_values
-from congenial.errors import ConditionError
+from congenial.errors import ConditionError, UndecidedError
 from congenial.schema import Schema
 
 
@@ -162,6 +162,29 @@ class Constraints:
         lower, upper = cell_limits(grouped, (low, high), self.lower, self.upper)
         of_cell = {cell: tight[group] for group, cells in enumerate(grouped.members) for cell in cells}
         return CellBounds(tuple(lower), tuple(upper), tuple(of_cell[cell] for cell in range(self.schema.n_cells)))
+
+    def count(self) -> int:
+        """Return how many tables obey the conditions, exactly.
+
+        Examples
+        --------
+        >>> from congenial.conditions.queries import margin
+        >>> square = Schema({"row": ["1", "2", "3"], "column": ["1", "2", "3"]})
+        >>> lines = [margin("row", equals=[2, 2, 2]), margin("column", equals=[2, 2, 2])]
+        >>> Constraints.of(square, lines).count()
+        21
+        """
+        from congenial.sampling.certain import count_of  # the engine answers: the one place where a layer looks up
+
+        return count_of(self)
+
+    @cached_property
+    def point(self) -> tuple[int, ...]:
+        """A table that obeys the conditions; public, and nothing to do with the confidential one."""
+        found = find_point(self.grouped.rows, self.grouped.box)
+        if found is None:
+            raise UndecidedError("no table that obeys the conditions was found within the search limit")
+        return spread(self.grouped, found, self.lower, self.upper)
 
     @property
     def disclosed_cells(self) -> dict[str, int]:

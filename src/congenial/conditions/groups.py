@@ -76,6 +76,25 @@ def cell_limits(
     return low, high
 
 
+def spread(
+    grouped: Grouped, sums: Sequence[int], lower: Sequence[int | None], upper: Sequence[int | None]
+) -> tuple[int, ...]:
+    """Return cells within their limits that add up to given sums of their groups."""
+    out = [0] * len(lower)
+    for cells, total in zip(grouped.members, sums, strict=True):
+        for cell in cells:
+            low, high = lower[cell], upper[cell]
+            out[cell] = low if low is not None else min(0, high) if high is not None else 0
+        rest = total - sum(out[cell] for cell in cells)
+        for cell in cells:
+            low, high = lower[cell], upper[cell]
+            room = rest if high is None or rest < 0 else min(rest, high - out[cell])
+            step = room if rest >= 0 else (rest if low is None else max(rest, low - out[cell]))
+            out[cell] += step
+            rest -= step
+    return tuple(out)
+
+
 def _larger(first: int | None, second: int) -> int:
     return second if first is None else max(first, second)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from math import lgamma, log, prod
+from math import lgamma, log, log1p, prod
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -289,9 +289,9 @@ def worst_ratio(first: EnumeratedLaw, second: EnumeratedLaw) -> Fraction:
 
 
 def log_of(ratio: Fraction) -> float:
-    """Return the logarithm of a positive fraction of any size."""
-    return (
-        log(ratio.numerator) - log(ratio.denominator)
-        if abs(ratio - 1) > Fraction(1, 2)
-        else float(np.log1p(float(ratio - 1)))
-    )
+    """Return the logarithm of a positive fraction of any size, to a double's accuracy."""
+    if abs(ratio - 1) < Fraction(1, 2):
+        return log1p(float(ratio - 1))
+    # Bring the fraction near 1 by a power of two, so that no large logarithms are subtracted.
+    shift = ratio.numerator.bit_length() - ratio.denominator.bit_length()
+    return log(float(ratio / Fraction(2) ** shift)) + shift * log(2)

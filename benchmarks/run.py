@@ -1,0 +1,239 @@
+"""Benchmarks: each a ratio of two things measured in one run on one machine. `make bench` prints them and writes JSON.
+
+Machines are shared and noisy, so only ratios and growth are meant to be compared between runs.
+"""
+
+import argparse
+import gzip
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import congenial as cg
+from congenial.examples import P12_AGES, P12_INDEX_SET, P12_VOTING_AGES, p12_mechanism, p12_schema, p12_table
+from congenial.sampling import exact, independence
+from congenial.sampling.plan import make_plan
+from congenial.sampling.system import System
+
+Result = dict[str, object]
+
+
+def seconds(call: Callable[[], object], repeat: int = 5) -> float:
+    """Return the best of several timings."""
+    call()
+    best = float("inf")
+    for _ in range(repeat):
+        start = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def one_table() -> Result:
+    """P12: forward pass and one draw; further draws; against Algorithm 1 in effective draws a second."""
+    from arviz_stats.base import array_stats
+
+    target = p12_mechanism().law(p12_table()).target
+    engine, rng = exact.engine_of(target), cg.replay_rng("bench")
+    first = seconds(lambda: exact.sample_one(engine, target.centre, rng), repeat=200)
+    made = exact.Messages.of(engine, target.centre)
+    further = seconds(lambda: made.sample(20_000, rng)) / 20_000
+    n = 200_000
+    chain_seconds = time.perf_counter()
+    chain = independence.sample(target, n, rng, proposal_precision="0.6", index_set=P12_INDEX_SET)
+    chain_seconds = time.perf_counter() - chain_seconds
+    cells = chain.tables[None, :, :].astype(float)
+    effective = float(np.median([array_stats.ess(cells[:, :, cell]) for cell in range(46)]))
+    return {
+        "forward and one draw, microseconds": first * 1e6,
+        "further draws, microseconds each": further * 1e6,
+        "Algorithm 1, effective draws a second": effective / chain_seconds,
+        "exact draws a second": 1 / further,
+        "ratio exact / Algorithm 1": chain_seconds / effective / further,
+    }
+
+
+def batch() -> Result:
+    """100,000 P12 tables of mean population 38, on one core; against the TopDown node and raw noise."""
+    engine = exact.engine_of(p12_mechanism().law(p12_table()).target)
+    rng = cg.replay_rng("areas")
+    sizes = rng.below(np.full(100_000, 77))
+    centres = np.zeros((100_000, 46), np.int64)
+    for _ in range(76):
+        live = sizes > 0
+        np.add.at(centres, (np.flatnonzero(live), rng.below(np.full(int(live.sum()), 46))), 1)
+        sizes -= live
+    exact.sample_batch(engine, centres[:10], rng)
+    start = time.perf_counter()
+    exact.sample_batch(engine, centres, rng)
+    a_table = (time.perf_counter() - start) / len(centres)
+    n_topdown = 300
+    noise = cg.noise.DoubleGeometric("1/2")
+    noisy = centres[:n_topdown] + noise.sample(n_topdown * 46, rng).reshape(n_topdown, 46)
+    start = time.perf_counter()
+    for table, measured in zip(centres[:n_topdown], noisy, strict=True):
+        topdown_node(table, measured)
+    topdown = (time.perf_counter() - start) / n_topdown
+    raw = seconds(lambda: noise.sample(46 * 10_000, rng)) / 10_000
+    return {
+        "mean population": float(centres.sum(axis=1).mean()),
+        "tables a second": 1 / a_table,
+        "TopDown node, tables a second": 1 / topdown,
+        "ratio exact / TopDown": topdown / a_table,
+        "raw exact noise, tables a second": 1 / raw,
+        "cost of conditioning over raw noise": a_table / raw,
+    }
+
+
+def p12_rows() -> NDArray[np.float64]:
+    """Return the rows of total, women and voting age."""
+    schema = p12_schema()
+    rows = np.zeros((3, 46))
+    rows[0] = 1
+    rows[1, schema.cells({"sex": "female"})] = 1
+    rows[2, schema.cells({"age": P12_VOTING_AGES})] = 1
+    return rows
+
+
+def topdown_node(table: NDArray[np.int64], measured: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Nonnegative least squares onto the invariants (DAQP), then rounding by integer programming (HiGHS)."""
+    import daqp
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    rows = p12_rows()
+    values = rows @ table
+    upper = np.concatenate([np.full(46, 1e9), values])
+    lower = np.concatenate([np.zeros(46), values])
+    sense = np.concatenate([np.zeros(46, np.int32), np.full(3, 5, np.int32)])
+    solved, _, flag, _ = daqp.solve(np.eye(46), -measured.astype(float), rows, upper, lower, sense)
+    if flag < 1:
+        raise RuntimeError(f"the quadratic program was not solved: {flag}")
+    floor = np.floor(solved + 1e-9)
+    answer = milp(
+        -(solved - floor),
+        integrality=np.ones(46),
+        bounds=Bounds(0, 1),
+        constraints=LinearConstraint(rows, values - rows @ floor, values - rows @ floor),
+    )
+    if answer.x is None:
+        raise RuntimeError("the rounding was not solved")
+    out: NDArray[np.int64] = (floor + np.rint(answer.x)).astype(np.int64)
+    return out
+
+
+def growth() -> Result:
+    """Time against population, precision, number of cells and width."""
+    out: Result = {}
+    counts = np.full(46, 1)
+    for population in (10**2, 10**4, 10**6, 10**9):
+        target = p12_mechanism().law(cg.Table(p12_schema(), (counts * (population // 46)).reshape(2, 23))).target
+        engine = exact.engine_of(target)
+        out[f"population {population:,}, ms"] = 1e3 * seconds(
+            lambda e=engine, t=target: exact.sample_one(e, t.centre, cg.replay_rng(1))
+        )  # type: ignore[misc]
+    for precision in ("20", "2", "1/2", "1/20", "1/200"):
+        target = p12_mechanism(precision).law(cg.Table(p12_schema(), np.full((2, 23), 10**5))).target
+        engine = exact.engine_of(target)
+        out[f"precision {precision}, ms"] = 1e3 * seconds(
+            lambda e=engine, t=target: exact.sample_one(e, t.centre, cg.replay_rng(1)), 3
+        )  # type: ignore[misc]
+    for n in (10, 100, 1000):
+        schema = cg.Schema({"c": [str(i) for i in range(n)]})
+        target = (
+            cg.Mechanism(schema, measure=[cg.cells(precision="1/2")], invariants=[cg.total()])
+            .law(cg.Table(schema, np.full(n, 50)))
+            .target
+        )
+        engine = exact.engine_of(target)
+        out[f"{n:,} cells, ms"] = 1e3 * seconds(
+            lambda e=engine, t=target: exact.sample_one(e, t.centre, cg.replay_rng(1)), 3
+        )  # type: ignore[misc]
+    for rows, columns, population in ((2, 23, 256), (2, 23, 10**6), (3, 23, 500)):
+        out[f"{rows} x {columns}, both margins, n = {population:,}, ms"] = two_way(rows, columns, population)
+    return out
+
+
+def two_way(rows: int, columns: int, population: int) -> float:
+    """Return the milliseconds of one draw of a table with both margins fixed."""
+    schema = cg.Schema({"r": [str(i) for i in range(rows)], "c": [str(i) for i in range(columns)]})
+    counts = np.full((rows, columns), population // (rows * columns))
+    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/2")], invariants=[cg.margin("r"), cg.margin("c")])
+    target = mechanism.law(cg.Table(schema, counts)).target
+    engine = exact.engine_of(target)
+    return 1e3 * seconds(lambda: exact.sample_one(engine, target.centre, cg.replay_rng(1)), 1)
+
+
+def counties(folder: Path) -> Result:
+    """All US counties of the 2010 Census: total, women and voting age exact, precision 1/2."""
+    import csv
+
+    with gzip.open(folder / "p12_dec2010_county_long.csv.gz", "rt", encoding="utf-8") as lines:
+        records = [(r["geo_id"], r["sex"], r["age_bucket"], int(r["count"])) for r in csv.DictReader(lines)]
+    buckets = {bucket: i for i, bucket in enumerate(sorted({bucket for _, _, bucket, _ in records}))}
+    tables: dict[str, NDArray[np.int64]] = {}
+    for county, sex, bucket, count in records:
+        table = tables.setdefault(county, np.zeros(46, np.int64))
+        table[(0 if sex == "Female" else len(P12_AGES)) + buckets[bucket]] = count
+    centres = np.array([tables[county] for county in sorted(tables)])
+    rows = p12_rows()
+    start = time.perf_counter()
+    engine = exact.engine_of(p12_mechanism().law(cg.Table(p12_schema(), centres[0].reshape(2, 23))).target)
+    draws = exact.sample_batch(engine, centres, cg.secure_rng())
+    total = time.perf_counter() - start
+    if not np.array_equal(draws @ rows.T.astype(np.int64), centres @ rows.T.astype(np.int64)) or draws.min() < 0:
+        raise RuntimeError("an invariant does not hold")
+    sizes = centres.sum(axis=1)
+    order = np.argsort(sizes)
+
+    def cost(table: NDArray[np.int64]) -> float:
+        own = exact.engine_of(p12_mechanism().law(cg.Table(p12_schema(), table.reshape(2, 23))).target)
+        return seconds(lambda: exact.sample_one(own, table, cg.replay_rng(1)), 20)
+
+    median, largest = cost(centres[order[len(order) // 2]]), cost(centres[order[-1]])
+    return {
+        "counties": len(centres),
+        "populations": f"{sizes.min():,} to {sizes.max():,}",
+        "all counties, seconds": total,
+        "every invariant holds": True,
+        "largest / median county, time": largest / median,
+    }
+
+
+def planning() -> Result:
+    """How long plans take to make."""
+    law = p12_mechanism().law(p12_table())
+    system = System.of(law.target.constraints, law.target.measured)
+    return {"P12, ms": 1e3 * seconds(lambda: make_plan(system))}
+
+
+def main() -> None:
+    """Run everything, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="folder with p12_dec2010_county_long.csv.gz")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results.json"))
+    arguments = parser.parse_args()
+    parts: dict[str, Callable[[], Result]] = {
+        "plan": planning,
+        "one table": one_table,
+        "batch": batch,
+        "growth": growth,
+    }
+    if arguments.data is not None:
+        folder = arguments.data
+        parts["counties"] = lambda: counties(folder)
+    results: dict[str, Result] = {}
+    for name, part in parts.items():
+        results[name] = part()
+        print(name)
+        for what, value in results[name].items():
+            print(f"  {what:50} {f'{value:,.4g}' if isinstance(value, float) else value}")
+    arguments.out.write_text(json.dumps(results, indent=2), encoding="utf-8")
+    print(f"written to {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()

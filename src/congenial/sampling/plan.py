@@ -1,0 +1,302 @@
+"""The plan: in which order cells are merged, how large the messages become, and whether that fits. All public."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf, prod
+
+from congenial.conditions.groups import Box, GroupedRow
+from congenial.conditions.integer_program import propagate
+from congenial.errors import TooLargeError
+from congenial.sampling.contraction import Merge, Node, Rows, leaf, merge
+from congenial.sampling.system import System
+from congenial.sampling.windows import half_width
+
+MOST_MEMORY = 4 * 2**30
+MOST_WORK = 5 * 10**10
+
+Lengths = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """One coordinate of a key, as integer weights on the sums of groups, and how far it can stray."""
+
+    weights: tuple[tuple[int, int], ...]
+    row: int | None
+    half: int | None
+    length: float
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A merge order with its costs.
+
+    Attributes
+    ----------
+    groups : tuple of tuples of cells
+        Cells with identical columns, merged one after another.
+    merges : tuple of (left node, right node, Merge)
+        Nodes are numbered: groups first, then merges in this order.
+    coordinates : tuple of tuples of Coordinate
+        For each node.
+    prefixes : tuple of tuples of Coordinate
+        For each group, the sum of its first cells: 1 of them, 2 of them, ...
+    nats : float
+        Windows leave out at most ``exp(-nats)`` of the unconstrained mass each.
+    """
+
+    system: System = field(repr=False)
+    rows: Rows = field(repr=False)
+    groups: tuple[tuple[int, ...], ...]
+    merges: tuple[tuple[int, int, Merge], ...] = field(repr=False)
+    coordinates: tuple[tuple[Coordinate, ...], ...] = field(repr=False)
+    prefixes: tuple[tuple[Coordinate, ...], ...] = field(repr=False)
+    nats: float
+
+    @property
+    def width(self) -> int:
+        """The largest number of independent open sums that a message is indexed by."""
+        return max((len(coordinates) for coordinates in self.coordinates), default=0)
+
+    @cached_property
+    def n_states(self) -> float:
+        """Entries of all messages together; infinite when a sum has no limit and no noise."""
+        of_groups = sum(prefix.length for group in self.prefixes for prefix in group)
+        return of_groups + sum(_size(self.coordinates[len(self.groups) + i]) for i in range(len(self.merges)))
+
+    @property
+    def n_bytes(self) -> float:
+        """Memory of the messages of one table."""
+        return 8 * self.n_states
+
+    @cached_property
+    def n_operations(self) -> float:
+        """Multiplications of one forward pass, about."""
+        work = 0.0
+        for group, prefixes in zip(self.groups, self.prefixes, strict=True):
+            for position, cell in enumerate(group):
+                is_linear = self.system.falls[cell].quadratic == 1
+                reach = half_width([(self.system.falls[cell], 1)], self.nats)
+                work += prefixes[position].length * (4 if is_linear else 2 * (reach or 0) + 1)
+        for left, right, step in self.merges:
+            lengths = [c.length for c in (*self.coordinates[left], *self.coordinates[right])]
+            work += prod(lengths[coordinate] for coordinate in step.forward.free)
+        return work
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the exact sampler runs within the memory and work budget."""
+        return self.n_bytes <= MOST_MEMORY and self.n_operations <= MOST_WORK
+
+    def check(self) -> None:
+        """Raise with the numbers and the alternative when the plan does not fit."""
+        if not self.is_exact:
+            raise TooLargeError(
+                f"the exact sampler needs about {_number(self.n_states)} states ({_number(self.n_bytes / 2**20)} MB)"
+                f" and {_number(self.n_operations)} operations for width {self.width}; the limits are"
+                f" {MOST_MEMORY / 2**20:,.0f} MB and {MOST_WORK:.0e}. The alternative is Algorithm 1"
+                " (congenial.sampling.independence), which is not certified; or drop or merge invariants"
+            )
+
+    def with_nats(self, nats: float) -> "Plan":
+        """Return the same merge order with wider or narrower windows."""
+        public = _Public.of(self.system, self.rows, self.groups, nats)
+        nodes = [*_leaves(self.rows, self.groups), *(step.whole for _, _, step in self.merges)]
+        return replace(
+            self,
+            nats=nats,
+            coordinates=tuple(public.coordinates(node) for node in nodes),
+            prefixes=public.prefixes(),
+        )
+
+    def __repr__(self) -> str:
+        n_groups = sum(1 for cells in self.groups if cells)
+        plural = "s" if n_groups != 1 else ""
+        head = f"{n_groups} group{plural} of cells, width {self.width}, about {_number(self.n_states)} states"
+        if self.is_exact:
+            return f"{head}, exact"
+        return f"{head}: too large for the exact sampler ({_number(self.n_operations)} operations)"
+
+
+def _number(value: float) -> str:
+    return "infinitely many" if value == inf else f"{value:,.0f}" if value < 1e7 else f"{value:.1e}"
+
+
+def _size(coordinates: tuple[Coordinate, ...]) -> float:
+    return prod(coordinate.length for coordinate in coordinates)
+
+
+def default_nats(system: System) -> float:
+    """Return how small the first windows' tails are: doubled at run time in the rare case that it is not enough."""
+    return 90.0 + 0.25 * system.n_cells
+
+
+def make_plan(system: System) -> Plan:
+    """Group cells, then merge two nodes at a time until one is left.
+
+    Two greedy orders are tried, the smallest next message first and the least next work first; the cheaper one is kept.
+    """
+    groups = _groups(system)
+    rows = _rows(system, groups)
+    public = _Public.of(system, rows, groups, default_nats(system))
+    known: dict[tuple[frozenset[int], frozenset[int]], tuple[float, float, Merge]] = {}
+    plans = [_greedy(public, known, prefer_small=prefer_small) for prefer_small in (True, False)]
+    return min(plans, key=lambda plan: (not plan.is_exact, plan.n_operations))
+
+
+def _greedy(
+    public: "_Public",
+    known: dict[tuple[frozenset[int], frozenset[int]], tuple[float, float, Merge]],
+    *,
+    prefer_small: bool,
+) -> Plan:
+    nodes = _leaves(public.rows, public.groups)
+    coordinates = [public.coordinates(node) for node in nodes]
+    merges: list[tuple[int, int, Merge]] = []
+    alive = list(range(len(nodes)))
+
+    def cost(left: int, right: int) -> tuple[float, float, Merge]:
+        """Return size of the message, work, and the merge itself."""
+        pair = (nodes[left].groups, nodes[right].groups)
+        if pair not in known:
+            step = merge(nodes[left], nodes[right], public.rows)
+            lengths = [c.length for c in (*coordinates[left], *coordinates[right])]
+            work = prod(lengths[coordinate] for coordinate in step.forward.free)
+            known[pair] = (_size(public.coordinates(step.whole)), work, step)
+        return known[pair]
+
+    while len(alive) > 1:
+        order = (0, 1) if prefer_small else (1, 0)
+        pairs = _candidates(alive, nodes)
+        left, right = min(pairs, key=lambda pair: (*(cost(*pair)[which] for which in order), pair))
+        step = cost(left, right)[2]
+        merges.append((left, right, step))
+        alive = [node for node in alive if node not in {left, right}] + [len(nodes)]
+        nodes.append(step.whole)
+        coordinates.append(public.coordinates(step.whole))
+    return Plan(
+        public.system, public.rows, public.groups, tuple(merges), tuple(coordinates), public.prefixes(), public.nats
+    )
+
+
+def _candidates(alive: list[int], nodes: list[Node]) -> list[tuple[int, int]]:
+    """Return the pairs that share an open row; where none does, the first two (independent components)."""
+    by_row: dict[int, list[int]] = {}
+    for number in alive:
+        for row in nodes[number].sums:
+            by_row.setdefault(row, []).append(number)
+    pairs = {(a, b) for members in by_row.values() for i, a in enumerate(members) for b in members[i + 1 :]}
+    return sorted(pairs) or [(alive[0], alive[1])]
+
+
+def _groups(system: System) -> tuple[tuple[int, ...], ...]:
+    columns: list[list[tuple[int, int]]] = [[] for _ in range(system.n_cells)]
+    for number, row in enumerate(system.rows):
+        for cell, weight in row.weights:
+            columns[cell].append((number, weight))
+    members: dict[object, list[int]] = {}
+    for cell, column in enumerate(columns):
+        # A cell in no row is independent of all others: a group of its own.
+        members.setdefault(tuple(column) or ("alone", cell), []).append(cell)
+    groups = tuple(tuple(cells) for cells in members.values())
+    # Conditions are applied when two nodes merge: a lone group merges with an empty one.
+    return groups if len(groups) > 1 else (*groups, ())
+
+
+def _rows(system: System, groups: tuple[tuple[int, ...], ...]) -> Rows:
+    of_cell = [dict[int, int]() for _ in range(system.n_cells)]
+    for number, row in enumerate(system.rows):
+        for cell, weight in row.weights:
+            of_cell[cell][number] = weight
+    columns = tuple(of_cell[cells[0]] if cells else {} for cells in groups)
+    return Rows(tuple(row.kind for row in system.rows), columns)
+
+
+def _leaves(rows: Rows, groups: tuple[tuple[int, ...], ...]) -> list[Node]:
+    return [leaf(g, rows.columns[g]) if cells else Node(frozenset([g]), (), {}) for g, cells in enumerate(groups)]
+
+
+@dataclass(frozen=True)
+class _Public:
+    """What is known of every sum before any table is seen: its range and its window."""
+
+    system: System
+    rows: Rows
+    groups: tuple[tuple[int, ...], ...]
+    box: Box
+    nats: float
+
+    @classmethod
+    def of(cls, system: System, rows: Rows, groups: tuple[tuple[int, ...], ...], nats: float) -> "_Public":
+        hard = [(number, row) for number, row in enumerate(system.rows) if row.kind in {"equal", "range"}]
+        grouped = [GroupedRow(_weights(rows, number), row.lower, row.upper) for number, row in hard]
+        low = [_sum(system.lower[cell] for cell in cells) for cells in groups]
+        high = [_sum(system.upper[cell] for cell in cells) for cells in groups]
+        return cls(system, rows, groups, propagate(grouped, (low, high)), nats)
+
+    def coordinates(self, node: Node) -> tuple[Coordinate, ...]:
+        """Return a node's coordinates with their lengths."""
+        if node.key == (-1,) and len(node.groups) == 1:
+            (group,) = node.groups
+            return (self._coordinate({group: 1}, None),)
+        return tuple(
+            self._coordinate({g: w for g, w in _weights(self.rows, row).items() if g in node.groups}, row)
+            for row in node.key
+        )
+
+    def _coordinate(self, weights: dict[int, int], row: int | None) -> Coordinate:
+        terms = [(self.system.falls[cell], weight) for g, weight in weights.items() for cell in self.groups[g]]
+        half = half_width(terms, self.nats)
+        length = _length(self.box, weights)
+        if row is not None and self.system.rows[row].kind == "equal":
+            outside = {g: w for g, w in _weights(self.rows, row).items() if g not in weights}
+            length = min(length, _length(self.box, outside))
+        limited = length if half is None else min(length, 2 * half + 1)
+        return Coordinate(tuple(weights.items()), row, half, limited)
+
+    def prefixes(self) -> tuple[tuple[Coordinate, ...], ...]:
+        """Return the sums of the first cells of each group."""
+        out = []
+        for g, cells in enumerate(self.groups):
+            whole = _length(self.box, {g: 1})
+            steps = []
+            for count in range(1, len(cells) + 1):
+                half = half_width([(self.system.falls[cell], 1) for cell in cells[:count]], self.nats)
+                own = sum(_cell_length(self.system, cell) - 1 for cell in cells[:count]) + 1
+                rest = sum(_cell_length(self.system, cell) - 1 for cell in cells[count:])
+                length = min(own, whole + rest) if count < len(cells) else whole
+                if all(self.system.lower[cell] is not None for cell in cells):
+                    length = min(length, _whole_from_least(self.box, g, self.system, cells))
+                steps.append(Coordinate(((g, 1),), None, half, length if half is None else min(length, 2 * half + 1)))
+            out.append(tuple(steps))
+        return tuple(out)
+
+
+def _whole_from_least(box: Box, group: int, system: System, cells: tuple[int, ...]) -> float:
+    """Return how many values a prefix can have when every cell has a least value: the most of the whole limits it."""
+    high = box[1][group]
+    return inf if high is None else high - sum(low for cell in cells if (low := system.lower[cell]) is not None) + 1
+
+
+def _cell_length(system: System, cell: int) -> float:
+    low, high = system.lower[cell], system.upper[cell]
+    return inf if low is None or high is None else high - low + 1
+
+
+def _weights(rows: Rows, number: int) -> dict[int, int]:
+    return {g: rows.columns[g][number] for g in sorted(rows.supports[number])}
+
+
+def _sum(limits: object) -> int | None:
+    values = list(limits)  # type: ignore[call-overload]
+    return None if None in values else sum(values)
+
+
+def _length(box: Box, weights: dict[int, int]) -> float:
+    total = 1.0
+    for g, weight in weights.items():
+        low, high = box[0][g], box[1][g]
+        if low is None or high is None:
+            return inf
+        total += abs(weight) * (high - low)
+    return total

@@ -1,0 +1,257 @@
+"""The exact engine against the brute force: normalisers, marginals, the slow path, threads, extremes."""
+
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import congenial as cg
+from agreement import ALPHA, own_rng, p_value
+from congenial.errors import ConditionError, SamplingError, TooLargeError
+from congenial.examples import p12_mechanism, p12_schema, p12_table
+from congenial.sampling import exact
+from congenial.sampling.certain import exact_normaliser
+from congenial.sampling.enumerate import EnumeratedLaw
+from congenial.sampling.layout import Engine, Layout
+from systems import SYSTEMS, System
+
+
+@pytest.fixture(params=SYSTEMS)
+def system(request: pytest.FixtureRequest) -> System:
+    return SYSTEMS[request.param]()
+
+
+def test_normaliser_is_the_brute_force(system: System) -> None:
+    made = exact.messages(system.target)
+    truth = system.law.normaliser
+    error = abs(Fraction(float(np.exp(made.log_normaliser))) / truth - 1)
+    assert error < Fraction(1, 10**12)
+    assert abs(made.log_normaliser - system.law.log_normaliser) < 1e-12 + made.relative_error
+    assert exact_normaliser(made.layout.engine, system.target.centre) == truth
+
+
+def test_slow_path_gives_the_same_tables_from_the_same_bits(system: System, request: pytest.FixtureRequest) -> None:
+    made = exact.messages(system.target)
+    seed = request.node.nodeid
+    fast = made.sample(400, cg.replay_rng(seed))
+    slow = made.sample(400, cg.replay_rng(seed), always_certain=True)
+    assert np.array_equal(fast, slow)
+
+
+@st.composite
+def laws(draw: st.DrawFn) -> cg.Law:
+    """Random systems around a random table: mixed signs, ranges, soft rows, zeros, bounds, both noises."""
+    n = draw(st.integers(2, 5))
+    schema = cg.Schema({"cell": [f"c{i}" for i in range(n)]})
+    counts = draw(st.lists(st.integers(0, 4), min_size=n, max_size=n))
+    widths = draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
+    limits = [
+        cg.bounds(max(0, c - w), c + w, where={"cell": f"c{i}"})
+        for i, (c, w) in enumerate(zip(counts, widths, strict=True))
+    ]
+    weights = st.lists(st.integers(-3, 3), min_size=n, max_size=n).filter(any)
+    invariants: list[object] = list(limits)
+    for row in draw(st.lists(weights, max_size=2)):
+        value = sum(w * c for w, c in zip(row, counts, strict=True))
+        slack = draw(st.sampled_from([None, (0, 2), (-3, 1)]))
+        if slack is None:
+            invariants.append(cg.linear(row))
+        else:
+            invariants.append(cg.linear(row, at_least=value + slack[0] - slack[1], at_most=value + abs(slack[1])))
+    precision = st.sampled_from(["1/3", "1", "5/2"])
+    measure = [cg.cells({"cell": f"c{i}"}, precision=draw(precision)) for i in range(n) if draw(st.booleans())]
+    measure += [cg.linear(row, precision=draw(precision)) for row in draw(st.lists(weights, min_size=1, max_size=2))]
+    noise = draw(st.sampled_from(["double_geometric", "discrete_gaussian"]))
+    mechanism = cg.Mechanism(schema, measure=measure, invariants=invariants, noise=noise)  # type: ignore[arg-type]
+    return mechanism.law(cg.Table(schema, counts))
+
+
+@given(laws())
+@settings(max_examples=250, deadline=None)
+def test_random_systems_agree_with_the_brute_force(law: cg.Law) -> None:
+    truth = law.enumerated
+    assert np.isclose(law.log_normaliser(), truth.log_normaliser, rtol=0, atol=1e-12)
+    engine = exact.engine_of(law.target)
+    assert exact_normaliser(engine, law.target.centre) == truth.normaliser
+    probabilities = np.array([float(p) for p in truth.probabilities])
+    assert np.allclose(np.exp(law.log_probability(truth.tables)), probabilities, rtol=1e-11)
+    assert np.allclose(law.mean(), probabilities @ truth.tables, atol=1e-10)
+    assert np.allclose(law.variance(), probabilities @ (truth.tables - law.mean()) ** 2, atol=1e-9)
+    draws = law.sample(20, cg.replay_rng("random systems"))
+    assert np.all(truth.position(draws) >= 0)
+    assert law.target.constraints.count() == len(truth.tables)
+
+
+def semi_magic(size: int, line: int) -> cg.Constraints:
+    labels = [str(i) for i in range(size)]
+    schema = cg.Schema({"row": labels, "column": labels})
+    return cg.Constraints.of(schema, [cg.margin(d, equals=[line] * size) for d in ("row", "column")])
+
+
+@pytest.mark.parametrize("lines", [range(1, 30), range(30, 41), range(41, 47), range(47, 51)])
+def test_semi_magic_squares_are_counted(lines: range) -> None:
+    """3 x 3 with all row and column sums r: (r+1)(r+2)(r^2+3r+4)/8."""
+    for r in lines:
+        assert semi_magic(3, r).count() == (r + 1) * (r + 2) * (r * r + 3 * r + 4) // 8
+
+
+@pytest.mark.parametrize(("line", "count"), [(1, 24), (2, 282), (3, 2008), (4, 10147), (5, 40176)])
+def test_four_by_four_squares_are_counted(line: int, count: int) -> None:
+    """The sequence A001496."""
+    assert semi_magic(4, line).count() == count
+
+
+def test_p12_tables_are_counted() -> None:
+    constraints = p12_mechanism().disclose(p12_table())
+    count = sum(
+        comb(y + 3, 3) * comb(130 - y + 18, 18) * comb(43 - y + 3, 3) * comb(126 - 43 + y + 18, 18) for y in range(44)
+    )
+    assert constraints.count() == count
+
+
+def test_an_infinite_set_is_not_counted() -> None:
+    with pytest.raises(TooLargeError, match="infinitely many"):
+        cg.Constraints.of(cg.Schema({"a": ["x", "y"]}), [cg.bounds(None)]).count()
+
+
+@pytest.mark.parametrize("population", [0, 40, 10**4, 10**9])
+@pytest.mark.parametrize("precision", ["1/50", "1/2", "20"])
+def test_invariants_hold_at_every_size(population: int, precision: str) -> None:
+    counts = np.full(46, population // 46)
+    counts[3] += population % 46
+    law = p12_mechanism(precision).law(cg.Table(p12_schema(), counts.reshape(2, 23)))
+    draws = law.sample(2_000, cg.replay_rng(1))
+    assert np.all(law.target.constraints.holds(draws))
+    assert np.isfinite(law.log_normaliser())
+
+
+def test_two_hundred_thousand_draws_keep_every_invariant() -> None:
+    law = p12_mechanism().law(p12_table())
+    draws = law.sample(200_000, cg.replay_rng("invariants"))
+    assert int(np.sum(law.target.constraints.holds(draws))) == 200_000
+
+
+def test_p12_slow_path_agrees() -> None:
+    made = exact.messages(p12_mechanism().law(p12_table()).target)
+    fast = made.sample(25, cg.replay_rng("p12"))
+    assert np.array_equal(fast, made.sample(25, cg.replay_rng("p12"), always_certain=True))
+
+
+def test_clipped_windows_give_the_same_tables() -> None:
+    """A table so large that windows are cut: floats with narrow windows, balls with wider ones, the same draws."""
+    schema = cg.Schema({"age": [str(i) for i in range(5)]})
+    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.total()])
+    law = mechanism.law(cg.Table(schema, [10**6] * 5))
+    made = exact.messages(law.target)
+    assert made.layout.is_clipped
+    assert np.array_equal(made.sample(100, cg.replay_rng(1)), made.sample(100, cg.replay_rng(1), always_certain=True))
+
+
+def test_narrow_windows_are_noticed_and_widened() -> None:
+    """Windows that leave out too much must not go unnoticed: the engine builds the messages again, wider."""
+    law = p12_mechanism().law(cg.Table(p12_schema(), np.full((2, 23), 1000)))
+    engine = exact.engine_of(law.target)
+    narrow = Engine(engine.plan.with_nats(4.0))
+    made = exact.Messages.of(narrow, law.target.centre)
+    assert made.layout.engine.plan.nats > 4.0
+    assert np.isclose(made.log_normaliser, law.log_normaliser(), rtol=0, atol=1e-9)
+
+
+def test_window_lengths_do_not_depend_on_the_table() -> None:
+    """Two tables with the same invariants: messages of the same sizes, so the same work."""
+    mechanism = p12_mechanism()
+    first = np.full((2, 23), 400)
+    second = first.copy()
+    second[0, 6], second[0, 7] = 0, 800
+    layouts = [
+        Layout.of(exact.engine_of(mechanism.law(cg.Table(p12_schema(), t)).target), t.reshape(-1).astype(np.int64))
+        for t in (first, second)
+    ]
+    assert layouts[0].size == layouts[1].size
+
+
+def batch(n: int) -> tuple[Engine, NDArray[np.int64]]:
+    engine = exact.engine_of(p12_mechanism().law(p12_table()).target)
+    return engine, cg.replay_rng("batch").below(np.full((n, 46), 3))
+
+
+def test_batches_do_not_depend_on_threads() -> None:
+    engine, centres = batch(300)
+    single = exact.sample_batch(engine, centres, cg.replay_rng(1))
+    assert np.array_equal(single, exact.sample_batch(engine, centres, cg.replay_rng(1), n_threads=3))
+    assert np.array_equal(single.sum(axis=1), centres.sum(axis=1))
+    assert np.array_equal(single[:, :23].sum(axis=1), centres[:, :23].sum(axis=1))
+
+
+@pytest.mark.statistical
+def test_batch_draws_have_the_law(request: pytest.FixtureRequest) -> None:
+    """Defect: a batch that reuses words, or the windows of the table before."""
+    system = SYSTEMS["asymmetric centre"]()
+    engine = exact.engine_of(system.target)
+    centres = np.repeat(system.target.centre[None, :], 100_000, axis=0)
+    law = system.law
+    expected = [float(p) for p in law.probabilities]
+    rng = own_rng(request)
+    assert p_value(law.position(exact.sample_batch(engine, centres, rng)), expected) > ALPHA
+    mutant = exact.sample_batch(exact.engine_of(system.with_precision("11/10")), centres, rng)
+    assert p_value(law.position(mutant), expected) < ALPHA
+
+
+def test_marginal_of_a_sum(system: System) -> None:
+    """The distribution of any linear statistic, against the enumerated one."""
+    law, truth = cg.Law(system.target), system.law
+    weights = [2, -1, *([1] * (system.target.centre.size - 2))]
+    schema = system.target.constraints.schema
+    marginal = law.marginal(cg.linear(np.array(weights, object).reshape(schema.shape)))
+    values = truth.tables @ np.array(weights)
+    for value, probability in zip(marginal.values, marginal.probabilities, strict=True):
+        exact_value = sum(p for p, v in zip(truth.probabilities, values, strict=True) if v == value)
+        assert abs(probability - float(exact_value)) < 1e-12
+
+
+def test_marginals_that_make_no_sense_are_refused() -> None:
+    law = p12_mechanism().law(p12_table())
+    with pytest.raises(ConditionError, match="2 statistics"):
+        law.marginal(cg.margin("sex"))
+    with pytest.raises(ConditionError, match="not of a str"):
+        law.marginal("sex")  # type: ignore[arg-type]
+    fixed = law.marginal(cg.total({"sex": "female"}))
+    assert fixed.values.tolist() == [130]
+
+
+def test_plans_explain_themselves() -> None:
+    mechanism = p12_mechanism()
+    plan = mechanism.plan(mechanism.disclose(p12_table()))
+    assert str(plan).startswith("4 groups of cells, width 1, about")
+    assert str(plan).endswith("states, exact")
+    assert plan.is_exact
+
+
+def test_a_plan_too_wide_says_so_with_its_numbers() -> None:
+    labels = [str(i) for i in range(8)]
+    schema = cg.Schema({"row": labels, "column": labels})
+    mechanism = cg.Mechanism(
+        schema, measure=[cg.cells(precision="1/10")], invariants=[cg.margin("row"), cg.margin("column")]
+    )
+    law = mechanism.law(cg.Table(schema, np.full((8, 8), 500)))
+    plan = mechanism.plan(law.target.constraints)
+    assert not plan.is_exact
+    with pytest.raises(TooLargeError, match=r"width \d.*Algorithm 1.*not certified"):
+        law.sample(1)
+
+
+def test_continuous_noise_is_refused() -> None:
+    schema = cg.Schema({"bin": ["1", "2"]})
+    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.total()], noise="laplace")
+    with pytest.raises(SamplingError, match="for study"):
+        mechanism.law(cg.Table(schema, [1, 1])).sample(1)
+
+
+def test_fractions_of_a_law_without_rounding() -> None:
+    law = cg.examples.two_bins()
+    a = cg.noise.DoubleGeometric("1").base
+    assert EnumeratedLaw.of(law.target).normaliser == 1 + 2 * a**2 + 2 * a**4 + a**6
