@@ -231,6 +231,28 @@ def test_plans_explain_themselves() -> None:
     assert plan.is_exact
 
 
+def test_areas_of_one_structure_share_one_order() -> None:
+    """Forty areas with their own totals: components that are alike are merged alike, and drawn independently."""
+    schema = cg.Schema({"area": [str(i) for i in range(40)], "sex": ["f", "m"], "age": ["y", "o", "v"]})
+    invariants = [cg.margin("area"), cg.margin("area", "sex"), cg.margin("area", where={"age": ["o", "v"]})]
+    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=invariants)
+    counts = np.tile([[2, 1, 3], [1, 2, 2]], (40, 1, 1))
+    law = mechanism.law(cg.Table(schema, counts))
+    plan = mechanism.plan(law.target.constraints)
+    assert len(plan.rows.components) == 40
+    assert plan.width == 1
+    orders = {tuple((left % 4, right % 4) for left, right, _ in plan.merges[3 * i : 3 * i + 1]) for i in range(40)}
+    assert len(orders) == 1
+    small = cg.Schema({"sex": ["f", "m"], "age": ["y", "o", "v"]})
+    alone = cg.Mechanism(
+        small,
+        measure=[cg.cells(precision="1")],
+        invariants=[cg.total(), cg.margin("sex"), cg.total({"age": ["o", "v"]})],
+    ).law(cg.Table(small, counts[0]))
+    assert np.isclose(law.log_normaliser(), 40 * alone.log_normaliser(), rtol=1e-12)
+    assert np.all(law.target.constraints.holds(law.sample(100, cg.replay_rng(1))))
+
+
 def test_a_plan_too_wide_says_so_with_its_numbers() -> None:
     labels = [str(i) for i in range(8)]
     schema = cg.Schema({"row": labels, "column": labels})

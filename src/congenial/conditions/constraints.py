@@ -146,6 +146,12 @@ class Constraints:
         return group_cells(self.rows, self.lower, self.upper)
 
     @cached_property
+    def quick_bounds(self) -> CellBounds:
+        """Limits of each cell by interval arithmetic alone: valid, cheap, and looser than `cell_bounds`."""
+        lower, upper = cell_limits(self.grouped, propagate(self.grouped.rows, self.grouped.box), self.lower, self.upper)
+        return CellBounds(tuple(lower), tuple(upper), (False,) * self.schema.n_cells)
+
+    @cached_property
     def cell_bounds(self) -> CellBounds:
         """The tightest limits of each cell that can be proven."""
         grouped = self.grouped

@@ -117,9 +117,37 @@ class Rows:
                 touched[row].add(group)
         return tuple(frozenset(groups) for groups in touched)
 
+    @cached_property
+    def components(self) -> tuple[tuple[int, ...], ...]:
+        """Sets of groups that no row connects with each other; a group in no row is alone."""
+        component = list(range(len(self.columns)))
+
+        def root(group: int) -> int:
+            while component[group] != group:
+                component[group] = component[component[group]]
+                group = component[group]
+            return group
+
+        for support in self.supports:
+            first, *others = sorted(support) or [0]
+            for group in others:
+                component[root(group)] = root(first)
+        members: dict[int, list[int]] = {}
+        for group in range(len(self.columns)):
+            members.setdefault(root(group), []).append(group)
+        return tuple(tuple(groups) for groups in members.values())
+
+    @cached_property
+    def _equalities(self) -> tuple[tuple[frozenset[int], tuple[int, ...]], ...]:
+        """The equalities of each component."""
+        return tuple(
+            (frozenset(groups), tuple(sorted({r for g in groups for r in self.columns[g] if self.kinds[r] == "equal"})))
+            for groups in self.components
+        )
+
     def settled(self, inside: frozenset[int]) -> list[dict[int, Fraction]]:
         """Return combinations of equalities that vanish on every group outside a set: what it must obey by itself."""
-        equal = [row for row, kind in enumerate(self.kinds) if kind == "equal"]
+        equal = [row for groups, rows in self._equalities if groups & inside for row in rows]
         outside = sorted({g for row in equal for g in self.supports[row]} - inside)
         if not equal:
             return []

@@ -1,5 +1,6 @@
 """The plan: in which order cells are merged, how large the messages become, and whether that fits. All public."""
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, prod
@@ -132,55 +133,88 @@ def default_nats(system: System) -> float:
 
 
 def make_plan(system: System) -> Plan:
-    """Group cells, then merge two nodes at a time until one is left.
+    """Group cells, merge two nodes at a time within each independent component, then the components.
 
     Two greedy orders are tried, the smallest next message first and the least next work first; the cheaper one is kept.
     """
     groups = _groups(system)
     rows = _rows(system, groups)
     public = _Public.of(system, rows, groups, default_nats(system))
-    known: dict[tuple[frozenset[int], frozenset[int]], tuple[float, float, Merge]] = {}
-    plans = [_greedy(public, known, prefer_small=prefer_small) for prefer_small in (True, False)]
+    known: _Known = {}
+    plans = [_Greedy(public, prefer_small, known).plan() for prefer_small in (True, False)]
     return min(plans, key=lambda plan: (not plan.is_exact, plan.n_operations))
 
 
-def _greedy(
-    public: "_Public",
-    known: dict[tuple[frozenset[int], frozenset[int]], tuple[float, float, Merge]],
-    *,
-    prefer_small: bool,
-) -> Plan:
-    nodes = _leaves(public.rows, public.groups)
-    coordinates = [public.coordinates(node) for node in nodes]
-    merges: list[tuple[int, int, Merge]] = []
-    alive = list(range(len(nodes)))
+_Known = dict[tuple[frozenset[int], frozenset[int]], tuple[float, float, Merge]]
 
-    def cost(left: int, right: int) -> tuple[float, float, Merge]:
+
+class _Greedy:
+    """Builds a plan; components of the same public structure share one order of merges."""
+
+    def __init__(self, public: "_Public", prefer_small: bool, known: "_Known") -> None:
+        self.public = public
+        self.order = (0, 1) if prefer_small else (1, 0)
+        self.nodes = _leaves(public.rows, public.groups)
+        self.coordinates = [public.coordinates(node) for node in self.nodes]
+        self.merges: list[tuple[int, int, Merge]] = []
+        self.known = known
+
+    def plan(self) -> Plan:
+        """Merge everything."""
+        public = self.public
+        orders: dict[object, list[tuple[int, int]]] = {}
+        roots = []
+        for component in public.rows.components:
+            signature = public.signature(component)
+            if signature not in orders:
+                orders[signature] = self._find_order(component)
+            else:
+                self._follow(component, orders[signature])
+            roots.append(len(self.nodes) - 1 if len(component) > 1 else component[0])
+        whole = roots[0]
+        for root in roots[1:]:
+            whole = self._merge(whole, root)
+        merges, coordinates = tuple(self.merges), tuple(self.coordinates)
+        return Plan(public.system, public.rows, public.groups, merges, coordinates, public.prefixes(), public.nats)
+
+    def _cost(self, left: int, right: int) -> tuple[float, float, Merge]:
         """Return size of the message, work, and the merge itself."""
-        pair = (nodes[left].groups, nodes[right].groups)
-        if pair not in known:
-            step = merge(nodes[left], nodes[right], public.rows)
-            lengths = [c.length for c in (*coordinates[left], *coordinates[right])]
+        pair = (self.nodes[left].groups, self.nodes[right].groups)
+        if pair not in self.known:
+            step = merge(self.nodes[left], self.nodes[right], self.public.rows)
+            lengths = [c.length for c in (*self.coordinates[left], *self.coordinates[right])]
             work = prod(lengths[coordinate] for coordinate in step.forward.free)
-            known[pair] = (_size(public.coordinates(step.whole)), work, step)
-        return known[pair]
+            self.known[pair] = (_size(self.public.coordinates(step.whole)), work, step)
+        return self.known[pair]
 
-    while len(alive) > 1:
-        order = (0, 1) if prefer_small else (1, 0)
-        pairs = _candidates(alive, nodes)
-        left, right = min(pairs, key=lambda pair: (*(cost(*pair)[which] for which in order), pair))
-        step = cost(left, right)[2]
-        merges.append((left, right, step))
-        alive = [node for node in alive if node not in {left, right}] + [len(nodes)]
-        nodes.append(step.whole)
-        coordinates.append(public.coordinates(step.whole))
-    return Plan(
-        public.system, public.rows, public.groups, tuple(merges), tuple(coordinates), public.prefixes(), public.nats
-    )
+    def _merge(self, left: int, right: int) -> int:
+        step = self._cost(left, right)[2]
+        self.merges.append((left, right, step))
+        self.nodes.append(step.whole)
+        self.coordinates.append(self.public.coordinates(step.whole))
+        return len(self.nodes) - 1
+
+    def _find_order(self, component: tuple[int, ...]) -> list[tuple[int, int]]:
+        """Merge a component; return the pairs by their place in it: its groups first, then its merges."""
+        place = {group: position for position, group in enumerate(component)}
+        alive, order = list(component), []
+        while len(alive) > 1:
+            pairs = _candidates(alive, self.nodes)
+            left, right = min(pairs, key=lambda pair: (*(self._cost(*pair)[which] for which in self.order), pair))
+            order.append((place[left], place[right]))
+            made = self._merge(left, right)
+            place[made] = len(place)
+            alive = [node for node in alive if node not in {left, right}] + [made]
+        return order
+
+    def _follow(self, component: tuple[int, ...], order: list[tuple[int, int]]) -> None:
+        numbers = list(component)
+        for left, right in order:
+            numbers.append(self._merge(numbers[left], numbers[right]))
 
 
 def _candidates(alive: list[int], nodes: list[Node]) -> list[tuple[int, int]]:
-    """Return the pairs that share an open row; where none does, the first two (independent components)."""
+    """Return the pairs that share an open row; where equalities have cut the last link, the first two."""
     by_row: dict[int, list[int]] = {}
     for number in alive:
         for row in nodes[number].sums:
@@ -233,6 +267,16 @@ class _Public:
         low = [_sum(system.lower[cell] for cell in cells) for cells in groups]
         high = [_sum(system.upper[cell] for cell in cells) for cells in groups]
         return cls(system, rows, groups, propagate(grouped, (low, high)), nats)
+
+    def signature(self, component: tuple[int, ...]) -> object:
+        """Return what the costs of a component depend on, with its rows numbered from 0."""
+        local: dict[int, int] = {}
+        groups = []
+        for g in component:
+            column = [(local.setdefault(row, len(local)), weight) for row, weight in self.rows.columns[g].items()]
+            falls = frozenset(Counter(self.system.falls[cell] for cell in self.groups[g]).items())
+            groups.append((tuple(column), falls, _length(self.box, {g: 1}), len(self.groups[g])))
+        return tuple(groups), tuple(self.rows.kinds[row] for row in local)
 
     def coordinates(self, node: Node) -> tuple[Coordinate, ...]:
         """Return a node's coordinates with their lengths."""

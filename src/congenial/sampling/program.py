@@ -50,6 +50,7 @@ class Program(NamedTuple):
     table_of: Ints  # (cell)
     tables: Floats  # (table, |deviation|)
     table_length: Ints
+    table_reach: Ints  # (table) how far a cell's own deviation is followed; beyond lies less than exp(-nats)
     base: Floats  # (table) ratio of a geometric fall, or -1
     powers: Floats  # (table, n) base ** n, correctly rounded, for one block of a recurrence
     log_mass: Floats  # (cell)
@@ -78,7 +79,7 @@ def make_program(plan: Plan) -> Program:
     falls: dict[Fall, int] = {}
     for fall in (*system.falls, *(row.fall for row in system.rows if row.kind == "soft")):
         falls.setdefault(fall, len(falls))
-    tables, lengths = _tables(list(falls), plan.nats)
+    tables, lengths = _tables(list(falls))
     n_rows = max(1, len(system.rows))
     row_weight = np.zeros((n_rows, n_groups), np.int64)
     for group, column in enumerate(plan.rows.columns):
@@ -106,6 +107,7 @@ def make_program(plan: Plan) -> Program:
         table_of=np.array([falls[fall] for fall in system.falls], np.int64),
         tables=tables,
         table_length=lengths,
+        table_reach=np.array([_cell_reach(fall, plan.nats) for fall in falls], np.int64),
         base=np.array([float(fall.linear) if fall.quadratic == 1 else -1.0 for fall in falls]),
         powers=np.array([_powers(fall.linear, _block(plan) + 1) for fall in falls]),
         log_mass=np.array([0.0 if fall.is_flat else log_mass(fall) for fall in system.falls]),
@@ -139,12 +141,17 @@ def _block(plan: Plan) -> int:
     return int(min(1024.0, max(16.0, (8 * longest) ** 0.5)))
 
 
-def _tables(falls: list[Fall], nats: float) -> tuple[Floats, Ints]:
-    """Return each fall's weights at 0, 1, 2, ... until they can no longer matter or a double is 0.
+def _tables(falls: list[Fall]) -> tuple[Floats, Ints]:
+    """Return each fall's weights at 0, 1, 2, ... until a double is 0.
 
     Each entry is correct to three units of the last place.
     """
-    lengths = [_table_length(fall, nats) for fall in falls]
+    lengths = [1 if fall.is_flat else _reach(fall, 745.0) + 1 for fall in falls]
+    if max(lengths, default=1) > _LONGEST_TABLE:
+        raise TooLargeError(
+            f"a precision is so small that its weights reach over {max(lengths):,} values; the exact sampler's limit is"
+            f" {_LONGEST_TABLE:,}: give every measured query a precision of at least 1/10000"
+        )
     out = np.zeros((max(1, len(falls)), max([1, *lengths])))
     for line, fall, length in zip(out, falls, lengths, strict=False):
         if fall.quadratic == 1:
@@ -157,13 +164,9 @@ def _tables(falls: list[Fall], nats: float) -> tuple[Floats, Ints]:
     return out, np.array(lengths or [1], np.int64)
 
 
-def _table_length(fall: Fall, nats: float) -> int:
-    if fall.is_flat:
-        return 1
-    zero = min(_reach(fall, 745.0), _LONGEST_TABLE)
-    if fall.quadratic == 1:
-        return zero + 1
-    return min(zero, max(half_width([(fall, 1)], nats) or 0, 64)) + 1
+def _cell_reach(fall: Fall, nats: float) -> int:
+    """Return how far one cell is followed: without end for a geometric fall, whose convolution costs nothing more."""
+    return FAR if fall.quadratic == 1 else half_width([(fall, 1)], nats) or 0
 
 
 def _powers(base: Fraction, n: int) -> list[float]:

@@ -64,7 +64,7 @@ class Target:
     @property
     def _is_proper(self) -> bool:
         """Whether the weights can be summed: every direction without limits is damped by some noise."""
-        lower, upper = self.constraints.cell_bounds.lower, self.constraints.cell_bounds.upper
+        lower, upper = self.constraints.quick_bounds.lower, self.constraints.quick_bounds.upper
         limited = [cell for cell in range(len(lower)) if lower[cell] is not None and upper[cell] is not None]
         if len(limited) == len(lower):
             return True

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from congenial.sampling.kernels.compiled import compiled
 from congenial.sampling.kernels.convolve import convolve_geometric, convolve_table
 from congenial.sampling.kernels.merge import run_merge
-from congenial.sampling.kernels.windows import FAR, NEVER, lay_out
+from congenial.sampling.kernels.windows import NEVER, lay_out
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -49,7 +49,7 @@ def _missing(clips: int, log_mass: float, exponent: int, nats: float, flushed: f
 @compiled
 def _convolution_units(length: int, block: int) -> float:
     """Return the rounding units that one convolution adds: chains of one block and of all blocks (see the claim)."""
-    return 2.0 * block + 12.0 * (length / (block - 1.0) + 1.0) + 16.0
+    return 3.0 * block + 12.0 * (length / (block - 1.0) + 1.0) + 16.0
 
 
 @compiled
@@ -66,8 +66,9 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Floats, wor
             cell = program.order[position]
             table = program.table_of[cell]
             base = program.base[table]
-            below = min(FAR, centre[cell] - program.lower[cell]) if program.lower[cell] != -NEVER else FAR
-            above = min(FAR, program.upper[cell] - centre[cell]) if program.upper[cell] != NEVER else FAR
+            reach = program.table_reach[table]
+            below = min(reach, centre[cell] - program.lower[cell]) if program.lower[cell] != -NEVER else reach
+            above = min(reach, program.upper[cell] - centre[cell]) if program.upper[cell] != NEVER else reach
             offset, length = state.prefix_offset[position], state.prefix_length[position]
             out, out0 = messages[offset : offset + length], state.prefix_low[position]
             if position == start:
@@ -90,7 +91,7 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Floats, wor
                 else:
                     weights = program.tables[table, : program.table_length[table]]
                     convolve_table(x, x0, weights, below, above, out, out0)
-                    units += min(x_length, 2 * program.table_length[table]) + TABLE_UNITS
+                    units += min(x_length, 2 * reach + 1) + TABLE_UNITS
                 flushed = flushed * np.exp(min(700.0, program.log_mass[cell])) + FLUSH
             shift = _scale(out)
             exponent += shift
@@ -190,8 +191,9 @@ def draw(
             cell = program.order[position]
             table = program.table_of[cell]
             base, length = program.base[table], program.table_length[table]
-            below = min(FAR, centre[cell] - program.lower[cell]) if program.lower[cell] != -NEVER else FAR
-            above = min(FAR, program.upper[cell] - centre[cell]) if program.upper[cell] != NEVER else FAR
+            reach = program.table_reach[table]
+            below = min(reach, centre[cell] - program.lower[cell]) if program.lower[cell] != -NEVER else reach
+            above = min(reach, program.upper[cell] - centre[cell]) if program.upper[cell] != NEVER else reach
             before = position - 1
             x0, x_length = state.prefix_low[before], state.prefix_length[before]
             x = messages[state.prefix_offset[before] : state.prefix_offset[before] + x_length]
@@ -216,10 +218,7 @@ def draw(
                     total += term
                     if total > aim:
                         found, value = True, v
-                        margin = total - aim
-                        if previous > 0.0:
-                            margin = min(margin, aim - previous)
-                        if margin <= tolerance:
+                        if min(total - aim, aim - previous) <= tolerance:
                             unsure += 1
                         break
                 if found:

@@ -80,7 +80,7 @@ def run_merge(
     n_outer = 1
     for f in range(n_free - 1):
         n_outer *= length_of[f]
-    total, best_margin, has_picked = 0.0, np.inf, False
+    total = 0.0
     for _ in range(n_outer):
         j0, j1 = 0, n_inner - 1
         left_index, left_slope, right_index, right_slope, out_index, out_slope = 0, 0, 0, 0, 0, 0
@@ -193,12 +193,10 @@ def run_merge(
                 continue
             before = total
             total += product
-            if not has_picked and total > aim:
-                has_picked = True
-                best_margin = min(aim - before if before > 0.0 else np.inf, total - aim)
+            if total > aim:
                 for c in range(n_z):
                     picked[c] = z_first[c] + z_slope[c] * j
-                return 0 if best_margin > tolerance else 1
+                return 0 if min(total - aim, aim - before) > tolerance else 1
         # Next outer state: the last of the outer coordinates runs fastest.
         f = inner - 1
         while f >= 0:

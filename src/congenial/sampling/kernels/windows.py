@@ -135,7 +135,8 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
             begin, length, is_clipped = _window(first, last, program.prefix_half[position])
             if begin == -NEVER or length > FAR:
                 return -1
-            clips += is_clipped
+            reach = program.table_reach[program.table_of[cell]]
+            clips += is_clipped or below < -reach or above > reach
             state.prefix_low[position] = begin
             state.prefix_length[position] = length
             state.prefix_offset[position] = used
