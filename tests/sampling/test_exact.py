@@ -3,6 +3,7 @@
 from fractions import Fraction
 from math import comb
 
+import flint
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ from congenial.errors import ConditionError, SamplingError, TooLargeError
 from congenial.examples import p12_mechanism, p12_schema, p12_table
 from congenial.sampling import exact
 from congenial.sampling.certain import exact_normaliser
-from congenial.sampling.enumerate import EnumeratedLaw
+from congenial.sampling.enumerate import EnumeratedLaw, log_of
 from congenial.sampling.layout import Engine, Layout
 from systems import SYSTEMS, System
 
@@ -239,7 +240,7 @@ def test_areas_of_one_structure_share_one_order() -> None:
     counts = np.tile([[2, 1, 3], [1, 2, 2]], (40, 1, 1))
     law = mechanism.law(cg.Table(schema, counts))
     plan = mechanism.plan(law.target.constraints)
-    assert len(plan.rows.components) == 40
+    assert len(plan.rows.components) == 40 + 1  # and the empty group that closes them
     assert plan.width == 1
     orders = {tuple((left % 4, right % 4) for left, right, _ in plan.merges[3 * i : 3 * i + 1]) for i in range(40)}
     assert len(orders) == 1
@@ -271,6 +272,81 @@ def test_continuous_noise_is_refused() -> None:
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.total()], noise="laplace")
     with pytest.raises(SamplingError, match="for study"):
         mechanism.law(cg.Table(schema, [1, 1])).sample(1)
+
+
+def test_error_bound_covers_long_sums() -> None:
+    """Two cells in no row: one entry adds up as many terms as a cell has values, and the bound must know it."""
+    from congenial.balls import ball, ends
+
+    schema = cg.Schema({"cell": ["a", "b"]})
+    limits = [cg.bounds(0, 5, where={"cell": "a"}), cg.bounds(0, 300_000, where={"cell": "b"})]
+    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/10000")], invariants=limits)
+    made = exact.messages(mechanism.law(cg.Table(schema, [0, 0])).target)
+    a = ball(cg.noise.DoubleGeometric("1/10000").base)
+    with flint.ctx.workprec(300):
+        truth = (1 - a**6) / (1 - a) * (1 - a**300_001) / (1 - a)
+        computed = ball(Fraction(float(made.root.sum()))) * 2 ** int(made.layout.state.node_exponent[-1])
+        low, high = ends(abs(computed / truth - 1))
+    assert low <= high <= made.relative_error
+
+
+def test_a_wide_soft_gaussian_sum_is_whole() -> None:
+    """The mode of a sum of many flat cells lies far from the centre: its weight's table must reach there."""
+    from scipy.special import logsumexp
+
+    schema = cg.Schema({"cell": [str(i) for i in range(120)]})
+    mechanism = cg.Mechanism(
+        schema,
+        measure=[cg.total(precision="1/40000")],
+        invariants=[cg.bounds(0, 20)],
+        noise="discrete_gaussian",
+    )
+    law = mechanism.law(cg.Table(schema, np.zeros(120, int)))
+    ways = np.array([1], object)
+    for _ in range(120):
+        ways = np.convolve(ways, np.ones(21, object))
+    logs = np.array([log_of(Fraction(int(w))) for w in ways])
+    base = float(np.log(float(cg.noise.DiscreteGaussian("1/40000").base)))
+    assert np.isclose(law.log_normaliser(), logsumexp(logs + base * np.arange(len(ways)) ** 2.0), rtol=1e-12)
+
+
+def test_steep_weights_and_flat_crowds() -> None:
+    """A base that is 0 in doubles works; weights beyond a double's range are refused with the reason."""
+    schema = cg.Schema({"cell": ["a", "b", "c"]})
+    steep = cg.Mechanism(
+        schema, measure=[cg.cells(precision="1"), cg.linear([50, 0, 0], precision=20)], invariants=[cg.total()]
+    )
+    law = steep.law(cg.Table(schema, [3, 2, 1]))
+    assert np.isclose(law.log_normaliser(), law.enumerated.log_normaliser, atol=1e-12)
+    crowd = cg.Schema({"cell": [str(i) for i in range(220)]})
+    flat = cg.Mechanism(crowd, measure=[cg.total(precision="1")], invariants=[cg.bounds(0, 50)])
+    with pytest.raises(TooLargeError, match="more than a double can hold"):
+        flat.law(cg.Table(crowd, np.zeros(220, int))).sample(1)
+
+
+def test_unmeasured_cells_under_a_total_need_no_own_limit() -> None:
+    schema = cg.Schema({"cell": [str(i) for i in range(6)]})
+    mechanism = cg.Mechanism(
+        schema, measure=[cg.cells({"cell": ["0", "1", "2"]}, precision="1")], invariants=[cg.total()]
+    )
+    law = mechanism.law(cg.Table(schema, [2, 0, 1, 3, 0, 1]))
+    assert np.isclose(law.log_normaliser(), law.enumerated.log_normaliser, atol=1e-12)
+
+
+def test_no_tables_give_no_draws() -> None:
+    engine, centres = batch(1)
+    assert exact.sample_batch(engine, centres[:0], cg.replay_rng(1)).shape == (0, 46)
+
+
+def test_batches_with_other_invariants_than_the_plan() -> None:
+    """The engine of a small table, run on large ones: the buffers grow."""
+    engine, _ = batch(1)
+    centres = np.array([[1] * 46, [5000] * 46, [30] * 46])
+    draws = exact.sample_batch(engine, centres, cg.replay_rng(1))
+    assert np.array_equal(draws.sum(axis=1), centres.sum(axis=1))
+    small = exact.engine_of(p12_mechanism().law(cg.Table(p12_schema(), np.zeros((2, 23), int))).target)
+    one = exact.sample_one(small, np.full(46, 700), cg.replay_rng(1))
+    assert one.sum() == 46 * 700
 
 
 def test_fractions_of_a_law_without_rounding() -> None:

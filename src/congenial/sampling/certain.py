@@ -29,7 +29,7 @@ Ints = NDArray[np.int64]
 Number = Any
 """A Fraction, an int or an Arb ball: whatever adds and multiplies."""
 
-_MOST_ENTRIES = 3_000_000
+_MOST_ENTRIES = 5 * 10**7
 _WORD = 64
 
 
@@ -384,6 +384,7 @@ def _pick(pairs: Iterator[tuple[Any, Number]], missing: Fraction, seen: tuple[in
         else:
             first = middle + 1
     is_sure = ends(sums[first])[0] >= high_aim or (first == len(sums) - 1 and missing == 0)
-    if is_sure and (first == 0 or ends(sums[first - 1])[1] + missing <= low_aim):
+    before = ends(sums[first - 1])[1] if first else Fraction(0)
+    if is_sure and before + missing <= low_aim:
         return outcomes[first]
     raise _Unclear(decision)

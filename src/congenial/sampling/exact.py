@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.conditions.rows import Row
-from congenial.errors import SamplingError
+from congenial.errors import SamplingError, TooLargeError
 from congenial.randomness import RandomStream
 from congenial.sampling.layout import Engine, Layout, empty_state
 from congenial.sampling.system import System
@@ -37,8 +37,16 @@ class Messages:
         """Build all messages, with windows wide enough for this table."""
         engine.plan.check()
         made = cls._once(engine, centre)
-        while made.layout.state.node_missing[-1] > _LOOSEST_ROOT * made.root.sum():
-            made = cls._once(made.layout.engine.wider(), centre)
+        while not made.layout.state.node_missing[-1] <= _LOOSEST_ROOT * made.root.sum():
+            state = made.layout.state
+            if state.node_clips[-1] == 0 or not state.node_flushed[-1] <= _LOOSEST_ROOT * made.root.sum():
+                raise TooLargeError(
+                    "the weights of this system span more than a double can hold, as those of hundreds of"
+                    " unmeasured cells under one measured sum do; measure the cells too, at a small precision"
+                )
+            wider = made.layout.engine.wider()
+            wider.plan.check()
+            made = cls._once(wider, centre)
         return made
 
     @classmethod
@@ -50,7 +58,7 @@ class Messages:
         while True:
             values, work = np.empty(n_states), np.empty(4 * longest)
             size = build(engine.program, centre, state, values, work, np.empty_like(work))
-            if size <= n_states and int(state.prefix_length.max()) <= longest:
+            if size < 0 or (size <= n_states and int(state.prefix_length.max()) <= longest):
                 return cls(Layout.checked(engine, centre, state, size), values)
             n_states, longest = size, int(state.prefix_length.max())
 
@@ -115,6 +123,8 @@ def sample_batch(engine: Engine, centres: Ints, rng: RandomStream, *, n_threads:
     Each table has its own place in the stream of random words, so the result does not depend on the threads.
     """
     engine.plan.check()
+    if len(centres) == 0:
+        return centres.copy()
     words = rng.words(len(centres) * engine.n_decisions).reshape(len(centres), engine.n_decisions)
     out, unsure = np.empty_like(centres), np.zeros(len(centres), np.int64)
     # The most crowded table decides how large the buffers are; one that still does not fit is run by itself.

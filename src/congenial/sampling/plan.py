@@ -12,7 +12,7 @@ from congenial.sampling.contraction import Merge, Node, Rows, leaf, merge
 from congenial.sampling.system import System
 from congenial.sampling.windows import half_width
 
-MOST_MEMORY = 4 * 2**30
+MOST_STATES = 2 * 10**7
 MOST_WORK = 5 * 10**10
 
 Lengths = tuple[float, ...]
@@ -87,7 +87,7 @@ class Plan:
     @property
     def is_exact(self) -> bool:
         """Whether the exact sampler runs within the memory and work budget."""
-        return self.n_bytes <= MOST_MEMORY and self.n_operations <= MOST_WORK
+        return self.n_states <= MOST_STATES and self.n_operations <= MOST_WORK
 
     def check(self) -> None:
         """Raise with the numbers and the alternative when the plan does not fit."""
@@ -95,7 +95,7 @@ class Plan:
             raise TooLargeError(
                 f"the exact sampler needs about {_number(self.n_states)} states ({_number(self.n_bytes / 2**20)} MB)"
                 f" and {_number(self.n_operations)} operations for width {self.width}; the limits are"
-                f" {MOST_MEMORY / 2**20:,.0f} MB and {MOST_WORK:.0e}. The alternative is Algorithm 1"
+                f" {MOST_STATES:.0e} states and {MOST_WORK:.0e} operations. The alternative is Algorithm 1"
                 " (congenial.sampling.independence), which is not certified; or drop or merge invariants"
             )
 
@@ -164,15 +164,18 @@ class _Greedy:
         public = self.public
         orders: dict[object, list[tuple[int, int]]] = {}
         roots = []
+        empty = len(public.groups) - 1
         for component in public.rows.components:
+            if component == (empty,):
+                continue
             signature = public.signature(component)
             if signature not in orders:
                 orders[signature] = self._find_order(component)
             else:
                 self._follow(component, orders[signature])
             roots.append(len(self.nodes) - 1 if len(component) > 1 else component[0])
-        whole = roots[0]
-        for root in roots[1:]:
+        whole = empty
+        for root in roots:
             whole = self._merge(whole, root)
         merges, coordinates = tuple(self.merges), tuple(self.coordinates)
         return Plan(public.system, public.rows, public.groups, merges, coordinates, public.prefixes(), public.nats)
@@ -232,9 +235,8 @@ def _groups(system: System) -> tuple[tuple[int, ...], ...]:
     for cell, column in enumerate(columns):
         # A cell in no row is independent of all others: a group of its own.
         members.setdefault(tuple(column) or ("alone", cell), []).append(cell)
-    groups = tuple(tuple(cells) for cells in members.values())
-    # Conditions are applied when two nodes merge: a lone group merges with an empty one.
-    return groups if len(groups) > 1 else (*groups, ())
+    # An empty group at the end: components are closed by merging with it, one after the other.
+    return (*(tuple(cells) for cells in members.values()), ())
 
 
 def _rows(system: System, groups: tuple[tuple[int, ...], ...]) -> Rows:

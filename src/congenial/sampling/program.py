@@ -13,7 +13,7 @@ from congenial.errors import TooLargeError
 from congenial.sampling.contraction import Form, Merge, Step
 from congenial.sampling.plan import Plan
 from congenial.sampling.system import Fall
-from congenial.sampling.windows import half_width, log_mass
+from congenial.sampling.windows import half_width, log_base, log_mass
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -188,9 +188,9 @@ def _reach(fall: Fall, log_range: float) -> int:
     """Return where the weight is below ``exp(-log_range)``."""
     reaches = []
     if fall.linear < 1:
-        reaches.append(log_range / -np.log(float(fall.linear)))
+        reaches.append(log_range / -log_base(fall.linear))
     if fall.quadratic < 1:
-        reaches.append(np.sqrt(log_range / -np.log(float(fall.quadratic))))
+        reaches.append((log_range / -log_base(fall.quadratic)) ** 0.5)
     return int(min(reaches)) + 1
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from fractions import Fraction
 from functools import lru_cache
 from math import ceil, exp, inf, log, log1p
 
@@ -16,7 +17,6 @@ def half_width(terms: Iterable[tuple[Fall, int]], nats: float) -> int | None:
 
     Examples
     --------
-    >>> from fractions import Fraction
     >>> [half_width([(Fall(linear=Fraction(1, 2)), 1)], nats) for nats in (10.0, 20.0)]
     [19, 34]
     """
@@ -37,7 +37,7 @@ def _half_width(counted: tuple[tuple[tuple[Fall, int], int], ...], nats: float) 
             total += times * log_moment(fall, theta * weight)
         return total / theta
 
-    limit = min((-log(fall.linear) / weight for (fall, weight), _ in counted if fall.quadratic == 1), default=inf)
+    limit = min((-log_base(fall.linear) / weight for (fall, weight), _ in counted if fall.quadratic == 1), default=inf)
     high = limit if limit < inf else 1e6
     low = 1e-12
     ratio = (5**0.5 - 1) / 2
@@ -49,6 +49,11 @@ def _half_width(counted: tuple[tuple[tuple[Fall, int], int], ...], nats: float) 
     return max(0, ceil(bound(exp((a + b) / 2)) * (1 + 1e-9)) - 1)
 
 
+def log_base(base: Fraction) -> float:
+    """Return the logarithm of a base, however small."""
+    return log(float(base)) if float(base) > 1e-300 else log(base.numerator) - log(base.denominator)
+
+
 def log_moment(fall: Fall, theta: float) -> float:
     """Return a bound of ``log E exp(theta v)``.
 
@@ -57,11 +62,12 @@ def log_moment(fall: Fall, theta: float) -> float:
     """
     bounds = [inf]
     if fall.linear < 1:
-        a = float(fall.linear)
-        if a * exp(min(theta, 700.0)) < 1:
-            bounds.append(2 * log1p(-a) - log1p(-a * exp(theta)) - log1p(-a * exp(-theta)))
+        log_a = log_base(fall.linear)
+        if theta < -log_a:
+            two_sides = log1p(-exp(log_a + theta)) + log1p(-exp(log_a - theta))
+            bounds.append(2 * log1p(-exp(log_a)) - two_sides)
     if fall.quadratic < 1:
-        bounds.append(theta * theta / (-4 * log(float(fall.quadratic))))
+        bounds.append(theta * theta / (-4 * log_base(fall.quadratic)))
     return min(bounds)
 
 
@@ -72,5 +78,5 @@ def log_mass(fall: Fall) -> float:
         bounds.append(log1p(float(fall.linear)) - log1p(-float(fall.linear)))
     if fall.quadratic < 1:
         # sum exp(-v^2 / 2 s^2) <= 1 + s sqrt(2 pi)
-        bounds.append(log1p((3.1416 / -log(float(fall.quadratic))) ** 0.5))
+        bounds.append(log1p((3.1416 / -log_base(fall.quadratic)) ** 0.5))
     return min(bounds)

@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FLUSH = 1e-290  # more than all that underflow can lose of one entry
+SOFT_FLUSH = 1e-262
 TABLE_UNITS = 4.0  # relative error of a tabulated weight, in units of 2^-53
 
 
@@ -31,7 +32,7 @@ def _scale(message: Floats) -> int:
         top = max(top, value)
     if 2.0**-100 < top < 2.0**100 or top == 0.0:
         return 0
-    exponent = int(np.floor(np.log2(top)))
+    exponent = max(-1000, int(np.floor(np.log2(top))))
     factor = 2.0 ** float(-exponent)
     for i in range(message.size):
         message[i] *= factor
@@ -92,7 +93,12 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Floats, wor
                     weights = program.tables[table, : program.table_length[table]]
                     convolve_table(x, x0, weights, below, above, out, out0)
                     units += min(x_length, 2 * reach + 1) + TABLE_UNITS
-                flushed = flushed * np.exp(min(700.0, program.log_mass[cell])) + FLUSH
+                mass = (
+                    np.exp(min(700.0, program.log_mass[cell]))
+                    if base != 1.0
+                    else float(min(x_length, below + above + 1))
+                )
+                flushed = flushed * mass + FLUSH
             shift = _scale(out)
             exponent += shift
             flushed *= 2.0 ** float(-shift)
@@ -108,6 +114,18 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Floats, wor
 
 
 @compiled
+def _terms_an_entry(program: Any, m: int, state: Any) -> float:
+    """Return how many pairs of parts an entry of the whole's message adds up at most."""
+    left, right, terms = program.left[m], program.right[m], 1.0
+    n_left = program.node_dim[left]
+    for f in range(program.backward.n_free[m]):
+        coordinate = program.backward.free[m, f]
+        part, d = (left, coordinate) if coordinate < n_left else (right, coordinate - n_left)
+        terms *= float(state.node_length[part, d])
+    return terms
+
+
+@compiled
 def forward(program: Any, centre: Ints, state: Any, messages: Floats, work: Floats, mirror: Floats) -> None:
     """Build all messages of one table; windows must have been laid out."""
     forward_groups(program, centre, state, messages, work, mirror)
@@ -119,7 +137,7 @@ def forward(program: Any, centre: Ints, state: Any, messages: Floats, work: Floa
         run_merge(program, program.forward, m, False, state.key, state, messages, 0.0, 0.0, state.picked)
         shift = _scale(messages[offset : offset + size])
         exponent = state.node_exponent[left] + state.node_exponent[right] + shift
-        terms = float(min(state.node_size[left], state.node_size[right]))
+        terms = _terms_an_entry(program, m, state)
         state.node_units[node] = (
             state.node_units[left] + state.node_units[right] + terms + 4.0 + TABLE_UNITS * program.forward.n_rows[m]
         )
@@ -128,7 +146,9 @@ def forward(program: Any, centre: Ints, state: Any, messages: Floats, work: Floa
             sum_left += messages[state.node_offset[left] + i]
         for i in range(state.node_size[right]):
             sum_right += messages[state.node_offset[right] + i]
-        flushed = state.node_flushed[left] * sum_right + state.node_flushed[right] * sum_left + FLUSH * (1.0 + terms)
+        flushed = state.node_flushed[left] * sum_right + state.node_flushed[right] * sum_left
+        # A soft weight that is 0 in doubles is below exp(-745), times products of at most 2^200.
+        flushed += (FLUSH if program.forward.n_rows[m] == 0 else SOFT_FLUSH) * (1.0 + terms)
         flushed *= 2.0 ** float(-shift)
         state.node_flushed[node], state.node_exponent[node] = flushed, exponent
         state.node_missing[node] = _missing(
@@ -158,7 +178,7 @@ def draw(
         scale = 2.0 ** float(exponent)
         whole = messages[state.node_offset[node] + index] * scale
         aim = (float(words[word]) + 0.5) * 2.0**-64 * whole
-        terms = float(min(state.node_size[left], state.node_size[right]))
+        terms = _terms_an_entry(program, m, state)
         tolerance = (
             whole * (3.0 * state.node_units[node] + terms + 8.0) * 2.0**-53 + 2.0 * state.node_missing[node] * scale
         )
@@ -274,7 +294,7 @@ def draw_batch(
             unsure[number] = -1
             continue
         root = messages[state.node_offset[-1]]
-        if state.node_missing[-1] > loosest * root:
+        if not state.node_missing[-1] <= loosest * root:
             unsure[number] = -1
             continue
         unsure[number] = draw(program, centre, state, messages, words[number], out[number])

@@ -121,7 +121,7 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
             rest_low = -NEVER if below < -FAR or rest_low == -NEVER else rest_low + below
             rest_high = NEVER if above > FAR or rest_high == NEVER else rest_high + above
         own_low, own_high = 0, 0
-        clips = 0
+        clips, least = 0, rest_low
         for position in range(start, stop):
             cell = program.order[position]
             below, above = program.lower[cell] - centre[cell], program.upper[cell] - centre[cell]
@@ -143,8 +143,13 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
             state.prefix_clips[position] = clips
             used += length
             mass = program.log_mass[cell]
-            if program.base[program.table_of[cell]] == 1.0:  # flat: as many values as its limits allow
-                mass = np.log(float(above - below + 1)) if above <= FAR and below >= -FAR else 700.0
+            if program.base[program.table_of[cell]] == 1.0:  # flat: as many values as its limits or its group's allow
+                if above <= FAR and below >= -FAR:
+                    mass = np.log(float(above - below + 1))
+                elif high[g] != NEVER and least != -NEVER:
+                    mass = np.log(float(high[g] - least + 1))
+                else:
+                    return -1
             state.node_log_mass[g] += mass
             state.prefix_log_mass[position] = state.node_log_mass[g]
         if stop > start:
