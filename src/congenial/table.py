@@ -73,17 +73,12 @@ class Table:
 
 
 def _frame(counts: Any) -> nw.DataFrame[Any]:
-    names = [str(name) for name in getattr(counts, "columns", [])]
-    if any(not isinstance(name, str) for name in getattr(counts, "columns", []) if names) and not _is_arrow(counts):
+    if nw.dependencies.is_pandas_dataframe(counts) and not all(isinstance(name, str) for name in counts.columns):
         raise TableError("the frame's column names must be text")
     try:
         return nw.from_native(counts, eager_only=True)
     except Exception:  # noqa: BLE001  what a frame library says may quote the data
         raise TableError("the frame cannot be read: are its column names all different?") from None
-
-
-def _is_arrow(counts: Any) -> bool:
-    return nw.dependencies.is_pyarrow_table(counts)
 
 
 def _from_nested(schema: Schema, counts: object) -> list[Any]:
