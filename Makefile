@@ -39,3 +39,4 @@ lock: .venv/installed
 
 clean:
 	rm -rf .venv dist build
+	find src -name "*.nb[ci]" -delete

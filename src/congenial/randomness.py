@@ -77,15 +77,18 @@ class RandomStream:
         with self._lock:
             held = self._buffer
             if n > held.size:
-                missing = max(n - held.size, _BLOCK_WORDS)
-                held = np.concatenate([held, self._keystream(missing)])
+                fresh = self._keystream(max(n - held.size, _BLOCK_WORDS))
+                held = np.concatenate([held, fresh]) if held.size else fresh
+            # Two parts of one array that do not overlap: nobody else sees the words handed out.
             self._buffer = held[n:]
-            return held[:n].copy()
+            return held[:n]
 
     def _keystream(self, n: int) -> NDArray[np.uint64]:
-        out = bytearray(8 * n + 15)  # update_into wants room for a block less one byte beyond the text
-        self._cipher.update_into(bytes(8 * n), out)
-        return np.frombuffer(out, "<u8", count=n).astype(np.uint64, copy=False)
+        # Zeros encrypted in place; update_into wants room for a block less one byte beyond the text.
+        out = np.zeros(n + 2, "<u8")
+        room = out.data.cast("B")
+        self._cipher.update_into(room[: 8 * n], room)
+        return out[:n].astype(np.uint64, copy=False)
 
     def uniforms(self, n: int) -> NDArray[np.float64]:
         """Return `n` floats on the grid of midpoints ``(k + 1/2) / 2**52``: never 0, never 1. For study only."""

@@ -22,6 +22,7 @@ from congenial.sampling.target import Target
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+_CHUNK = 4096
 _LOOSEST_ROOT = 2.0**-40  # messages that windows may have robbed of more than this share are built again, wider
 
 
@@ -88,12 +89,17 @@ class Messages:
         always_certain : bool
             Decide every draw by the slow path. The tables are the same; a test relies on it.
         """
+        out = np.empty((n_draws, self.layout.centre.size), np.int64)
+        for start in range(0, n_draws, _CHUNK):  # words of one chunk stay in the processor's cache
+            self._draw_into(out[start : start + _CHUNK], rng, always_certain=always_certain)
+        return out
+
+    def _draw_into(self, out: Ints, rng: RandomStream, *, always_certain: bool) -> None:
         from congenial.sampling.kernels.exact import draw_many
 
         engine, centre = self.layout.engine, self.layout.centre
-        words = rng.words(n_draws * engine.n_decisions).reshape(n_draws, engine.n_decisions)
-        out = np.empty((n_draws, centre.size), np.int64)
-        unsure = np.ones(n_draws, np.int64)
+        words = rng.words(len(out) * engine.n_decisions).reshape(len(out), engine.n_decisions)
+        unsure = np.ones(len(out), np.int64)
         if not always_certain:
             draw_many(engine.program, centre, self.layout.state, self.values, words, out, unsure)
         if unsure.any():
@@ -102,7 +108,6 @@ class Messages:
             certain = Certain(engine, centre)
             for number in np.flatnonzero(unsure):
                 out[number] = certain.draw(words[number], rng)
-        return out
 
 
 def messages(target: Target, watched: Sequence[Row] = ()) -> Messages:

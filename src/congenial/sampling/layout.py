@@ -29,7 +29,7 @@ class State(NamedTuple):
     prefix_length: Ints
     prefix_offset: Ints
     prefix_clips: Ints
-    prefix_shift: Ints
+    prefix_scale: Floats
     prefix_units: Floats
     prefix_missing: Floats
     prefix_log_mass: Floats

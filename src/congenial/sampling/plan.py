@@ -62,7 +62,7 @@ class Plan:
     @cached_property
     def n_states(self) -> float:
         """Entries of all messages together; infinite when a sum has no limit and no noise."""
-        of_groups = sum(prefix.length for group in self.prefixes for prefix in group)
+        of_groups = sum(sum(prefix.length for prefix in group) if group else 1 for group in self.prefixes)
         return of_groups + sum(_size(self.coordinates[len(self.groups) + i]) for i in range(len(self.merges)))
 
     @property

@@ -101,8 +101,9 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Floats, wor
                 flushed = flushed * mass + FLUSH
             shift = _scale(out)
             exponent += shift
-            flushed *= 2.0 ** float(-shift)
-            state.prefix_shift[position] = shift
+            if shift != 0:
+                flushed *= 2.0 ** float(-shift)
+            state.prefix_scale[position] = 1.0 if shift == 0 else 2.0 ** float(shift)
             state.prefix_units[position] = units
             state.prefix_missing[position] = _missing(
                 state.prefix_clips[position], state.prefix_log_mass[position], exponent, program.nats, flushed
@@ -170,12 +171,25 @@ def draw(
     unsure, word = 0, 0
     for m in range(program.left.size - 1, -1, -1):
         node, left, right = n_groups + m, program.left[m], program.right[m]
+        n_left, n_right = program.node_dim[left], program.node_dim[right]
+        if program.backward.n_free[m] == 0:  # the key leaves no choice
+            for c in range(n_left + n_right):
+                value = 0
+                for d in range(program.node_dim[node]):
+                    value += program.backward.z[m, c, d] * state.chosen[node, d]
+                value = value // program.backward.z_divisor[m, c]
+                if c < n_left:
+                    state.chosen[left, c] = value
+                else:
+                    state.chosen[right, c - n_left] = value
+            word += 1
+            continue
         index = 0
         for d in range(program.node_dim[node]):
             index += (state.chosen[node, d] - state.node_low[node, d]) * state.node_stride[node, d]
         # The message is scaled by 2^-shift against the sums that the draw adds up again.
         exponent = state.node_exponent[node] - state.node_exponent[left] - state.node_exponent[right]
-        scale = 2.0 ** float(exponent)
+        scale = 1.0 if exponent == 0 else 2.0 ** float(exponent)
         whole = messages[state.node_offset[node] + index] * scale
         aim = (float(words[word]) + 0.5) * 2.0**-64 * whole
         terms = _terms_an_entry(program, m, state)
@@ -196,10 +210,9 @@ def draw(
             tolerance,
             state.picked,
         )
-        n_left = program.node_dim[left]
         for d in range(n_left):
             state.chosen[left, d] = state.picked[d]
-        for d in range(program.node_dim[right]):
+        for d in range(n_right):
             state.chosen[right, d] = state.picked[n_left + d]
         word += 1
     for g in range(n_groups):
@@ -217,33 +230,30 @@ def draw(
             before = position - 1
             x0, x_length = state.prefix_low[before], state.prefix_length[before]
             x = messages[state.prefix_offset[before] : state.prefix_offset[before] + x_length]
-            # Weights x(rest - v) w(v) for v = 0, 1, -1, 2, -2, ...; first the sum of all of them, from the message.
-            shift = state.prefix_shift[position]
-            whole = messages[state.prefix_offset[position] + rest - state.prefix_low[position]] * 2.0 ** float(shift)
+            # Weights x(rest - v) w(v) for v = 0, 1, -1, 2, -2, ...; their sum is the message itself.
+            scale = state.prefix_scale[position]
+            whole = messages[state.prefix_offset[position] + rest - state.prefix_low[position]] * scale
             aim = (float(words[word]) + 0.5) * 2.0**-64 * whole
-            tolerance = whole * (
-                3.0 * state.prefix_units[position] + 2.0 * x_length + 8.0
-            ) * 2.0**-53 + 2.0 * state.prefix_missing[position] * 2.0 ** float(shift)
-            farthest = max(abs(rest - x0), abs(rest - x0 - x_length + 1))
-            total, found, value = 0.0, False, 0
-            for size in range(farthest + 1):
+            middle = rest - x0
+            farthest = max(abs(middle), abs(middle - x_length + 1))
+            previous, total, value = 0.0, 0.0, 0
+            if 0 <= middle < x_length:
+                total = x[middle]
+            size = 0
+            while total <= aim and size < farthest:
+                size += 1
                 weight = 1.0 if base == 1.0 else (program.tables[table, size] if size < length else 0.0)
-                for sign in range(2 if size > 0 else 1):
-                    v = size if sign == 0 else -size
-                    place = rest - v - x0
-                    if place < 0 or place >= x_length or v < -below or v > above:
-                        continue
-                    term = weight * x[place]
-                    previous = total
-                    total += term
+                if size <= above and 0 <= middle - size < x_length:
+                    previous, total, value = total, total + weight * x[middle - size], size
                     if total > aim:
-                        found, value = True, v
-                        if min(total - aim, aim - previous) <= tolerance:
-                            unsure += 1
                         break
-                if found:
-                    break
-            if not found:
+                if size <= below and 0 <= middle + size < x_length:
+                    previous, total, value = total, total + weight * x[middle + size], -size
+            tolerance = (
+                whole * (3.0 * state.prefix_units[position] + 2.0 * x_length + 8.0) * 2.0**-53
+                + 2.0 * state.prefix_missing[position] * scale
+            )
+            if not min(total - aim, aim - previous) > tolerance:
                 unsure += 1
             out[cell] = centre[cell] + value
             rest -= value
