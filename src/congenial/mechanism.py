@@ -74,7 +74,7 @@ class Mechanism:
         >>> from congenial.examples import p12_mechanism, p12_table
         >>> mechanism = p12_mechanism()
         >>> print(mechanism.plan(mechanism.disclose(p12_table())))
-        4 groups of cells, width 1, about 7,956 states, exact
+        4 groups of cells, width 1, about 7,957 states, exact
         """
         self._check_suppressed()
         return Engine.of(System.of(constraints, self.measured)).plan
