@@ -24,7 +24,6 @@ class Compiled:
     rows: tuple[Limited, ...]
     lower: tuple[int | None, ...]
     upper: tuple[int | None, ...]
-    stated: tuple[Part, ...]
     notes: tuple[str, ...]
 
 
@@ -46,7 +45,7 @@ def compile_conditions(schema: Schema, conditions: Iterable[Condition], counts: 
     if counts is None:
         _check_feasible(rows, lower, upper, parts)
     rows, more = _without_idle_ranges(rows, lower, upper)
-    return Compiled(tuple(rows), tuple(lower), tuple(upper), tuple(parts), (*notes, *more))
+    return Compiled(tuple(rows), tuple(lower), tuple(upper), (*notes, *more))
 
 
 def _parts(schema: Schema, conditions: Iterable[Condition], counts: Counts | None) -> list[Part]:
