@@ -15,7 +15,8 @@ LAYERS = [
     {"fraction", "balls", "randomness", "schema"},
     {"display", "table", "noise", "conditions"},
     {"sampling"},
-    {"law", "mechanism"},
+    {"privacy"},
+    {"law", "plan", "mechanism"},
     {"examples"},
     {"cli"},
 ]
@@ -26,6 +27,8 @@ ONLY_HERE = {
         "balls",
         "noise.discrete_gaussian",
         "noise.double_geometric",
+        "privacy.formulas",
+        "privacy.unimodular",
         "conditions.lattice",
         "sampling.certain",
         "sampling.contraction",

@@ -12,7 +12,14 @@ from congenial.fraction import exact_fraction, positive_fraction
 
 @pytest.mark.parametrize(
     ("written", "value"),
-    [("1/2", Fraction(1, 2)), ("0.1", Fraction(1, 10)), (" 2 ", Fraction(2)), (3, Fraction(3)), (".5", Fraction(1, 2))],
+    [
+        ("1/2", Fraction(1, 2)),
+        ("0.1", Fraction(1, 10)),
+        (" 2 ", Fraction(2)),
+        (3, Fraction(3)),
+        ("1e-10", Fraction(1, 10**10)),
+        (".5", Fraction(1, 2)),
+    ],
 )
 def test_exact_forms(written: object, value: Fraction) -> None:
     assert exact_fraction(written, "epsilon") == value
@@ -22,13 +29,13 @@ def test_exact_forms(written: object, value: Fraction) -> None:
     ("value", "words"),
     [
         (0.1, 'write "0.1" or "1/10"'),
-        (1e-7, 'write "1/10000000"'),
+        (1e-7, 'write "1e-07" or "1/10000000"'),
         (2.0, 'write "2.0" or "2"'),
         (float("nan"), "finite"),
         (float("inf"), "finite"),
         (True, "boolean"),
         ("1/0", "a number such as"),
-        ("1e3", "a number such as"),
+        ("1e-9999", "a number such as"),
         ("half", "'half'"),
         ("", "''"),
         ("9" * 300, r"\.\.\."),

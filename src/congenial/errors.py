@@ -69,6 +69,10 @@ class SamplingError(CongenialError):
     """A sampler that cannot run on this system, or gave up."""
 
 
+class PrivacyError(CongenialError, ValueError):
+    """A privacy statement that cannot be made, or a budget that cannot be met."""
+
+
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """Return a hint with the closest known name, or the known names when none is close.
 

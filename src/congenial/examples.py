@@ -45,8 +45,10 @@ def p12_printed_release() -> Table:
     return Table(p12_schema(), [_FEMALE_RELEASED, _MALE_RELEASED])
 
 
-def p12_mechanism(precision: str = "1/2") -> Mechanism:
+def p12_mechanism(precision: str | None = None, *, epsilon: str | None = None) -> Mechanism:
     """Return GM's mechanism of section 3: total, share of women and voting-age population exact, no negative counts.
+
+    Cells are measured at GM's precision 1/2, or at the given one, or as a total epsilon allows.
 
     Examples
     --------
@@ -55,8 +57,9 @@ def p12_mechanism(precision: str = "1/2") -> Mechanism:
     """
     return Mechanism(
         p12_schema(),
-        measure=[cells(precision=precision)],
+        measure=[cells(precision=precision or ("1/2" if epsilon is None else None))],
         invariants=[total(), share({"sex": "female"}), total({"age": P12_VOTING_AGES}, name="voting age")],
+        epsilon=epsilon,
     )
 
 

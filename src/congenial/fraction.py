@@ -11,7 +11,7 @@ Exact = str | int | Fraction
 """How a user writes an exact number: ``"1/2"``, ``"0.5"``, ``1``, ``Fraction(1, 2)``."""
 
 _LONGEST = 200
-_PATTERN = re.compile(r"[+-]?(\d+(/\d+)?|(\d+\.\d*|\.\d+))", re.ASCII)
+_PATTERN = re.compile(r"[+-]?(\d+/\d+|(\d+(\.\d*)?|\.\d+)(e[+-]?\d{1,3})?)", re.ASCII | re.IGNORECASE)
 
 
 def exact_fraction(value: object, name: str) -> Fraction:
@@ -46,7 +46,7 @@ def _refuse_float(value: float, name: str) -> str:
     if not math.isfinite(value):
         return f'{name} must be a finite exact number such as "1/2", not {value}'
     decimal = Fraction(repr(float(value)))
-    written = f'"{float(value)!r}"' if "e" not in repr(float(value)) else f'"{decimal}"'
+    written = f'"{float(value)!r}"'
     ratio = f' or "{decimal}"' if f'"{decimal}"' != written else ""
     return f"{name} must be exact, and the float {float(value)!r} is not; write {written}{ratio}"
 

@@ -1,20 +1,32 @@
 """The mechanism: which queries are measured, with what noise, and what must come out exactly. Public, no data in it."""
 
+import copy
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
 
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Bounds, Condition, Query, Share, as_list
-from congenial.errors import ConditionError, SuppressedError, UndecidedError
+from congenial.conditions.rows import Row
+from congenial.errors import ConditionError, PrivacyError, SuppressedError, UndecidedError
 from congenial.law import Law
-from congenial.noise import FAMILIES, Suppression, make_noise
+from congenial.noise import FAMILIES, make_noise
+from congenial.plan import ReleasePlan
+from congenial.privacy.calibrate import Budget, calibrate
+from congenial.privacy.certificate import Certificate
+from congenial.privacy.certify import Case
+from congenial.privacy.moves import check_relation
 from congenial.sampling.layout import Engine
-from congenial.sampling.plan import Plan
 from congenial.sampling.system import System
 from congenial.sampling.target import Measured, Target
 from congenial.schema import Schema
 from congenial.table import Table
+
+_ROOMY = 1_000  # records in every cell of the made-up table that `explain` uses when no constraints are given
 
 
 class Mechanism:
@@ -24,20 +36,29 @@ class Mechanism:
     ----------
     schema : Schema
     measure : queries
-        What gets noise: `cells`, `total`, `margin`, `linear`, each with a precision.
+        What gets noise: `cells`, `total`, `margin`, `linear`, each with a precision, or sharing the budget by weights.
     invariants : conditions
         What every released table obeys: queries without a precision come out at the confidential value.
     noise : str
         ``"double_geometric"`` (the default), ``"discrete_gaussian"``, or ``"laplace"`` for study.
+    epsilon, delta, rho : str, int or Fraction, optional
+        The total budget: epsilon, epsilon at a delta, or rho. It sets the precisions that were not given.
+    neighbours : str
+        ``"bounded"`` (one record changes its value) or ``"unbounded"`` (one record is added or removed).
+    orders : str
+        At which Renyi orders a budget in rho is kept: ``"integer"`` (2, 3, ...; enough for every epsilon at a delta) or
+        ``"all"`` (ordinary zCDP, for other accountants).
 
     Examples
     --------
     >>> import congenial as cg
     >>> schema = cg.Schema({"sex": ["female", "male"], "age": ["0-17", "18+"]})
-    >>> mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/2")], invariants=[cg.margin("sex")])
-    >>> table = cg.Table(schema, [[3, 4], [1, 2]])
+    >>> mechanism = cg.Mechanism(schema, measure=[cg.cells()], invariants=[cg.margin("sex")], epsilon="1")
+    >>> table = cg.Table(schema, [[30, 41], [11, 25]])
     >>> mechanism.law(table).sample(1, cg.replay_rng(1)).sum()
-    np.int64(10)
+    np.int64(107)
+    >>> mechanism.plan(mechanism.disclose(table)).certificate.loss <= 1
+    True
     """
 
     def __init__(
@@ -47,37 +68,121 @@ class Mechanism:
         measure: Iterable[Query],
         invariants: Iterable[Condition] = (),
         noise: str = "double_geometric",
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        neighbours: str = "bounded",
+        orders: str = "integer",
     ) -> None:
         if not isinstance(schema, Schema):
             raise ConditionError(f"a mechanism needs a Schema first, not a {type(schema).__name__}")
         self.schema = schema
         self.noise = noise
-        self.queries = as_list(measure, "measure")
-        self.invariants = as_list(invariants, "invariants")
-        self.measured = _measured(schema, self.queries, noise)
+        self.neighbours = check_relation(neighbours)
+        self.queries: tuple[Query, ...] = as_list(measure, "measure")
+        self.invariants: tuple[Condition, ...] = as_list(invariants, "invariants")
+        self.classes = _classes(schema, self.queries, noise)
+        self.budget = Budget.of(epsilon=epsilon, delta=delta, rho=rho, orders=orders, noise=noise)
+        _check_budget(self.queries, self.budget)
         _check_conditions(schema, self.invariants)
 
     @property
     def is_suppressed(self) -> bool:
         """Whether every precision is 0: nothing but the invariants is released (GM's M0)."""
-        return not self.measured
+        given = all(query.precision == 0 for query in self.queries)
+        return given or (self.budget is not None and self.budget.is_nothing)
+
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        """The measured rows with their noise; needs every precision, see `calibrated`."""
+        out: list[Measured] = []
+        for query, rows in zip(self.queries, self.classes, strict=True):
+            if query.precision is None:
+                raise PrivacyError(
+                    f"the precision of {query.text} follows from the budget and the constraints;"
+                    " call mechanism.calibrated(constraints) first"
+                )
+            if query.precision:
+                law = FAMILIES[self.noise](query.precision)
+                out += [Measured(row, law) for row in rows]
+        return tuple(out)
 
     def disclose(self, table: Table) -> Constraints:
         """Return S*: the invariants at the confidential table's values. These values are public from here on."""
         return Constraints.of(self.schema, self.invariants, self._counts(table))
 
-    def plan(self, constraints: Constraints) -> Plan:
-        """Return how a release under these constraints is sampled, and what it takes. Public.
+    def calibrated(self, constraints: Constraints) -> "Mechanism":
+        """Return the mechanism with every precision set: the largest that the budget certifies under these constraints.
+
+        Examples
+        --------
+        >>> from congenial.examples import p12_mechanism, p12_table
+        >>> mechanism = p12_mechanism(epsilon="1")
+        >>> float(mechanism.calibrated(mechanism.disclose(p12_table())).queries[0].precision)
+        0.310057253479138
+        """
+        if self.budget is None:
+            return self
+        precisions = calibrate(
+            self._case(constraints),
+            [query.precision for query in self.queries],
+            [query.weight or Fraction(1) for query in self.queries],
+            self.budget,
+        )
+        out = copy.copy(self)
+        out.queries = tuple(
+            replace(query, precision=precision, weight=None)
+            for query, precision in zip(self.queries, precisions, strict=True)
+        )
+        out.budget = None
+        return out
+
+    def _case(self, constraints: Constraints) -> Case:
+        if getattr(constraints, "schema", None) != self.schema:
+            raise ConditionError("constraints of the mechanism's own schema are needed: mechanism.disclose(table)")
+        return Case(constraints, self.classes, self.noise, self.neighbours)
+
+    def certificate(self, constraints: Constraints) -> Certificate:
+        """Return what a release under these constraints costs at most. Public; suppression included."""
+        precisions = [query.precision or Fraction(0) for query in self.calibrated(constraints).queries]
+        return self._case(constraints).certificate(precisions)
+
+    def plan(self, constraints: Constraints) -> ReleasePlan:
+        """Return how a release under these constraints is sampled, and what it costs. Public.
 
         Examples
         --------
         >>> from congenial.examples import p12_mechanism, p12_table
         >>> mechanism = p12_mechanism()
-        >>> print(mechanism.plan(mechanism.disclose(p12_table())))
-        4 groups of cells, width 1, about 7,957 states, exact
+        >>> plan = mechanism.plan(mechanism.disclose(p12_table()))
+        >>> plan.is_exact, plan.certificate.kind, round(float(plan.certificate.gamma), 4)
+        (True, 'limited_cells', 0.4899)
         """
         self._check_suppressed()
-        return Engine.of(System.of(constraints, self.measured)).plan
+        case = self._case(constraints)
+        fixed = self.calibrated(constraints)
+        precisions = tuple((query.text, query.precision or Fraction(0)) for query in fixed.queries)
+        sampling = Engine.of(System.of(constraints, fixed.measured)).plan
+        return ReleasePlan(sampling, case, precisions, self.budget)
+
+    def explain(self, constraints: Constraints | None = None) -> str:
+        """Return the whole account in words: precisions, cost, comparison with GM's halving, neighbours, meaning.
+
+        Parameters
+        ----------
+        constraints : Constraints, optional
+            Without them the account is that of a made-up table with 1,000 records in every cell.
+        """
+        if constraints is not None:
+            return self.plan(constraints).explain()
+        try:
+            roomy = Constraints.of(self.schema, self.invariants, np.full(self.schema.n_cells, _ROOMY).tolist())
+        except ConditionError:
+            raise ConditionError(
+                "the stated conditions do not fit the made-up table that explain() would use;"
+                " call explain(mechanism.disclose(table)), which is public"
+            ) from None
+        return f"For a table with {_ROOMY:,} records in every cell:\n{self.plan(roomy).explain()}"
 
     def _check_suppressed(self) -> None:
         if self.is_suppressed:
@@ -89,7 +194,8 @@ class Mechanism:
     def law(self, table: Table) -> Law:
         """Return the law that a release of this table is drawn from. Confidential."""
         self._check_suppressed()
-        return Law(Target(self.disclose(table), self.measured, table.counts))
+        constraints = self.disclose(table)
+        return Law(Target(constraints, self.calibrated(constraints).measured, table.counts))
 
     def _counts(self, table: Table) -> Sequence[int]:
         if not isinstance(table, Table):
@@ -102,17 +208,28 @@ class Mechanism:
         if self.is_suppressed:
             how = "suppression: nothing but the invariants is released"
         else:
-            how = ", ".join(f"{q.text} at precision {q.precision}" for q in self.queries) + f", {self.noise} noise"
+            how = ", ".join(_how(query) for query in self.queries) + f", {self.noise} noise"
         exact = ", ".join(condition.text for condition in self.invariants) or "nothing"
-        return f"Mechanism on {self.schema}\n  measured: {how}\n  exact: {exact}"
+        lines = [f"Mechanism on {self.schema}", f"measured: {how}", f"exact: {exact}"]
+        if self.budget is not None:
+            lines.append(f"budget: {repr(self.budget).removeprefix('Budget: ')}, {self.neighbours} neighbours")
+        return "\n  ".join(lines)
 
 
-def _measured(schema: Schema, queries: Sequence[Query], noise: str) -> tuple[Measured, ...]:
+def _how(query: Query) -> str:
+    if query.precision is not None:
+        return f"{query.text} at precision {query.precision}"
+    return f"{query.text} by budget" + ("" if query.weight is None else f", weight {query.weight}")
+
+
+def _classes(schema: Schema, queries: Sequence[Query], noise: str) -> tuple[tuple[Row, ...], ...]:
+    """Check the measured queries and return their rows; rows of one query share a precision."""
     if noise not in FAMILIES:
         make_noise(noise, 1)  # raises with the known names
     if not queries:
         raise ConditionError('measure at least one query, for example measure=[cells(precision="1/2")]')
-    out: list[Measured] = []
+    seen: dict[tuple[tuple[int, ...], tuple[int, ...]], Query] = {}
+    out = []
     for query in queries:
         if not isinstance(query, Query):
             raise ConditionError(f"measure takes cells, total, margin or linear, not a {type(query).__name__}")
@@ -120,12 +237,31 @@ def _measured(schema: Schema, queries: Sequence[Query], noise: str) -> tuple[Mea
             raise ConditionError(
                 f"{query.text} has a stated value, so it is exact, not measured; move it to invariants=[...]"
             )
-        if query.precision is None:
-            raise ConditionError(f'{query.text} needs a precision, for example precision="1/2"')
-        law = make_noise(noise, query.precision)
-        if not isinstance(law, Suppression):
-            out += [Measured(row, law) for row in query.rows(schema)]
+        if query.precision:
+            make_noise(noise, query.precision)  # raises when the noise does not go that far
+        rows = tuple(query.rows(schema))
+        for row in rows:
+            other = seen.setdefault((row.cells, row.weights), query)
+            if other is not query:
+                raise ConditionError(
+                    f"{row.name} is measured twice, by {_how(other)} and by {_how(query)};"
+                    " measure it once, at the precision it should have in all"
+                )
+        out.append(rows)
     return tuple(out)
+
+
+def _check_budget(queries: Sequence[Query], budget: Budget | None) -> None:
+    open_ones = [query for query in queries if query.precision is None]
+    if budget is None and open_ones:
+        raise ConditionError(
+            f'{open_ones[0].text} needs a precision, such as precision="1/2", or the mechanism a budget, epsilon="1"'
+        )
+    if budget is not None and not open_ones:
+        raise ConditionError(
+            f"every measured query has a precision of its own, so {budget!r} has nothing to set;"
+            " leave out the budget, or the precision of a query that should take what is left"
+        )
 
 
 def _check_conditions(schema: Schema, conditions: Sequence[Condition]) -> None:
@@ -133,7 +269,7 @@ def _check_conditions(schema: Schema, conditions: Sequence[Condition]) -> None:
     stated: list[Condition] = []
     for condition in conditions:
         if isinstance(condition, Query) and not condition.is_stated:
-            if condition.precision is None:
+            if condition.precision is None and condition.weight is None:
                 condition.rows(schema)
                 continue
         elif isinstance(condition, Share) and condition.equals is None:

@@ -26,7 +26,7 @@ def demo(seed: int | None) -> None:
     console = Console(width=100, highlight=False)
     console.print(_side_by_side(table.counts.reshape(2, -1).tolist(), released.reshape(2, -1).tolist()))
     broken = law.target.constraints.violations(released)
-    console.print(f"One exact draw from the conditional law: {mechanism.plan(law.target.constraints)}.")
+    console.print(f"One exact draw from the conditional law: {mechanism.plan(law.target.constraints).sampling}.")
     console.print("Double Geometric noise of precision 1/2 a cell, given the invariants.\n")
     for sentence in broken:
         console.print(sentence, style="bold red")

@@ -59,10 +59,11 @@ def _parts(schema: Schema, conditions: Iterable[Condition], counts: Counts | Non
             bounded |= set(cells)
             parts.append(_bounds_part(schema, cells, condition))
         elif isinstance(condition, Query | Share):
-            if isinstance(condition, Query) and condition.precision is not None:
+            if isinstance(condition, Query) and (condition.precision is not None or condition.weight is not None):
+                what = "precision" if condition.weight is None else "weight"
                 raise ConditionError(
-                    f"{condition.text} has a precision, so it is measured, not exact;"
-                    " move it to measure=[...] or drop the precision"
+                    f"{condition.text} has a {what}, so it is measured, not exact;"
+                    f" move it to measure=[...] or drop the {what}"
                 )
             if isinstance(condition, Share):
                 shares.append(condition)

@@ -29,10 +29,11 @@ class EmptyError(Exception):
 
 @dataclass(frozen=True)
 class Minimum:
-    """A proven lower bound of an integer program; `is_attained` when a feasible point of that value is known."""
+    """A proven lower bound of an integer program; `is_attained` when `point`, the best one found, has that value."""
 
     bound: int | None
     is_attained: bool
+    point: tuple[int, ...] | None = None
 
 
 def propagate(rows: Sequence[GroupedRow], box: Box) -> Box:
@@ -91,7 +92,9 @@ def find_point(rows: Sequence[GroupedRow], box: Box) -> list[int] | None:
 def minimise(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> Minimum:
     """Return a proven lower bound of ``sum objective[g] * y[g]`` over the integer points (None: no bound found)."""
     bound, point = _search(rows, box, objective)
-    return Minimum(bound, point is not None and _value(objective, point) == bound)
+    if point is None:
+        return Minimum(bound, is_attained=False)
+    return Minimum(bound, _value(objective, point) == bound, tuple(point))
 
 
 def _value(objective: dict[int, int], point: Sequence[int]) -> int:

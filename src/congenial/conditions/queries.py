@@ -13,7 +13,7 @@ import numpy as np
 
 from congenial.conditions.rows import Limited, Row
 from congenial.errors import ConditionError, SchemaError
-from congenial.fraction import exact_fraction
+from congenial.fraction import exact_fraction, positive_fraction
 from congenial.schema import Schema, Where, frozen_where
 
 LARGEST_WEIGHT = 2**31
@@ -30,6 +30,7 @@ class Query:
     dimensions: tuple[str, ...] = ()
     coefficients: Any = None
     precision: Fraction | None = None
+    weight: Fraction | None = None
     equals: Any = None
     at_least: int | None = None
     at_most: int | None = None
@@ -154,21 +155,24 @@ def as_list(conditions: object, name: str) -> tuple[Any, ...]:
     return tuple(conditions)
 
 
-def cells(where: Where | None = None, *, precision: object = None, equals: object = None) -> Query:
-    """Every single cell.
+def cells(
+    where: Where | None = None, *, precision: object = None, weight: object = None, equals: object = None
+) -> Query:
+    """Every single cell. A measured query has a precision, or a weight when a budget is shared out (1 if not said).
 
     Examples
     --------
     >>> cells(precision="1/2").precision
     Fraction(1, 2)
     """
-    return _query("cells", where=where, precision=precision, equals=equals)
+    return _query("cells", where=where, precision=precision, weight=weight, equals=equals)
 
 
 def total(
     where: Where | None = None,
     *,
     precision: object = None,
+    weight: object = None,
     equals: int | None = None,
     at_least: int | None = None,
     at_most: int | None = None,
@@ -181,18 +185,17 @@ def total(
     >>> total({"age": "18+"}).text
     'total(age=18+)'
     """
-    return _query(
-        "total",
-        where=where,
-        precision=precision,
-        equals=equals,
-        at_least=at_least,
-        at_most=at_most,
-        name=name,
-    )
+    rest: dict[str, Any] = {"at_least": at_least, "at_most": at_most, "name": name}
+    return _query("total", where=where, precision=precision, weight=weight, equals=equals, **rest)
 
 
-def margin(*dimensions: str, where: Where | None = None, precision: object = None, equals: object = None) -> Query:
+def margin(
+    *dimensions: str,
+    where: Where | None = None,
+    precision: object = None,
+    weight: object = None,
+    equals: object = None,
+) -> Query:
     """The sums over all other dimensions, one for each combination of labels of these.
 
     Examples
@@ -206,13 +209,14 @@ def margin(*dimensions: str, where: Where | None = None, precision: object = Non
         raise ConditionError("a margin needs at least one dimension; for the sum of all cells write total()")
     if len(set(dimensions)) != len(dimensions):
         raise ConditionError(f"margin{dimensions} names a dimension twice")
-    return _query("margin", dimensions=dimensions, where=where, precision=precision, equals=equals)
+    return _query("margin", dimensions=dimensions, where=where, precision=precision, weight=weight, equals=equals)
 
 
 def linear(
     coefficients: object,
     *,
     precision: object = None,
+    weight: object = None,
     equals: int | None = None,
     at_least: int | None = None,
     at_most: int | None = None,
@@ -232,15 +236,8 @@ def linear(
     """
     if isinstance(coefficients, Mapping):
         coefficients = tuple(coefficients.items())
-    return _query(
-        "linear",
-        coefficients=coefficients,
-        precision=precision,
-        equals=equals,
-        at_least=at_least,
-        at_most=at_most,
-        name=name,
-    )
+    rest: dict[str, Any] = {"at_least": at_least, "at_most": at_most, "name": name}
+    return _query("linear", coefficients=coefficients, precision=precision, weight=weight, equals=equals, **rest)
 
 
 def share(where: Where, *, of: Where | None = None, equals: object = None) -> Share:
@@ -295,10 +292,15 @@ def where_text(where: Where) -> str:
     return ", ".join(parts)
 
 
-def _query(kind: str, *, precision: object, equals: object, where: Where | None = None, **rest: Any) -> Query:
+def _query(
+    kind: str, *, precision: object, weight: object, equals: object, where: Where | None = None, **rest: Any
+) -> Query:
     exact = None if precision is None else exact_fraction(precision, "precision")
     if exact is not None and exact < 0:
         raise ConditionError(f"precision must not be negative, and it is {exact}")
+    share = None if weight is None else positive_fraction(weight, "weight")
+    if exact is not None and share is not None:
+        raise ConditionError(f"{kind}: give a precision, or a weight for a share of the budget, not both")
     for limit in ("at_least", "at_most"):
         if limit in rest:
             rest[limit] = _limit(rest[limit], limit)
@@ -307,7 +309,7 @@ def _query(kind: str, *, precision: object, equals: object, where: Where | None 
         raise ConditionError(f"{kind}: give either equals or at_least/at_most, not both")
     if low is not None and high is not None and low > high:
         raise ConditionError(f"{kind}: at_least={low} is above at_most={high}; swap them")
-    return Query(kind, precision=exact, equals=equals, where=frozen_where(where), **rest)
+    return Query(kind, precision=exact, weight=share, equals=equals, where=frozen_where(where), **rest)
 
 
 def _limit(value: object, name: str) -> int | None:

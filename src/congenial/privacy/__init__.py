@@ -1,0 +1,1 @@
+"""What a conditional release costs: certificates, calibration, neighbours, semantics, composition and audit."""

@@ -1,0 +1,137 @@
+"""A certificate: what a release costs at most, under which relation, and where the proof stands."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from congenial.errors import PrivacyError
+from congenial.fraction import exact_fraction
+from congenial.privacy.formulas import epsilon_at
+
+PAGES = {
+    "suppression": "docs/claims/conditional-loss.md",
+    "singleton": "docs/claims/conditional-loss.md",
+    "equalities_only": "docs/claims/conditional-loss.md",
+    "limited_cells": "docs/claims/conditional-loss.md",
+    "general": "docs/claims/conditional-loss.md",
+    "enumerated": "docs/claims/enumerated-loss.md",
+    "gaussian_equalities_only": "docs/claims/conditional-zcdp.md",
+    "gaussian_rank_one": "docs/claims/conditional-zcdp.md",
+    "gaussian_unimodular": "docs/claims/conditional-zcdp.md",
+    "gaussian_range": "docs/claims/conditional-zcdp.md",
+    "gaussian_enumerated": "docs/claims/enumerated-loss.md",
+}
+"""Where each kind of certificate has its statement, its proof and the test that audits it."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A proven bound of the privacy loss of one release. Public.
+
+    It speaks of all pairs of tables that obey the conditions and are at most `k` records apart. A numerical search for
+    bad pairs is no certificate, and nothing but a certificate may be charged to a budget.
+
+    Attributes
+    ----------
+    kind : str
+        Which theorem it rests on; `page` has the proof.
+    neighbours : str
+        ``"bounded"`` (records change) or ``"unbounded"`` (records come and go).
+    k : int
+        The number of records.
+    loss : Fraction or None
+        Pure epsilon, an upper bound; None when there is no finite one.
+    rho : Fraction or None
+        Renyi divergence of order alpha is at most ``alpha * rho`` at the orders below.
+    orders : str
+        ``"all"`` (ordinary zCDP) or ``"integer"`` (orders 2, 3, 4, ... only: never use it at others).
+    rho_at_all_orders : Fraction or None
+        A bound that is valid at every order above 1.
+    loss_without_invariants : Fraction
+        What one record costs (epsilon, or rho under Gaussian noise) with the same noise and no conditions at all.
+    reasons : tuple of str
+        Why this certificate and not another.
+    """
+
+    kind: str
+    neighbours: str
+    k: int
+    loss: Fraction | None
+    rho: Fraction | None
+    orders: str
+    rho_at_all_orders: Fraction | None
+    loss_without_invariants: Fraction
+    statement: str
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def page(self) -> str:
+        """The page with statement, proof and audit."""
+        return PAGES[self.kind]
+
+    @property
+    def gamma(self) -> Fraction:
+        """GM's gamma: the loss is ``(1 + gamma) k epsilon``, epsilon being the loss of one record without invariants.
+
+        Under Gaussian noise, where losses are in rho and k records cost ``k^2 rho``, it compares those.
+        """
+        plain = self.loss_without_invariants
+        if self.kind.startswith("gaussian") and self.rho is not None:
+            return self.rho / (self.k**2 * plain) - 1 if plain and self.k else Fraction(-1)
+        if self.loss is None:
+            raise PrivacyError(f"a {self.kind} certificate bounds no pure loss, so it has no gamma")
+        return self.loss / (self.k * plain) - 1 if plain and self.k else Fraction(-1)
+
+    def epsilon(self, delta: object) -> Fraction:
+        """Return epsilon at a delta, rounded up: the better of the pure loss and the conversion at integer orders.
+
+        Examples
+        --------
+        >>> from congenial.examples import p12_mechanism, p12_table
+        >>> mechanism = p12_mechanism()
+        >>> certificate = mechanism.plan(mechanism.disclose(p12_table())).certificate
+        >>> float(certificate.epsilon("1e-10"))  # at this delta, the pure loss
+        1.48988012564475
+        """
+        exact = exact_fraction(delta, "delta")
+        if not 0 < exact < 1:
+            raise PrivacyError(f'delta lies strictly between 0 and 1, such as "1e-10", and it is {exact}')
+        found = [] if self.loss is None else [self.loss]
+        found += [] if self.rho is None else [epsilon_at(self.rho, exact)]
+        return min(found)
+
+    @property
+    def per_record(self) -> str:
+        """How many records it speaks of, in words."""
+        many = {"bounded": "changed", "unbounded": "added or removed"}[self.neighbours]
+        return f"one record {many}" if self.k == 1 else f"{self.k} records {many}"
+
+    def __str__(self) -> str:
+        parts = []
+        if self.loss is not None:
+            parts.append(f"epsilon {shown(self.loss)}")
+        if self.rho is not None:
+            where = "" if self.orders == "all" else " at integer orders"
+            also = (
+                ""
+                if self.orders == "all" or self.rho_at_all_orders is None
+                else (f", {shown(self.rho_at_all_orders)} at all orders")
+            )
+            parts.append(f"rho {shown(self.rho)}{where}{also}")
+        head = f"{self.kind}: at most {' and '.join(parts)}, {self.neighbours} neighbours, {self.per_record}"
+        return "\n  ".join([head, self.statement, *self.reasons, f"proof and audit: {self.page}"])
+
+
+def shown(value: Fraction, digits: int = 4) -> str:
+    """Return a bound rounded up for people; exact where it is short.
+
+    Examples
+    --------
+    >>> shown(Fraction(1, 2)), shown(Fraction("1.48988012"))
+    ('0.5', '1.4899')
+    """
+    scaled = -(-value.numerator * 10**digits // value.denominator)
+    text = f"{scaled / 10**digits:.{digits}f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    if text == "0" and value > 0:
+        return f"{float(value):.3g}"
+    return text or "0"

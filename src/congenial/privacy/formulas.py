@@ -1,0 +1,155 @@
+"""The bounds of docs/claims as numbers, each an exact fraction rounded up: enclosed in balls, never estimated."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import ceil, exp, floor, inf, isqrt, log, sqrt
+
+import flint
+
+from congenial.balls import ball, ends
+
+DIGITS = 15
+"""Losses are rounded up to this many decimals."""
+
+_BITS = 160
+
+
+def round_up(value: Fraction, digits: int = DIGITS) -> Fraction:
+    """Return the smallest decimal of so many digits at or above a value.
+
+    Examples
+    --------
+    >>> round_up(Fraction(1, 3), 2)
+    Fraction(17, 50)
+    """
+    return Fraction(ceil(value * 10**digits), 10**digits)
+
+
+def _above(formula: Callable[[], flint.arb], size: Fraction | int = 1) -> Fraction:
+    """Return a proven upper end of a formula, at a working precision that suits the size of its terms."""
+    with flint.ctx.workprec(_bits(size)):
+        return round_up(ends(formula())[1])
+
+
+def _bits(size: Fraction | int) -> int:
+    """Return a working precision at which ``exp(size)`` and 1 can be told apart."""
+    return _BITS + 3 * min(int(size), 10**6)
+
+
+def conditional_loss(distance: Fraction, least: Fraction | None) -> Fraction:
+    """Return ``D + log(1 + exp(-2m) (exp(D) - 1))``: docs/claims/conditional-loss.md.
+
+    Parameters
+    ----------
+    distance : Fraction
+        D, the weighted distance of the pair.
+    least : Fraction or None
+        m, the smallest precision of a limit that the move can meet: 0 gives ``2 D``, None (no limit at all) ``D``.
+
+    Examples
+    --------
+    >>> float(conditional_loss(Fraction(1), Fraction(1, 2)))  # one changed record, every cell at precision 1/2
+    1.48988012564475
+    """
+    if distance == 0 or least is None:
+        return distance
+    if least == 0:
+        return 2 * distance
+    big, small = distance, least
+    return min(
+        2 * distance, _above(lambda: ball(big) + (1 + (-2 * ball(small)).exp() * ball(big).expm1()).log(), distance)
+    )
+
+
+def rho_at_all_orders(rho: Fraction) -> Fraction:
+    """Return ``min(2 rho, arccosh(exp(2 rho))^2 / 4)``: zCDP at all real orders from the bound at integer orders.
+
+    Examples
+    --------
+    >>> float(rho_at_all_orders(Fraction(1, 10)))
+    0.106841708164377
+    """
+    if rho == 0:
+        return rho
+
+    def formula() -> flint.arb:
+        # arccosh(e^x) = x + log(1 + sqrt(1 - e^(-2x))), which does not overflow.
+        x = 2 * ball(rho)
+        return (x + (1 + (-((-2 * x).expm1())).sqrt()).log()) ** 2 / 4
+
+    return min(2 * rho, _above(formula))
+
+
+def epsilon_at(rho: Fraction, delta: Fraction) -> Fraction:
+    """Return epsilon at delta, from ``D_k <= k rho`` at the best integer order k, rounded up.
+
+    ``epsilon = k rho + (log(1/delta) - log(k - 1) + k log(1 - 1/k)) / (k - 1)``, the conversion of Canonne, Kamath and
+    Steinke (2020) at integers, where the bound holds. Never below 0.
+
+    Examples
+    --------
+    >>> float(round_up(epsilon_at(Fraction("2.56"), Fraction(1, 10**10)), 3))
+    17.166
+    """
+    if rho == 0:
+        return Fraction(0)
+    need = -log_of_fraction(delta)
+
+    def rough(order: float) -> float:
+        return order * float(rho) + (need - log(order - 1) + order * log(1 - 1 / order)) / (order - 1)
+
+    guess = 1 + sqrt(max(need, 1e-9) / float(rho))
+    near = {2, 3, *(max(2, int(guess * step / 16)) for step in range(4, 33))}
+    best = min(near, key=rough)
+    best = min(range(max(2, best - best // 8 - 2), best + best // 8 + 3), key=rough) if best < 10**6 else best
+    k = best
+
+    def formula() -> flint.arb:
+        log_delta = ball(delta).log()
+        return ball(k * rho) + (-log_delta - flint.arb(k - 1).log() + k * (1 - 1 / flint.arb(k)).log()) / (k - 1)
+
+    return max(Fraction(0), _above(formula))
+
+
+def log_of_fraction(value: Fraction) -> float:
+    """Return the logarithm of a positive fraction of any size, to a double's accuracy."""
+    with flint.ctx.workprec(96):
+        return float(ball(value).log().mid())
+
+
+def odds_factor(loss: Fraction) -> float:
+    """Return ``exp(loss)`` rounded up to three significant digits, for people; infinite from 700 on.
+
+    Examples
+    --------
+    >>> odds_factor(Fraction(1))
+    2.72
+    """
+    if loss > 700:
+        return inf
+    value = exp(float(loss)) * (1 + 1e-12)
+    digits = 2 - len(str(int(value))) + 1
+    return ceil(value * 10**digits) / 10**digits if digits > 0 else float(ceil(value))
+
+
+def calibrated_cells(epsilon: Fraction, neighbours: str) -> Fraction:
+    """Return the largest precision of equally precise nonnegative cells at one changed record, rounded down.
+
+    ``2 e0 = log((1 + exp(epsilon)) / 2)`` for bounded neighbours, ``e0 = asinh((exp(epsilon) - 1) / 2)`` for unbounded.
+
+    Examples
+    --------
+    >>> float(2 * calibrated_cells(Fraction(1), "bounded"))
+    0.6201145069582774
+    """
+    with flint.ctx.workprec(_bits(epsilon)):
+        grown = ball(epsilon).expm1()
+        value = (1 + grown / 2).log() / 2 if neighbours == "bounded" else (grown / 2).asinh()
+        low: Fraction = ends(value)[0]
+    return Fraction(floor(low * 10 ** (DIGITS + 1)), 10 ** (DIGITS + 1))
+
+
+def fraction_root_above(value: Fraction) -> Fraction:
+    """Return a fraction at or above the square root of a nonnegative one, close to 15 digits."""
+    scale = 10**30
+    return Fraction(isqrt(ceil(value * scale**2)) + 1, scale)

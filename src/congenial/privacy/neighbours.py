@@ -1,0 +1,344 @@
+"""Which tables of S* are neighbours: the fewest records that can change, an example, and what is no longer protected.
+
+Invariants can make a change of one record impossible (GM section 5.1). Everything here follows from the published
+conditions alone, so all of it is public.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+from congenial.conditions.constraints import Constraints
+from congenial.conditions.groups import Box, GroupedRow, spread
+from congenial.conditions.integer_program import EmptyError, find_point, minimise, propagate
+from congenial.errors import PrivacyError
+from congenial.privacy.moves import check_relation
+
+MOST_PROGRAMS = 400
+
+Pair = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """What one changed record can do to one dimension.
+
+    Attributes
+    ----------
+    classes : tuple of tuples of labels
+        A record's label can change only inside its class. A class of one label is not protected.
+    """
+
+    dimension: str
+    classes: tuple[tuple[str, ...], ...]
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether no change of one record alters this dimension."""
+        return all(len(labels) == 1 for labels in self.classes)
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether some labels cannot change into others, though not all are pinned."""
+        return len(self.classes) > 1 and not self.is_pinned
+
+    @property
+    def text(self) -> str:
+        """The finding in words."""
+        if self.is_pinned:
+            return f"{self.dimension}: not protected, no change of one record alters it"
+        if not self.is_narrowed:
+            return f"{self.dimension}: every value can change into every other"
+        shown = [f"{labels[0]} ... {labels[-1]}" if len(labels) > 2 else ", ".join(labels) for labels in self.classes]
+        return f"{self.dimension}: protected only inside each of {{{'}, {'.join(shown[:6])}}}" + (
+            f" and {len(shown) - 6} more" if len(shown) > 6 else ""
+        )
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The neighbour structure of S* under one relation. Public.
+
+    Attributes
+    ----------
+    k : int or None
+        The fewest records in which two tables of S* can differ; None when no two tables are neighbours at any distance.
+    is_smallest : bool
+        Whether it is proven that fewer are impossible.
+    pair : pair of tables, or None
+        Two tables of S* that are `k` records apart: an example, unrelated to any confidential table.
+
+    Examples
+    --------
+    >>> from congenial.examples import p12_mechanism, p12_table
+    >>> structure = neighbours_of(p12_mechanism().disclose(p12_table()), "bounded")
+    >>> structure.k, structure.structure
+    (1, 'intact')
+    >>> structure.example
+    'one record changes from sex=female, age=under 5 to sex=female, age=5-9'
+    >>> structure.attributes[0].text
+    'sex: not protected, no change of one record alters it'
+    """
+
+    constraints: Constraints
+    relation: str
+    k: int | None
+    is_smallest: bool
+    pair: Pair | None
+
+    @property
+    def structure(self) -> str:
+        """GM's word for it: ``intact``, ``substantially disrupted`` or ``destroyed``."""
+        if self.k is None:
+            return "destroyed"
+        return "intact" if self.k == 1 else "substantially disrupted"
+
+    @property
+    def example(self) -> str:
+        """The example in words."""
+        if self.pair is None or self.k is None:
+            return "no two tables that obey the conditions are neighbours, however many records change"
+        name = self.constraints.schema.cell_name
+        change = [after - before for before, after in zip(*self.pair, strict=True)]
+        leaving = [name(cell) for cell, size in enumerate(change) for _ in range(max(0, -size))]
+        entering = [name(cell) for cell, size in enumerate(change) for _ in range(max(0, size))]
+        if self.relation == "bounded":
+            moves = [f"from {a} to {b}" for a, b in zip(leaving, entering, strict=True)]
+            head = "one record changes" if self.k == 1 else f"{self.k} records change together:"
+            return f"{head} {_listed(moves)}"
+        parts = [f"a record of {a} is removed" for a in leaving] + [f"a record of {b} is added" for b in entering]
+        return _listed(parts)
+
+    @cached_property
+    def lonely_cells(self) -> tuple[str, ...]:
+        """Cells whose records cannot change alone: at k = 1 nothing is promised to them."""
+        alike = _classes(self.constraints)
+        alone = [cells[0] for column, cells in alike.items() if _is_alone(column, cells, self.relation)]
+        pinned = set(self.constraints.cell_bounds.pinned)
+        return tuple(self.constraints.schema.cell_name(cell) for cell in sorted({*alone, *pinned}))
+
+    @cached_property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """For every dimension, what a change of one record's value can do to it."""
+        schema = self.constraints.schema
+        alike = [cells for cells in _classes(self.constraints).values() if len(cells) > 1]
+        out = []
+        for axis, dimension in enumerate(schema.names):
+            labels = schema.labels(dimension)
+            parent = list(range(len(labels)))
+
+            def root(label: int, parent: list[int] = parent) -> int:
+                while parent[label] != label:
+                    label = parent[label]
+                return label
+
+            for cells in alike:
+                first = root(_label(schema.shape, cells[0], axis))
+                for cell in cells[1:]:
+                    parent[root(_label(schema.shape, cell, axis))] = first
+            members: dict[int, list[str]] = {}
+            for number, label in enumerate(labels):
+                members.setdefault(root(number), []).append(label)
+            out.append(Attribute(dimension, tuple(tuple(group) for group in members.values())))
+        return tuple(out)
+
+    @property
+    def no_longer_protected(self) -> tuple[str, ...]:
+        """What the published conditions give away by themselves, in sentences."""
+        out = [a.text for a in self.attributes if a.is_pinned or a.is_narrowed]
+        disclosed = self.constraints.disclosed_cells
+        if disclosed:
+            shown = ", ".join(f"{name} = {value:,}" for name, value in list(disclosed.items())[:5])
+            more = f" and {len(disclosed) - 5} more" if len(disclosed) > 5 else ""
+            out.append(f"cells that the conditions disclose: {shown}{more}")
+        return tuple(out)
+
+    def __str__(self) -> str:
+        head = f"{self.relation} neighbours, structure {self.structure}"
+        if self.k is not None:
+            few = "the fewest" if self.is_smallest else "at most the fewest"
+            head += f": k = {self.k}, {few} records in which two tables that obey the conditions can differ"
+        return "\n  ".join([head, f"example: {self.example}", *(f"{text}" for text in self.no_longer_protected)])
+
+
+def neighbours_of(constraints: Constraints, relation: str) -> Neighbours:
+    """Find the fewest records in which two tables of S* can differ, by integer programming."""
+    check_relation(relation)
+    found = _one_record(constraints, relation)
+    if found is not None:
+        return Neighbours(constraints, relation, 1, is_smallest=True, pair=found)
+    return _several_records(constraints, relation)
+
+
+def _one_record(constraints: Constraints, relation: str) -> Pair | None:
+    """Return a pair of tables one record apart; None when there is none, or none was found."""
+    grouped = constraints.grouped
+    for entering, leaving in _candidates(constraints, relation):
+        low, high = list(grouped.box[0]), list(grouped.box[1])
+        # Before the change there is room in the entered cell and a record in the left one.
+        if entering is not None:
+            high[entering] = None if high[entering] is None else high[entering] - 1  # type: ignore[operator]
+        if leaving is not None:
+            low[leaving] = None if low[leaving] is None else low[leaving] + 1  # type: ignore[operator]
+        rows = [_moved_range(row, entering, leaving) for row in grouped.rows]
+        try:
+            point = find_point(rows, (low, high))
+        except EmptyError:
+            continue
+        if point is not None:
+            return _pair(constraints, point, entering, leaving)
+    return None
+
+
+def _candidates(constraints: Constraints, relation: str) -> Iterator[tuple[int | None, int | None]]:
+    """Go through groups (entering, leaving) between which the equalities allow one record to pass."""
+    grouped = constraints.grouped
+    columns: dict[tuple[tuple[int, int], ...], list[int]] = {}
+    for group in range(len(grouped.members)):
+        column = tuple(
+            (number, row.weights[group])
+            for number, row in enumerate(grouped.rows)
+            if row.lower is not None and row.lower == row.upper and group in row.weights
+        )
+        columns.setdefault(column, []).append(group)
+    if relation == "unbounded":
+        yield from ((group, None) for group in columns.get((), []))
+        return
+    for groups in columns.values():
+        yield from ((group, group) for group in groups if len(_loose(constraints, group)) > 1)
+    for groups in columns.values():
+        for first, second in combinations(groups, 2):
+            yield from ((first, second), (second, first))
+
+
+def _moved_range(row: GroupedRow, entering: int | None, leaving: int | None) -> GroupedRow:
+    """Narrow a row so that it holds before and after one record passes."""
+    change = (row.weights.get(entering, 0) if entering is not None else 0) - (
+        row.weights.get(leaving, 0) if leaving is not None else 0
+    )
+    if change == 0:
+        return row
+    low = None if row.lower is None else row.lower - min(0, change)
+    high = None if row.upper is None else row.upper - max(0, change)
+    if low is not None and high is not None and low > high:
+        raise EmptyError
+    return GroupedRow(row.weights, low, high)
+
+
+def _loose(constraints: Constraints, group: int) -> list[int]:
+    cells = constraints.grouped.members[group]
+    return [c for c in cells if constraints.lower[c] is None or constraints.lower[c] != constraints.upper[c]]
+
+
+def _pair(constraints: Constraints, point: Sequence[int], entering: int | None, leaving: int | None) -> Pair:
+    grouped, lower, upper = constraints.grouped, list(constraints.lower), list(constraints.upper)
+    source = None if leaving is None else _loose(constraints, leaving)[0]
+    into = None if entering is None else next(c for c in _loose(constraints, entering) if c != source)
+    if source is not None and lower[source] is not None:
+        lower[source] += 1  # type: ignore[operator]
+    if into is not None and upper[into] is not None:
+        upper[into] -= 1  # type: ignore[operator]
+    before = spread(grouped, point, lower, upper)
+    after = list(before)
+    if source is not None:
+        after[source] -= 1
+    if into is not None:
+        after[into] += 1
+    return before, tuple(after)
+
+
+def _several_records(constraints: Constraints, relation: str) -> Neighbours:
+    """Minimise the number of changed records over pairs of tables that differ in a given group, group by group."""
+    grouped = constraints.grouped
+    n = len(grouped.members)
+    least = 4 if relation == "bounded" else 2
+    best: tuple[int, Pair] | None = None
+    is_proven = n <= MOST_PROGRAMS
+    for group in range(min(n, MOST_PROGRAMS)):
+        rows, box = _pair_program(constraints, relation, group, least)
+        try:
+            found = minimise(rows, box, dict.fromkeys(range(n, 3 * n), 1))
+        except EmptyError:
+            continue
+        is_proven &= found.is_attained
+        if found.point is None:
+            continue
+        norm = sum(found.point[n:])
+        if best is None or norm < best[0]:
+            sums = found.point[:n]
+            after = [s + p - m for s, p, m in zip(sums, found.point[n : 2 * n], found.point[2 * n :], strict=True)]
+            best = norm, _monotone_pair(constraints, sums, after)
+        if best[0] == least:
+            is_proven = True
+            break
+    if best is None:
+        if not is_proven:
+            raise PrivacyError(
+                "whether any two tables that obey the conditions are neighbours could not be decided within the search"
+                " limit; state fewer or simpler conditions, or give cells bounds(lower, upper)"
+            )
+        return Neighbours(constraints, relation, None, is_smallest=True, pair=None)
+    k = best[0] // 2 if relation == "bounded" else best[0]
+    return Neighbours(constraints, relation, k, is_proven, best[1])
+
+
+def _pair_program(constraints: Constraints, relation: str, group: int, least: int) -> tuple[list[GroupedRow], Box]:
+    """Return the program whose variables are a table's group sums, what enters each group, and what leaves it."""
+    grouped = constraints.grouped
+    n = len(grouped.members)
+    low, high = propagate(grouped.rows, grouped.box)
+    rows = list(grouped.rows)
+    for row in grouped.rows:  # the table after the change
+        weights = {**row.weights, **{n + g: w for g, w in row.weights.items()}}
+        rows.append(GroupedRow({**weights, **{2 * n + g: -w for g, w in row.weights.items()}}, row.lower, row.upper))
+    rows += [GroupedRow({g: 1, n + g: 1, 2 * n + g: -1}, low[g], high[g]) for g in range(n)]
+    if relation == "bounded":
+        rows.append(GroupedRow({i: 1 if i < 2 * n else -1 for i in range(n, 3 * n)}, 0, 0))
+    rows.append(GroupedRow(dict.fromkeys(range(n, 3 * n), 1), least, None))
+    widths = [None if a is None or b is None else b - a for a, b in zip(low, high, strict=True)]
+    box: Box = ([*low, *([0] * (2 * n))], [*high, *widths, *widths])
+    box[0][n + group], box[1][2 * n + group] = 1, 0
+    if widths[group] == 0:
+        raise_empty = [GroupedRow({n + group: 1}, 1, 0)]
+        return raise_empty, box
+    return rows, box
+
+
+def _monotone_pair(constraints: Constraints, before: Sequence[int], after: Sequence[int]) -> Pair:
+    """Return tables with these group sums in which every cell of a group moves the same way."""
+    grouped = constraints.grouped
+    first = spread(grouped, before, constraints.lower, constraints.upper)
+    falls = {c for cells, a, b in zip(grouped.members, before, after, strict=True) if b < a for c in cells}
+    low = [x if c not in falls else constraints.lower[c] for c, x in enumerate(first)]
+    high = [x if c in falls else constraints.upper[c] for c, x in enumerate(first)]
+    return first, spread(grouped, after, low, high)
+
+
+def _classes(constraints: Constraints) -> dict[tuple[tuple[int, int], ...], list[int]]:
+    """Cells that can move, by their column in the equalities: one record passes between no others."""
+    columns: list[list[tuple[int, int]]] = [[] for _ in range(constraints.schema.n_cells)]
+    for number, one in enumerate(constraints.equalities):
+        for cell, weight in zip(one.row.cells, one.row.weights, strict=True):
+            columns[cell].append((number, weight))
+    pinned = set(constraints.cell_bounds.pinned)
+    out: dict[tuple[tuple[int, int], ...], list[int]] = {}
+    for cell, column in enumerate(columns):
+        if cell not in pinned:
+            out.setdefault(tuple(column), []).append(cell)
+    return out
+
+
+def _is_alone(column: tuple[tuple[int, int], ...], cells: Sequence[int], relation: str) -> bool:
+    return len(cells) == 1 if relation == "bounded" else bool(column)
+
+
+def _label(shape: Sequence[int], cell: int, axis: int) -> int:
+    for size in reversed(shape[axis + 1 :]):
+        cell //= size
+    return cell % shape[axis]
+
+
+def _listed(parts: Sequence[str]) -> str:
+    shown = list(parts[:4])
+    return "; ".join(shown) + (f"; and {len(parts) - 4} more" if len(parts) > 4 else "")

@@ -1,0 +1,140 @@
+"""What a certificate means for one person, in numbers and in plain words: docs/claims/semantics.md."""
+
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+
+from congenial.conditions.constraints import Constraints
+from congenial.conditions.queries import cells, total
+from congenial.fraction import Exact, exact_fraction
+from congenial.noise import DoubleGeometric
+from congenial.privacy.certificate import Certificate
+from congenial.privacy.formulas import conditional_loss, odds_factor
+from congenial.privacy.neighbours import Neighbours
+from congenial.sampling.enumerate import EnumeratedLaw, worst_ratio
+from congenial.sampling.target import Measured, Target
+from congenial.schema import Schema
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What an observer can learn about one person. Public.
+
+    Attributes
+    ----------
+    odds : float
+        Whoever knows everybody else's record can multiply the odds of one value against another, for this person, by at
+        most this factor, if the invariants treat both values alike.
+    between_releases : float
+        Posteriors after releases of two neighbouring tables differ at most by this factor, whatever the prior.
+    """
+
+    certificate: Certificate
+    structure: Neighbours
+    odds: float
+    between_releases: float
+
+    def __str__(self) -> str:
+        relation, k = self.certificate.neighbours, self.certificate.k
+        if self.certificate.loss == 0:
+            head = "The release adds nothing to what the published conditions say already."
+        elif self.certificate.loss is None:
+            head = (
+                "There is no bound on odds that holds with certainty; the loss is bounded in rho ="
+                f" {float(self.certificate.rho or 0):.4g}, and certificate.epsilon(delta) gives the log odds"
+                " that hold but for a chance of delta."
+            )
+        elif relation == "bounded" and k == 1:
+            head = (
+                "Even someone who already knows everybody else's record can raise the odds of one value over another"
+                f" for this person at most {self.odds:g}-fold, between values that the published totals treat alike."
+            )
+        else:
+            what = "change together" if relation == "bounded" else "come or go together"
+            head = (
+                f"The published totals tie records together: no fewer than {k} {what}. Someone who knows all other"
+                f" records can raise the odds of one possibility for these {k} over another at most {self.odds:g}-fold."
+            )
+        return " ".join(
+            [head, "The published totals themselves are not protected, nor anything that follows from them."]
+        )
+
+
+def meaning(certificate: Certificate, structure: Neighbours) -> Meaning:
+    """Return what a certificate means.
+
+    Examples
+    --------
+    >>> from congenial.examples import p12_mechanism, p12_table
+    >>> mechanism = p12_mechanism()
+    >>> plan = mechanism.plan(mechanism.disclose(p12_table()))
+    >>> meaning(plan.certificate, plan.structure).odds
+    4.44
+    """
+    loss = certificate.loss
+    if loss is None:
+        return Meaning(certificate, structure, float("inf"), float("inf"))
+    return Meaning(certificate, structure, odds_factor(loss), odds_factor(2 * loss))
+
+
+@dataclass(frozen=True)
+class Vacuous:
+    """Knowledge from suppression: GM's M0, described by lower and upper probabilities instead of one probability.
+
+    Examples
+    --------
+    >>> Vacuous().probabilities(possible=3, among=10)
+    (0, 1)
+    >>> Vacuous().probabilities(possible=10, among=10)
+    (1, 1)
+    """
+
+    @staticmethod
+    def probabilities(possible: int, among: int) -> tuple[int, int]:
+        """Return the lower and upper probability of a set of so many tables among all that obey the conditions."""
+        return int(possible == among), int(possible > 0)
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Two people tied together by invariants, where the one-record bound fails.
+
+    Attributes
+    ----------
+    ratio : float
+        The posterior probability of a value for person 1 over its prior probability, after the worst release.
+    one_record_factor : float
+        ``exp(L)``, L the loss of one changed record in such tables.
+    all_pairs_factor : float
+        ``exp`` of the largest loss over all pairs of S*, which always bounds the ratio.
+    """
+
+    ratio: float
+    one_record_factor: float
+    all_pairs_factor: float
+
+
+def two_people(precision: Exact = 1, prior: Exact = "1/1000") -> Counterexample:
+    """Compute the counterexample: cells FY, FO, MY, MO; two people, one of them female, both numbers published.
+
+    Person 1 is FY or MY, person 2 FO or MO. One female in all means that person 1 is FY exactly when person 2 is MO: no
+    single record can change alone, and what an observer believes of one person can move by the loss of *two* records.
+
+    Examples
+    --------
+    >>> found = two_people()
+    >>> round(found.ratio, 1), round(found.one_record_factor, 1), round(found.all_pairs_factor, 1)
+    (51.8, 13.8, 54.6)
+    """
+    schema = Schema({"sex": ["F", "M"], "age": ["Y", "O"]})
+    constraints = Constraints.of(schema, [total(equals=2), total({"sex": "F"}, equals=1)])
+    noise, belief = DoubleGeometric(precision), exact_fraction(prior, "prior")
+    measured = tuple(Measured(row, noise) for row in cells().rows(schema))
+    # Person 1 FY and person 2 MO, or person 1 MY and person 2 FO.
+    first, second = (np.array(counts, np.int64) for counts in ([1, 0, 0, 1], [0, 1, 1, 0]))
+    one, other = (EnumeratedLaw.of(Target(constraints, measured, centre)) for centre in (first, second))
+    worst = worst_ratio(one, other)
+    ratio = worst / (belief * worst + 1 - belief)
+    loss = conditional_loss(2 * noise.precision, noise.precision)
+    return Counterexample(float(ratio), exp(loss), float(worst))
