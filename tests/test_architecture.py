@@ -17,7 +17,7 @@ LAYERS = [
     {"sampling"},
     {"privacy"},
     {"law", "plan", "mechanism"},
-    {"examples"},
+    {"examples", "interchange"},
     {"cli"},
 ]
 ONLY_HERE = {
@@ -36,7 +36,8 @@ ONLY_HERE = {
         "sampling.program",
     },
     "narwhals": {"table"},
-    "scipy": {"conditions.relaxation"},
+    "opendp": {"interchange"},
+    "scipy": {"conditions.relaxation", "privacy.audit"},
     "rich": {"cli.demo"},
     "click": {"cli", "cli.demo"},
 }

@@ -124,7 +124,7 @@ class Mechanism:
         if self.budget is None:
             return self
         precisions = calibrate(
-            self._case(constraints),
+            self.case(constraints),
             [query.precision for query in self.queries],
             [query.weight or Fraction(1) for query in self.queries],
             self.budget,
@@ -137,15 +137,16 @@ class Mechanism:
         out.budget = None
         return out
 
-    def _case(self, constraints: Constraints) -> Case:
+    def case(self, constraints: Constraints, neighbours: str | None = None) -> Case:
+        """Return what certificates depend on besides the precisions, under this or another neighbour relation."""
         if getattr(constraints, "schema", None) != self.schema:
             raise ConditionError("constraints of the mechanism's own schema are needed: mechanism.disclose(table)")
-        return Case(constraints, self.classes, self.noise, self.neighbours)
+        return Case(constraints, self.classes, self.noise, neighbours or self.neighbours)
 
     def certificate(self, constraints: Constraints) -> Certificate:
         """Return what a release under these constraints costs at most. Public; suppression included."""
         precisions = [query.precision or Fraction(0) for query in self.calibrated(constraints).queries]
-        return self._case(constraints).certificate(precisions)
+        return self.case(constraints).certificate(precisions)
 
     def plan(self, constraints: Constraints) -> ReleasePlan:
         """Return how a release under these constraints is sampled, and what it costs. Public.
@@ -159,7 +160,7 @@ class Mechanism:
         (True, 'limited_cells', 0.4899)
         """
         self._check_suppressed()
-        case = self._case(constraints)
+        case = self.case(constraints)
         fixed = self.calibrated(constraints)
         precisions = tuple((query.text, query.precision or Fraction(0)) for query in fixed.queries)
         sampling = Engine.of(System.of(constraints, fixed.measured)).plan

@@ -89,18 +89,22 @@ class ReleasePlan:
             lines[1:1] = ["", f"{self.budget!r}, {self.case.neighbours} neighbours", *self._against_halving()]
         return "\n".join(lines)
 
+    @property
+    def _plain_rho(self) -> Fraction:
+        distance = self.certificate.loss_without_invariants
+        return self.certificate.k**2 * (distance if self.case.is_gaussian else distance**2 / 2)
+
     def _against_halving(self) -> list[str]:
         """Compare with a mechanism that has half the budget, which GM's Theorem 2 asks for."""
-        plain = self.certificate.loss_without_invariants
-        if (
-            self.budget is None
-            or self.budget.epsilon is None
-            or self.case.is_gaussian
-            or not plain
-            or not self.certificate.k
-        ):
+        certificate, plain = self.certificate, self.certificate.loss_without_invariants
+        if not plain or not certificate.k:
             return [
-                "under rho accounting and in the cases above, conditioning costs nothing, so there is nothing to halve"
+                "one table obeys the conditions: precision costs nothing, and is kept at what it would be without them"
+            ]
+        if self.case.is_gaussian or self.budget is None or self.budget.epsilon is None:
+            same = f"{certificate.k} records" if certificate.k > 1 else "one record"
+            return [
+                f"rho {shown(certificate.rho or plain)}; without conditions {same} would cost {shown(self._plain_rho)}"
             ]
         factor = self.budget.epsilon / (2 * self.certificate.k * plain)
         make = FAMILIES[self.case.noise]

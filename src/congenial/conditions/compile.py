@@ -39,10 +39,15 @@ def compile_conditions(schema: Schema, conditions: Iterable[Condition], counts: 
     parts = _parts(schema, conditions, counts)
     if counts is not None:
         _check_table(parts, counts)
-    lower, upper = _cell_limits(schema.n_cells, parts)
+    return compile_parts(schema.n_cells, parts, is_feasible=counts is not None)
+
+
+def compile_parts(n_cells: int, parts: Sequence[Part], *, is_feasible: bool = False) -> Compiled:
+    """Turn statements into rows and limits; that some table obeys them is checked unless it is known."""
+    lower, upper = _cell_limits(n_cells, parts)
     several = [one for part in parts for one in part.limits if len(one.row.cells) > 1]
     rows, notes = _without_consequences([_reduced(one, parts) for one in several], lower, upper, parts)
-    if counts is None:
+    if not is_feasible:
         _check_feasible(rows, lower, upper, parts)
     rows, more = _without_idle_ranges(rows, lower, upper)
     return Compiled(tuple(rows), tuple(lower), tuple(upper), (*notes, *more))

@@ -7,7 +7,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.conditions.compile import compile_conditions, equality_dependence, fixed_cells
+from congenial.conditions.clash import Part
+from congenial.conditions.compile import compile_conditions, compile_parts, equality_dependence, fixed_cells
 from congenial.conditions.groups import Grouped, cell_limits, group_cells, spread
 from congenial.conditions.integer_program import find_point, minimise, propagate
 from congenial.conditions.queries import Condition, Counts, as_list
@@ -76,6 +77,29 @@ class Constraints:
         """Compile conditions with stated values, or with those of the confidential counts."""
         compiled = compile_conditions(schema, as_list(conditions, "conditions"), counts)
         return cls(schema, compiled.rows, compiled.lower, compiled.upper, compiled.notes)
+
+    def together(self, other: "Constraints") -> "Constraints":
+        """Return the set of tables that obey both sets of conditions, as after two releases of one dataset.
+
+        Examples
+        --------
+        >>> from congenial.conditions.queries import total
+        >>> schema = Schema({"sex": ["female", "male"]})
+        >>> both = Constraints.of(schema, [total(equals=9)]).together(
+        ...     Constraints.of(schema, [total({"sex": "male"}, equals=4)])
+        ... )
+        >>> both.disclosed_cells
+        {'sex=female': 5, 'sex=male': 4}
+        """
+        if self.schema != other.schema:
+            raise ConditionError(f"conditions on {self.schema} and on {other.schema} speak of different tables")
+        parts = [Part(one.text, (one,)) for side in (self, other) for one in side.rows]
+        for side in (self, other):
+            for cell, (low, high) in enumerate(zip(side.lower, side.upper, strict=True)):
+                one = Limited(Row.of(self.schema.cell_name(cell), [cell]), low, high)
+                parts.append(Part(one.text, (one,)))
+        compiled = compile_parts(self.schema.n_cells, parts)
+        return Constraints(self.schema, compiled.rows, compiled.lower, compiled.upper, compiled.notes)
 
     @property
     def equalities(self) -> tuple[Limited, ...]:

@@ -19,6 +19,7 @@ PAGES = {
     "gaussian_unimodular": "docs/claims/conditional-zcdp.md",
     "gaussian_range": "docs/claims/conditional-zcdp.md",
     "gaussian_enumerated": "docs/claims/enumerated-loss.md",
+    "composition": "docs/claims/composition.md",
 }
 """Where each kind of certificate has its statement, its proof and the test that audits it."""
 

@@ -239,7 +239,10 @@ class Moves:
         else:
             rows.append(GroupedRow(dict.fromkeys(range(2 * n), 1), 0, norm))
         box: Box = ([0] * (2 * n), [norm] * (2 * n))
-        entries = [_largest(rows, box, {number: 1}, norm) for number in range(n)]
+        entries = []
+        for number in range(n):  # nothing enters and leaves a kind at once
+            own_box: Box = (box[0], [0 if i == n + number else norm for i in range(2 * n)])
+            entries.append(_largest(rows, own_box, {number: 1}, norm))
         soft = []
         for number, one in enumerate(self.soft):
             weights = {i: w for i, kind in enumerate(self.kinds) for row, w in kind.soft if row == number}

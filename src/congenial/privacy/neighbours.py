@@ -168,6 +168,10 @@ def neighbours_of(constraints: Constraints, relation: str) -> Neighbours:
     found = _one_record(constraints, relation)
     if found is not None:
         return Neighbours(constraints, relation, 1, is_smallest=True, pair=found)
+    # From here on no record changes inside a group of cells with identical columns, so programs over groups see every
+    # pair; one that leaves a cell and enters another of its group would be the pair that follows.
+    if relation == "unbounded" and (found := _one_record(constraints, "bounded")) is not None:
+        return Neighbours(constraints, relation, 2, is_smallest=True, pair=found)
     return _several_records(constraints, relation)
 
 
