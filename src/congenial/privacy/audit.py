@@ -6,7 +6,7 @@ An audit can only find a claim too small. That it finds nothing is no proof: cer
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf, log
+from math import inf, log, prod
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -165,10 +165,20 @@ def audit_draws(
 def _outcomes(draws: Sequence[Ints], changed: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     """Number the outcomes: whole tables where they repeat often enough, else the cells that differ in the pair."""
     stacked = np.concatenate(draws)
-    labels = np.unique(stacked, axis=0, return_inverse=True)[1].reshape(-1)
+    labels = _numbered(stacked)
     if labels.max() + 1 > len(labels) / _FEW_OUTCOMES:
-        labels = np.unique(stacked[:, changed], axis=0, return_inverse=True)[1].reshape(-1)
+        labels = _numbered(stacked[:, changed])
     return labels[: len(draws[0])], labels[len(draws[0]) :]
+
+
+def _numbered(draws: Ints) -> Ints:
+    """Give equal draws equal numbers, from 0 on."""
+    low = draws.min(axis=0)
+    sizes = (draws.max(axis=0) - low + 1).tolist()
+    if prod(sizes) < 2**62:  # one whole number for each draw: ten times faster than comparing rows
+        draws = ((draws - low) @ np.cumprod([1, *sizes[:-1]])).reshape(-1, 1)
+        return np.unique(draws[:, 0], return_inverse=True)[1].reshape(-1)
+    return np.unique(draws, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def _bound(one: Ints, two: Ints, error: float, delta: float) -> float:

@@ -240,8 +240,10 @@ class Moves:
             rows.append(GroupedRow(dict.fromkeys(range(2 * n), 1), 0, norm))
         box: Box = ([0] * (2 * n), [norm] * (2 * n))
         entries = []
-        for number in range(n):  # nothing enters and leaves a kind at once
-            own_box: Box = (box[0], [0 if i == n + number else norm for i in range(2 * n)])
+        for number, kind in enumerate(self.kinds):
+            # A single cell cannot be entered and left at once; a kind of several cells can.
+            barred = n + number if len(kind.cells) == 1 else None
+            own_box: Box = (box[0], [0 if i == barred else norm for i in range(2 * n)])
             entries.append(_largest(rows, own_box, {number: 1}, norm))
         soft = []
         for number, one in enumerate(self.soft):

@@ -165,19 +165,23 @@ class Neighbours:
 def neighbours_of(constraints: Constraints, relation: str) -> Neighbours:
     """Find the fewest records in which two tables of S* can differ, by integer programming."""
     check_relation(relation)
-    found = _one_record(constraints, relation)
+    found, is_decided = _one_record(constraints, relation)
     if found is not None:
         return Neighbours(constraints, relation, 1, is_smallest=True, pair=found)
     # From here on no record changes inside a group of cells with identical columns, so programs over groups see every
     # pair; one that leaves a cell and enters another of its group would be the pair that follows.
-    if relation == "unbounded" and (found := _one_record(constraints, "bounded")) is not None:
-        return Neighbours(constraints, relation, 2, is_smallest=True, pair=found)
-    return _several_records(constraints, relation)
+    if relation == "unbounded":
+        found, also = _one_record(constraints, "bounded")
+        is_decided &= also
+        if found is not None:
+            return Neighbours(constraints, relation, 2, is_smallest=is_decided, pair=found)
+    return _several_records(constraints, relation, is_decided=is_decided)
 
 
-def _one_record(constraints: Constraints, relation: str) -> Pair | None:
-    """Return a pair of tables one record apart; None when there is none, or none was found."""
+def _one_record(constraints: Constraints, relation: str) -> tuple[Pair | None, bool]:
+    """Return a pair of tables one record apart, and whether every candidate was decided."""
     grouped = constraints.grouped
+    is_decided = True
     for entering, leaving in _candidates(constraints, relation):
         low, high = list(grouped.box[0]), list(grouped.box[1])
         # Before the change there is room in the entered cell and a record in the left one.
@@ -185,14 +189,15 @@ def _one_record(constraints: Constraints, relation: str) -> Pair | None:
             high[entering] = None if high[entering] is None else high[entering] - 1  # type: ignore[operator]
         if leaving is not None:
             low[leaving] = None if low[leaving] is None else low[leaving] + 1  # type: ignore[operator]
-        rows = [_moved_range(row, entering, leaving) for row in grouped.rows]
         try:
+            rows = [_moved_range(row, entering, leaving) for row in grouped.rows]
             point = find_point(rows, (low, high))
         except EmptyError:
             continue
         if point is not None:
-            return _pair(constraints, point, entering, leaving)
-    return None
+            return _pair(constraints, point, entering, leaving), True
+        is_decided = False
+    return None, is_decided
 
 
 def _candidates(constraints: Constraints, relation: str) -> Iterator[tuple[int | None, int | None]]:
@@ -252,20 +257,23 @@ def _pair(constraints: Constraints, point: Sequence[int], entering: int | None, 
     return before, tuple(after)
 
 
-def _several_records(constraints: Constraints, relation: str) -> Neighbours:
+def _several_records(constraints: Constraints, relation: str, *, is_decided: bool) -> Neighbours:
     """Minimise the number of changed records over pairs of tables that differ in a given group, group by group."""
     grouped = constraints.grouped
     n = len(grouped.members)
-    least = 4 if relation == "bounded" else 2
+    step = 2 if relation == "bounded" else 1  # norms of bounded changes are even
+    least = 2 * step
     best: tuple[int, Pair] | None = None
-    is_proven = n <= MOST_PROGRAMS
+    bounds: list[int | None] = [] if n <= MOST_PROGRAMS and is_decided else [None]
     for group in range(min(n, MOST_PROGRAMS)):
-        rows, box = _pair_program(constraints, relation, group, least)
+        # Only pairs that are closer than the best one matter, so most programs are soon found empty.
+        most = None if best is None else best[0] - step
         try:
+            rows, box = _pair_program(constraints, relation, group, least, most)
             found = minimise(rows, box, dict.fromkeys(range(n, 3 * n), 1))
         except EmptyError:
             continue
-        is_proven &= found.is_attained
+        bounds.append(found.bound)
         if found.point is None:
             continue
         norm = sum(found.point[n:])
@@ -273,21 +281,23 @@ def _several_records(constraints: Constraints, relation: str) -> Neighbours:
             sums = found.point[:n]
             after = [s + p - m for s, p, m in zip(sums, found.point[n : 2 * n], found.point[2 * n :], strict=True)]
             best = norm, _monotone_pair(constraints, sums, after)
-        if best[0] == least:
-            is_proven = True
+        if best[0] == least and is_decided:
+            bounds = [least]
             break
     if best is None:
-        if not is_proven:
+        if bounds:
             raise PrivacyError(
                 "whether any two tables that obey the conditions are neighbours could not be decided within the search"
                 " limit; state fewer or simpler conditions, or give cells bounds(lower, upper)"
             )
         return Neighbours(constraints, relation, None, is_smallest=True, pair=None)
-    k = best[0] // 2 if relation == "bounded" else best[0]
-    return Neighbours(constraints, relation, k, is_proven, best[1])
+    is_smallest = all(bound is not None and bound >= best[0] for bound in bounds)
+    return Neighbours(constraints, relation, best[0] // step, is_smallest, best[1])
 
 
-def _pair_program(constraints: Constraints, relation: str, group: int, least: int) -> tuple[list[GroupedRow], Box]:
+def _pair_program(
+    constraints: Constraints, relation: str, group: int, least: int, most: int | None
+) -> tuple[list[GroupedRow], Box]:
     """Return the program whose variables are a table's group sums, what enters each group, and what leaves it."""
     grouped = constraints.grouped
     n = len(grouped.members)
@@ -299,13 +309,12 @@ def _pair_program(constraints: Constraints, relation: str, group: int, least: in
     rows += [GroupedRow({g: 1, n + g: 1, 2 * n + g: -1}, low[g], high[g]) for g in range(n)]
     if relation == "bounded":
         rows.append(GroupedRow({i: 1 if i < 2 * n else -1 for i in range(n, 3 * n)}, 0, 0))
-    rows.append(GroupedRow(dict.fromkeys(range(n, 3 * n), 1), least, None))
+    rows.append(GroupedRow(dict.fromkeys(range(n, 3 * n), 1), least, most))
     widths = [None if a is None or b is None else b - a for a, b in zip(low, high, strict=True)]
     box: Box = ([*low, *([0] * (2 * n))], [*high, *widths, *widths])
     box[0][n + group], box[1][2 * n + group] = 1, 0
     if widths[group] == 0:
-        raise_empty = [GroupedRow({n + group: 1}, 1, 0)]
-        return raise_empty, box
+        raise EmptyError
     return rows, box
 
 

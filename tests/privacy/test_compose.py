@@ -1,0 +1,126 @@
+"""Several releases together: losses, areas, and what their invariants pin together."""
+
+from fractions import Fraction
+
+import pytest
+
+import congenial as cg
+from congenial.errors import ClashError, ConditionError, PrivacyError
+from congenial.plan import ReleasePlan
+from congenial.privacy.compose import compose
+from congenial.privacy.enumerated import Enumerated
+
+SQUARE = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
+COUNTS = [[3, 4], [1, 2]]
+
+
+def plan_of(invariants: list[object], precision: str = "1/2", **more: str) -> ReleasePlan:
+    mechanism = cg.Mechanism(SQUARE, measure=[cg.cells(precision=precision)], invariants=invariants, **more)  # type: ignore[arg-type]
+    return mechanism.plan(mechanism.disclose(cg.Table(SQUARE, COUNTS)))
+
+
+def loss(one: object) -> Fraction:
+    found = one.loss  # type: ignore[attr-defined]
+    assert isinstance(found, Fraction)
+    return found
+
+
+def test_losses_of_one_dataset_add_up() -> None:
+    plan = plan_of([cg.total()])
+    both = compose([plan, plan])
+    assert loss(both.certificate) == 2 * loss(plan.certificate)
+    assert both.certificate.rho == 2 * (plan.certificate.rho or 0)
+    assert both.newly_disclosed == {}
+    assert both.certificate.page == "docs/claims/composition.md"
+
+
+def test_invariants_accumulate_and_raise_k() -> None:
+    """Row sums in one release, column sums in another: together no record can change alone, and two are paid for."""
+    rows, columns = plan_of([cg.margin("sex")]), plan_of([cg.margin("age")])
+    both = compose([rows, columns])
+    assert rows.structure.k == columns.structure.k == 1
+    assert both.structure is not None
+    assert both.structure.k == both.certificate.k == 2
+    assert both.structure.structure == "substantially disrupted"
+    # The oracle: every pair of tables that obey both, each release conditioned on its own invariants.
+    assert both.constraints is not None
+    worst = 0.0
+    together = {
+        tuple(t) for t in Enumerated.of(both.constraints, rows.case.measured([Fraction(1, 2)]), "bounded").tables
+    }
+    listed = [
+        Enumerated.of(plan.case.constraints, plan.case.measured([Fraction(1, 2)]), "bounded")
+        for plan in (rows, columns)
+    ]
+    index = [{tuple(t): i for i, t in enumerate(one.tables)} for one in listed]
+    for s in together:
+        for other in together - {s}:
+            if sum(abs(a - b) for a, b in zip(s, other, strict=True)) > 4:
+                continue
+            pair = sum(
+                float((one.log_probability[at[s]] - one.log_probability[at[other]]).max())
+                for one, at in zip(listed, index, strict=True)
+            )
+            worst = max(worst, pair)
+    assert 0 < worst <= loss(both.certificate)
+    # Charging each release at one record would miss it.
+    assert worst > loss(rows.certificate) + loss(columns.certificate) - Fraction(1, 2)
+
+
+def test_what_only_both_together_disclose() -> None:
+    first = plan_of([cg.total(), cg.total({"sex": "f"}), cg.total({"age": "y"})])
+    second = plan_of([cg.linear({("f", "y"): 1, ("m", "o"): 1})])
+    both = compose([first, second])
+    assert both.newly_disclosed == {"sex=f, age=y": 3, "sex=f, age=o": 4, "sex=m, age=y": 1, "sex=m, age=o": 2}
+    assert "only together the releases disclose" in str(both)
+    assert loss(both.certificate) >= loss(first.certificate) + loss(second.certificate)
+
+
+class TestAreas:
+    def test_with_invariant_totals_the_worst_area_counts(self) -> None:
+        near, far = plan_of([cg.total()], "1/2"), plan_of([cg.total()], "1")
+        assert loss(compose([near, far, near], over="areas").certificate) == loss(far.certificate)
+
+    def test_a_record_that_can_move_pays_in_both_areas(self) -> None:
+        open_area = plan_of([], "1/2")
+        one = open_area.case.certificate([Fraction(1, 2)])
+        together = compose([open_area, open_area], over="areas").certificate
+        added = open_area.case.__class__(
+            open_area.case.constraints, open_area.case.classes, "double_geometric", "unbounded"
+        ).certificate([Fraction(1, 2)])
+        assert loss(together) == max(2 * loss(added), loss(one))
+        assert "two areas' losses add" in together.statement
+
+    def test_one_open_area_alone_has_nowhere_to_go(self) -> None:
+        open_area, closed = plan_of([], "1/2"), plan_of([cg.total()], "1/2")
+        together = compose([open_area, closed], over="areas").certificate
+        assert loss(together) == max(loss(open_area.certificate), loss(closed.certificate))
+
+    def test_unbounded_records_come_and_go_in_one_area(self) -> None:
+        first, second = plan_of([], "1/2", neighbours="unbounded"), plan_of([], "1", neighbours="unbounded")
+        assert loss(compose([first, second], over="areas").certificate) == loss(second.certificate)
+
+    def test_areas_where_no_record_changes_alone(self) -> None:
+        tied = plan_of([cg.margin("sex"), cg.margin("age")])
+        mixed = compose([tied, plan_of([cg.total()])], over="areas").certificate
+        assert any("nothing is promised there" in reason for reason in mixed.reasons)
+        with pytest.raises(PrivacyError, match="no change of one record is possible in any area"):
+            compose([tied, tied], over="areas")
+
+
+def test_bad_input() -> None:
+    plan = plan_of([cg.total()])
+    with pytest.raises(PrivacyError, match="did you mean 'areas'"):
+        compose([plan], over="area")
+    with pytest.raises(PrivacyError, match="nothing to compose"):
+        compose([])
+    with pytest.raises(PrivacyError, match="different neighbour relations"):
+        compose([plan, plan_of([cg.total()], neighbours="unbounded")])
+    mechanism = cg.Mechanism(SQUARE, measure=[cg.cells(precision="1")], invariants=[cg.total()])
+    other = mechanism.plan(mechanism.disclose(cg.Table(SQUARE, [[3, 4], [1, 3]])))
+    with pytest.raises(ClashError, match="total is 10"):
+        compose([plan, other])
+    line = cg.Schema({"age": ["y", "o"]})
+    narrow = cg.Mechanism(line, measure=[cg.cells(precision="1")], invariants=[cg.total()])
+    with pytest.raises(ConditionError, match="different tables"):
+        compose([plan, narrow.plan(narrow.disclose(cg.Table(line, [1, 2])))])
