@@ -95,7 +95,7 @@ def test_generators_are_made_in_randomness_only() -> None:
 def test_public_types_cannot_hold_a_table() -> None:
     """What is computed from public structure alone must not even know the type of a confidential table."""
     for name in modules():
-        if name.startswith(("conditions", "noise")):
+        if name.startswith(("conditions", "noise", "privacy", "plan")):
             assert not any("table" in i.split(".") for i in imports(modules()[name])), name
 
 

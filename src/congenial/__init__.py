@@ -6,6 +6,10 @@ from congenial.conditions.queries import bounds, cells, linear, margin, share, s
 from congenial.errors import CongenialError
 from congenial.law import Law
 from congenial.mechanism import Mechanism
+from congenial.plan import ReleasePlan
+from congenial.privacy.certificate import Certificate
+from congenial.privacy.certify import certify
+from congenial.privacy.compose import compose
 from congenial.randomness import replay_rng, secure_rng
 from congenial.schema import Schema
 from congenial.table import Table
@@ -13,14 +17,18 @@ from congenial.table import Table
 __version__ = "0.1.0"
 
 __all__ = [
+    "Certificate",
     "CongenialError",
     "Constraints",
     "Law",
     "Mechanism",
+    "ReleasePlan",
     "Schema",
     "Table",
     "bounds",
     "cells",
+    "certify",
+    "compose",
     "errors",
     "examples",
     "linear",

@@ -121,10 +121,13 @@ class Mechanism:
         >>> float(mechanism.calibrated(mechanism.disclose(p12_table())).queries[0].precision)
         0.310057253479138
         """
+        return self if self.budget is None else self._calibrated(self.case(constraints))
+
+    def _calibrated(self, case: Case) -> "Mechanism":
         if self.budget is None:
             return self
         precisions = calibrate(
-            self.case(constraints),
+            case,
             [query.precision for query in self.queries],
             [query.weight or Fraction(1) for query in self.queries],
             self.budget,
@@ -145,8 +148,8 @@ class Mechanism:
 
     def certificate(self, constraints: Constraints) -> Certificate:
         """Return what a release under these constraints costs at most. Public; suppression included."""
-        precisions = [query.precision or Fraction(0) for query in self.calibrated(constraints).queries]
-        return self.case(constraints).certificate(precisions)
+        case = self.case(constraints)
+        return case.certificate([query.precision or Fraction(0) for query in self._calibrated(case).queries])
 
     def plan(self, constraints: Constraints) -> ReleasePlan:
         """Return how a release under these constraints is sampled, and what it costs. Public.
@@ -161,7 +164,7 @@ class Mechanism:
         """
         self._check_suppressed()
         case = self.case(constraints)
-        fixed = self.calibrated(constraints)
+        fixed = self._calibrated(case)
         precisions = tuple((query.text, query.precision or Fraction(0)) for query in fixed.queries)
         sampling = Engine.of(System.of(constraints, fixed.measured)).plan
         return ReleasePlan(sampling, case, precisions, self.budget)

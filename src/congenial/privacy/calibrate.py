@@ -10,9 +10,7 @@ from congenial.fraction import exact_fraction
 from congenial.noise import FAMILIES
 from congenial.privacy.certificate import Certificate, shown
 from congenial.privacy.certify import GAUSSIAN, Case
-from congenial.privacy.enumerated import MOST_TABLES
 from congenial.privacy.formulas import epsilon_at
-from congenial.sampling.enumerate import estimate_log10_count
 
 _DIGITS = 15  # calibrated precisions are decimals with so many significant digits, rounded toward more noise
 _SMALLEST = Fraction(1, 2**60)
@@ -132,7 +130,7 @@ def calibrate(
     >>> float(2 * precision)  # log((1 + e) / 2), where GM's halving has 0.5
     0.620114506958276
     """
-    least = FAMILIES[case.noise].least
+    family = FAMILIES[case.noise]
 
     def at(scale: Fraction) -> tuple[Fraction, ...]:
         return tuple(scale * weight if own is None else own for own, weight in zip(precisions, weights, strict=True))
@@ -144,6 +142,8 @@ def calibrate(
 
     def is_within(scale: Fraction, *, try_all_pairs: bool = False) -> bool:
         chosen = at(scale)
+        if max(chosen) > family.most:
+            return False
         plain = case.moves.one_record_without_invariants(chosen, case.power, case.neighbours)
         if not budget.covers_plain(plain, is_gaussian=case.is_gaussian):
             return False
@@ -157,15 +157,15 @@ def calibrate(
             "" if spent is None else f" beside those with a precision of their own, which cost {_cost(budget, spent)}"
         )
         raise PrivacyError(f"{budget!r} is too small to measure anything{already}; raise the budget or measure less")
-    if _is_small(case):
+    if case.is_small and not case.is_one_table:
         better = _largest(lambda scale: is_within(scale, try_all_pairs=True), digits=6, start=found)
         found = found if better is None else max(found, better)
     chosen = at(found)
     for precision in chosen:
-        if 0 < precision < least:
+        if 0 < precision < family.least:
             raise PrivacyError(
                 f"{budget!r} leaves a precision of {float(precision):.3g}, below the least supported,"
-                f" {float(least):.3g}; raise the budget or measure less"
+                f" {float(family.least):.3g}; raise the budget or measure less"
             )
     return chosen
 
@@ -173,13 +173,6 @@ def calibrate(
 def _cost(budget: Budget, certificate: Certificate) -> str:
     cost = budget.cost(certificate)
     return "more than any epsilon" if cost is None else shown(cost)
-
-
-def _is_small(case: Case) -> bool:
-    bounds = case.constraints.quick_bounds
-    if None in bounds.lower or None in bounds.upper or case.is_one_table:
-        return False
-    return 10 ** estimate_log10_count(case.constraints) <= MOST_TABLES
 
 
 def _largest(

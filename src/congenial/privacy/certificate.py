@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 
 from congenial.errors import PrivacyError
 from congenial.fraction import exact_fraction
@@ -127,12 +128,12 @@ def shown(value: Fraction, digits: int = 4) -> str:
 
     Examples
     --------
-    >>> shown(Fraction(1, 2)), shown(Fraction("1.48988012"))
-    ('0.5', '1.4899')
+    >>> shown(Fraction(1, 2)), shown(Fraction("1.48988012")), shown(Fraction(1, 3 * 10**9))
+    ('0.5', '1.4899', '3.34e-10')
     """
-    scaled = -(-value.numerator * 10**digits // value.denominator)
-    text = f"{scaled / 10**digits:.{digits}f}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    if text == "0" and value > 0:
-        return f"{float(value):.3g}"
-    return text or "0"
+    if 0 < value < Fraction(1, 1000):
+        unit = Fraction(1)
+        while value < 100 * unit:
+            unit /= 10
+        return f"{float(ceil(value / unit) * unit):.3g}"
+    return f"{ceil(value * 10**digits) / 10**digits:.{digits}f}".rstrip("0").rstrip(".")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from math import log10
 
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import dependence
@@ -11,14 +12,16 @@ from congenial.conditions.rows import Row
 from congenial.errors import PrivacyError, TooLargeError
 from congenial.noise import FAMILIES
 from congenial.privacy.certificate import Certificate, shown
-from congenial.privacy.enumerated import Enumerated
+from congenial.privacy.enumerated import MOST_TABLES, Enumerated
 from congenial.privacy.formulas import conditional_loss, rho_at_all_orders, round_up
 from congenial.privacy.moves import Moves, Step, check_relation
 from congenial.privacy.neighbours import Neighbours, neighbours_of
 from congenial.privacy.unimodular import Unimodularity, certify_unimodular
+from congenial.sampling.enumerate import estimate_log10_count
 from congenial.sampling.target import Measured
 
 GAUSSIAN = "discrete_gaussian"
+_MOST_CELLS = 48  # more cells that can move leave more tables than can be listed, and counting them takes long
 
 
 @dataclass(frozen=True)
@@ -167,9 +170,21 @@ class Case:
             reasons.append(
                 f"k = {k} was found; that fewer records cannot change is not proven, and they are covered too"
             )
-        return replace(best, reasons=(*reasons, *others))
+        # Every certificate is valid, so the bound at all orders may come from another one.
+        everywhere = min((one.rho_at_all_orders for one in found if one.rho_at_all_orders is not None), default=None)
+        return replace(best, rho_at_all_orders=everywhere, reasons=(*reasons, *others))
+
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether few tables obey the conditions, as far as a rough count tells."""
+        bounds = self.constraints.quick_bounds
+        if None in bounds.lower or None in bounds.upper or len(self._mobile) > _MOST_CELLS:
+            return False
+        return estimate_log10_count(self.constraints) <= log10(MOST_TABLES) + 1
 
     def _listed(self, precisions: Sequence[Fraction]) -> Enumerated | None:
+        if not self.is_small:
+            return None
         try:
             return Enumerated.of(self.constraints, self.measured(precisions), self.neighbours)
         except TooLargeError:
@@ -212,7 +227,9 @@ class _Maker:
         step = steps[losses.index(worst)] if losses else Step(Fraction(0), None)
         rho = max((step.distance for step in steps), default=Fraction(0)) ** 2 / 2
         distance = shown(step.distance)
-        if step.least is None or step.distance == 0:
+        if step.distance == 0:
+            kind, why = "equalities_only", "no measured query changes between such tables"
+        elif step.least is None:
             kind, why = (
                 "equalities_only",
                 f"no limit can be met, so conditioning costs nothing: the loss is D = {distance}",

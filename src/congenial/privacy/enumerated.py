@@ -53,13 +53,14 @@ class Enumerated:
         if estimate_log10_count(constraints) > log(limit, 10) + 1:
             raise TooLargeError(f"more than {limit} tables obey the conditions")
         tables = enumerate_tables(constraints, limit)
-        values = row_values([one.row for one in measured], tables).astype(np.float64)
+        values = row_values([one.row for one in measured], tables)
         n, n_rows = len(tables), len(measured)
         log_weight = np.zeros((n, n))
         for position, one in enumerate(measured):
             if not isinstance(one.noise, DiscreteNoise):
                 raise PrivacyError(f"{one.noise.family} noise is continuous, for study; it has no certificate")
-            gap = np.abs(values[:, None, position] - values[None, :, position])
+            # Whole numbers until here: values beyond 2^53 would lose their differences.
+            gap = np.abs(values[:, None, position] - values[None, :, position]).astype(np.float64)
             power = gap * gap if isinstance(one.noise, DiscreteGaussian) else gap
             log_weight += power * np.log(float(one.noise.base))
         # Each row's term is a whole number times a logarithm, each off by one unit in the last place at most, so a sum
@@ -106,8 +107,7 @@ class Enumerated:
     def worst_loss(self, k: int) -> Fraction:
         """Return an upper bound of the loss of every pair at most `k` records apart."""
         pairs = self.pairs(k)
-        worst = float(self.losses(pairs).max(initial=0.0))
-        return _above(worst, self.error)
+        return _above(float(self.losses(pairs).max(initial=0.0)), self.error) if len(pairs) else Fraction(0)
 
     def worst_rho(self, k: int) -> Fraction:
         """Return an upper bound of ``D_alpha / alpha`` over all pairs and all integer orders.
@@ -115,6 +115,8 @@ class Enumerated:
         Up to order 64 by computation; above it ``D_alpha`` is at most the pure loss.
         """
         pairs = self.pairs(k)
+        if not len(pairs):
+            return Fraction(0)
         worst = max(float(self.divergences(pairs, order).max(initial=0.0)) / order for order in ORDERS)
         beyond = self.worst_loss(k) / (ORDERS[-1] + 1)
         # (alpha - 1) D_alpha mixes two log probabilities with weights alpha and alpha - 1.
@@ -122,4 +124,4 @@ class Enumerated:
 
 
 def _above(value: float, error: float) -> Fraction:
-    return round_up(Fraction(value) + Fraction(error), 12) if value else Fraction(0)
+    return round_up(Fraction(value) + Fraction(error), 12)

@@ -4,12 +4,12 @@ All of it is public. Every number here is an upper bound of a distance, or a low
 pairs of tables of S* that are so many records apart; docs/claims/conditional-loss.md says what follows from it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from itertools import combinations
 from math import gcd
+from typing import Any
 
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.groups import Box, GroupedRow
@@ -88,15 +88,42 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """What the price of a step depends on: how often it counts each class of queries, and which limits it can meet.
+
+    Attributes
+    ----------
+    counts : tuple of int
+        For each class, the sum of ``|q_r(z)|`` over its rows, or of its square.
+    limits : frozenset of columns
+        For each limit that the step can meet, its own measurements as (class, size of the weight).
+    """
+
+    counts: tuple[int, ...]
+    limits: frozenset[Column]
+
+    def distance(self, precisions: Sequence[Fraction]) -> Fraction:
+        """Return the weighted sum of the counts."""
+        return sum((p * n for p, n in zip(precisions, self.counts, strict=True) if n), Fraction(0))
+
+    def least(self, precisions: Sequence[Fraction]) -> Fraction | None:
+        """Return the smallest precision among the limits; None when there is none."""
+        return min((sum((precisions[c] * w for c, w in own), Fraction(0)) for own in self.limits), default=None)
+
+
+@dataclass(frozen=True)
 class Moves:
     """The public structure of all steps inside S*; precisions come later, one for each class of queries."""
 
     constraints: Constraints
+    n_classes: int
     kinds: tuple[Kind, ...]
     soft: tuple[Soft, ...]
     range_own: tuple[Column, ...]
     free_kinds: tuple[Kind, ...]
     all_soft: tuple[Soft, ...]
+    total_is_fixed: bool
+    _known: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, constraints: Constraints, classes: Sequence[Sequence[Row]]) -> "Moves":
@@ -109,39 +136,34 @@ class Moves:
         """
         n_cells = constraints.schema.n_cells
         bounds = constraints.quick_bounds
-        fixed = {
-            cell
-            for cell in range(n_cells)
-            if bounds.lower[cell] is not None and bounds.lower[cell] == bounds.upper[cell]
-        }
-        mobile = [cell for cell in range(n_cells) if cell not in fixed]
+        limits = list(zip(bounds.lower, bounds.upper, strict=True))
+        mobile = [cell for cell, (low, high) in enumerate(limits) if low is None or low != high]
         equal = [one.row for one in constraints.equalities]
         ranges = [one.row for one in constraints.ranges]
         several = tuple(Soft(row, c) for c, rows in enumerate(classes) for row in rows if len(row.cells) > 1)
-        single = [(row, c) for c, rows in enumerate(classes) for row in rows if len(row.cells) == 1]
         own: list[list[tuple[int, int]]] = [[] for _ in range(n_cells)]
-        for row, c in single:
-            own[row.cells[0]].append((c, abs(row.weights[0])))
+        for c, rows in enumerate(classes):
+            for row in rows:
+                if len(row.cells) == 1:
+                    own[row.cells[0]].append((c, abs(row.weights[0])))
+        everyone = Row.of("everyone", mobile)
         # A measured row that the equalities fix never changes.
-        moving = tuple(one for one in several if not _is_fixed(one.row, equal, fixed))
+        *is_fixed, total_is_fixed = _fixed([*(one.row for one in several), everyone], equal, set(mobile))
+        moving = tuple(one for one, is_idle in zip(several, is_fixed, strict=True) if not is_idle)
         limited = [
             low is not None or high is not None for low, high in zip(constraints.lower, constraints.upper, strict=True)
         ]
         kinds = _kinds(mobile, equal, ranges, [one.row for one in moving], own, limited)
         free = _kinds(range(n_cells), [], [], [one.row for one in several], own, limited)
         measured_ranges = tuple(_proportional(row, several) for row in ranges)
-        return cls(constraints, kinds, moving, measured_ranges, free, several)
-
-    @cached_property
-    def total_is_fixed(self) -> bool:
-        """Whether the equalities fix the number of records."""
-        everyone = Row.of("", sorted({cell for kind in self.kinds for cell in kind.cells}))
-        fixed = set(range(self.constraints.schema.n_cells)) - set(everyone.cells)
-        return _is_fixed(everyone, [one.row for one in self.constraints.equalities], fixed)
+        return cls(constraints, len(classes), kinds, moving, measured_ranges, free, several, total_is_fixed)
 
     def one_record_without_invariants(self, precisions: Sequence[Fraction], power: int, neighbours: str) -> Fraction:
         """Return the worst distance of one record on tables without any condition: the loss of M itself."""
-        return _worst_step(self.free_kinds, self.all_soft, precisions, power, neighbours)
+        shapes = self._once(
+            ("free", power, neighbours), lambda: self._any(self.free_kinds, self.all_soft, power, neighbours)
+        )
+        return max((shape.distance(precisions) for shape in shapes), default=Fraction(0)) / power
 
     def steps(self, precisions: Sequence[Fraction], power: int, neighbours: str, k: int) -> list[Step]:
         """Return steps that are at least as bad as every pair of tables at most `k` records apart.
@@ -155,74 +177,93 @@ class Moves:
             neighbours, k = "bounded", k // 2
         if k < 1 or not self.kinds:
             return [Step(Fraction(0), None)]
-        if k == 1:
-            return self._single(precisions, power, neighbours)
-        return [self._several(precisions, power, neighbours, k)]
+        if k > 1:
+            return [self._several(precisions, power, neighbours, k)]
+        worst: dict[Fraction | None, Fraction] = {}
+        for shape in self._once(("single", power, neighbours), lambda: self._single(power, neighbours)):
+            least = shape.least(precisions)
+            worst[least] = max(worst.get(least, Fraction(0)), shape.distance(precisions) / power)
+        return [Step(distance, least) for least, distance in worst.items()]
 
-    def _single(self, precisions: Sequence[Fraction], power: int, neighbours: str) -> list[Step]:
+    def _once(self, key: object, make: Callable[[], Any]) -> Any:
+        """Return what was made for a key, made when first asked for: structure does not change with precisions."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
+    def _single(self, power: int, neighbours: str) -> set[Shape]:
+        """Return the shapes of all steps of one record that the equalities allow."""
         if neighbours == "unbounded":
-            pairs = [(kind, None) for kind in self.kinds if not kind.equal]
-            return _worst(self._step(kind, other, precisions, power) for kind, other in pairs)
-        steps: list[Step] = []
-        for members in self._alike.values():
-            if len(members) * (len(members) + 1) // 2 <= MOST_PAIRS:
-                same = [(kind, kind) for kind in members if len(kind.cells) > 1]
-                steps += _worst(self._step(*pair, precisions, power) for pair in [*same, *combinations(members, 2)])
-            else:
-                farthest = _worst_step(members, self.soft, precisions, power, "bounded")
-                steps.append(Step(farthest, self._least(members, precisions)))
-        return _worst(steps)
-
-    @cached_property
-    def _alike(self) -> dict[Column, list[Kind]]:
-        """Kinds by their column in the equalities: a record can move inside each."""
-        out: dict[Column, list[Kind]] = {}
+            return {self._shape(kind, None, self.soft, power) for kind in self.kinds if not kind.equal}
+        alike: dict[Column, list[Kind]] = {}
         for kind in self.kinds:
-            out.setdefault(kind.equal, []).append(kind)
-        return out
+            alike.setdefault(kind.equal, []).append(kind)
+        # Areas that differ in nothing but their own total give the same steps.
+        different = {
+            tuple((k.ranges, k.soft, k.own, k.is_limited, len(k.cells) > 1) for k in members): members
+            for members in alike.values()
+        }
+        return set().union(*(self._any(members, self.soft, power, neighbours) for members in different.values()))
 
-    def _step(self, kind: Kind, other: Kind | None, precisions: Sequence[Fraction], power: int) -> Step:
+    def _any(self, kinds: Sequence[Kind], soft: Sequence[Soft], power: int, neighbours: str) -> set[Shape]:
+        """Return the shapes of a record that passes between any two of the kinds, or at least as bad ones."""
+        if neighbours == "unbounded":
+            return {self._shape(kind, None, soft, power) for kind in kinds}
+        if len(kinds) * (len(kinds) + 1) // 2 <= MOST_PAIRS:
+            same = [(kind, kind) for kind in kinds if len(kind.cells) > 1]
+            return {self._shape(a, b, soft, power) for a, b in [*same, *combinations(kinds, 2)]}
+        # Too many pairs: |w - w'| <= |w| + |w'|, and (w - w')^2 <= w^2 + w'^2, twice that if signs differ.
+        mixed = any(min(one.row.weights) < 0 < max(one.row.weights) for one in soft)
+        alone = {self._shape(kind, None, soft, power, 2 if power == 2 and mixed else 1) for kind in kinds}
+        limits = frozenset(own for shape in alone for own in shape.limits) | self._range_limits
+        sides = {shape.counts for shape in alone}  # two cells of one kind are a pair too
+        if len(sides) ** 2 > MOST_PAIRS:
+            sides = {tuple(max(column) for column in zip(*sides, strict=True))}
+        return {Shape(tuple(x + y for x, y in zip(a, b, strict=True)), limits) for a in sides for b in sides}
+
+    @property
+    def _range_limits(self) -> frozenset[Column]:
+        return frozenset(self.range_own)
+
+    def _shape(self, kind: Kind, other: Kind | None, soft: Sequence[Soft], power: int, times: int = 1) -> Shape:
+        counts = [0] * self.n_classes
         ends = [kind] if other is None else [kind, other]
-        soft = _difference(kind.soft, other.soft if other else ())
-        distance = sum((_own(end, precisions, power) for end in ends), Fraction(0))
-        distance += sum((precisions[self.soft[r].klass] * abs(w) ** power for r, w in soft.items()), Fraction(0))
+        for end in ends:
+            for c, weight in end.own:
+                counts[c] += weight**power
+        for row, weight in _difference(kind.soft, other.soft if other else ()).items():
+            counts[soft[row].klass] += times * abs(weight) ** power
         crossed = _difference(kind.ranges, other.ranges if other else ())
-        return Step(distance / power, self._least(ends, precisions, crossed))
-
-    def _least(
-        self, kinds: Sequence[Kind], precisions: Sequence[Fraction], crossed: Mapping[int, int] | None = None
-    ) -> Fraction | None:
-        met = [_own(kind, precisions, 1) for kind in kinds if kind.is_limited]
-        rows = range(len(self.range_own)) if crossed is None else crossed
-        met += [sum((precisions[c] * w for c, w in self.range_own[row]), Fraction(0)) for row in rows]
-        return min(met, default=None)
+        limits = {end.own for end in ends if end.is_limited} | {self.range_own[row] for row in crossed}
+        return Shape(tuple(counts), frozenset(limits))
 
     def _several(self, precisions: Sequence[Fraction], power: int, neighbours: str, k: int) -> Step:
         # k records are k steps of one record, each between any two cells that can move: distances of steps add up, and
         # so do square roots of rho.
-        one = _worst_step(self.kinds, self.soft, precisions, power, neighbours)
-        crude = one * k**power
+        shapes = self._once(("any", power, neighbours), lambda: self._any(self.kinds, self.soft, power, neighbours))
+        crude = max((shape.distance(precisions) for shape in shapes), default=Fraction(0)) / power * k**power
         most = self._most(neighbours, k)
-        if most is None:
-            return Step(crude, self._least(self.kinds, precisions))
-        entries, rows = most
-        norm = 2 * k if neighbours == "bounded" else k
-        reachable = [number for number, entry in enumerate(entries) if entry]
-        of_cells = max(
-            (_own(self.kinds[n], precisions, power) * entries[n] ** (power - 1) for n in reachable), default=Fraction(0)
-        )
-        of_rows = (precisions[one.klass] * most_of**power for one, most_of in zip(self.soft, rows, strict=True))
-        fine = (of_cells * norm + sum(of_rows, Fraction(0))) / power
-        return Step(min(crude, fine), self._least([self.kinds[n] for n in reachable], precisions))
+        reachable = list(self.kinds)
+        if most is not None:
+            entries, rows = most
+            norm = 2 * k if neighbours == "bounded" else k
+            pairs = [(kind, entry) for kind, entry in zip(self.kinds, entries, strict=True) if entry]
+            reachable = [kind for kind, _ in pairs]
+            of_cells = max(
+                (_own(kind, precisions, power) * entry ** (power - 1) for kind, entry in pairs), default=Fraction(0)
+            )
+            of_rows = (precisions[one.klass] * size**power for one, size in zip(self.soft, rows, strict=True))
+            crude = min(crude, (of_cells * norm + sum(of_rows, Fraction(0))) / power)
+        limits = frozenset(kind.own for kind in reachable if kind.is_limited) | self._range_limits
+        return Step(crude, Shape((), limits).least(precisions))
 
     def _most(self, neighbours: str, k: int) -> tuple[list[int], list[int]] | None:
         """Return how much of a step of `k` records each kind and soft row can take at most, by integer programs."""
         if len(self.kinds) + len(self.soft) > MOST_KINDS:
             return None
-        cache = self.__dict__.setdefault("_most_cache", {})
-        if (neighbours, k) not in cache:
-            cache[neighbours, k] = self._solve_most(neighbours, k)
-        found: tuple[list[int], list[int]] = cache[neighbours, k]
+        found: tuple[list[int], list[int]] = self._once(
+            ("most", neighbours, k), lambda: self._solve_most(neighbours, k)
+        )
         return found
 
     def _solve_most(self, neighbours: str, k: int) -> tuple[list[int], list[int]]:
@@ -272,36 +313,6 @@ def _difference(first: Column, second: Column) -> dict[int, int]:
     return {row: weight for row, weight in out.items() if weight}
 
 
-def _worst(steps: object) -> list[Step]:
-    """Keep the farthest step for each precision of a limit."""
-    worst: dict[Fraction | None, Fraction] = {}
-    for step in steps:  # type: ignore[attr-defined]
-        worst[step.least] = max(worst.get(step.least, Fraction(0)), step.distance)
-    return [Step(distance, least) for least, distance in worst.items()]
-
-
-def _worst_step(
-    kinds: Sequence[Kind], soft: Sequence[Soft], precisions: Sequence[Fraction], power: int, neighbours: str
-) -> Fraction:
-    """Return the worst distance of one record between any two cells: exact for few kinds, else the two farthest."""
-
-    def size(kind: Kind, other: Column = ()) -> Fraction:
-        differs = _difference(kind.soft, other)
-        return sum((precisions[soft[r].klass] * abs(w) ** power for r, w in differs.items()), Fraction(0))
-
-    if neighbours == "unbounded":
-        return max((_own(kind, precisions, power) + size(kind) for kind in kinds), default=Fraction(0)) / power
-    if len(kinds) ** 2 // 2 <= MOST_PAIRS:
-        same = [2 * _own(kind, precisions, power) for kind in kinds if len(kind.cells) > 1]
-        pairs = [
-            _own(a, precisions, power) + _own(b, precisions, power) + size(a, b.soft) for a, b in combinations(kinds, 2)
-        ]
-        return max([*same, *pairs], default=Fraction(0)) / power
-    # |w - w'| <= |w| + |w'| for weights of one sign apart; squares need the factor 2.
-    alone = sorted((_own(kind, precisions, power) + size(kind) * power for kind in kinds), reverse=True)
-    return (alone[0] + alone[1]) / power
-
-
 def _kinds(
     cells: Sequence[int],
     equal: Sequence[Row],
@@ -327,10 +338,15 @@ def _columns(rows: Sequence[Row], n_cells: int) -> list[list[tuple[int, int]]]:
     return out
 
 
-def _is_fixed(row: Row, equal: Sequence[Row], fixed: set[int]) -> bool:
-    """Whether the equalities, given the fixed cells, leave a row one value."""
-    lines = [{c: w for c, w in zip(one.cells, one.weights, strict=True) if c not in fixed} for one in (*equal, row)]
-    return len(lines) - 1 in dependence(lines).follows
+def _fixed(rows: Sequence[Row], equal: Sequence[Row], mobile: set[int]) -> list[bool]:
+    """Say of each row whether the equalities leave it one value; other cells do not move."""
+    lines = [{c: w for c, w in zip(one.cells, one.weights, strict=True) if c in mobile} for one in (*equal, *rows)]
+    follows = dependence(lines).follows
+    # Independent rows are the earliest possible: a row that follows from equalities alone names no other.
+    return [
+        number in follows and all(cause < len(equal) for cause in follows[number])
+        for number in range(len(equal), len(lines))
+    ]
 
 
 def _proportional(row: Row, several: Sequence[Soft]) -> Column:

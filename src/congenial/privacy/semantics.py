@@ -27,7 +27,8 @@ class Meaning:
         Whoever knows everybody else's record can multiply the odds of one value against another, for this person, by at
         most this factor, if the invariants treat both values alike.
     between_releases : float
-        Posteriors after releases of two neighbouring tables differ at most by this factor, whatever the prior.
+        What an observer believes after a release differs by at most this factor from what the same release would have
+        led to believe had the records in question been others, whatever the prior.
     """
 
     certificate: Certificate
@@ -37,7 +38,7 @@ class Meaning:
 
     def __str__(self) -> str:
         relation, k = self.certificate.neighbours, self.certificate.k
-        if self.certificate.loss == 0:
+        if self.certificate.k == 0:
             head = "The release adds nothing to what the published conditions say already."
         elif self.certificate.loss is None:
             head = (
@@ -45,7 +46,12 @@ class Meaning:
                 f" {float(self.certificate.rho or 0):.4g}, and certificate.epsilon(delta) gives the log odds"
                 " that hold but for a chance of delta."
             )
-        elif relation == "bounded" and k == 1:
+        elif k == 1 and relation == "unbounded":
+            head = (
+                "Even someone who already knows every other record can raise the odds that this person's record is"
+                f" there at most {self.odds:g}-fold."
+            )
+        elif k == 1:
             head = (
                 "Even someone who already knows everybody else's record can raise the odds of one value over another"
                 f" for this person at most {self.odds:g}-fold, between values that the published totals treat alike."
@@ -53,8 +59,9 @@ class Meaning:
         else:
             what = "change together" if relation == "bounded" else "come or go together"
             head = (
-                f"The published totals tie records together: no fewer than {k} {what}. Someone who knows all other"
-                f" records can raise the odds of one possibility for these {k} over another at most {self.odds:g}-fold."
+                f"The published totals tie records together: {self.structure.k} or more {what}. Someone who knows all"
+                f" but {k} records can raise the odds of one possibility for these {k} over another at most"
+                f" {self.odds:g}-fold."
             )
         return " ".join(
             [head, "The published totals themselves are not protected, nor anything that follows from them."]

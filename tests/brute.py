@@ -1,4 +1,4 @@
-"""Privacy losses by brute force: every table of a small set, every pair, every output. Shares no code with the privacy layer.
+"""Privacy losses by brute force: every table of a small set, every pair, every output; no code of the privacy layer.
 
 Tables come from trying a whole box, normalisers are exact integers, and logarithms are balls with proven error.
 """
@@ -154,7 +154,8 @@ class Brute:
         """Log probabilities (confidential table, released table) in 80 bits."""
         logs = np.array([long_of(value) for value in self.log_bases])
         out: Long = np.tensordot(logs, self.steps.astype(np.longdouble), axes=(0, 0))
-        return out - np.array([long_of(value) for value in self.log_normalisers])[:, None]
+        out -= np.array([long_of(value) for value in self.log_normalisers])[:, None]
+        return out
 
     def exact_loss(self, s: int, other: int) -> flint.arb:
         """Return ``D + log c(s') - log c(s)`` as a ball."""
@@ -255,3 +256,40 @@ def margins(n_rows: int, n_columns: int) -> list[Weights]:
     """Return the rows and then the columns of a two-way table as weights of its cells."""
     lines = [tuple(int(c // n_columns == i) for c in range(n_rows * n_columns)) for i in range(n_rows)]
     return lines + [tuple(int(c % n_columns == j) for c in range(n_rows * n_columns)) for j in range(n_columns)]
+
+
+def is_at_most(value: flint.arb, bound: Fraction) -> bool:
+    """Whether a ball lies at or below a bound; a tie is decided by 60 digits."""
+    with flint.ctx.workprec(BITS):
+        return bool(value - ball(bound) < flint.arb("1e-60"))
+
+
+def random_system(dice: Dice, noise: str = "double_geometric") -> Plain:
+    """Return any small system: equalities, ranges measured or not, soft rows, uneven precisions, unmeasured cells."""
+    while True:
+        n = dice.integer(2, 5)
+        box = tuple((low := dice.choice([0, 0, 0, -1, 1]), low + dice.integer(0, 4)) for _ in range(n))
+        inside = [dice.integer(*ends) for ends in box]
+        rows: list[Limits] = []
+        soft: list[Weights] = []
+        for _ in range(dice.integer(0, 2)):
+            weights = dice.weights(n, [0, 1, 1, 1] if dice.chance(2, 3) else [0, 1, -1, 2, 3])
+            value = sum(w * x for w, x in zip(weights, inside, strict=True))
+            rows.append((weights, value, value))
+        for _ in range(dice.integer(0, 2)):
+            weights = dice.weights(n, [0, 1, 1, -1] if dice.chance(2, 3) else [0, 1, 2, -3])
+            value = sum(w * x for w, x in zip(weights, inside, strict=True))
+            ends = [value - dice.integer(0, 3), value + dice.integer(0, 3)]
+            rows.append((weights, *dice.choice([(ends[0], ends[1]), (ends[0], None), (None, ends[1])])))
+            if dice.chance(1, 2):
+                soft.append(weights)
+        soft += [dice.weights(n, [0, 1, 1, 2]) for _ in range(dice.integer(0, 2))]
+        ones = list(cell_classes(n))
+        cut = dice.integer(1, n)
+        classes = [ones[:cut], ones[cut:], *([row] for row in dict.fromkeys(soft))]
+        precisions = [dice.between("1/20", "4") for _ in classes]
+        if dice.chance(1, 5):
+            precisions[1] = Fraction(0)
+        system = Plain(box, tuple(rows), tuple(map(tuple, classes)), tuple(precisions), noise)
+        if 2 <= len(system.tables) <= 150:
+            return system
