@@ -3,6 +3,11 @@
 import os
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("fixed", derandomize=True)
+if os.environ.get("CONGENIAL_REQUIRE_ALL") == "1":  # the same examples in every run of the whole check
+    settings.load_profile("fixed")
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

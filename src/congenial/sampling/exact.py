@@ -42,8 +42,9 @@ class Messages:
             state = made.layout.state
             if state.node_clips[-1] == 0 or not state.node_flushed[-1] <= _LOOSEST_ROOT * made.root.sum():
                 raise TooLargeError(
-                    "the weights of this system span more than a double can hold, as those of hundreds of"
-                    " unmeasured cells under one measured sum do; measure the cells too, at a small precision"
+                    "the weights of this system span more than a double can hold: nearly all of the noise's mass lies"
+                    " at other totals, as with hundreds of cells at a low precision (or not measured) under one sum;"
+                    " raise the precision, measure the cells too, or make sums of parts invariant"
                 )
             wider = made.layout.engine.wider()
             wider.plan.check()

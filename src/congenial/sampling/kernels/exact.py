@@ -21,6 +21,7 @@ Ints = NDArray[np.int64]
 
 FLUSH = 1e-290  # more than all that underflow can lose of one entry
 SOFT_FLUSH = 1e-262
+FAR_FROM_UNDERFLOW = 1e-270  # an entry above this loses less than a rounding unit of itself to underflow
 TABLE_UNITS = 4.0  # relative error of a tabulated weight, in units of 2^-53
 
 
@@ -37,6 +38,15 @@ def _scale(message: Floats) -> int:
     for i in range(message.size):
         message[i] *= factor
     return exponent
+
+
+@compiled
+def _least(message: Floats) -> float:
+    """Return the smallest entry."""
+    low = np.inf
+    for value in message:
+        low = min(low, value)
+    return low
 
 
 @compiled
@@ -62,7 +72,7 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Floats, wor
             messages[state.node_offset[g]] = 1.0
             state.node_exponent[g], state.node_units[g], state.node_missing[g] = 0, 0.0, 0.0
             continue
-        exponent, units, flushed = 0, TABLE_UNITS, FLUSH
+        exponent, units, flushed = 0, TABLE_UNITS, 0.0
         for position in range(start, stop):
             cell = program.order[position]
             table = program.table_of[cell]
@@ -93,12 +103,15 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Floats, wor
                     weights = program.tables[table, : program.table_length[table]]
                     convolve_table(x, x0, weights, below, above, out, out0)
                     units += min(x_length, 2 * reach + 1) + TABLE_UNITS
-                mass = (
-                    np.exp(min(700.0, program.log_mass[cell]))
-                    if base != 1.0
-                    else float(min(x_length, below + above + 1))
-                )
-                flushed = flushed * mass + FLUSH
+                mass = float(min(x_length, below + above + 1))  # terms of an entry, each with a weight of at most 1
+                if base != 1.0:
+                    mass = min(mass, np.exp(min(700.0, program.log_mass[cell])))
+                flushed *= mass
+            # Underflow is far below a rounding unit of entries that are far from it.
+            if _least(out) > FAR_FROM_UNDERFLOW:
+                units += 1.0
+            else:
+                flushed += FLUSH
             shift = _scale(out)
             exponent += shift
             if shift != 0:

@@ -121,7 +121,7 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
             rest_low = -NEVER if below < -FAR or rest_low == -NEVER else rest_low + below
             rest_high = NEVER if above > FAR or rest_high == NEVER else rest_high + above
         own_low, own_high = 0, 0
-        clips, least = 0, rest_low
+        clips, least, most = 0, rest_low, rest_high
         for position in range(start, stop):
             cell = program.order[position]
             below, above = program.lower[cell] - centre[cell], program.upper[cell] - centre[cell]
@@ -136,6 +136,11 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
             if begin == -NEVER or length > FAR:
                 return -1
             reach = program.table_reach[program.table_of[cell]]
+            # What the other cells of the group can be at least and at most limits this one too.
+            if high[g] != NEVER and least != -NEVER:
+                above = min(above, high[g] - (least - below))
+            if low[g] != -NEVER and most != NEVER:
+                below = max(below, low[g] - (most - (program.upper[cell] - centre[cell])))
             clips += is_clipped or below < -reach or above > reach
             state.prefix_low[position] = begin
             state.prefix_length[position] = length
@@ -144,7 +149,7 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
             used += length
             mass = program.log_mass[cell]
             if program.base[program.table_of[cell]] == 1.0:  # flat: as many values as its limits or its group's allow
-                if above <= FAR and below >= -FAR:
+                if above <= FAR and below >= -FAR:  # within its own limits and the group's
                     mass = np.log(float(above - below + 1))
                 elif high[g] != NEVER and least != -NEVER:
                     mass = np.log(float(high[g] - least + 1))
