@@ -24,3 +24,20 @@ def test_links_between_documents_lead_somewhere() -> None:
     for document in DOCUMENTS:
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
             assert (document.parent / link).exists(), f"{document.name} links to {link}"
+
+
+def test_audits_that_documents_name_exist() -> None:
+    for document in DOCUMENTS:
+        for path in re.findall(r"`((?:tests|src|docs|benchmarks)/[\w/.-]+)`", document.read_text(encoding="utf-8")):
+            assert (ROOT / path).exists(), f"{document.name} names {path}"
+
+
+def test_every_kind_of_certificate_has_its_page() -> None:
+    from congenial.privacy.certificate import PAGES
+
+    for kind, page in PAGES.items():
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert "**Statement" in text, page
+        assert "**Proof" in text, page
+        assert "**Audit" in text, page
+        assert kind == "composition" or kind.removeprefix("gaussian_") in text, f"{page} does not name {kind}"

@@ -315,3 +315,26 @@ def test_rounding_never_breaks_the_nominal_bound(precision: str) -> None:
         closed = system.case("bounded").certificate(system.precisions, try_all_pairs=False)
         assert closed.loss is not None
         assert brute.worst(brute.pairs("bounded", closed.k)) <= ball(closed.loss)
+
+
+def test_values_beyond_doubles_keep_their_differences() -> None:
+    """Row values above 2^53, one apart: the defect is a certificate of 0 from differences of rounded doubles."""
+    schema = cg.Schema({"cell": ["1", "2"]})
+    row = cg.linear({"1": 10**9, "2": 10**9 + 1}, precision="1")
+    bounds = cg.bounds(10**8, 10**8 + 1)
+    mechanism = cg.Mechanism(schema, measure=[row], invariants=[cg.total(), bounds])
+    certificate = mechanism.certificate(mechanism.disclose(cg.Table(schema, [10**8, 10**8 + 1])))
+    assert certificate.loss is not None
+    assert certificate.loss >= Fraction(999_999, 1_000_000)
+
+
+def test_a_query_that_no_neighbour_moves_costs_nothing_at_one_record() -> None:
+    """Only two records together move the measured sum; the words must not say that the release says nothing."""
+    schema = cg.Schema({"i": ["0", "1"], "j": ["0", "1"], "h": ["0", "1"]})
+    measure = [cg.total({"i": "0", "j": "0"}, precision="3")]
+    mechanism = cg.Mechanism(schema, measure=measure, invariants=[cg.margin("i"), cg.margin("j"), cg.bounds(0, 9)])
+    plan = mechanism.plan(mechanism.disclose(cg.Table(schema, np.full((2, 2, 2), 3))))
+    assert plan.certificate.loss == 0
+    assert "no measured query changes" in plan.certificate.statement
+    assert "adds nothing" not in str(plan.meaning)
+    assert plan.case.certificate([Fraction(3)], 2).loss == 6  # the cells themselves are not measured: twice D
