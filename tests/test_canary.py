@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import congenial as cg
+from congenial.privacy.loss import Losses
 from congenial.sampling import closed_form, independence, rejection
 from congenial.sampling.enumerate import EnumeratedLaw, worst_ratio
 
@@ -94,6 +95,15 @@ REFUSALS: dict[str, Callable[[], object]] = {
     ),
     "closed form": lambda: closed_form.sample(MECHANISM.law(TABLE).target, 1, cg.replay_rng(1)),
     "bad start": lambda: independence.sample(SMALL.law(TABLE).target, 1, cg.replay_rng(1), start=[0, 0, 0, 0]),
+    "budget too small": lambda: cg.Mechanism(
+        SCHEMA, measure=[cg.cells(precision="1"), cg.total()], invariants=[cg.margin("sex")], epsilon="1"
+    ).law(TABLE),
+    "a pair that breaks the invariants": lambda: Losses.of(SMALL.disclose(TABLE), SMALL.measured).pair(
+        TABLE.counts, TABLE.counts + 1
+    ),
+    "explained without its bounds": lambda: cg.Mechanism(
+        SCHEMA, measure=[cg.cells(precision="1")], invariants=[cg.bounds(10**4, 10**9)]
+    ).explain(),
     "bad index set": lambda: independence.sample(SMALL.law(TABLE).target, 1, cg.replay_rng(1), index_set=[0, 1]),
 }
 
@@ -126,6 +136,17 @@ def test_constraints_hold_nothing_but_the_invariants() -> None:
     text = repr(constraints) + repr(constraints.__dict__) + repr(constraints.cell_bounds)
     digits = text.replace(",", "")
     assert str(CANARIES[0] + CANARIES[1]) in digits  # the disclosed margin is public
+    assert not any(str(canary) in digits for canary in CANARIES)
+
+
+def test_plans_and_certificates_hold_nothing_but_the_invariants() -> None:
+    mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells()], invariants=[cg.margin("sex")], epsilon="1")
+    plan = mechanism.plan(mechanism.disclose(TABLE))
+    together = cg.compose([plan, plan])
+    shown = (plan, plan.structure, together, plan.explain())
+    hidden = (plan, plan.case, plan.certificate, plan.structure.pair, together)
+    text = "".join([*map(str, shown), *map(repr, hidden)])
+    digits = text.replace(",", "")
     assert not any(str(canary) in digits for canary in CANARIES)
 
 

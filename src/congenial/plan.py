@@ -8,7 +8,7 @@ from functools import cached_property
 from congenial.errors import PrivacyError
 from congenial.noise import FAMILIES
 from congenial.privacy.calibrate import Budget
-from congenial.privacy.certificate import Certificate, shown
+from congenial.privacy.certificate import Certificate, shown, shown_below
 from congenial.privacy.certify import Case
 from congenial.privacy.neighbours import Neighbours
 from congenial.privacy.semantics import Meaning, meaning
@@ -117,16 +117,11 @@ class ReleasePlan:
                 float(make(halved).variance) / float(make(precision).variance) if halved >= make.least else float("inf")
             )
             lines.append(
-                f"{text}: precision {_decimal(precision)}; GM's halving would give {_decimal(halved)},"
+                f"{text}: precision {shown_below(precision)}; GM's halving would give {shown_below(halved)},"
                 f" a noise variance {more:.3g} times as large"
             )
         return lines
 
 
 def _measured_text(precisions: Sequence[tuple[str, Fraction]], noise: str) -> str:
-    return ", ".join(f"{text} at precision {_decimal(value)}" for text, value in precisions) + f", {noise} noise"
-
-
-def _decimal(value: Fraction) -> str:
-    """Return a precision to six digits, rounded down: nobody should read more precision than there is."""
-    return shown(value) if value == Fraction(shown(value)) else f"{float(value):.6g}"
+    return ", ".join(f"{text} at precision {shown_below(value)}" for text, value in precisions) + f", {noise} noise"

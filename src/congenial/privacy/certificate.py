@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
+from math import ceil, floor
 
 from congenial.errors import PrivacyError
 from congenial.fraction import exact_fraction
@@ -121,6 +121,20 @@ class Certificate:
             parts.append(f"rho {shown(self.rho)}{where}{also}")
         head = f"{self.kind}: at most {' and '.join(parts)}, {self.neighbours} neighbours, {self.per_record}"
         return "\n  ".join([head, self.statement, *self.reasons, f"proof and audit: {self.page}"])
+
+
+def shown_below(value: Fraction) -> str:
+    """Return a precision rounded down to six digits for people: nobody should read more than there is.
+
+    Examples
+    --------
+    >>> shown_below(Fraction(2, 3)), shown_below(Fraction(1, 2))
+    ('0.666666', '0.5')
+    """
+    unit = Fraction(1)
+    while 0 < value < 10**5 * unit:
+        unit /= 10
+    return f"{float(floor(value / unit) * unit):.6g}"
 
 
 def shown(value: Fraction, digits: int = 4) -> str:

@@ -11,7 +11,7 @@ from congenial.conditions.lattice import dependence
 from congenial.conditions.rows import Row
 from congenial.errors import PrivacyError, TooLargeError
 from congenial.noise import FAMILIES
-from congenial.privacy.certificate import Certificate, shown
+from congenial.privacy.certificate import Certificate, shown, shown_below
 from congenial.privacy.enumerated import MOST_TABLES, Enumerated
 from congenial.privacy.formulas import conditional_loss, rho_at_all_orders, round_up
 from congenial.privacy.moves import Moves, Step, check_relation
@@ -241,7 +241,7 @@ class _Maker:
             kind = "limited_cells"
             short = ", which is less than log 2" if step.distance <= 2 * step.least else ""
             why = (
-                f"cells with limits, every limit measured at precision {shown(step.least)} or more: D = {distance} plus"
+                f"cells with limits, every limit measured at precision {shown_below(step.least)} or more: D = {distance} plus"
                 f" {shown(worst - step.distance)} for conditioning{short}"
             )
         return self._make(kind, why, loss=worst, rho=rho, orders="all", everywhere=rho)
