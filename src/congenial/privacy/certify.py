@@ -241,8 +241,8 @@ class _Maker:
             kind = "limited_cells"
             short = ", which is less than log 2" if step.distance <= 2 * step.least else ""
             why = (
-                f"cells with limits, every limit measured at precision {shown_below(step.least)} or more: D = {distance} plus"
-                f" {shown(worst - step.distance)} for conditioning{short}"
+                f"cells with limits, every limit measured at precision {shown_below(step.least)} or more:"
+                f" D = {distance} plus {shown(worst - step.distance)} for conditioning{short}"
             )
         return self._make(kind, why, loss=worst, rho=rho, orders="all", everywhere=rho)
 
