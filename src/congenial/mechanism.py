@@ -142,9 +142,36 @@ class Mechanism:
 
     def case(self, constraints: Constraints, neighbours: str | None = None) -> Case:
         """Return what certificates depend on besides the precisions, under this or another neighbour relation."""
-        if getattr(constraints, "schema", None) != self.schema:
-            raise ConditionError("constraints of the mechanism's own schema are needed: mechanism.disclose(table)")
+        if not isinstance(constraints, Constraints):
+            raise ConditionError(
+                f"constraints are needed here, not a {type(constraints).__name__}: write mechanism.disclose(table),"
+                " which is public"
+            )
+        if constraints.schema != self.schema:
+            raise ConditionError(f"the constraints speak of {constraints.schema}, the mechanism of {self.schema}")
+        self._check_own(constraints)
         return Case(constraints, self.classes, self.noise, neighbours or self.neighbours)
+
+    def _check_own(self, constraints: Constraints) -> None:
+        """Refuse constraints that another mechanism's invariants made: their certificate would not be of this law."""
+        try:
+            point = constraints.point
+        except UndecidedError:
+            return
+        try:
+            own = Constraints.of(self.schema, self.invariants, point)
+        except ConditionError:
+            own = None
+        if (
+            own is None
+            or (own.lower, own.upper) != (constraints.lower, constraints.upper)
+            or not own.same_rows(constraints)
+        ):
+            raise ConditionError(
+                "these constraints are not those of the mechanism's own invariants"
+                f" ({', '.join(condition.text for condition in self.invariants) or 'none'});"
+                " use mechanism.disclose(table) of this mechanism"
+            )
 
     def certificate(self, constraints: Constraints) -> Certificate:
         """Return what a release under these constraints costs at most. Public; suppression included."""
@@ -177,6 +204,11 @@ class Mechanism:
         constraints : Constraints, optional
             Without them the account is that of a made-up table with 1,000 records in every cell.
         """
+        if self.is_suppressed:
+            return (
+                "Suppression: nothing but the invariants is released. The knowledge is vacuous: every set of tables"
+                " that obey them, but none and all, has lower probability 0 and upper probability 1."
+            )
         if constraints is not None:
             return self.plan(constraints).explain()
         try:
@@ -216,7 +248,7 @@ class Mechanism:
         exact = ", ".join(condition.text for condition in self.invariants) or "nothing"
         lines = [f"Mechanism on {self.schema}", f"measured: {how}", f"exact: {exact}"]
         if self.budget is not None:
-            lines.append(f"budget: {repr(self.budget).removeprefix('Budget: ')}, {self.neighbours} neighbours")
+            lines.append(f"budget: {self.budget.text}, {self.neighbours} neighbours")
         return "\n  ".join(lines)
 
 
@@ -263,7 +295,7 @@ def _check_budget(queries: Sequence[Query], budget: Budget | None) -> None:
         )
     if budget is not None and not open_ones:
         raise ConditionError(
-            f"every measured query has a precision of its own, so {budget!r} has nothing to set;"
+            f"every measured query has a precision of its own, so the budget of {budget.text} has nothing to set;"
             " leave out the budget, or the precision of a query that should take what is left"
         )
 

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from math import sqrt
+from textwrap import wrap
 
 from congenial.errors import PrivacyError
 from congenial.noise import FAMILIES
@@ -15,7 +17,7 @@ from congenial.privacy.semantics import Meaning, meaning
 from congenial.sampling.plan import Plan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReleasePlan:
     """How a release is sampled, at which precisions, and the certificate of its loss.
 
@@ -75,52 +77,90 @@ class ReleasePlan:
         """What the certificate means for one person."""
         return meaning(self.certificate, self.structure)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        return "\n".join([str(self.sampling), _measured_text(self.precisions, self.case.noise), self._certified()])
+
+    def _certified(self) -> str:
         try:
-            certified = str(self.certificate)
+            return str(self.certificate)
         except PrivacyError as refused:
-            certified = f"not certified: {refused}"
-        return "\n".join([str(self.sampling), _measured_text(self.precisions, self.case.noise), certified])
+            return f"not certified: {str(refused).removeprefix('no certificate: ')}"
 
     def explain(self) -> str:
-        """Return the whole account for a curator: budget, cost, comparison with GM's halving, neighbours, meaning."""
-        lines = [str(self), "", str(self.structure), "", str(self.meaning)]
+        """Return the whole account for a curator: cost, meaning, noise, what is not protected, proof, sampler."""
+        parts = []
         if self.budget is not None:
-            lines[1:1] = ["", f"{self.budget!r}, {self.case.neighbours} neighbours", *self._against_halving()]
-        return "\n".join(lines)
+            spent = self.budget.cost(self.certificate)
+            parts.append(
+                f"Budget: {self.budget.text}, {self.case.neighbours} neighbours;"
+                f" certified cost {shown(spent) if spent is not None else 'none'} for {self.certificate.per_record}."
+            )
+        parts += [str(self.meaning), "\n".join(["Noise:", *(f"  {line}" for line in self._noise())])]
+        parts += [str(self.structure), f"Certificate {self._certified()}", f"Sampler: {self.sampling}"]
+        if not self.is_exact:
+            parts.append(
+                "This CANNOT BE DRAWN by the exact sampler: measure fewer overlapping sums or state fewer invariants."
+            )
+        return "\n\n".join(_wrapped(part) for part in parts)
 
-    @property
-    def _plain_rho(self) -> Fraction:
-        distance = self.certificate.loss_without_invariants
-        return self.certificate.k**2 * (distance if self.case.is_gaussian else distance**2 / 2)
-
-    def _against_halving(self) -> list[str]:
-        """Compare with a mechanism that has half the budget, which GM's Theorem 2 asks for."""
-        certificate, plain = self.certificate, self.certificate.loss_without_invariants
-        if not plain or not certificate.k:
-            return [
-                "one table obeys the conditions: precision costs nothing, and is kept at what it would be without them"
-            ]
-        if self.case.is_gaussian or self.budget is None or self.budget.epsilon is None:
-            same = f"{certificate.k} records" if certificate.k > 1 else "one record"
-            return [
-                f"rho {shown(certificate.rho or plain)}; without conditions {same} would cost {shown(self._plain_rho)}"
-            ]
-        factor = self.budget.epsilon / (2 * self.certificate.k * plain)
+    def _noise(self) -> list[str]:
+        """Say of every query how large its noise is, and how large GM's halving would make it."""
         make = FAMILIES[self.case.noise]
+        moving = {one.klass for one in self.case.moves.soft} | {
+            c for kind in self.case.moves.kinds for c, _ in kind.own
+        }
         lines = []
-        for text, precision in self.precisions:
+        for number, (text, precision) in enumerate(self.precisions):
             if not precision:
                 continue
-            halved = precision * factor
-            more = (
-                float(make(halved).variance) / float(make(precision).variance) if halved >= make.least else float("inf")
-            )
+            deviation = sqrt(float(make(precision).variance))
+            line = f"{text}: precision {shown_below(precision)}, standard deviation {deviation:.3g} before conditioning"
+            if number not in moving:
+                line += "; the invariants fix it already, so measuring it adds nothing"
+            elif (halved := self._halved(precision)) is not None:
+                line += f"; GM's halving would give precision {shown_below(halved)}"
+                if halved >= make.least:
+                    line += f", standard deviation {sqrt(float(make(halved).variance)):.3g}"
+            lines.append(line)
+        if self._is_capped:
             lines.append(
-                f"{text}: precision {shown_below(precision)}; GM's halving would give {shown_below(halved)},"
-                f" a noise variance {more:.3g} times as large"
+                "held at the precision of the same noise with no conditions at all: part of the budget is not used"
             )
         return lines
+
+    def _halved(self, precision: Fraction) -> Fraction | None:
+        """Return what GM's Theorem 2 allows: half of the budget, shared by k records; None if that is no less."""
+        certificate, plain = self.certificate, self.certificate.loss_without_invariants
+        if (
+            self.case.is_gaussian
+            or self.budget is None
+            or self.budget.epsilon is None
+            or not plain
+            or not certificate.k
+        ):
+            return None
+        halved = precision * self.budget.epsilon / (2 * certificate.k * plain)
+        return halved if halved < precision else None
+
+    @property
+    def _is_capped(self) -> bool:
+        """Whether noticeably less than the budget is spent."""
+        if self.budget is None or self.certificate.k == 0:
+            return False
+        spent, limit = (
+            self.budget.cost(self.certificate),
+            self.budget.epsilon if self.budget.rho is None else self.budget.rho,
+        )
+        return spent is not None and limit is not None and spent < limit * Fraction(999, 1000)
+
+
+def _wrapped(text: str) -> str:
+    """Break lines at 100 characters, with the indentation of their beginning."""
+    lines = []
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()))
+        lines += wrap(line, 100, subsequent_indent=indent + "  " * bool(indent), break_long_words=False) or [""]
+    return "\n".join(lines)
 
 
 def _measured_text(precisions: Sequence[tuple[str, Fraction]], noise: str) -> str:

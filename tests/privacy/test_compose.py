@@ -67,6 +67,24 @@ def test_invariants_accumulate_and_raise_k() -> None:
     assert worst > loss(rows.certificate) + loss(columns.certificate) - Fraction(1, 2)
 
 
+@pytest.mark.parametrize("order", [[0, 0, 1], [0, 1, 0], [1, 0, 0]])
+def test_the_same_plan_twice_keeps_its_invariants(order: list[int]) -> None:
+    """The defect: conditions that are one object dropped each other, and k fell back to 1."""
+    plans = [plan_of([cg.margin("sex")]), plan_of([cg.margin("age")])]
+    again = [plan_of([cg.margin("sex")]), plan_of([cg.margin("age")])]
+    one = compose([plans[i] for i in order])
+    other = compose([plans[order[0]], plans[order[1]], again[order[2]]])
+    assert one.certificate.k == other.certificate.k == 2
+    assert one.certificate.loss == other.certificate.loss
+    constraints = plans[0].case.constraints
+    assert constraints.together(constraints).same_rows(constraints)
+
+
+def test_each_release_is_told_alone_and_in_company() -> None:
+    both = compose([plan_of([cg.margin("sex")]), plan_of([cg.margin("age")])])
+    assert "at k = 1, epsilon" in both.certificate.reasons[0]
+
+
 def test_what_only_both_together_disclose() -> None:
     first = plan_of([cg.total(), cg.total({"sex": "f"}), cg.total({"age": "y"})])
     second = plan_of([cg.linear({("f", "y"): 1, ("m", "o"): 1})])
@@ -112,6 +130,11 @@ def test_bad_input() -> None:
     plan = plan_of([cg.total()])
     with pytest.raises(PrivacyError, match="did you mean 'areas'"):
         compose([plan], over="area")
+    for wrong in (plan, [plan.certificate], "plans"):
+        with pytest.raises(PrivacyError, match="takes a list of plans"):
+            compose(wrong)  # type: ignore[arg-type]
+    with pytest.raises(PrivacyError, match="over=a ReleasePlan is not a way"):
+        compose([plan], plan)  # type: ignore[arg-type]
     with pytest.raises(PrivacyError, match="nothing to compose"):
         compose([])
     with pytest.raises(PrivacyError, match="different neighbour relations"):

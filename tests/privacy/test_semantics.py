@@ -71,7 +71,7 @@ def test_one_table_and_gaussian_noise() -> None:
     assert plan.structure.structure == "destroyed"
     gaussian = cg.Mechanism(schema, measure=[cg.cells()], rho="1", noise="discrete_gaussian")
     free = gaussian.plan(gaussian.disclose(cg.Table(schema, [5, 6])))
-    assert "but for a chance of delta" in str(free.meaning)
+    assert "exp(epsilon) times as likely plus delta" in str(free.meaning)
 
 
 def test_vacuous_knowledge() -> None:

@@ -165,7 +165,8 @@ def _without_consequences(
 ) -> tuple[list[Limited], list[str]]:
     """Drop equalities that follow from fixed cells and earlier ones; a consequence with another value is a clash."""
     equalities = [*fixed_cells(lower, upper), *(one for one in rows if one.is_equality)]
-    dropped: set[int] = set()  # identities: two conditions may say the same, and one of them stays
+    fixed = len(equalities) - sum(one.is_equality for one in rows)
+    dropped: set[int] = set()  # places: two conditions may be the same object, and one of them stays
     notes: list[str] = []
     for position, combination in equality_dependence(equalities).follows.items():
         one, causes = equalities[position], [equalities[cause] for cause in combination]
@@ -176,9 +177,14 @@ def _without_consequences(
                 [part for part in parts if any(other.row.cells in involved for other in part.limits)],
                 len(lower),
             )
-        dropped.add(id(one))
+        dropped.add(position - fixed)
         notes.append(f"«{one.text}» follows from {_listed(causes)} and was dropped")
-    return [one for one in rows if id(one) not in dropped], notes
+    kept, place = [], 0
+    for one in rows:
+        if not one.is_equality or place not in dropped:
+            kept.append(one)
+        place += one.is_equality
+    return kept, notes
 
 
 def _listed(causes: Sequence[Limited]) -> str:

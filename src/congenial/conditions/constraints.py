@@ -101,6 +101,13 @@ class Constraints:
         compiled = compile_parts(self.schema.n_cells, parts)
         return Constraints(self.schema, compiled.rows, compiled.lower, compiled.upper, compiled.notes)
 
+    def same_rows(self, other: "Constraints") -> bool:
+        """Whether the rows over several cells say the same, name and order aside."""
+        first, second = (
+            {(one.row.cells, one.row.weights, one.lower, one.upper) for one in side.rows} for side in (self, other)
+        )
+        return first == second
+
     @property
     def equalities(self) -> tuple[Limited, ...]:
         """The rows that must have one value."""

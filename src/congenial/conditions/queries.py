@@ -297,7 +297,7 @@ def _query(
 ) -> Query:
     exact = None if precision is None else exact_fraction(precision, "precision")
     if exact is not None and exact < 0:
-        raise ConditionError(f"precision must not be negative, and it is {exact}")
+        raise ConditionError(f'precision must not be negative, and it is {exact}; write one such as "1/2"')
     share = None if weight is None else positive_fraction(weight, "weight")
     if exact is not None and share is not None:
         raise ConditionError(f"{kind}: give a precision, or a weight for a share of the budget, not both")

@@ -28,7 +28,7 @@ Draw = Callable[[Ints, int], Ints]
 _FEW_OUTCOMES = 20  # draws for each distinct outcome, on average, below which outcomes are pooled
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
     """What an audit found.
 
@@ -56,7 +56,7 @@ class Audit:
         """Whether the claim is shown to be too small."""
         return Fraction(self.found) > self.claimed if self.found < inf else True
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         verdict = "VIOLATED" if self.is_violated else "not violated"
         sure = "exactly" if self.confidence == 1 else f"at least, with confidence {self.confidence:g}"
         return f"claim of {float(self.claimed):.6g} {verdict}: {self.method} found {self.found:.6g} {sure}"

@@ -46,6 +46,8 @@ class Budget:
         """Check what a user wrote; None when there is no budget."""
         if orders not in {"integer", "all"}:
             raise PrivacyError(f'orders={orders!r} is not known; write "integer" (2, 3, 4, ...) or "all"')
+        if orders == "all" and rho is None:
+            raise PrivacyError('orders="all" goes with a budget in rho: write rho="1/2", orders="all"')
         if epsilon is not None and rho is not None:
             raise PrivacyError("give a budget in epsilon or in rho, not in both")
         if delta is not None and epsilon is None:
@@ -94,11 +96,16 @@ class Budget:
             return distance <= self.epsilon
         return epsilon_at(rho, self.delta) <= self.epsilon or (not is_gaussian and distance <= self.epsilon)
 
-    def __repr__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The budget in words."""
         if self.rho is not None:
-            return f"Budget: rho {shown(self.rho)} at {self.orders} orders"
+            return f"rho {shown(self.rho)} at {self.orders} orders"
         at = "" if self.delta is None else f" at delta {float(self.delta):.3g}"
-        return f"Budget: epsilon {shown(self.epsilon or Fraction(0))}{at}"
+        return f"epsilon {shown(self.epsilon or Fraction(0))}{at}"
+
+    def __repr__(self) -> str:
+        return f"Budget: {self.text}"
 
 
 def _amount(value: object, name: str) -> Fraction:
@@ -156,7 +163,9 @@ def calibrate(
         already = (
             "" if spent is None else f" beside those with a precision of their own, which cost {_cost(budget, spent)}"
         )
-        raise PrivacyError(f"{budget!r} is too small to measure anything{already}; raise the budget or measure less")
+        raise PrivacyError(
+            f"a budget of {budget.text} is too small to measure anything{already}; raise the budget or measure less"
+        )
     if case.is_small and not case.is_one_table:
         better = _largest(lambda scale: is_within(scale, try_all_pairs=True), digits=6, start=found)
         found = found if better is None else max(found, better)
@@ -164,7 +173,7 @@ def calibrate(
     for precision in chosen:
         if 0 < precision < family.least:
             raise PrivacyError(
-                f"{budget!r} leaves a precision of {float(precision):.3g}, below the least supported,"
+                f"a budget of {budget.text} leaves a precision of {float(precision):.3g}, below the least supported,"
                 f" {float(family.least):.3g}; raise the budget or measure less"
             )
     return chosen

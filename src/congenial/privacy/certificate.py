@@ -25,7 +25,7 @@ PAGES = {
 """Where each kind of certificate has its statement, its proof and the test that audits it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """A proven bound of the privacy loss of one release. Public.
 
@@ -107,7 +107,7 @@ class Certificate:
         many = {"bounded": "changed", "unbounded": "added or removed"}[self.neighbours]
         return f"one record {many}" if self.k == 1 else f"{self.k} records {many}"
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         parts = []
         if self.loss is not None:
             parts.append(f"epsilon {shown(self.loss)}")

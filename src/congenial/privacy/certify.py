@@ -242,7 +242,7 @@ class _Maker:
             short = ", which is less than log 2" if step.distance <= 2 * step.least else ""
             why = (
                 f"cells with limits, every limit measured at precision {shown_below(step.least)} or more:"
-                f" D = {distance} plus {shown(worst - step.distance)} for conditioning{short}"
+                f" D = {distance} plus {_rest(worst, step.distance)} for conditioning{short}"
             )
         return self._make(kind, why, loss=worst, rho=rho, orders="all", everywhere=rho)
 
@@ -333,6 +333,11 @@ def certify(
     family = families.pop() if families else "double_geometric"
     case = Case(constraints, tuple(tuple(rows) for rows in by_precision.values()), family, neighbours)
     return case.certificate(list(by_precision), k)
+
+
+def _rest(whole: Fraction, part: Fraction) -> str:
+    """Return what is left of a bound as it is shown, so that the shown parts add up."""
+    return shown(Fraction(shown(whole)) - Fraction(shown(part)))
 
 
 def _inside(row: Row, cells: set[int]) -> dict[int, int]:

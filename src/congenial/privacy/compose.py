@@ -8,7 +8,7 @@ from typing import Protocol
 
 from congenial.conditions.constraints import Constraints
 from congenial.errors import PrivacyError, did_you_mean
-from congenial.privacy.certificate import Certificate
+from congenial.privacy.certificate import Certificate, shown
 from congenial.privacy.certify import Case
 from congenial.privacy.neighbours import Neighbours, neighbours_of
 
@@ -27,7 +27,7 @@ class Planned(Protocol):
         """The measured queries and their precisions."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Composition:
     """Several releases taken together. Public.
 
@@ -48,7 +48,7 @@ class Composition:
     structure: Neighbours | None = None
     newly_disclosed: dict[str, int] | None = None
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = [str(self.certificate)]
         if self.structure is not None:
             lines.append(str(self.structure))
@@ -78,8 +78,7 @@ def compose(plans: Sequence[Planned], over: str = "data") -> Composition:
     >>> float(compose([plan, plan]).certificate.loss), float(compose([plan, plan], over="areas").certificate.loss)
     (2.9797602512895, 1.48988012564475)
     """
-    if over not in WAYS:
-        raise PrivacyError(f"over={over!r} is not a way to compose; {did_you_mean(str(over), WAYS)}")
+    _check_arguments(plans, over)
     if not plans:
         raise PrivacyError("there is nothing to compose: give at least one plan")
     relations = {plan.case.neighbours for plan in plans}
@@ -88,6 +87,18 @@ def compose(plans: Sequence[Planned], over: str = "data") -> Composition:
             "the releases name different neighbour relations, bounded and unbounded; plan them under one"
         )
     return _over_data(plans) if over == "data" else _over_areas(plans)
+
+
+def _check_arguments(plans: object, over: object) -> None:
+    if not isinstance(plans, Sequence) or not all(
+        hasattr(plan, "case") and hasattr(plan, "precisions") for plan in plans
+    ):
+        raise PrivacyError(
+            "compose takes a list of plans, compose([first, second]), each from mechanism.plan(constraints)"
+        )
+    if over not in WAYS:
+        shown = repr(over) if isinstance(over, str) else f"a {type(over).__name__}"
+        raise PrivacyError(f"over={shown} is not a way to compose; {did_you_mean(str(over)[:40], WAYS)}")
 
 
 def _over_data(plans: Sequence[Planned]) -> Composition:
@@ -103,7 +114,19 @@ def _over_data(plans: Sequence[Planned]) -> Composition:
     pinned = {name: value for name, value in union.disclosed_cells.items() if name not in alone}
     k = max((one.k for one in found), default=1)
     statement = f"{len(plans)} releases of one dataset: losses add up at k = {k}, under all invariants together"
-    return Composition(_sum(found, k, statement), union, structure, pinned)
+    each = tuple(_part(number, plan, one) for number, (plan, one) in enumerate(zip(plans, found, strict=True), 1))
+    return Composition(replace(_sum(found, k, statement), reasons=each), union, structure, pinned)
+
+
+def _part(number: int, plan: Planned, joint: Certificate) -> str:
+    """Say what a release costs alone and in company."""
+    alone = _certificate(plan, None)
+    text = f"release {number}: {_amount(alone)} at k = {alone.k}"
+    return text if alone.k == joint.k else f"{text}, {_amount(joint)} at k = {joint.k}"
+
+
+def _amount(one: Certificate) -> str:
+    return f"epsilon {shown(one.loss)}" if one.loss is not None else f"rho {shown(one.rho or Fraction(0))}"
 
 
 def _certificate(plan: Planned, k: int | None) -> Certificate:

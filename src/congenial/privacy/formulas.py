@@ -127,6 +127,8 @@ def odds_factor(loss: Fraction) -> float:
     """
     if loss > 700:
         return inf
+    if loss == 0:
+        return 1.0
     value = exp(float(loss)) * (1 + 1e-12)
     digits = 2 - len(str(int(value))) + 1
     return ceil(value * 10**digits) / 10**digits if digits > 0 else float(ceil(value))

@@ -1,6 +1,7 @@
 """What a certificate means for one person, in numbers and in plain words: docs/claims/semantics.md."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 from math import exp
 
 import numpy as np
@@ -9,15 +10,17 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import cells, total
 from congenial.fraction import Exact, exact_fraction
 from congenial.noise import DoubleGeometric
-from congenial.privacy.certificate import Certificate
+from congenial.privacy.certificate import Certificate, shown
 from congenial.privacy.formulas import conditional_loss, odds_factor
 from congenial.privacy.neighbours import Neighbours
 from congenial.sampling.enumerate import EnumeratedLaw, worst_ratio
 from congenial.sampling.target import Measured, Target
 from congenial.schema import Schema
 
+_UNPROTECTED = "The published totals themselves are not protected, nor anything that follows from them."
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Meaning:
     """What an observer can learn about one person. Public.
 
@@ -36,36 +39,36 @@ class Meaning:
     odds: float
     between_releases: float
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         relation, k = self.certificate.neighbours, self.certificate.k
+        is_open = not self.structure.constraints.rows
+        alike = "" if is_open else ", between values that the published numbers treat alike"
         if self.certificate.k == 0:
             head = "The release adds nothing to what the published conditions say already."
         elif self.certificate.loss is None:
             head = (
-                "There is no bound on odds that holds with certainty; the loss is bounded in rho ="
-                f" {float(self.certificate.rho or 0):.4g}, and certificate.epsilon(delta) gives the log odds"
-                " that hold but for a chance of delta."
+                f"No factor bounds odds with certainty under Gaussian noise. In rho, {self.certificate.per_record}"
+                f" cost at most {shown(self.certificate.rho or Fraction(0))}: between two such tables every event is at"
+                " most exp(epsilon) times as likely plus delta, with epsilon = certificate.epsilon(delta)."
             )
         elif k == 1 and relation == "unbounded":
             head = (
                 "Even someone who already knows every other record can raise the odds that this person's record is"
-                f" there at most {self.odds:g}-fold."
+                f" there at most {self.odds:.3g}-fold."
             )
         elif k == 1:
             head = (
                 "Even someone who already knows everybody else's record can raise the odds of one value over another"
-                f" for this person at most {self.odds:g}-fold, between values that the published totals treat alike."
+                f" for this person at most {self.odds:.3g}-fold{alike}."
             )
         else:
             what = "change together" if relation == "bounded" else "come or go together"
             head = (
                 f"The published totals tie records together: {self.structure.k} or more {what}. Someone who knows all"
                 f" but {k} records can raise the odds of one possibility for these {k} over another at most"
-                f" {self.odds:g}-fold."
+                f" {self.odds:.3g}-fold."
             )
-        return " ".join(
-            [head, "The published totals themselves are not protected, nor anything that follows from them."]
-        )
+        return head if is_open else f"{head} {_UNPROTECTED}"
 
 
 def meaning(certificate: Certificate, structure: Neighbours) -> Meaning:
