@@ -103,6 +103,21 @@ def test_domains_of_other_invariants_do_not_compose() -> None:
         dp.c.make_composition([as_measurement(mechanism, constraints), as_measurement(mechanism, other)])
 
 
+def test_an_undecided_search_is_not_taken_for_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where fewer records than were found may change after all, the map must not say 0."""
+    from dataclasses import replace
+
+    from congenial.privacy import certify
+    from congenial.privacy.neighbours import neighbours_of
+
+    def undecided(constraints: cg.Constraints, relation: str) -> object:
+        return replace(neighbours_of(constraints, relation), is_smallest=False)
+
+    mechanism, constraints = made(epsilon="1")
+    monkeypatch.setattr(certify, "neighbours_of", undecided)
+    assert as_measurement(mechanism, constraints).map(1) > 0.9
+
+
 def test_unknown_measure() -> None:
     with pytest.raises(PrivacyError, match="known: 'pure', 'zcdp'"):
         as_measurement(*made(epsilon="1"), "zCDP")

@@ -48,9 +48,9 @@ def as_measurement(mechanism: Mechanism, constraints: Constraints, measure: str 
 
     def privacy_map(d_in: int) -> float:
         smallest = case.structure.k
-        if case.is_one_table or smallest is None or d_in < smallest:
+        if case.is_one_table or smallest is None or (d_in < smallest and case.structure.is_smallest):
             return 0.0
-        certificate = case.certificate(precisions, d_in)
+        certificate = case.certificate(precisions, d_in)  # fewer than the fewest that were found are covered too
         bound = certificate.loss if measure == "pure" else certificate.rho_at_all_orders
         if bound is None:
             raise PrivacyError(f"a {certificate.kind} certificate bounds no {measure} loss")

@@ -12,7 +12,7 @@ from congenial.conditions.compile import compile_conditions
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Bounds, Condition, Query, Share, as_list
 from congenial.conditions.rows import Row
-from congenial.errors import ConditionError, PrivacyError, SuppressedError, UndecidedError
+from congenial.errors import ConditionError, NoiseError, PrivacyError, SuppressedError, UndecidedError, did_you_mean
 from congenial.law import Law
 from congenial.noise import FAMILIES, make_noise
 from congenial.plan import ReleasePlan
@@ -20,8 +20,6 @@ from congenial.privacy.calibrate import Budget, calibrate
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.certify import Case
 from congenial.privacy.moves import check_relation
-from congenial.sampling.layout import Engine
-from congenial.sampling.system import System
 from congenial.sampling.target import Measured, Target
 from congenial.schema import Schema
 from congenial.table import Table
@@ -193,8 +191,7 @@ class Mechanism:
         case = self.case(constraints)
         fixed = self._calibrated(case)
         precisions = tuple((query.text, query.precision or Fraction(0)) for query in fixed.queries)
-        sampling = Engine.of(System.of(constraints, fixed.measured)).plan
-        return ReleasePlan(sampling, case, precisions, self.budget)
+        return ReleasePlan(case, precisions, fixed.measured, self.budget)
 
     def explain(self, constraints: Constraints | None = None) -> str:
         """Return the whole account in words: precisions, cost, comparison with GM's halving, neighbours, meaning.
@@ -258,10 +255,10 @@ def _how(query: Query) -> str:
     return f"{query.text} by budget" + ("" if query.weight is None else f", weight {query.weight}")
 
 
-def _classes(schema: Schema, queries: Sequence[Query], noise: str) -> tuple[tuple[Row, ...], ...]:
+def _classes(schema: Schema, queries: Sequence[Query], noise: object) -> tuple[tuple[Row, ...], ...]:
     """Check the measured queries and return their rows; rows of one query share a precision."""
-    if noise not in FAMILIES:
-        make_noise(noise, 1)  # raises with the known names
+    if not isinstance(noise, str) or noise not in FAMILIES:
+        raise NoiseError(f"noise {noise!r} is not known; {did_you_mean(str(noise), FAMILIES)}")
     if not queries:
         raise ConditionError('measure at least one query, for example measure=[cells(precision="1/2")]')
     seen: dict[tuple[tuple[int, ...], tuple[int, ...]], Query] = {}

@@ -14,7 +14,10 @@ from congenial.privacy.certificate import Certificate, shown, shown_below
 from congenial.privacy.certify import Case
 from congenial.privacy.neighbours import Neighbours
 from congenial.privacy.semantics import Meaning, meaning
+from congenial.sampling.layout import Engine
 from congenial.sampling.plan import Plan
+from congenial.sampling.system import System
+from congenial.sampling.target import Measured
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,8 +26,6 @@ class ReleasePlan:
 
     Attributes
     ----------
-    sampling : Plan
-        The order in which the exact sampler merges cells, and its size.
     precisions : tuple of (str, Fraction)
         Each measured query in words, with its precision.
 
@@ -42,10 +43,15 @@ class ReleasePlan:
       proof and audit: docs/claims/conditional-loss.md
     """
 
-    sampling: Plan
     case: Case
     precisions: tuple[tuple[str, Fraction], ...]
+    measured: tuple[Measured, ...]
     budget: Budget | None
+
+    @cached_property
+    def sampling(self) -> Plan:
+        """The order in which the exact sampler merges cells, and its size; made when first asked for."""
+        return Engine.of(System.of(self.case.constraints, self.measured)).plan
 
     @property
     def is_exact(self) -> bool:

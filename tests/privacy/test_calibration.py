@@ -111,14 +111,16 @@ def test_a_calibrated_release_stays_within_its_budget(mix: str, relation: str) -
         fixed = mechanism.calibrated(constraints)
         open_ones = [number for number, query in enumerate(measure) if query.precision is None]
         chosen = [query.precision or Fraction(0) for query in fixed.queries]
-        scale = chosen[open_ones[0]] / (measure[open_ones[0]].weight or 1)
+        top = max(measure[number].weight or Fraction(1) for number in open_ones)
+        scale = chosen[open_ones[0]] * top / (measure[open_ones[0]].weight or 1)
         for number in open_ones:
-            assert chosen[number] == scale * (measure[number].weight or 1)
+            assert chosen[number] == scale * (measure[number].weight or 1) / top
         unit = Fraction(1)
         while scale / unit < 10**14:
             unit /= 10
         more = [
-            (scale + unit) * (query.weight or 1) if query.precision is None else query.precision for query in measure
+            (scale + unit) * (query.weight or 1) / top if query.precision is None else query.precision
+            for query in measure
         ]
         dearer = Case(constraints, mechanism.classes, "double_geometric", relation).certificate(more)
         assert dearer.loss is not None

@@ -1,5 +1,6 @@
 """Several releases together: losses, areas, and what their invariants pin together."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -108,6 +109,35 @@ class TestAreas:
         ).certificate([Fraction(1, 2)])
         assert loss(together) == max(2 * loss(added), loss(one))
         assert "two areas' losses add" in together.statement
+
+    def test_each_bound_takes_its_own_two_worst_areas(self) -> None:
+        """The two worst areas in epsilon, in rho and in rho at all orders can be different ones."""
+        wide = cg.Schema({"cell": ["w", "x", "y", "z"]})
+        limits = [cg.bounds(0, high, where={"cell": name}) for name, high in zip("wxyz", (1, 4, 2, 2), strict=True)]
+        measure = [
+            cg.cells(precision="0.2"),
+            cg.total(precision="2.25"),
+            cg.total({"cell": ["w", "x"]}, precision="10.4"),
+        ]
+        mechanism = cg.Mechanism(wide, measure=measure, invariants=limits, noise="discrete_gaussian")
+        several = mechanism.plan(mechanism.disclose(cg.Table(wide, [1, 2, 1, 1])))
+        single = cg.Schema({"cell": ["only"]})
+        alone = cg.Mechanism(
+            single, measure=[cg.cells(precision="12.8506")], neighbours="bounded", noise="discrete_gaussian"
+        )
+        one = alone.plan(alone.disclose(cg.Table(single, [4])))
+        together = compose([one, one, several, several], over="areas").certificate
+        passing = replace(several.case, neighbours="unbounded").certificate([p for _, p in several.precisions])
+        assert passing.orders == together.orders == "integer"
+        assert passing.rho_at_all_orders is not None
+        assert together.rho_at_all_orders is not None
+        assert together.rho_at_all_orders >= 2 * passing.rho_at_all_orders
+
+    def test_an_area_of_unproven_k_is_priced(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        plan = plan_of([cg.margin("sex"), cg.margin("age")])
+        undecided = replace(plan.structure, is_smallest=False)
+        monkeypatch.setitem(plan.case.__dict__, "structure", undecided)
+        assert loss(compose([plan, plan_of([cg.total()], "1/100")], over="areas").certificate) == loss(plan.certificate)
 
     def test_one_open_area_alone_has_nowhere_to_go(self) -> None:
         open_area, closed = plan_of([], "1/2"), plan_of([cg.total()], "1/2")

@@ -138,6 +138,8 @@ def calibrate(
     0.620114506958276
     """
     family = FAMILIES[case.noise]
+    largest = max((w for own, w in zip(precisions, weights, strict=True) if own is None), default=Fraction(1))
+    weights = [weight / largest for weight in weights]
 
     def at(scale: Fraction) -> tuple[Fraction, ...]:
         return tuple(scale * weight if own is None else own for own, weight in zip(precisions, weights, strict=True))
@@ -166,7 +168,8 @@ def calibrate(
         raise PrivacyError(
             f"a budget of {budget.text} is too small to measure anything{already}; raise the budget or measure less"
         )
-    if case.is_small and not case.is_one_table:
+    is_supported = all(precision >= family.least for precision in at(found) if precision)
+    if is_supported and case.is_small and not case.is_one_table:
         better = _largest(lambda scale: is_within(scale, try_all_pairs=True), digits=6, start=found)
         found = found if better is None else max(found, better)
     chosen = at(found)

@@ -77,6 +77,8 @@ class Certificate:
         Under Gaussian noise, where losses are in rho and k records cost ``k^2 rho``, it compares those.
         """
         plain = self.loss_without_invariants
+        if self.kind == "composition":
+            raise PrivacyError("a composition has no gamma of its own; its releases have")
         if self.kind.startswith("gaussian") and self.rho is not None:
             return self.rho / (self.k**2 * plain) - 1 if plain and self.k else Fraction(-1)
         if self.loss is None:
@@ -104,6 +106,8 @@ class Certificate:
     @property
     def per_record(self) -> str:
         """How many records it speaks of, in words."""
+        if self.k == 0:
+            return "no pair of tables"
         many = {"bounded": "changed", "unbounded": "added or removed"}[self.neighbours]
         return f"one record {many}" if self.k == 1 else f"{self.k} records {many}"
 

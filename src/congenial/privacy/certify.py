@@ -142,12 +142,20 @@ class Case:
         try_all_pairs : bool
             Whether to go through all pairs when S* is small.
         """
+        if len(precisions) != len(self.classes) or min(precisions) < 0:
+            raise PrivacyError(
+                f"{len(self.classes)} precisions are needed, none of them negative, not {list(precisions)}"
+            )
         if not any(precisions):
             return self._nothing("suppression", "nothing but the invariants is released, which they disclose anyway")
         if self.is_one_table:
             return self._nothing("singleton", "one table obeys the conditions: the release says what they say already")
         smallest = self.structure.k or 1
         k = smallest if k is None else k
+        if type(k) is not int or k < 1:
+            raise PrivacyError(f"k is a number of records, from 1 on, not {k!r}")
+        if not self.structure.is_smallest:
+            k = max(k, smallest)
         if k < smallest:
             raise PrivacyError(
                 f"k = {k}: no two tables that obey the conditions are fewer than {smallest} records apart"
@@ -337,7 +345,8 @@ def certify(
 
 def _rest(whole: Fraction, part: Fraction) -> str:
     """Return what is left of a bound as it is shown, so that the shown parts add up."""
-    return shown(Fraction(shown(whole)) - Fraction(shown(part)))
+    rest = Fraction(shown(whole)) - Fraction(shown(part))
+    return shown(min(rest, Fraction("0.6931")) if whole - part < Fraction("0.69314718") else rest)
 
 
 def _inside(row: Row, cells: set[int]) -> dict[int, int]:

@@ -114,6 +114,8 @@ def _over_data(plans: Sequence[Planned]) -> Composition:
     pinned = {name: value for name, value in union.disclosed_cells.items() if name not in alone}
     k = max((one.k for one in found), default=1)
     statement = f"{len(plans)} releases of one dataset: losses add up at k = {k}, under all invariants together"
+    if structure.k is None:
+        statement = f"{len(plans)} releases of one dataset: all invariants together leave no pair; each keeps its price"
     each = tuple(_part(number, plan, one) for number, (plan, one) in enumerate(zip(plans, found, strict=True), 1))
     return Composition(replace(_sum(found, k, statement), reasons=each), union, structure, pinned)
 
@@ -155,54 +157,53 @@ def _total(parts: Sequence[Fraction | None]) -> Fraction | None:
 def _over_areas(plans: Sequence[Planned]) -> Composition:
     """Take the worst of what one record can do: change inside an area, or leave one and enter another."""
     relation = plans[0].case.neighbours
-    inside = [_certificate(plan, 1) for plan in plans if plan.case.structure.k == 1]
-    silent = sum(plan.case.structure.k != 1 for plan in plans)
-    options = list(inside)
-    statement = f"{len(plans)} areas, one record: the worst area alone"
-    if relation == "bounded":
-        passing = [_passing(plan) for plan in plans if not plan.case.moves.total_is_fixed]
-        able = [one for one in passing if one is not None]
-        if len(able) > 1:
-            worst = sorted(able, key=lambda one: (one.loss is None, one.loss or 0, one.rho or 0), reverse=True)
-            statement = (
-                f"{len(plans)} areas, one record: it can leave one area and enter another, so two areas' losses add"
-            )
-            options.append(replace(_sum(worst[:2], 1, statement), neighbours=relation))
-            options += [replace(_sum(_worst_by_rho(able), 1, statement), neighbours=relation)]
-    if not options:
+    inside = [one for plan in plans if (one := _at_one_record(plan, relation)) is not None]
+    is_bounded = relation == "bounded"
+    open_areas = [plan for plan in plans if not plan.case.moves.total_is_fixed] if is_bounded else []
+    passing = [one for plan in open_areas if (one := _at_one_record(plan, "unbounded")) is not None]
+    passing = passing if len(passing) > 1 else []  # one area alone has nowhere to send a record
+    if not inside and not passing:
         raise PrivacyError(
             "no change of one record is possible in any area, so areas cannot be composed at one record;"
             ' compose them as releases of one dataset, over="data", on a schema that has the area as a dimension'
         )
-    reasons = (
-        (f"in {silent} areas one record cannot change alone: nothing is promised there at k = 1",) if silent else ()
-    )
+    found = [*inside, *passing]
+    silent = len(plans) - len(inside)
+    reasons = (f"in {silent} areas no record can change alone: nothing is promised there at k = 1",) if silent else ()
+    statement = f"{len(plans)} areas, one record: the worst area alone"
+    if passing:
+        statement = (
+            f"{len(plans)} areas, one record: inside an area, or from one to another, where two areas' losses add"
+        )
     return Composition(
         Certificate(
             "composition",
             relation,
             1,
-            _most([one.loss for one in options]),
-            _most([one.rho for one in options]),
-            "all" if all(one.orders == "all" for one in options) else "integer",
-            _most([one.rho_at_all_orders for one in options]),
-            max(one.loss_without_invariants for one in options),
+            _worst([one.loss for one in inside], [one.loss for one in passing]),
+            _worst([one.rho for one in inside], [one.rho for one in passing]),
+            "all" if all(one.orders == "all" for one in found) else "integer",
+            _worst([one.rho_at_all_orders for one in inside], [one.rho_at_all_orders for one in passing]),
+            max(one.loss_without_invariants for one in found),
             statement,
             reasons,
         )
     )
 
 
-def _passing(plan: Planned) -> Certificate | None:
-    """Return the price of one record that leaves or enters an area; None when that cannot happen alone."""
-    case = replace(plan.case, neighbours="unbounded")
-    return case.certificate([precision for _, precision in plan.precisions], 1) if case.structure.k == 1 else None
+def _at_one_record(plan: Planned, relation: str) -> Certificate | None:
+    """Return the price of one record in an area; None when it is proven that none can change alone."""
+    case = plan.case if plan.case.neighbours == relation else replace(plan.case, neighbours=relation)
+    k = case.structure.k
+    if k is None or (k > 1 and case.structure.is_smallest):
+        return None
+    # Where it is open whether fewer than k records can change, the price of k covers them.
+    return case.certificate([precision for _, precision in plan.precisions], k)
 
 
-def _worst_by_rho(found: Sequence[Certificate]) -> list[Certificate]:
-    return sorted(found, key=lambda one: (one.rho is None, one.rho or 0), reverse=True)[:2]
-
-
-def _most(parts: Sequence[Fraction | None]) -> Fraction | None:
-    known = [part for part in parts if part is not None]
-    return max(known) if len(known) == len(parts) else None
+def _worst(inside: Sequence[Fraction | None], passing: Sequence[Fraction | None]) -> Fraction | None:
+    """Return the larger of the worst area and the two worst together, bound by bound; None when one is unbounded."""
+    if None in inside or None in passing:
+        return None
+    alone = max((one for one in inside if one is not None), default=Fraction(0))
+    return max(alone, sum(sorted(one for one in passing if one is not None)[-2:], Fraction(0)))

@@ -12,6 +12,7 @@ DIGITS = 15
 """Losses are rounded up to this many decimals."""
 
 _BITS = 160
+_FAR = 1000
 
 
 def round_up(value: Fraction, digits: int = DIGITS) -> Fraction:
@@ -55,6 +56,13 @@ def conditional_loss(distance: Fraction, least: Fraction | None) -> Fraction:
         return distance
     if least == 0:
         return 2 * distance
+    if distance > _FAR:  # log(1 + exp(-2m) (exp(D) - 1)) <= log(1 + exp(D - 2m)), without large exponentials
+        gap = distance - 2 * least
+
+        def rest() -> flint.arb:
+            return (1 + (-ball(abs(gap))).exp()).log()
+
+        return min(2 * distance, distance + max(gap, Fraction(0)) + _above(rest))
     big, small = distance, least
     return min(
         2 * distance, _above(lambda: ball(big) + (1 + (-2 * ball(small)).exp() * ball(big).expm1()).log(), distance)
@@ -93,15 +101,19 @@ def epsilon_at(rho: Fraction, delta: Fraction) -> Fraction:
     """
     if rho == 0:
         return Fraction(0)
-    need = -log_of_fraction(delta)
+    need, slope = -log_of_fraction(delta), float(rho)
 
     def rough(order: float) -> float:
-        return order * float(rho) + (need - log(order - 1) + order * log(1 - 1 / order)) / (order - 1)
+        return order * slope + (need - log(order - 1) + order * log(1 - 1 / order)) / (order - 1)
 
-    guess = 1 + sqrt(max(need, 1e-9) / float(rho))
+    guess = 1 + sqrt(max(need, 1e-9) / max(slope, 1e-300))
     near = {2, 3, *(max(2, int(guess * step / 16)) for step in range(4, 33))}
     best = min(near, key=rough)
-    best = min(range(max(2, best - best // 8 - 2), best + best // 8 + 3), key=rough) if best < 10**6 else best
+    step = max(1, best // 8)
+    while step:  # any order is valid, and near the best one the bound is flat
+        best = min((best, max(2, best - step), best + step), key=rough)
+        step //= 2
+    best = min(range(max(2, best - 3), best + 4), key=rough)
     k = best
 
     def formula() -> flint.arb:

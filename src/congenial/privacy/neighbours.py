@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from congenial.conditions.constraints import Constraints
+from congenial.conditions.constraints import CellBounds, Constraints
 from congenial.privacy.closest import Pair, closest_pair
 from congenial.privacy.moves import check_relation
+
+_QUICK = 80  # groups of cells: two integer programs each
 
 
 @dataclass(frozen=True)
@@ -104,19 +106,30 @@ class Neighbours:
         return _listed(parts)
 
     @cached_property
+    def _bounds(self) -> CellBounds:
+        """The limits of cells: the tightest where that is quick, else by interval arithmetic."""
+        is_quick = len(self.constraints.grouped.members) <= _QUICK
+        return self.constraints.cell_bounds if is_quick else self.constraints.quick_bounds
+
+    @property
+    def _pinned(self) -> set[int]:
+        return set(self._bounds.pinned)
+
+    @cached_property
     def lonely_cells(self) -> tuple[str, ...]:
         """Cells whose records cannot change alone: at k = 1 nothing is promised to them."""
-        alike = _classes(self.constraints)
+        alike = _classes(self.constraints, self._pinned)
         alone = [c for column, cells in alike.items() if _is_alone(column, cells, self.relation) for c in cells]
-        pinned = set(self.constraints.cell_bounds.pinned)
-        return tuple(self.constraints.schema.cell_name(cell) for cell in sorted({*alone, *pinned}))
+        return tuple(self.constraints.schema.cell_name(cell) for cell in sorted({*alone, *self._pinned}))
 
     @cached_property
     def attributes(self) -> tuple[Attribute, ...]:
         """For every dimension, what a change of one record's value can do to it."""
         schema = self.constraints.schema
         nobody = self.relation == "bounded" and self.k != 1 and self.is_smallest  # can change alone
-        alike = [] if nobody else [cells for cells in _classes(self.constraints).values() if len(cells) > 1]
+        alike = (
+            [] if nobody else [cells for cells in _classes(self.constraints, self._pinned).values() if len(cells) > 1]
+        )
         out = []
         for axis, dimension in enumerate(schema.names):
             labels = schema.labels(dimension)
@@ -148,7 +161,8 @@ class Neighbours:
             if self.lonely_cells and self.k == 1:
                 shown = "; ".join(self.lonely_cells[:4]) + ("; ..." if len(self.lonely_cells) > 4 else "")
                 out.append(f"records of {shown} cannot change alone: nothing is promised to them at k = 1")
-        disclosed = self.constraints.disclosed_cells
+        name, bounds = self.constraints.schema.cell_name, self._bounds
+        disclosed = {name(cell): bounds.lower[cell] for cell in bounds.pinned}
         if disclosed:
             shown = ", ".join(f"{name} = {value:,}" for name, value in list(disclosed.items())[:5])
             more = f" and {len(disclosed) - 5} more" if len(disclosed) > 5 else ""
@@ -169,13 +183,12 @@ def neighbours_of(constraints: Constraints, relation: str) -> Neighbours:
     return Neighbours(constraints, relation, found.k, found.is_smallest, found.pair)
 
 
-def _classes(constraints: Constraints) -> dict[tuple[tuple[int, int], ...], list[int]]:
+def _classes(constraints: Constraints, pinned: set[int]) -> dict[tuple[tuple[int, int], ...], list[int]]:
     """Cells that can move, by their column in the equalities: one record passes between no others."""
     columns: list[list[tuple[int, int]]] = [[] for _ in range(constraints.schema.n_cells)]
     for number, one in enumerate(constraints.equalities):
         for cell, weight in zip(one.row.cells, one.row.weights, strict=True):
             columns[cell].append((number, weight))
-    pinned = set(constraints.cell_bounds.pinned)
     out: dict[tuple[tuple[int, int], ...], list[int]] = {}
     for cell, column in enumerate(columns):
         if cell not in pinned:

@@ -45,11 +45,13 @@ class Meaning:
         alike = "" if is_open else ", between values that the published numbers treat alike"
         if self.certificate.k == 0:
             head = "The release adds nothing to what the published conditions say already."
+        elif self.certificate.loss == 0:
+            head = f"No measured query changes with {self.certificate.per_record}, so the release tells nothing of it."
         elif self.certificate.loss is None:
             head = (
-                f"No factor bounds odds with certainty under Gaussian noise. In rho, {self.certificate.per_record}"
-                f" cost at most {shown(self.certificate.rho or Fraction(0))}: between two such tables every event is at"
-                " most exp(epsilon) times as likely plus delta, with epsilon = certificate.epsilon(delta)."
+                f"No factor bounds odds with certainty under Gaussian noise. For {self.certificate.per_record} the loss"
+                f" is at most {shown(self.certificate.rho or Fraction(0))} in rho: between two such tables every event"
+                " is at most exp(epsilon) times as likely plus delta, with epsilon = certificate.epsilon(delta)."
             )
         elif k == 1 and relation == "unbounded":
             head = (
