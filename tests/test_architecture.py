@@ -17,12 +17,13 @@ LAYERS = [
     {"sampling"},
     {"privacy"},
     {"law", "plan", "mechanism"},
-    {"examples", "interchange"},
+    {"examples", "interchange", "baselines"},
     {"cli"},
 ]
 ONLY_HERE = {
     "numba": {"sampling.kernels.compiled"},
     "cryptography": {"randomness"},
+    "daqp": {"baselines.quadratic"},
     "flint": {
         "balls",
         "noise.discrete_gaussian",
@@ -37,7 +38,7 @@ ONLY_HERE = {
     },
     "narwhals": {"table"},
     "opendp": {"interchange"},
-    "scipy": {"conditions.relaxation", "privacy.audit"},
+    "scipy": {"conditions.relaxation", "privacy.audit", "baselines.projection", "baselines.topdown"},
     "rich": {"cli.demo"},
     "click": {"cli", "cli.demo"},
 }

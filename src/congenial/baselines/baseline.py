@@ -1,0 +1,127 @@
+"""What every baseline is: a way from a mechanism and a confidential table to released tables, honestly labelled."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.conditions.constraints import Constraints
+from congenial.errors import SamplingError
+from congenial.mechanism import Mechanism
+from congenial.randomness import RandomStream
+from congenial.sampling.target import Measured
+from congenial.table import Table
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class BaselineError(SamplingError):
+    """A baseline that cannot be computed: nothing is released rather than a table that is silently wrong."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """What is known of a baseline.
+
+    Attributes
+    ----------
+    is_integer : bool
+        Whether its tables are whole numbers.
+    keeps_invariants : bool
+        Whether its tables obey every condition (exactly when whole, to nine digits when real).
+    privacy : str
+        What is known of its privacy.
+    law : str
+        What is known of its distribution.
+    """
+
+    name: str
+    is_integer: bool
+    keeps_invariants: bool
+    privacy: str
+    law: str
+
+
+class Baseline(Protocol):
+    """A repair of the noisy answers to the measured queries."""
+
+    @property
+    def label(self) -> Label:
+        """What is known of it."""
+
+    def repair(self, problem: "Problem", answers: Floats) -> Floats | Ints:
+        """Return the table (cell) of some noisy answers."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The public part: conditions and measured queries at known precisions."""
+
+    constraints: Constraints
+    measured: tuple[Measured, ...]
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, constraints: Constraints) -> "Problem":
+        """Take a mechanism's queries and precisions under its constraints."""
+        return cls(constraints, mechanism.calibrated(constraints).measured)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells."""
+        return self.constraints.schema.n_cells
+
+    def cell_answers(self, answers: Floats) -> Floats:
+        """Return the answers to the queries of single cells, cell by cell; every cell must be measured by itself."""
+        out = np.full(self.n_cells, np.nan)
+        for one, answer in zip(self.measured, answers.tolist(), strict=True):
+            if one.cell is not None:
+                out[one.cell] = answer
+        if np.isnan(out).any():
+            raise BaselineError("this baseline starts from noisy cells: measure cells(), all of them")
+        return out
+
+    @property
+    def variances(self) -> list[Fraction | float]:
+        """The noise variance of each measured query."""
+        return [one.noise.variance for one in self.measured]
+
+
+def noisy_answers(problem: Problem, table: Table, n_draws: int, rng: RandomStream) -> Floats:
+    """Return the unconstrained mechanism's answers (draw, query): the queries of the table plus independent noise."""
+    counts = [int(count) for count in table.counts]
+    columns = [one.row.value(counts) + one.noise.sample(n_draws, rng) for one in problem.measured]
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def sample(baseline: Baseline, mechanism: Mechanism, table: Table, n_draws: int, rng: RandomStream) -> Floats | Ints:
+    """Return repaired tables (draw, cell) of independent noisy answers.
+
+    Examples
+    --------
+    >>> from congenial.baselines.projection import L2Projection
+    >>> from congenial.examples import p12_mechanism, p12_table
+    >>> from congenial.randomness import replay_rng
+    >>> draws = sample(L2Projection(), p12_mechanism(), p12_table(), 3, replay_rng(1))
+    >>> draws.shape, draws.sum(axis=1).round(6), bool(draws.min() >= 0)
+    ((3, 46), array([256., 256., 256.]), True)
+    """
+    if type(n_draws) is not int or n_draws < 1:
+        raise BaselineError(f"n_draws is a whole number from 1 on, not {n_draws!r}")
+    problem = Problem.of(mechanism, mechanism.disclose(table))
+    answers = noisy_answers(problem, table, n_draws, rng)
+    return repair_all(baseline, problem, answers)
+
+
+def repair_all(baseline: Baseline, problem: Problem, answers: Floats) -> Floats | Ints:
+    """Return the repaired table of each line of answers, and check what the label says."""
+    tables: Sequence[Floats | Ints] = [baseline.repair(problem, line) for line in answers]
+    if not baseline.label.is_integer:
+        return np.stack(tables).astype(np.float64)
+    whole = np.stack(tables).astype(np.int64)
+    if baseline.label.keeps_invariants and not np.all(problem.constraints.holds(whole)):
+        raise BaselineError(f"internal: {baseline.label.name} broke a condition; please report this system")
+    return whole

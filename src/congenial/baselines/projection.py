@@ -1,0 +1,127 @@
+"""Projection of noisy answers onto the invariants: nonnegative least squares, least absolute deviations, and none."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from congenial.baselines.baseline import BaselineError, Floats, Label, Problem
+from congenial.baselines.quadratic import Polytope, least_squares
+from congenial.conditions.compile import equality_dependence, fixed_cells
+from congenial.conditions.rows import Limited, Row, dense
+
+_POST_PROCESSED = (
+    "epsilon of the raw mechanism for tables that share the invariants' values; otherwise nothing is known"
+)
+
+
+@dataclass(frozen=True)
+class Raw:
+    """The noisy cells as they are."""
+
+    label = Label(
+        "raw",
+        is_integer=True,
+        keeps_invariants=False,
+        privacy="epsilon of the noise, for all pairs of tables",
+        law="the noise's own, exactly",
+    )
+
+    def repair(self, problem: Problem, answers: Floats) -> Floats:
+        """Return the noisy cells."""
+        return problem.cell_answers(answers)
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """What analysts do by hand: negative cells to zero, then everything in proportion to the published total."""
+
+    label = Label(
+        "clip and rescale",
+        is_integer=False,
+        keeps_invariants=False,
+        privacy=_POST_PROCESSED,
+        law="not available; biased upward in small cells",
+    )
+
+    def repair(self, problem: Problem, answers: Floats) -> Floats:
+        """Clip the noisy cells at zero and rescale them to the total, if it is published."""
+        cells = np.maximum(problem.cell_answers(answers), 0.0)
+        total = published_total(problem)
+        if total is None:
+            return cells
+        found = float(cells.sum())
+        return cells * (total / found) if found else np.full(problem.n_cells, total / problem.n_cells)
+
+
+def published_total(problem: Problem) -> float | None:
+    """Return the number of records, if the equalities fix it."""
+    constraints = problem.constraints
+    known = [*fixed_cells(constraints.lower, constraints.upper), *constraints.equalities]
+    everyone = Limited(Row.of("everyone", range(problem.n_cells)), None, None)
+    combination = equality_dependence([*known, everyone]).follows.get(len(known))
+    if combination is None:
+        return None
+    return float(sum(weight * (known[cause].lower or 0) for cause, weight in combination.items()))
+
+
+@dataclass(frozen=True)
+class L2Projection:
+    """The nearest real table that obeys every condition, in squares weighted by the noise's variances."""
+
+    label = Label(
+        "L2 projection",
+        is_integer=False,
+        keeps_invariants=True,
+        privacy=_POST_PROCESSED,
+        law="not available in general; biased next to limits",
+    )
+
+    def repair(self, problem: Problem, answers: Floats) -> Floats:
+        """Solve the quadratic program."""
+        queries = dense([one.row for one in problem.measured], problem.n_cells).astype(np.float64)
+        weights = 1.0 / np.array([float(v) for v in problem.variances])
+        return least_squares(Polytope.of(problem.constraints), queries, weights / weights.max(), answers)
+
+
+@dataclass(frozen=True)
+class L1Projection:
+    """A nearest real table in absolute deviations weighted by precision; of several, the solver's choice."""
+
+    label = Label(
+        "L1 projection",
+        is_integer=False,
+        keeps_invariants=True,
+        privacy=_POST_PROCESSED,
+        law="not available; not even unique",
+    )
+
+    def repair(self, problem: Problem, answers: Floats) -> Floats:
+        """Solve the linear program by HiGHS: deviations are split into what is above and below."""
+        from scipy.optimize import linprog
+
+        n, queries = problem.n_cells, dense([one.row for one in problem.measured], problem.n_cells).astype(np.float64)
+        m, weights = len(queries), np.array([float(one.noise.precision) for one in problem.measured])
+        polytope = Polytope.of(problem.constraints)
+        is_equal = polytope.row_low == polytope.row_high
+        equal, ranged = polytope.rows[is_equal], polytope.rows[~is_equal]
+        wide = np.zeros((len(ranged), 2 * m))
+        limits = [(ranged, polytope.row_high[~is_equal]), (-ranged, -polytope.row_low[~is_equal])]
+        above = np.vstack([np.hstack([rows, wide]) for rows, _ in limits])
+        most = np.concatenate([ends for _, ends in limits])
+        kept = np.isfinite(most)
+        split = np.hstack([queries, -np.eye(m), np.eye(m)])
+        answer = linprog(
+            np.concatenate([np.zeros(n), weights, weights]),
+            A_ub=above[kept] if kept.any() else None,
+            b_ub=most[kept] if kept.any() else None,
+            A_eq=np.vstack([np.hstack([equal, np.zeros((len(equal), 2 * m))]), split]),
+            b_eq=np.concatenate([polytope.row_low[is_equal], answers]),
+            bounds=[*zip(polytope.low, polytope.high, strict=True), *[(0, None)] * (2 * m)],
+            method="highs",
+        )
+        if answer.status != 0:
+            raise BaselineError(f"the linear program was not solved: {answer.message}")
+        x = np.clip(answer.x[:n], polytope.low, polytope.high)
+        if polytope.farthest(x) > 1e-7 * (1 + float(np.abs(x).max(initial=0.0))):
+            raise BaselineError("the linear program's solution breaks a condition; nothing is released")
+        return np.asarray(x)
