@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench lint types services lock clean
+.PHONY: demo test bench check-real lint types services lock clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -13,6 +13,10 @@ test: .venv/installed
 # Ratios measured in one run; make bench DATA=folder adds the real counties.
 bench: .venv/installed
 	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))
+
+# Real tables: make check-real DATA=folder.
+check-real: .venv/installed
+	$(BIN)/python benchmarks/check_real.py --data $(or $(DATA),$(error say where the data are: make check-real DATA=folder))
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -4,17 +4,19 @@ Machines are shared and noisy, so only ratios and growth are meant to be compare
 """
 
 import argparse
-import gzip
 import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from counties import county_tables
 from numpy.typing import NDArray
 
 import congenial as cg
-from congenial.examples import P12_AGES, P12_INDEX_SET, P12_VOTING_AGES, p12_mechanism, p12_schema, p12_table
+from congenial.baselines.baseline import Problem, noisy_answers
+from congenial.baselines.topdown import TopDown
+from congenial.examples import P12_INDEX_SET, P12_VOTING_AGES, p12_mechanism, p12_schema, p12_table
 from congenial.sampling import exact, independence
 from congenial.sampling.plan import make_plan
 from congenial.sampling.system import System
@@ -77,10 +79,14 @@ def batch() -> Result:
     a_table = (time.perf_counter() - start) / len(centres)
     n_topdown = 300
     noise = cg.noise.DoubleGeometric("1/2")
-    noisy = centres[:n_topdown] + noise.sample(n_topdown * 46, rng).reshape(n_topdown, 46)
+    mechanism, node, schema = p12_mechanism(), TopDown(), p12_schema()
+    areas = [cg.Table(schema, table.reshape(schema.shape)) for table in centres[:n_topdown]]
+    problems = [Problem.of(mechanism, mechanism.disclose(area)) for area in areas]
+    answers = [noisy_answers(problem, area, 1, rng)[0] for problem, area in zip(problems, areas, strict=True)]
+    node.repair(problems[0], answers[0])
     start = time.perf_counter()
-    for table, measured in zip(centres[:n_topdown], noisy, strict=True):
-        topdown_node(table, measured)
+    for problem, answer in zip(problems, answers, strict=True):  # conditions and noise are made before the clock starts
+        node.repair(problem, answer)
     topdown = (time.perf_counter() - start) / n_topdown
     raw = seconds(lambda: noise.sample(46 * 10_000, rng)) / 10_000
     return {
@@ -101,32 +107,6 @@ def p12_rows() -> NDArray[np.float64]:
     rows[1, schema.cells({"sex": "female"})] = 1
     rows[2, schema.cells({"age": P12_VOTING_AGES})] = 1
     return rows
-
-
-def topdown_node(table: NDArray[np.int64], measured: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Nonnegative least squares onto the invariants (DAQP), then rounding by integer programming (HiGHS)."""
-    import daqp
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
-    rows = p12_rows()
-    values = rows @ table
-    upper = np.concatenate([np.full(46, 1e9), values])
-    lower = np.concatenate([np.zeros(46), values])
-    sense = np.concatenate([np.zeros(46, np.int32), np.full(3, 5, np.int32)])
-    solved, _, flag, _ = daqp.solve(np.eye(46), -measured.astype(float), rows, upper, lower, sense)
-    if flag < 1:
-        raise RuntimeError(f"the quadratic program was not solved: {flag}")
-    floor = np.floor(solved + 1e-9)
-    answer = milp(
-        -(solved - floor),
-        integrality=np.ones(46),
-        bounds=Bounds(0, 1),
-        constraints=LinearConstraint(rows, values - rows @ floor, values - rows @ floor),
-    )
-    if answer.x is None:
-        raise RuntimeError("the rounding was not solved")
-    out: NDArray[np.int64] = (floor + np.rint(answer.x)).astype(np.int64)
-    return out
 
 
 def growth() -> Result:
@@ -173,16 +153,7 @@ def two_way(rows: int, columns: int, population: int) -> float:
 
 def counties(folder: Path) -> Result:
     """All US counties of the 2010 Census: total, women and voting age exact, precision 1/2."""
-    import csv
-
-    with gzip.open(folder / "p12_dec2010_county_long.csv.gz", "rt", encoding="utf-8") as lines:
-        records = [(r["geo_id"], r["sex"], r["age_bucket"], int(r["count"])) for r in csv.DictReader(lines)]
-    buckets = {bucket: i for i, bucket in enumerate(sorted({bucket for _, _, bucket, _ in records}))}
-    tables: dict[str, NDArray[np.int64]] = {}
-    for county, sex, bucket, count in records:
-        table = tables.setdefault(county, np.zeros(46, np.int64))
-        table[(0 if sex == "Female" else len(P12_AGES)) + buckets[bucket]] = count
-    centres = np.array([tables[county] for county in sorted(tables)])
+    centres = county_tables(folder)
     rows = p12_rows()
     start = time.perf_counter()
     engine = exact.engine_of(p12_mechanism().law(cg.Table(p12_schema(), centres[0].reshape(2, 23))).target)

@@ -69,6 +69,10 @@ class SamplingError(CongenialError):
     """A sampler that cannot run on this system, or gave up."""
 
 
+class BaselineError(SamplingError):
+    """A baseline that cannot be computed: nothing is released rather than a table that is silently wrong."""
+
+
 class PrivacyError(CongenialError, ValueError):
     """A privacy statement that cannot be made, or a budget that cannot be met."""
 

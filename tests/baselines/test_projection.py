@@ -7,10 +7,11 @@ import quadprog
 from numpy.typing import NDArray
 
 import congenial as cg
-from congenial.baselines.baseline import BaselineError, Problem, noisy_answers, repair_all, sample
+from congenial.baselines.baseline import Problem, noisy_answers, repair_all, sample
 from congenial.baselines.projection import Clipped, L1Projection, L2Projection, Raw, published_total
 from congenial.baselines.quadratic import Polytope, least_squares
 from congenial.conditions.rows import dense
+from congenial.errors import BaselineError
 from congenial.examples import p12_mechanism, p12_table
 from congenial.randomness import RandomStream, replay_rng
 from systems import SYSTEMS

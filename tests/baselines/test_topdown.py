@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.baselines.baseline import BaselineError, Problem, noisy_answers, repair_all, sample
+from congenial.baselines.baseline import Problem, noisy_answers, repair_all, sample
 from congenial.baselines.projection import L2Projection
 from congenial.baselines.topdown import TopDown, rounded
+from congenial.errors import BaselineError
 from congenial.examples import p12_mechanism, p12_table
 from congenial.randomness import replay_rng
 from systems import SYSTEMS

@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from congenial.baselines.quadratic import Polytope
 from congenial.conditions.constraints import Constraints
-from congenial.errors import SamplingError
+from congenial.conditions.rows import dense
+from congenial.errors import BaselineError
 from congenial.mechanism import Mechanism
 from congenial.randomness import RandomStream
 from congenial.sampling.target import Measured
@@ -17,10 +20,6 @@ from congenial.table import Table
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-class BaselineError(SamplingError):
-    """A baseline that cannot be computed: nothing is released rather than a table that is silently wrong."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +82,23 @@ class Problem:
         if np.isnan(out).any():
             raise BaselineError("this baseline starts from noisy cells: measure cells(), all of them")
         return out
+
+    @cached_property
+    def polytope(self) -> Polytope:
+        """The conditions, fractions allowed."""
+        return Polytope.of(self.constraints)
+
+    @cached_property
+    def queries(self) -> Floats:
+        """The measured rows as a matrix, a line a query."""
+        return dense([one.row for one in self.measured], self.n_cells).astype(np.float64)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """One over the noise variance of each query, the largest scaled to 1."""
+        weights = 1.0 / np.array([float(v) for v in self.variances])
+        scaled: Floats = weights / weights.max()
+        return scaled
 
     @property
     def variances(self) -> list[Fraction | float]:

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from congenial.baselines.baseline import BaselineError, Floats, Label, Problem
-from congenial.baselines.quadratic import Polytope, least_squares
+from congenial.baselines.baseline import Floats, Label, Problem
+from congenial.baselines.quadratic import least_squares
 from congenial.conditions.compile import equality_dependence, fixed_cells
-from congenial.conditions.rows import Limited, Row, dense
+from congenial.conditions.rows import Limited, Row
+from congenial.errors import BaselineError
 
 _POST_PROCESSED = (
     "epsilon of the raw mechanism for tables that share the invariants' values; otherwise nothing is known"
@@ -78,9 +79,7 @@ class L2Projection:
 
     def repair(self, problem: Problem, answers: Floats) -> Floats:
         """Solve the quadratic program."""
-        queries = dense([one.row for one in problem.measured], problem.n_cells).astype(np.float64)
-        weights = 1.0 / np.array([float(v) for v in problem.variances])
-        return least_squares(Polytope.of(problem.constraints), queries, weights / weights.max(), answers)
+        return least_squares(problem.polytope, problem.queries, problem.weights, answers)
 
 
 @dataclass(frozen=True)
@@ -99,9 +98,9 @@ class L1Projection:
         """Solve the linear program by HiGHS: deviations are split into what is above and below."""
         from scipy.optimize import linprog
 
-        n, queries = problem.n_cells, dense([one.row for one in problem.measured], problem.n_cells).astype(np.float64)
+        n, queries = problem.n_cells, problem.queries
         m, weights = len(queries), np.array([float(one.noise.precision) for one in problem.measured])
-        polytope = Polytope.of(problem.constraints)
+        polytope = problem.polytope
         is_equal = polytope.row_low == polytope.row_high
         equal, ranged = polytope.rows[is_equal], polytope.rows[~is_equal]
         wide = np.zeros((len(ranged), 2 * m))

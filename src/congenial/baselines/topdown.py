@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from congenial.baselines.baseline import BaselineError, Floats, Ints, Label, Problem
+from congenial.baselines.baseline import Floats, Ints, Label, Problem
 from congenial.baselines.quadratic import Polytope, least_squares
-from congenial.conditions.rows import Row, dense
+from congenial.conditions.rows import Row
+from congenial.errors import BaselineError
 from congenial.sampling.target import Measured
 
 _SLACK = 1e-6  # how far a later pass may move what an earlier one has fixed
@@ -42,9 +43,8 @@ class TopDown:
         for number, size in enumerate(sizes):
             chosen = [i for i, one in enumerate(problem.measured) if len(one.row.cells) == size]
             measured: list[Measured] = [problem.measured[i] for i in chosen]
-            queries = dense([one.row for one in measured], problem.n_cells).astype(np.float64)
-            weights = 1.0 / np.array([float(one.noise.variance) for one in measured])
-            polytope = Polytope.of(problem.constraints, tuple(fixed))
+            queries, weights = problem.queries[chosen], problem.weights[chosen]
+            polytope = Polytope.of(problem.constraints, tuple(fixed)) if fixed else problem.polytope
             # A little of the plain length makes the solution unique where a pass leaves cells open.
             ridge = 1e-9 if number < len(sizes) - 1 or len(measured) < problem.n_cells else 0.0
             stacked = np.vstack([queries, np.eye(problem.n_cells)]) if ridge else queries
@@ -58,32 +58,47 @@ class TopDown:
 
 
 def rounded(problem: Problem, x: Floats) -> Ints:
-    """Return the whole-number table next to a real one that obeys every condition and is closest to it in sum."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
-    constraints = problem.constraints
-    polytope = Polytope.of(constraints)
+    """Return the whole-number table next to a real one that obeys every condition and is nearest to it in all."""
     near = np.rint(x)
     base = np.where(np.abs(x - near) < 1e-6, near, np.floor(x))
     for reach in (1, 2, 5):  # cells next to the real ones first; wider where those cannot meet every sum
-        low = np.maximum(polytope.low, base - (reach - 1)) - base
-        high = np.minimum(polytope.high, base + reach) - base
-        n = len(x)
-        # Distance of cell i: above - below, with above - below = base + step - x.
-        rows = [np.hstack([polytope.rows, np.zeros((len(polytope.rows), 2 * n))])]
-        rows.append(np.hstack([np.eye(n), -np.eye(n), np.eye(n)]))
-        shift = polytope.rows @ base if len(polytope.rows) else np.zeros(0)
-        lower = np.concatenate([polytope.row_low - shift, x - base])
-        upper = np.concatenate([polytope.row_high - shift, x - base])
-        answer = milp(
-            np.concatenate([np.zeros(n), np.ones(2 * n)]),
-            integrality=np.concatenate([np.ones(n), np.zeros(2 * n)]),
-            bounds=Bounds(np.concatenate([low, np.zeros(2 * n)]), np.concatenate([high, np.full(2 * n, np.inf)])),
-            constraints=LinearConstraint(np.vstack(rows), lower, upper),
-        )
-        if answer.x is None:
+        steps = _steps(problem, x, base, reach)
+        if steps is None:
             continue
-        table: Ints = (base + np.rint(answer.x[:n])).astype(np.int64)
-        if constraints.holds(table):
+        table: Ints = (base + steps).astype(np.int64)
+        if problem.constraints.holds(table):
             return table
     raise BaselineError("no whole-number table next to the fitted one obeys every condition; nothing is released")
+
+
+def _steps(problem: Problem, x: Floats, base: Floats, reach: int) -> Floats | None:
+    """Minimise ``sum |base + step - x|`` over whole steps from ``1 - reach`` to `reach` that meet every condition.
+
+    A step is a sum of single ones, each cell's k-th one up or down at a cost of its own that grows with k, so that the
+    program takes the near ones first.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    polytope, n = problem.polytope, len(x)
+    share = x - base
+    ups = [np.abs(k - share) - np.abs(k - 1 - share) for k in range(1, reach + 1)]
+    downs = [np.abs(-k - share) - np.abs(1 - k - share) for k in range(1, reach)]
+    signs = [1.0] * len(ups) + [-1.0] * len(downs)
+    shift = polytope.rows @ base if len(polytope.rows) else np.zeros(0)
+    matrix = [np.hstack([sign * polytope.rows for sign in signs])]
+    lower, upper = [polytope.row_low - shift], [polytope.row_high - shift]
+    is_limited = np.flatnonzero((base + reach > polytope.high) | (base + 1 - reach < polytope.low))
+    if is_limited.size:
+        matrix.append(np.hstack([sign * np.eye(n)[is_limited] for sign in signs]))
+        lower.append((polytope.low - base)[is_limited])
+        upper.append((polytope.high - base)[is_limited])
+    answer = milp(
+        np.concatenate([*ups, *downs]),
+        integrality=np.ones(n * len(signs)),
+        bounds=Bounds(0, 1),
+        constraints=[LinearConstraint(*one) for one in zip(matrix, lower, upper, strict=True) if len(one[0])],
+    )
+    if answer.x is None:
+        return None
+    parts = np.rint(answer.x).reshape(len(signs), n)
+    return np.asarray(np.array(signs) @ parts)
