@@ -14,6 +14,7 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import dense
 from congenial.errors import BaselineError
 from congenial.mechanism import Mechanism
+from congenial.noise import Noise
 from congenial.randomness import RandomStream
 from congenial.sampling.target import Measured
 from congenial.table import Table
@@ -109,8 +110,13 @@ class Problem:
 def noisy_answers(problem: Problem, table: Table, n_draws: int, rng: RandomStream) -> Floats:
     """Return the unconstrained mechanism's answers (draw, query): the queries of the table plus independent noise."""
     counts = [int(count) for count in table.counts]
-    columns = [one.row.value(counts) + one.noise.sample(n_draws, rng) for one in problem.measured]
-    return np.stack(columns, axis=1).astype(np.float64)
+    out = np.array([one.row.value(counts) for one in problem.measured], np.float64) + np.zeros((n_draws, 1))
+    alike: dict[Noise, list[int]] = {}
+    for number, one in enumerate(problem.measured):
+        alike.setdefault(one.noise, []).append(number)
+    for noise, columns in alike.items():  # a call for each law: one for each query takes 50 ms more for 46 cells
+        out[:, columns] += noise.sample(n_draws * len(columns), rng).reshape(n_draws, len(columns))
+    return out
 
 
 def sample(baseline: Baseline, mechanism: Mechanism, table: Table, n_draws: int, rng: RandomStream) -> Floats | Ints:
