@@ -31,6 +31,16 @@ T = TypeVar("T")
 BITS = 256
 
 
+def tables_of(box: Sequence[tuple[int, int]], rows: Sequence[Limits]) -> Ints:
+    """Return every table (table, cell) of a box that obeys the rows."""
+    grid = np.array(list(itertools.product(*(range(low, high + 1) for low, high in box))), np.int64)
+    keep = np.ones(len(grid), bool)
+    for weights, low, high in rows:
+        value = grid @ np.array(weights)
+        keep &= (value >= low if low is not None else True) & (value <= high if high is not None else True)
+    return grid[keep]
+
+
 @dataclass(frozen=True)
 class Plain:
     """A system in the plainest terms.
@@ -79,12 +89,7 @@ class Plain:
     @cached_property
     def tables(self) -> Ints:
         """Every table (table, cell), by trying the whole box."""
-        grid = np.array(list(itertools.product(*(range(low, high + 1) for low, high in self.box))), np.int64)
-        keep = np.ones(len(grid), bool)
-        for weights, low, high in self.rows:
-            value = grid @ np.array(weights)
-            keep &= (value >= low if low is not None else True) & (value <= high if high is not None else True)
-        return grid[keep]
+        return tables_of(self.box, self.rows)
 
     @property
     def measured(self) -> list[tuple[Weights, Fraction]]:

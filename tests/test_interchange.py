@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import congenial as cg
+from congenial.balls import double_above
 from congenial.errors import PrivacyError
 from congenial.examples import p12_mechanism, p12_table
-from congenial.interchange import as_measurement, double_above
+from congenial.interchange import as_measurement
 from congenial.privacy.certify import certify
 
 dp: Any = pytest.importorskip("opendp.prelude", reason="needs the extra opendp")

@@ -40,12 +40,31 @@ def double_above_exp(exponent: Fraction) -> float:
     while True:
         with flint.ctx.workprec(bits):
             low, high = ends((-ball(exponent)).exp())
-        below, above = _round_up(low), _round_up(high)
+        below, above = double_above(low), double_above(high)
         if below == above:
             return above
         bits *= 2
 
 
-def _round_up(value: Fraction) -> float:
+def log_of(value: Fraction) -> float:
+    """Return the logarithm of a positive fraction of any size, to a double's accuracy.
+
+    Examples
+    --------
+    >>> log_of(Fraction(10) ** 400)
+    921.0340371976183
+    """
+    with flint.ctx.workprec(96):
+        return float(ball(value).log().mid())
+
+
+def double_above(value: Fraction) -> float:
+    """Return the smallest double at or above an exact number.
+
+    Examples
+    --------
+    >>> Fraction(double_above(Fraction(1, 3))) >= Fraction(1, 3)
+    True
+    """
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)

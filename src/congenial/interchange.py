@@ -1,11 +1,11 @@
 """The mechanism as an OpenDP measurement, so that it composes with that library: the extra ``congenial[opendp]``."""
 
 from fractions import Fraction
-from math import inf, nextafter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from congenial.balls import double_above
 from congenial.conditions.constraints import Constraints
 from congenial.errors import PrivacyError, did_you_mean
 from congenial.mechanism import Mechanism
@@ -83,15 +83,3 @@ def _identifier(constraints: Constraints) -> str:
         for one in constraints.rows
     ]
     return f"congenial tables of {constraints.schema!r}: {' '.join(limits)}; {'; '.join(rows)}"
-
-
-def double_above(value: Fraction) -> float:
-    """Return a double at or above an exact number.
-
-    Examples
-    --------
-    >>> Fraction(double_above(Fraction(1, 3))) >= Fraction(1, 3)
-    True
-    """
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else nextafter(nearest, inf)

@@ -130,7 +130,8 @@ class ReleasePlan:
             lines.append(line)
         if self._is_capped:
             lines.append(
-                "held at the precision of the same noise with no conditions at all: part of the budget is not used"
+                "part of the budget is not used: precision never exceeds that of the same noise with no conditions at"
+                f" all, nor {float(make.most):g}"
             )
         return lines
 

@@ -4,7 +4,6 @@ Catches a smallest k that is too large (pairs nobody is promised anything about)
 not (a loss of 0 that is none), examples that break the conditions, and cells called unprotected that are protected.
 """
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import congenial as cg
-from brute import Dice, Ints, Limits, records_apart
+from brute import Dice, Ints, Limits, records_apart, tables_of
 from congenial.conditions.queries import Condition
 from congenial.privacy.neighbours import Neighbours, neighbours_of
 from congenial.randomness import replay_rng
@@ -48,12 +47,7 @@ class Drawn:
 
     @property
     def tables(self) -> Ints:
-        grid = np.array(list(itertools.product(*(range(low, high + 1) for low, high in self.box))), np.int64)
-        keep = np.ones(len(grid), bool)
-        for weights, low, high in self.rows:
-            value = grid @ np.array(weights)
-            keep &= (value >= low if low is not None else True) & (value <= high if high is not None else True)
-        return grid[keep]
+        return tables_of(self.box, self.rows)
 
 
 def draw(dice: Dice, *, with_ranges: bool = True) -> Drawn:

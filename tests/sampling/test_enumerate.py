@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import congenial as cg
+from congenial.balls import log_of
 from congenial.errors import SamplingError, TooLargeError
 from congenial.examples import p12_mechanism, p12_table
-from congenial.sampling.enumerate import EnumeratedLaw, enumerate_tables, estimate_log10_count, log_of, worst_ratio
+from congenial.sampling.enumerate import EnumeratedLaw, enumerate_tables, estimate_log10_count, worst_ratio
 from congenial.sampling.target import Target
 from systems import SYSTEMS, System
 

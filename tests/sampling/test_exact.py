@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from agreement import ALPHA, own_rng, p_value
+from congenial.balls import log_of
 from congenial.errors import ConditionError, SamplingError, TooLargeError
 from congenial.examples import p12_mechanism, p12_schema, p12_table
 from congenial.sampling import exact
 from congenial.sampling.certain import exact_normaliser
-from congenial.sampling.enumerate import EnumeratedLaw, log_of
+from congenial.sampling.enumerate import EnumeratedLaw
 from congenial.sampling.layout import Engine, Layout
 from systems import SYSTEMS, System
 

@@ -22,6 +22,8 @@ from congenial.table import Table
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+POST_PROCESSED = "epsilon of the raw mechanism for tables that share the invariants' values; otherwise nothing is known"
+
 
 @dataclass(frozen=True)
 class Label:

@@ -4,15 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from congenial.baselines.baseline import Floats, Label, Problem
+from congenial.baselines.baseline import POST_PROCESSED, Floats, Label, Problem
 from congenial.baselines.quadratic import least_squares
-from congenial.conditions.compile import equality_dependence, fixed_cells
-from congenial.conditions.rows import Limited, Row
+from congenial.conditions.compile import fixed_cells, implied_value
+from congenial.conditions.rows import Row
 from congenial.errors import BaselineError
-
-_POST_PROCESSED = (
-    "epsilon of the raw mechanism for tables that share the invariants' values; otherwise nothing is known"
-)
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,7 @@ class Clipped:
         "clip and rescale",
         is_integer=False,
         keeps_invariants=False,
-        privacy=_POST_PROCESSED,
+        privacy=POST_PROCESSED,
         law="not available; biased upward in small cells",
     )
 
@@ -58,11 +54,8 @@ def published_total(problem: Problem) -> float | None:
     """Return the number of records, if the equalities fix it."""
     constraints = problem.constraints
     known = [*fixed_cells(constraints.lower, constraints.upper), *constraints.equalities]
-    everyone = Limited(Row.of("everyone", range(problem.n_cells)), None, None)
-    combination = equality_dependence([*known, everyone]).follows.get(len(known))
-    if combination is None:
-        return None
-    return float(sum(weight * (known[cause].lower or 0) for cause, weight in combination.items()))
+    value = implied_value(known, Row.of("everyone", range(problem.n_cells)))
+    return None if value is None else float(value)
 
 
 @dataclass(frozen=True)
@@ -73,7 +66,7 @@ class L2Projection:
         "L2 projection",
         is_integer=False,
         keeps_invariants=True,
-        privacy=_POST_PROCESSED,
+        privacy=POST_PROCESSED,
         law="not available in general; biased next to limits",
     )
 
@@ -90,7 +83,7 @@ class L1Projection:
         "L1 projection",
         is_integer=False,
         keeps_invariants=True,
-        privacy=_POST_PROCESSED,
+        privacy=POST_PROCESSED,
         law="not available; not even unique",
     )
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from congenial.baselines.baseline import Floats, Ints, Label, Problem
+from congenial.baselines.baseline import POST_PROCESSED, Floats, Ints, Label, Problem
 from congenial.baselines.quadratic import Polytope, least_squares
 from congenial.conditions.rows import Row
 from congenial.errors import BaselineError
@@ -26,7 +26,7 @@ class TopDown:
         "TopDown",
         is_integer=True,
         keeps_invariants=True,
-        privacy="epsilon of the raw mechanism for tables that share the invariants' values; otherwise nothing is known",
+        privacy=POST_PROCESSED,
         law="not available; biased next to limits",
     )
 

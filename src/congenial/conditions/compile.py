@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import gcd
 
 from congenial.conditions.clash import Part, raise_clash
@@ -89,10 +90,9 @@ def _share_limits(schema: Schema, share: Share, counts: Counts | None, parts: Se
     """Say a share as a plain count if the other equalities fix its whole, else as a balance of two counts."""
     value = share.value(schema, counts)
     equalities = [one for part in parts for one in part.limits if one.is_equality]
-    whole = Limited(share.whole(schema), None, None)
-    combination = equality_dependence([*equalities, whole]).follows.get(len(equalities))
-    if value is not None and combination is not None:
-        count = value * sum(weight * (equalities[cause].lower or 0) for cause, weight in combination.items())
+    whole = implied_value(equalities, share.whole(schema))
+    if value is not None and whole is not None:
+        count = value * whole
         if count.denominator == 1 and count > 0:
             return [Limited(share.part(schema), int(count), int(count))]
     return share.limits(schema, value)
@@ -153,6 +153,14 @@ def fixed_cells(lower: Sequence[int | None], upper: Sequence[int | None]) -> lis
     """Return the cells with a stated single value as equalities."""
     pairs = enumerate(zip(lower, upper, strict=True))
     return [Limited(Row.of("", [cell]), low, low) for cell, (low, high) in pairs if low is not None and low == high]
+
+
+def implied_value(equalities: Sequence[Limited], row: Row) -> Fraction | None:
+    """Return the value that equalities leave a row; None when they leave it several."""
+    combination = equality_dependence([*equalities, Limited(row, None, None)]).follows.get(len(equalities))
+    if combination is None:
+        return None
+    return sum((weight * (equalities[cause].lower or 0) for cause, weight in combination.items()), Fraction(0))
 
 
 def equality_dependence(equalities: Sequence[Limited]) -> Dependence:

@@ -12,7 +12,7 @@ from congenial.conditions.compile import compile_conditions, compile_parts, equa
 from congenial.conditions.groups import Grouped, cell_limits, group_cells, spread
 from congenial.conditions.integer_program import find_point, minimise, propagate
 from congenial.conditions.queries import Condition, Counts, as_list
-from congenial.conditions.rows import Limited, Row, range_text, row_values
+from congenial.conditions.rows import Column, Limited, Row, columns, range_text, row_values
 from congenial.errors import ConditionError, UndecidedError
 from congenial.schema import Schema
 
@@ -170,6 +170,14 @@ class Constraints:
             f"a draw has shape {self.schema.shape} or ({n_cells},), several have (draw, {n_cells});"
             f" this has {array.shape}"
         )
+
+    @cached_property
+    def alike(self) -> dict[Column, tuple[int, ...]]:
+        """Cells by their column in the equalities: one record passes between no others."""
+        out: dict[Column, list[int]] = {}
+        for cell, column in enumerate(columns([one.row for one in self.equalities], self.schema.n_cells)):
+            out.setdefault(column, []).append(cell)
+        return {column: tuple(cells) for column, cells in out.items()}
 
     @cached_property
     def grouped(self) -> Grouped:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from congenial.conditions.rows import Limited
+from congenial.conditions.rows import Column, Limited, columns
 
 Box = tuple[list[int | None], list[int | None]]
 """Lower and upper limits, None where there is none."""
@@ -34,13 +34,9 @@ class Grouped:
 
 def group_cells(limits: Sequence[Limited], lower: Sequence[int | None], upper: Sequence[int | None]) -> Grouped:
     """Merge cells whose weights agree in every row; limits of a group are the sums of its cells' limits."""
-    columns: list[list[tuple[int, int]]] = [[] for _ in lower]
-    for number, limited in enumerate(limits):
-        for cell, weight in zip(limited.row.cells, limited.row.weights, strict=True):
-            columns[cell].append((number, weight))
-    members: dict[tuple[tuple[int, int], ...], list[int]] = {}
-    for cell, column in enumerate(columns):
-        members.setdefault(tuple(column), []).append(cell)
+    members: dict[Column, list[int]] = {}
+    for cell, column in enumerate(columns([one.row for one in limits], len(lower))):
+        members.setdefault(column, []).append(cell)
     of_row: list[dict[int, int]] = [{} for _ in limits]
     for group, shared in enumerate(members):
         for number, weight in shared:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+Column = tuple[tuple[int, int], ...]
+"""A cell's (row, weight), row by row."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -83,6 +86,21 @@ def row_values(rows: Sequence[Row], tables: NDArray[np.int64]) -> NDArray[np.int
         return tables @ dense(rows, tables.shape[-1]).T
     values = [[row.value(table) for row in rows] for table in tables.tolist()]
     return np.array(values, object).reshape(len(tables), len(rows))
+
+
+def columns(rows: Sequence[Row], n_cells: int) -> list[Column]:
+    """Return every cell's column: which rows it is in, and with what weight.
+
+    Examples
+    --------
+    >>> columns([Row.of("", [0, 1]), Row("", (1,), (3,))], 2)
+    [((0, 1),), ((0, 1), (1, 3))]
+    """
+    out: list[list[tuple[int, int]]] = [[] for _ in range(n_cells)]
+    for number, row in enumerate(rows):
+        for cell, weight in zip(row.cells, row.weights, strict=True):
+            out[cell].append((number, weight))
+    return [tuple(column) for column in out]
 
 
 def dense(rows: Sequence[Row], n_cells: int) -> NDArray[np.int64]:

@@ -60,7 +60,7 @@ def search_worst_pair(
     if structure.pair is None:
         raise PrivacyError("no two tables that obey the conditions are neighbours, so there is no pair to attack")
     losses = Losses.of(constraints, measured)
-    classes = [np.array(cells) for cells in _alike(constraints).values() if len(cells) > 1]
+    classes = [np.array(cells) for cells in constraints.alike.values() if len(cells) > 1]
     first, second = (np.array(side, np.int64) for side in structure.pair)
     best, best_loss, tried = (first, second), -np.inf, 0
     starts = [(first, second), (second, first), *_in_each_class(constraints, first, classes, neighbours)]
@@ -101,17 +101,6 @@ def _in_each_class(
 def _value(losses: Losses, table: Ints, other: Ints) -> float:
     found = losses.pair(table, other)
     return found.value - found.error
-
-
-def _alike(constraints: Constraints) -> dict[tuple[tuple[int, int], ...], list[int]]:
-    columns: list[list[tuple[int, int]]] = [[] for _ in range(constraints.schema.n_cells)]
-    for number, one in enumerate(constraints.equalities):
-        for cell, weight in zip(one.row.cells, one.row.weights, strict=True):
-            columns[cell].append((number, weight))
-    out: dict[tuple[tuple[int, int], ...], list[int]] = {}
-    for cell, column in enumerate(columns):
-        out.setdefault(tuple(column), []).append(cell)
-    return out
 
 
 def _moved(pair: tuple[Ints, Ints], classes: Sequence[Ints], size: int, rng: RandomStream) -> tuple[Ints, Ints] | None:

@@ -10,10 +10,11 @@ from congenial.fraction import exact_fraction
 from congenial.noise import FAMILIES
 from congenial.privacy.certificate import Certificate, shown
 from congenial.privacy.certify import GAUSSIAN, Case
-from congenial.privacy.formulas import epsilon_at
+from congenial.privacy.formulas import calibrated_cells, epsilon_at
 
 _DIGITS = 15  # calibrated precisions are decimals with so many significant digits, rounded toward more noise
 _SMALLEST = Fraction(1, 2**60)
+_SMALL_ENOUGH = 1000  # of epsilon: beyond it precisions end before budgets do
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def calibrate(
             return False
         return budget.covers(case.certificate(chosen, try_all_pairs=try_all_pairs))
 
-    found = _largest(is_within)
+    found = _largest(is_within, start=_closed_form(budget, case))
     if found is None:
         given = at(Fraction(0))
         spent = case.certificate(given) if any(given) else None
@@ -182,15 +183,24 @@ def calibrate(
     return chosen
 
 
+def _closed_form(budget: Budget, case: Case) -> Fraction:
+    """Return the answer for equally precise nonnegative cells, which is most often the answer or near it."""
+    if budget.epsilon is None or budget.delta is not None or budget.epsilon > _SMALL_ENOUGH:
+        return Fraction(1)
+    return calibrated_cells(budget.epsilon, case.neighbours) or Fraction(1)
+
+
 def _cost(budget: Budget, certificate: Certificate) -> str:
     cost = budget.cost(certificate)
     return "more than any epsilon" if cost is None else shown(cost)
 
 
-def _largest(
-    holds: Callable[[Fraction], bool], digits: int = _DIGITS, start: Fraction = Fraction(1)
-) -> Fraction | None:
-    """Return the largest decimal scale that holds, found by doubling and halving; None when none does."""
+def _largest(holds: Callable[[Fraction], bool], start: Fraction, digits: int = _DIGITS) -> Fraction | None:
+    """Return the largest decimal scale that holds, from a first guess by doubling and halving; None when none does."""
+    unit = _unit(start, digits)
+    guess = floor(start / unit) * unit
+    if holds(guess) and not holds(guess + unit):
+        return guess
     low, high = start, start
     if holds(start):
         while holds(high := 2 * low):
@@ -202,11 +212,7 @@ def _largest(
             high = low
             if low < _SMALLEST:
                 return None
-    unit = Fraction(1)
-    while low / unit < 10 ** (digits - 1):
-        unit /= 10
-    while low / unit >= 10**digits:
-        unit *= 10
+    unit = _unit(low, digits)
     first, last = floor(low / unit), floor(high / unit) + 1
     if not holds(first * unit):
         first -= 1
@@ -217,3 +223,13 @@ def _largest(
         else:
             last = middle
     return first * unit if first and holds(first * unit) else None
+
+
+def _unit(scale: Fraction, digits: int) -> Fraction:
+    """Return the last of so many significant digits of a number."""
+    unit = Fraction(1)
+    while scale / unit < 10 ** (digits - 1):
+        unit /= 10
+    while scale / unit >= 10**digits:
+        unit *= 10
+    return unit

@@ -26,6 +26,10 @@ class Planned(Protocol):
     def precisions(self) -> tuple[tuple[str, Fraction], ...]:
         """The measured queries and their precisions."""
 
+    @property
+    def certificate(self) -> Certificate:
+        """What it costs alone."""
+
 
 @dataclass(frozen=True, repr=False)
 class Composition:
@@ -107,9 +111,9 @@ def _over_data(plans: Sequence[Planned]) -> Composition:
     structure = neighbours_of(union, plans[0].case.neighbours)
     found = []
     for plan in plans:
-        own = plan.case.structure.k or 0
         # A pair that obeys all invariants obeys each; when all together leave no pair, each keeps its own price.
-        found.append(_certificate(plan, max(own, structure.k or 0) or None))
+        is_enough = plan.certificate.k == 0 or plan.certificate.k >= (structure.k or 0)
+        found.append(plan.certificate if is_enough else _certificate(plan, structure.k))
     alone = {name for plan in plans for name in plan.case.constraints.disclosed_cells}
     pinned = {name: value for name, value in union.disclosed_cells.items() if name not in alone}
     k = max((one.k for one in found), default=1)
@@ -122,7 +126,7 @@ def _over_data(plans: Sequence[Planned]) -> Composition:
 
 def _part(number: int, plan: Planned, joint: Certificate) -> str:
     """Say what a release costs alone and in company."""
-    alone = _certificate(plan, None)
+    alone = plan.certificate
     text = f"release {number}: {_amount(alone)} at k = {alone.k}"
     return text if alone.k == joint.k else f"{text}, {_amount(joint)} at k = {joint.k}"
 

@@ -80,12 +80,6 @@ class Enumerated:
         """Return the ordered pairs of different tables at most `k` records apart (pair, 2)."""
         return np.argwhere((self.records > 0) & (self.records <= k))
 
-    @property
-    def smallest_k(self) -> int | None:
-        """The fewest records in which two tables differ."""
-        apart = self.records[self.records > 0]
-        return int(apart.min()) if apart.size else None
-
     def losses(self, pairs: NDArray[np.intp]) -> Floats:
         """Return ``max_t log P(t | s) / P(t | s')`` of each pair."""
         if not self.is_gaussian:  # attained at t = s

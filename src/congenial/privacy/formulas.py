@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import ceil, exp, floor, inf, isqrt, log, sqrt
+from math import ceil, exp, floor, inf, log, sqrt
 
 import flint
 
-from congenial.balls import ball, ends
+from congenial.balls import ball, ends, log_of
 
 DIGITS = 15
 """Losses are rounded up to this many decimals."""
@@ -101,7 +101,7 @@ def epsilon_at(rho: Fraction, delta: Fraction) -> Fraction:
     """
     if rho == 0:
         return Fraction(0)
-    need, slope = -log_of_fraction(delta), float(rho)
+    need, slope = -log_of(delta), float(rho)
 
     def rough(order: float) -> float:
         return order * slope + (need - log(order - 1) + order * log(1 - 1 / order)) / (order - 1)
@@ -121,12 +121,6 @@ def epsilon_at(rho: Fraction, delta: Fraction) -> Fraction:
         return ball(k * rho) + (-log_delta - flint.arb(k - 1).log() + k * (1 - 1 / flint.arb(k)).log()) / (k - 1)
 
     return max(Fraction(0), _above(formula))
-
-
-def log_of_fraction(value: Fraction) -> float:
-    """Return the logarithm of a positive fraction of any size, to a double's accuracy."""
-    with flint.ctx.workprec(96):
-        return float(ball(value).log().mid())
 
 
 def odds_factor(loss: Fraction) -> float:
@@ -161,9 +155,3 @@ def calibrated_cells(epsilon: Fraction, neighbours: str) -> Fraction:
         value = (1 + grown / 2).log() / 2 if neighbours == "bounded" else (grown / 2).asinh()
         low: Fraction = ends(value)[0]
     return Fraction(floor(low * 10 ** (DIGITS + 1)), 10 ** (DIGITS + 1))
-
-
-def fraction_root_above(value: Fraction) -> Fraction:
-    """Return a fraction at or above the square root of a nonnegative one, close to 15 digits."""
-    scale = 10**30
-    return Fraction(isqrt(ceil(value * scale**2)) + 1, scale)

@@ -8,11 +8,12 @@ from math import log1p
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from congenial.balls import log_of
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import row_values
 from congenial.errors import PrivacyError
 from congenial.noise import DiscreteNoise, DoubleGeometric
-from congenial.privacy.formulas import log_of_fraction, round_up
+from congenial.privacy.formulas import round_up
 from congenial.sampling.exact import Messages, engine_of
 from congenial.sampling.layout import Engine
 from congenial.sampling.target import Measured, Target
@@ -100,7 +101,7 @@ class Losses:
         moved: dict[Fraction, int] = {}
         for base, gap in zip(bases, gaps.tolist(), strict=True):
             moved[base] = moved.get(base, 0) + gap
-        return sum(-gap * log_of_fraction(base) for base, gap in moved.items())
+        return sum(-gap * log_of(base) for base, gap in moved.items())
 
     def _checked(self, table: ArrayLike) -> NDArray[np.int64]:
         counts = np.asarray(table)

@@ -15,14 +15,12 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.groups import Box, GroupedRow
 from congenial.conditions.integer_program import EmptyError, minimise
 from congenial.conditions.lattice import dependence
-from congenial.conditions.rows import Row
+from congenial.conditions.rows import Column, Row, columns
 from congenial.errors import PrivacyError, did_you_mean
 
 RELATIONS = ("bounded", "unbounded")
 MOST_PAIRS = 20_000
 MOST_KINDS = 150
-
-Column = tuple[tuple[int, int], ...]
 
 
 def check_relation(neighbours: object) -> str:
@@ -321,21 +319,13 @@ def _kinds(
     own: Sequence[Sequence[tuple[int, int]]],
     limited: Sequence[bool],
 ) -> tuple[Kind, ...]:
-    columns = [_columns(rows, len(limited)) for rows in (equal, ranges, soft)]
+    by_cell = [columns(rows, len(limited)) for rows in (equal, ranges, soft)]
     members: dict[tuple[Column, Column, Column, Column, bool], list[int]] = {}
     for cell in cells:
-        parts = [tuple(column[cell]) for column in columns]
+        parts = [of_cell[cell] for of_cell in by_cell]
         key = (parts[0], parts[1], parts[2], tuple(sorted(own[cell])), limited[cell])
         members.setdefault(key, []).append(cell)
     return tuple(Kind(tuple(found), *key) for key, found in members.items())
-
-
-def _columns(rows: Sequence[Row], n_cells: int) -> list[list[tuple[int, int]]]:
-    out: list[list[tuple[int, int]]] = [[] for _ in range(n_cells)]
-    for number, row in enumerate(rows):
-        for cell, weight in zip(row.cells, row.weights, strict=True):
-            out[cell].append((number, weight))
-    return out
 
 
 def _fixed(rows: Sequence[Row], equal: Sequence[Row], mobile: set[int]) -> list[bool]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from congenial.conditions.constraints import CellBounds, Constraints
+from congenial.conditions.rows import Column
 from congenial.privacy.closest import Pair, closest_pair
 from congenial.privacy.moves import check_relation
 
@@ -116,9 +117,18 @@ class Neighbours:
         return set(self._bounds.pinned)
 
     @cached_property
+    def _classes(self) -> dict[Column, list[int]]:
+        """Cells that can move, by their column in the equalities."""
+        loose = {
+            column: [cell for cell in cells if cell not in self._pinned]
+            for column, cells in self.constraints.alike.items()
+        }
+        return {column: cells for column, cells in loose.items() if cells}
+
+    @cached_property
     def lonely_cells(self) -> tuple[str, ...]:
         """Cells whose records cannot change alone: at k = 1 nothing is promised to them."""
-        alike = _classes(self.constraints, self._pinned)
+        alike = self._classes
         alone = [c for column, cells in alike.items() if _is_alone(column, cells, self.relation) for c in cells]
         return tuple(self.constraints.schema.cell_name(cell) for cell in sorted({*alone, *self._pinned}))
 
@@ -127,9 +137,7 @@ class Neighbours:
         """For every dimension, what a change of one record's value can do to it."""
         schema = self.constraints.schema
         nobody = self.relation == "bounded" and self.k != 1 and self.is_smallest  # can change alone
-        alike = (
-            [] if nobody else [cells for cells in _classes(self.constraints, self._pinned).values() if len(cells) > 1]
-        )
+        alike = [] if nobody else [cells for cells in self._classes.values() if len(cells) > 1]
         out = []
         for axis, dimension in enumerate(schema.names):
             labels = schema.labels(dimension)
@@ -183,20 +191,7 @@ def neighbours_of(constraints: Constraints, relation: str) -> Neighbours:
     return Neighbours(constraints, relation, found.k, found.is_smallest, found.pair)
 
 
-def _classes(constraints: Constraints, pinned: set[int]) -> dict[tuple[tuple[int, int], ...], list[int]]:
-    """Cells that can move, by their column in the equalities: one record passes between no others."""
-    columns: list[list[tuple[int, int]]] = [[] for _ in range(constraints.schema.n_cells)]
-    for number, one in enumerate(constraints.equalities):
-        for cell, weight in zip(one.row.cells, one.row.weights, strict=True):
-            columns[cell].append((number, weight))
-    out: dict[tuple[tuple[int, int], ...], list[int]] = {}
-    for cell, column in enumerate(columns):
-        if cell not in pinned:
-            out.setdefault(tuple(column), []).append(cell)
-    return out
-
-
-def _is_alone(column: tuple[tuple[int, int], ...], cells: Sequence[int], relation: str) -> bool:
+def _is_alone(column: Column, cells: Sequence[int], relation: str) -> bool:
     return len(cells) == 1 if relation == "bounded" else bool(column)
 
 

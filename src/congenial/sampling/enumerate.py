@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from math import lgamma, log, log1p, prod
+from math import lgamma, prod
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from congenial.balls import log_of
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import echelon
 from congenial.conditions.rows import Limited, Row, dense
@@ -286,12 +287,3 @@ def worst_ratio(first: EnumeratedLaw, second: EnumeratedLaw) -> Fraction:
         raise SamplingError("the two laws live on different tables: a pair must share its invariants")
     pairs = zip(first.weights, second.weights, strict=True)
     return max(Fraction(one, other) for one, other in set(pairs)) * Fraction(second.total_weight, first.total_weight)
-
-
-def log_of(ratio: Fraction) -> float:
-    """Return the logarithm of a positive fraction of any size, to a double's accuracy."""
-    if abs(ratio - 1) < Fraction(1, 2):
-        return log1p(float(ratio - 1))
-    # Bring the fraction near 1 by a power of two, so that no large logarithms are subtracted.
-    shift = ratio.numerator.bit_length() - ratio.denominator.bit_length()
-    return log(float(ratio / Fraction(2) ** shift)) + shift * log(2)
