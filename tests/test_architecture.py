@@ -13,11 +13,13 @@ SOURCE = Path(congenial.__file__).parent
 LAYERS = [
     {"errors"},
     {"fraction", "balls", "randomness", "schema"},
-    {"display", "table", "noise", "conditions"},
+    {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},
     {"privacy"},
     {"law", "plan", "mechanism"},
-    {"examples", "interchange", "baselines"},
+    {"examples", "interchange", "baselines", "ledger"},
+    {"study"},
+    {"release", "inference"},
     {"cli"},
 ]
 ONLY_HERE = {
