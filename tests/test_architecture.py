@@ -41,8 +41,10 @@ ONLY_HERE = {
     "narwhals": {"table"},
     "opendp": {"interchange"},
     "scipy": {"conditions.relaxation", "privacy.audit", "baselines.projection", "baselines.topdown"},
-    "rich": {"cli.demo"},
-    "click": {"cli", "cli.demo"},
+    "rich": {"cli.demo", "cli.output", "cli.reproduce"},
+    "click": {"cli", "cli.demo", "cli.output", "cli.reproduce"},
+    "matplotlib": {"pictures.drawing", "pictures.bias", "pictures.boxes", "pictures.lines"},
+    "jinja2": {"page"},
 }
 # `constraints.count()` is a question to the set that only the engine can answer: a late import.
 LOOKS_UP = {("conditions.constraints", "sampling.certain")}

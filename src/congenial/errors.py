@@ -73,6 +73,10 @@ class BaselineError(SamplingError):
     """A baseline that cannot be computed: nothing is released rather than a table that is silently wrong."""
 
 
+class StudyError(CongenialError, ValueError):
+    """A study that cannot be run, or whose result may not be shown."""
+
+
 class PrivacyError(CongenialError, ValueError):
     """A privacy statement that cannot be made, or a budget that cannot be met."""
 

@@ -3,6 +3,7 @@
 import click
 
 from congenial.cli.demo import demo
+from congenial.cli.reproduce import reproduce
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -11,4 +12,5 @@ def main() -> None:
     """Publish tables under differential privacy with some numbers exact."""
 
 
-main.add_command(demo)
+for command in (demo, reproduce):
+    main.add_command(command)

@@ -325,3 +325,44 @@ def sweep(
         ).acceptance
         for precision in proposal_precisions
     }
+
+
+@dataclass(frozen=True)
+class Rate:
+    """An acceptance rate and its standard error. Confidential, like `Draws.acceptance`."""
+
+    acceptance: float
+    standard_error: float
+
+
+def equilibrium_acceptance(
+    target: Target,
+    states: ArrayLike,
+    n_proposals: int,
+    rng: RandomStream,
+    *,
+    proposal_precision: Exact | Sequence[Exact] | None = None,
+    index_set: Sequence[int] | None = None,
+) -> Rate:
+    """Return the rate at which a chain in equilibrium accepts, given independent draws of the target as its states.
+
+    ``E min(1, w(y) / w(x))`` over all pairs of a proposal y and a state x, with ``w = p / q``: no chain, so none of its
+    luck. A proposal that breaks a condition is never accepted.
+    """
+    chain = _Chain.of(target, proposal_precision, index_set)
+    proposals = np.zeros((n_proposals, len(target.centre)))
+    for noise, cell in zip(chain.proposals, chain.split.free, strict=True):
+        proposals[:, cell] = noise.sample(n_proposals, rng)
+    solved = proposals[:, chain.split.free] @ chain.split.numerators.T / chain.split.determinant
+    proposals[:, chain.split.solved] = solved
+    whole = np.all(solved == np.floor(solved), axis=1) if target.is_discrete else np.ones(n_proposals, bool)
+    tables = (proposals[whole] + target.centre).astype(np.int64 if target.is_discrete else np.float64)
+    feasible = proposals[whole][np.asarray(target.constraints.holds(tables))]
+    log_states = np.sort(chain.log_ratio(_deviations(target, states)))
+    log_proposals = chain.log_ratio(feasible)
+    # For a proposal at w(y): states with w(x) <= w(y) accept surely, the others with chance w(y) / w(x).
+    above = np.append(np.cumsum(np.exp(-log_states[::-1]))[::-1], 0.0)
+    sure = np.searchsorted(log_states, log_proposals, side="right")
+    chances = (sure + np.exp(log_proposals) * above[sure]) / len(log_states)
+    mean = float(chances.sum()) / n_proposals
+    return Rate(mean, float(np.sqrt(max((chances**2).sum() / n_proposals - mean**2, 0.0) / n_proposals)))

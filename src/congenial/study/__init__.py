@@ -1,0 +1,1 @@
+"""Studies on simulated or public tables: the paper reproduced, and mechanisms compared."""

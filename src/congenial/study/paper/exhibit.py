@@ -1,0 +1,118 @@
+"""What a part of the paper becomes: numbers beside the printed ones, pictures, and the data behind them."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from congenial.pictures.drawing import as_png, as_svg
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Columns = Mapping[str, Sequence[Any]]
+"""A small frame: columns of equal length by name."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One number of the paper, or one that its argument needs, and what was computed.
+
+    Examples
+    --------
+    >>> Finding("section 3", "acceptance", 0.0151, 0.0168).difference_text
+    '-0.0017'
+    """
+
+    where: str
+    what: str
+    computed: float
+    printed: float | None = None
+    note: str = ""
+
+    @property
+    def difference(self) -> float | None:
+        """Computed less printed."""
+        return None if self.printed is None else self.computed - self.printed
+
+    @property
+    def computed_text(self) -> str:
+        """The computed number to five digits."""
+        return _short(self.computed)
+
+    @property
+    def printed_text(self) -> str:
+        """The printed number as far as it is printed."""
+        return "" if self.printed is None else _short(self.printed)
+
+    @property
+    def difference_text(self) -> str:
+        """The difference to two digits."""
+        if self.difference is None or self.difference != self.difference:
+            return ""
+        return "0" if self.difference == 0 else f"{self.difference:+.2g}"
+
+
+def _short(number: float) -> str:
+    if number == float("inf"):
+        return "infinite"
+    return f"{number:,.0f}" if number == int(number) else f"{number:.5g}"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with its file name, the caption below it, and the words for those who cannot see it."""
+
+    name: str
+    figure: "Figure"
+    caption: str
+    alt: str
+
+    @cached_property
+    def svg(self) -> str:
+        """The figure as an SVG element."""
+        return as_svg(self.figure)
+
+    def write(self, folder: Path) -> None:
+        """Write the figure as SVG and PNG."""
+        (folder / f"{self.name}.svg").write_text(self.svg, encoding="utf-8")
+        (folder / f"{self.name}.png").write_bytes(as_png(self.figure))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table to read: a caption, heads, and rows that begin with their name."""
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """One part of the paper, done again."""
+
+    key: str
+    title: str
+    text: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    grids: tuple[Grid, ...] = ()
+    data: Mapping[str, Columns] = field(default_factory=dict)
+
+    def write(self, folder: Path) -> None:
+        """Write the pictures, and the data behind them as CSV."""
+        for picture in self.pictures:
+            picture.write(folder)
+        for name, columns in self.data.items():
+            write_csv(folder / f"{name}.csv", columns)
+
+
+def write_csv(path: Path, columns: Columns) -> None:
+    """Write columns as CSV."""
+    with path.open("w", encoding="utf-8", newline="") as out:
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(columns)
+        rows.writerows(zip(*columns.values(), strict=True))
