@@ -43,7 +43,7 @@ ONLY_HERE = {
     "scipy": {"conditions.relaxation", "privacy.audit", "baselines.projection", "baselines.topdown"},
     "rich": {"cli.demo", "cli.output", "cli.reproduce"},
     "click": {"cli", "cli.demo", "cli.output", "cli.reproduce"},
-    "matplotlib": {"pictures.drawing", "pictures.bias", "pictures.boxes", "pictures.lines"},
+    "matplotlib": {"pictures.drawing", "pictures.bias", "pictures.boxes", "pictures.lines", "pictures.picture"},
     "jinja2": {"page"},
 }
 # `constraints.count()` is a question to the set that only the engine can answer: a late import.

@@ -12,6 +12,7 @@ from congenial.privacy.certify import certify
 from congenial.privacy.compose import compose
 from congenial.randomness import replay_rng, secure_rng
 from congenial.schema import Schema
+from congenial.study.compare import compare
 from congenial.table import Table
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ __all__ = [
     "bounds",
     "cells",
     "certify",
+    "compare",
     "compose",
     "errors",
     "examples",

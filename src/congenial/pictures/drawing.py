@@ -1,6 +1,7 @@
 """How every picture looks, and how it becomes a file: one style, safe for colour-blind readers, on screen and paper."""
 
 import io
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -59,12 +60,12 @@ def new_figure(width: float, height: float, n_rows: int = 1, n_columns: int = 1)
 
 
 def as_svg(figure: "Figure") -> str:
-    """Return the figure as an SVG element to put into a page: no XML head, no date."""
+    """Return the figure as an SVG element to put into a page: no XML head, no metadata."""
     out = io.StringIO()
     with styled():
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     text = out.getvalue()
-    return text[text.index("<svg") :]
+    return re.sub(r"\s*<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
 
 
 def as_png(figure: "Figure", dots_an_inch: int = 150) -> bytes:

@@ -6,9 +6,10 @@ import numpy as np
 
 from congenial.examples import P12_INDEX_SET, p12_mechanism, p12_schema, p12_table
 from congenial.pictures.lines import acceptance_curve, traces
+from congenial.pictures.picture import Picture
 from congenial.randomness import RandomStream
 from congenial.sampling import independence
-from congenial.study.paper.exhibit import Columns, Exhibit, Finding, Picture
+from congenial.study.exhibit import Columns, Exhibit, Finding
 
 SCALES = tuple(Fraction(k, 20) for k in range(6, 21))
 PRINTED = (0.6, 0.0168)

@@ -11,9 +11,10 @@ from congenial.baselines.baseline import Problem, noisy_answers, repair_all
 from congenial.baselines.projection import L2Projection, Raw
 from congenial.examples import P12_INDEX_SET, p12_mechanism, p12_schema
 from congenial.pictures.boxes import distance_boxes
+from congenial.pictures.picture import Picture
 from congenial.randomness import RandomStream
 from congenial.sampling import independence
-from congenial.study.paper.exhibit import Columns, Exhibit, Finding, Picture
+from congenial.study.exhibit import Columns, Exhibit, Finding
 from congenial.table import Table
 
 Ints = NDArray[np.int64]
@@ -135,8 +136,8 @@ def figure_1(
             "GM describe the conditional mechanism at precision 1/2 as lying between raw noise at 1/2 and at 1, and the"
             " projection of raw noise at 1 as mostly on par with it. Their numbers are in a picture only.",
             "The boxes do not compare methods at equal privacy. Precision 1 costs epsilon 2 for one changed record; the"
-            " conditional mechanism at 1/2 costs 1.49 by its certificate. The command congenial compare compares at equal"
-            " certified loss.",
+            " conditional mechanism at 1/2 costs 1.49 by its certificate. The command congenial compare compares at"
+            " equal certified loss.",
             *_chain_warning(found),
         ),
         tuple(findings),

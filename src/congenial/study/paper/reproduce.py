@@ -10,8 +10,8 @@ from congenial.errors import StudyError
 from congenial.examples import p12_schema
 from congenial.page import render
 from congenial.randomness import RandomStream, replay_rng
+from congenial.study.exhibit import Exhibit, Finding, write_csv
 from congenial.study.paper.chains import figure_2, figure_3
-from congenial.study.paper.exhibit import Exhibit, Finding, write_csv
 from congenial.study.paper.figure1 import SIMULATED, figure_1, simulated_tables
 from congenial.study.paper.section4 import section_4
 from congenial.study.paper.section5 import appendix_b, section_5

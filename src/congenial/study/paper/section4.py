@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from congenial.conditions.queries import cells, total
 from congenial.mechanism import Mechanism
 from congenial.schema import Schema
-from congenial.study.paper.exhibit import Exhibit, Finding, Grid
+from congenial.study.exhibit import Exhibit, Finding, Grid
 from congenial.table import Table
 
 Ints = NDArray[np.int64]
@@ -72,13 +72,6 @@ class ProjectedLaws:
         mass = np.bincount(which, weights)
         return {(int(a), int(b), int(c)): float(m) for (a, b, c), m in zip(tables, mass, strict=True)}
 
-    def first_cell(self, confidential: Cells) -> dict[int, float]:
-        """Return the law of the first cell alone."""
-        out: dict[int, float] = {}
-        for table, mass in self.joint(confidential).items():
-            out[table[0]] = out.get(table[0], 0.0) + mass
-        return out
-
 
 def log_ratio(first: Mapping[Any, float], second: Mapping[Any, float]) -> float:
     """Return the largest log ratio of two laws; infinite if the first can give what the second cannot."""
@@ -105,18 +98,17 @@ def worst_ratios(n: int = TOTAL) -> dict[str, float]:
     here, there = tables_with(n), tables_with(n + 1)
     laws, more = ProjectedLaws(n, precision), ProjectedLaws(n + 1, precision)
     joint = {s: laws.joint(s) for s in here}
-    one = {s: laws.first_cell(s) for s in here}
-    other = {s: more.first_cell(s) for s in there}
+    joint_more = {s: more.joint(s) for s in there}
+    one = {s: first_cell(law) for s, law in joint.items()}
+    other = {s: first_cell(law) for s, law in joint_more.items()}
     conditional = {s: _conditional(s) for s in (*here, *there)}
-    alone = {s: _alone(law) for s, law in conditional.items()}
+    alone = {s: first_cell(law) for s, law in conditional.items()}
     return {
         "projected, same total": max(log_ratio(joint[s], joint[t]) for s, t in _neighbours(here, here, 2)),
         "conditional, same total": max(
             log_ratio(conditional[s], conditional[t]) for s, t in _neighbours(here, here, 2)
         ),
-        "projected, other total": max(
-            log_ratio(joint[s], more.joint(t)) for s, t in list(_neighbours(here, there, 1))[:1]
-        ),
+        "projected, other total": max(log_ratio(joint[s], joint_more[t]) for s, t in _neighbours(here, there, 1)),
         "conditional, other total": max(
             log_ratio(conditional[s], conditional[t]) for s, t in _neighbours(here, there, 1)
         ),
@@ -142,7 +134,8 @@ def _conditional(confidential: Cells) -> dict[Cells, float]:
     return {(table[0], table[1], table[2]): float(chance) for table, chance in pairs}
 
 
-def _alone(law: dict[Cells, float]) -> dict[int, float]:
+def first_cell(law: dict[Cells, float]) -> dict[int, float]:
+    """Return the law of the first cell alone."""
     out: dict[int, float] = {}
     for table, mass in law.items():
         out[table[0]] = out.get(table[0], 0.0) + mass

@@ -8,7 +8,7 @@ from congenial.mechanism import Mechanism
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.two_bins import neighbour_readings
 from congenial.schema import Schema
-from congenial.study.paper.exhibit import Exhibit, Finding
+from congenial.study.exhibit import Exhibit, Finding
 from congenial.table import Table
 
 

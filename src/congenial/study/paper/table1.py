@@ -5,8 +5,9 @@ from numpy.typing import NDArray
 
 from congenial.examples import P12_AGES, p12_mechanism, p12_printed_release, p12_table
 from congenial.pictures.lines import cell_law
+from congenial.pictures.picture import Picture
 from congenial.randomness import RandomStream
-from congenial.study.paper.exhibit import Columns, Exhibit, Finding, Grid, Picture
+from congenial.study.exhibit import Columns, Exhibit, Finding, Grid
 
 _CELL = {"sex": "female", "age": "45-49"}  # one person: the cell where conditioning changes most
 

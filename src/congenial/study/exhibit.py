@@ -3,14 +3,10 @@
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from congenial.pictures.drawing import as_png, as_svg
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from congenial.pictures.picture import Picture
 
 Columns = Mapping[str, Sequence[Any]]
 """A small frame: columns of equal length by name."""
@@ -59,26 +55,6 @@ def _short(number: float) -> str:
     if number == float("inf"):
         return "infinite"
     return f"{number:,.0f}" if number == int(number) else f"{number:.5g}"
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure with its file name, the caption below it, and the words for those who cannot see it."""
-
-    name: str
-    figure: "Figure"
-    caption: str
-    alt: str
-
-    @cached_property
-    def svg(self) -> str:
-        """The figure as an SVG element."""
-        return as_svg(self.figure)
-
-    def write(self, folder: Path) -> None:
-        """Write the figure as SVG and PNG."""
-        (folder / f"{self.name}.svg").write_text(self.svg, encoding="utf-8")
-        (folder / f"{self.name}.png").write_bytes(as_png(self.figure))
 
 
 @dataclass(frozen=True)

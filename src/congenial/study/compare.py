@@ -1,0 +1,244 @@
+"""Mechanisms side by side at equal certified privacy loss, on simulated or public tables."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.baselines.baseline import Baseline, Floats, Ints, Problem, noisy_answers, repair_all
+from congenial.baselines.projection import Clipped, L1Projection, L2Projection, Raw
+from congenial.baselines.topdown import TopDown
+from congenial.conditions.queries import bounds
+from congenial.errors import StudyError, did_you_mean
+from congenial.mechanism import Mechanism
+from congenial.privacy.calibrate import Budget
+from congenial.privacy.certificate import Certificate, shown
+from congenial.randomness import RandomStream, secure_rng
+from congenial.sampling import exact
+from congenial.study.comparison import Comparison, Result
+from congenial.table import Table
+
+CONGENIAL = "congenial"
+BASELINES: dict[str, Baseline] = {
+    "raw": Raw(),
+    "clip": Clipped(),
+    "l2": L2Projection(),
+    "l1": L1Projection(),
+    "topdown": TopDown(),
+}
+METHODS = (CONGENIAL, *BASELINES)
+DEFAULT_METHODS = (CONGENIAL, "raw", "clip", "l2", "topdown")
+
+SOURCES = ("public", "simulated")
+CONFIDENTIAL = "CONFIDENTIAL"
+
+
+def compare(
+    mechanism: Mechanism,
+    tables: Table | Iterable[Table],
+    *,
+    source: str = "confidential",
+    methods: Sequence[str] = DEFAULT_METHODS,
+    n_releases: int = 100,
+    rng: RandomStream | None = None,
+    out: str | Path | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Release each table many times by each method, and measure how far the releases lie from the truth.
+
+    All methods spend the same certified loss. The congenial mechanism keeps its budget (or the loss that its precisions
+    cost); the others get as much precision as that loss buys for noise with no conditions at all.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+    tables : Table or several
+        Each is released by itself, under its own values of the invariants.
+    source : str
+        ``"public"`` or ``"simulated"``. A comparison with confidential tables is itself confidential: it is refused
+        unless `out` is a folder whose name begins with CONFIDENTIAL.
+    methods : sequence of str
+        Of congenial, raw, clip, l2, l1, topdown.
+    n_releases : int
+        Releases of each table by each method.
+    out : path, optional
+        A new folder for the page, the pictures and the tidy CSV.
+
+    Examples
+    --------
+    >>> from congenial.examples import p12_mechanism, p12_table
+    >>> from congenial.randomness import replay_rng
+    >>> found = compare(p12_mechanism(epsilon="1"), p12_table(), source="simulated", n_releases=20, rng=replay_rng(1))
+    >>> [result.name for result in found.results]
+    ['congenial', 'raw', 'clip and rescale', 'L2 projection', 'TopDown']
+    """
+    folder = None if out is None else Path(out)
+    _check(source, methods, n_releases, folder)
+    truths = [tables] if isinstance(tables, Table) else list(tables)
+    if not truths or any(getattr(table, "schema", None) != mechanism.schema for table in truths):
+        raise StudyError(f"compare needs one or more tables of the mechanism's schema, {mechanism.schema}")
+    stream = rng or secure_rng()
+    runs = {method: _Run(n_releases, mechanism.budget) for method in methods}
+    for number, table in enumerate(truths, 1):
+        progress(f"table {number:,} of {len(truths):,}")
+        _one_table(mechanism, table, runs, n_releases, stream)
+    found = Comparison(
+        tuple(run.result(method) for method, run in runs.items()),
+        truths=np.stack([table.counts for table in truths]),
+        n_releases=n_releases,
+        is_confidential=source not in SOURCES,
+    )
+    if folder is not None:
+        found.write(folder)
+    return found
+
+
+def _check(source: str, methods: Sequence[str], n_releases: int, folder: Path | None) -> None:
+    if source not in {*SOURCES, "confidential"}:
+        raise StudyError(f'source={source!r} is not known; write "public", "simulated" or "confidential"')
+    if source == "confidential" and (folder is None or not folder.name.startswith(CONFIDENTIAL)):
+        raise StudyError(
+            "a comparison with confidential tables is confidential itself. If the tables are public or simulated,"
+            ' say so: source="public" or "simulated" (in a spec: data status). Otherwise write it to a marked folder:'
+            f' out="{CONFIDENTIAL}-comparison"'
+        )
+    if isinstance(methods, str) or not methods:
+        raise StudyError(f"methods is a list of {', '.join(METHODS)}")
+    for method in methods:
+        if method not in METHODS:
+            raise StudyError(f"method {method!r} is not known; {did_you_mean(str(method), METHODS)}")
+    if len(set(methods)) != len(methods):
+        raise StudyError("methods names one twice")
+    if type(n_releases) is not int or n_releases < 2:
+        raise StudyError(f"n_releases is a whole number from 2 on, not {n_releases!r}")
+
+
+class _Run:
+    """What one method did to table after table. Confidential if the tables are."""
+
+    def __init__(self, n_releases: int, budget: Budget | None) -> None:
+        self.n_releases = n_releases
+        self.budget = budget
+        self.certificates: list[Certificate] = []
+        self.means: list[Floats] = []
+        self.l1: list[float] = []
+        self.l2: list[float] = []
+        self.zeros: list[float] = []
+        self.n_broken = 0
+        self.seconds: list[float] = []
+
+    def add(
+        self, table: Table, releases: Floats | Ints, is_broken: NDArray[np.bool_], seconds: float, cost: Certificate
+    ) -> None:
+        gap = releases - table.counts
+        self.certificates.append(cost)
+        self.means.append(gap.mean(axis=0))
+        self.l1.append(float(np.abs(gap).sum(axis=1).mean()))
+        self.l2.append(float(np.sqrt((gap.astype(np.float64) ** 2).sum(axis=1)).mean()))
+        self.zeros.append(float((np.abs(releases) < 1e-9).mean()))
+        self.n_broken += int(is_broken.sum())
+        self.seconds.append(seconds)
+
+    def result(self, method: str) -> Result:
+        label = BASELINES[method].label if method in BASELINES else None
+        worst = max(self.certificates, key=lambda one: _spent(one, self.budget)[1])
+        currency, amount, at = _spent(worst, self.budget)
+        return Result(
+            name=label.name if label else CONGENIAL,
+            certificate=worst,
+            spent=f"{currency} {shown(amount)} {at}".rstrip(),
+            holds_for=label.privacy if label else "all tables that share the invariants' values",
+            law=label.law if label else "known exactly: the conditional law",
+            l1=np.array(self.l1),
+            l2=np.array(self.l2),
+            bias=np.stack(self.means),
+            zeros=float(np.mean(self.zeros)),
+            broken=self.n_broken / (self.n_releases * len(self.l1)),
+            seconds=float(np.median(self.seconds)),
+        )
+
+
+def _spent(certificate: Certificate, budget: Budget | None) -> tuple[str, Fraction, str]:
+    """Return what a release costs in the budget's own currency: its name, the amount, and at which delta."""
+    if budget is not None and (cost := budget.cost(certificate)) is not None:
+        at = "" if budget.delta is None else f"at delta {float(budget.delta):g}"
+        return ("rho" if budget.rho is not None else "epsilon"), cost, at
+    if certificate.loss is not None:
+        return "epsilon", certificate.loss, ""
+    return "rho", certificate.rho or Fraction(0), ""
+
+
+def _one_table(mechanism: Mechanism, table: Table, runs: dict[str, _Run], n: int, rng: RandomStream) -> None:
+    constraints = mechanism.disclose(table)
+    calibrated = mechanism.calibrated(constraints)
+    certificate = calibrated.plan(constraints).certificate
+    plain = without_conditions(mechanism, certificate)
+    problem = Problem(constraints, plain.measured)
+    for method, run in runs.items():
+        if method == CONGENIAL:
+            law = calibrated.law(table)
+            releases: Floats | Ints = law.sample(n, rng)
+            engine = exact.engine_of(law.target)
+            seconds = _best_of_three(lambda e=engine, c=law.target.centre: exact.sample_one(e, c, rng))  # type: ignore[misc]
+            broken = ~np.asarray(constraints.holds(releases))
+            run.add(table, releases, broken, seconds, certificate)
+            continue
+        baseline = BASELINES[method]
+        start = time.perf_counter()
+        releases = repair_all(baseline, problem, noisy_answers(problem, table, n, rng))
+        seconds = (time.perf_counter() - start) / n
+        unconstrained = plain.disclose(table)
+        run.add(table, releases, _broken(problem, releases), seconds, plain.plan(unconstrained).certificate)
+
+
+def _broken(problem: Problem, releases: Floats | Ints) -> NDArray[np.bool_]:
+    """Say which releases break a condition, by more than rounding."""
+    tolerance = 1e-6 * (1 + np.abs(releases).max(axis=1))
+    return np.asarray([problem.polytope.farthest(one) for one in releases.astype(np.float64)] > tolerance)
+
+
+def _best_of_three(call: Callable[[], object]) -> float:
+    found = []
+    for _ in range(3):
+        start = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - start)
+    return min(found)
+
+
+def without_conditions(mechanism: Mechanism, certificate: Certificate) -> Mechanism:
+    """Return the noise alone, with no condition at all, at the largest precisions that the same loss certifies.
+
+    Examples
+    --------
+    >>> from congenial.examples import p12_mechanism, p12_table
+    >>> mechanism = p12_mechanism(epsilon="1")
+    >>> certificate = mechanism.plan(mechanism.disclose(p12_table())).certificate
+    >>> without_conditions(mechanism, certificate).queries[0].precision
+    Fraction(1, 2)
+    """
+    budget = mechanism.budget
+    if budget is None:
+        # The precisions were given: keep their proportions, and spend what they cost under the conditions.
+        queries = [replace(query, precision=None, weight=query.precision or None) for query in mechanism.queries]
+        pure = certificate.loss is not None
+        budget = Budget(epsilon=certificate.loss, rho=None if pure else certificate.rho, orders=certificate.orders)
+    else:
+        queries = list(mechanism.queries)
+    plain = Mechanism(
+        mechanism.schema,
+        measure=queries,
+        invariants=[bounds(None)],
+        noise=mechanism.noise,
+        neighbours=mechanism.neighbours,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        rho=budget.rho,
+        orders=budget.orders if budget.rho is not None else "integer",
+    )
+    empty = Table(mechanism.schema, np.zeros(mechanism.schema.shape, np.int64))
+    return plain.calibrated(plain.disclose(empty))
