@@ -18,7 +18,7 @@ LAYERS = [
     {"privacy"},
     {"law", "plan", "mechanism"},
     {"examples", "interchange", "baselines", "ledger"},
-    {"study"},
+    {"study", "bundle"},
     {"release", "inference"},
     {"cli"},
 ]

@@ -77,6 +77,10 @@ class StudyError(CongenialError, ValueError):
     """A study that cannot be run, or whose result may not be shown."""
 
 
+class BundleError(CongenialError, ValueError):
+    """A bundle that cannot be written, or is not what was published."""
+
+
 class PrivacyError(CongenialError, ValueError):
     """A privacy statement that cannot be made, or a budget that cannot be met."""
 

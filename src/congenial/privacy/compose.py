@@ -14,6 +14,8 @@ from congenial.privacy.neighbours import Neighbours, neighbours_of
 
 WAYS = ("data", "areas")
 
+_FEW_AREAS = 20
+
 
 class Planned(Protocol):
     """A release that is planned: `congenial.plan.ReleasePlan` is one."""
@@ -161,10 +163,12 @@ def _total(parts: Sequence[Fraction | None]) -> Fraction | None:
 def _over_areas(plans: Sequence[Planned]) -> Composition:
     """Take the worst of what one record can do: change inside an area, or leave one and enter another."""
     relation = plans[0].case.neighbours
-    inside = [one for plan in plans if (one := _at_one_record(plan, relation)) is not None]
+    # Whether an area has few tables is itself a question of 40 ms; with many areas a large one decides anyway.
+    few = len(plans) <= _FEW_AREAS
+    inside = [one for plan in plans if (one := _at_one_record(plan, relation, try_all_pairs=few)) is not None]
     is_bounded = relation == "bounded"
     open_areas = [plan for plan in plans if not plan.case.moves.total_is_fixed] if is_bounded else []
-    passing = [one for plan in open_areas if (one := _at_one_record(plan, "unbounded")) is not None]
+    passing = [one for plan in open_areas if (one := _at_one_record(plan, "unbounded", try_all_pairs=few)) is not None]
     passing = passing if len(passing) > 1 else []  # one area alone has nowhere to send a record
     if not inside and not passing:
         raise PrivacyError(
@@ -195,14 +199,14 @@ def _over_areas(plans: Sequence[Planned]) -> Composition:
     )
 
 
-def _at_one_record(plan: Planned, relation: str) -> Certificate | None:
+def _at_one_record(plan: Planned, relation: str, *, try_all_pairs: bool) -> Certificate | None:
     """Return the price of one record in an area; None when it is proven that none can change alone."""
     case = plan.case if plan.case.neighbours == relation else replace(plan.case, neighbours=relation)
     k = case.structure.k
     if k is None or (k > 1 and case.structure.is_smallest):
         return None
     # Where it is open whether fewer than k records can change, the price of k covers them.
-    return case.certificate([precision for _, precision in plan.precisions], k)
+    return case.certificate([precision for _, precision in plan.precisions], k, try_all_pairs=try_all_pairs)
 
 
 def _worst(inside: Sequence[Fraction | None], passing: Sequence[Fraction | None]) -> Fraction | None:

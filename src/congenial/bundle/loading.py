@@ -1,0 +1,136 @@
+"""A bundle from its folder: verified as it is loaded, or refused with everything that is wrong."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.bundle.cost import certificate_of
+from congenial.bundle.manifest import Manifest, digest
+from congenial.bundle.published import Area, PublishedLaw
+from congenial.bundle.signing import check_signature, read_public_key
+from congenial.bundle.table_text import tables_from_csv
+from congenial.errors import BundleError, PrivacyError
+
+Ints = NDArray[np.int64]
+
+MANIFEST, SIGNATURE, TABLE = "manifest.json", "signature.json", "table.csv"
+_LARGEST = 1 << 30
+_RECERTIFIED = 25  # tables; for more, the certificate is taken as stated
+
+
+@dataclass(frozen=True, repr=False)
+class Bundle:
+    """A verified bundle: the manifest, and the released tables by area.
+
+    Attributes
+    ----------
+    signed_by : str or None
+        The public key that signed the manifest, in hexadecimal digits.
+    is_recertified : bool
+        Whether the certificate was computed again from the published law and came out no larger.
+    """
+
+    manifest: Manifest
+    tables: Mapping[Area, Ints]
+    signed_by: str | None
+    is_recertified: bool
+
+    @property
+    def law(self) -> PublishedLaw:
+        """The law of the release, but for the confidential tables."""
+        return self.manifest.law
+
+    def __repr__(self) -> str:
+        one = self.manifest
+        kind = "" if one.is_for_release else ", a simulation, NOT FOR RELEASE"
+        tables = "one table" if len(self.tables) == 1 else f"{len(self.tables):,} tables"
+        return f"bundle {one.release!r} of dataset {one.dataset!r}: {tables} of {one.law.schema.n_cells:,} cells{kind}"
+
+
+def load_bundle(folder: str | Path, *, key: str | Path | None = None) -> Bundle:
+    """Load a bundle and verify it: every file's digest, the tables against the invariants, the certificate, the signature.
+
+    Parameters
+    ----------
+    folder : path
+    key : path, optional
+        The publisher's public key. With it, a bundle that this key did not sign is refused.
+
+    Raises
+    ------
+    BundleError
+        When anything is not as it was published.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        what = "is a file" if place.exists() else "does not exist"
+        raise BundleError(f"{place} {what}; a bundle is a folder with a {MANIFEST}")
+    content = _read(place, MANIFEST)
+    manifest = Manifest.from_bytes(content)
+    _check_files(place, manifest)
+    signed_by = _signed_by(place, content, None if key is None else Path(key))
+    tables = tables_from_csv(manifest.law, _read(place, TABLE))
+    for area, counts in tables.items():
+        if not manifest.law.constraints[area].holds(counts):
+            where = "the table" if area is None else f"the table of {area!r}"
+            raise BundleError(f"{where} does not obey the published invariants")
+    return Bundle(manifest, tables, signed_by, _is_recertified(manifest))
+
+
+def _read(folder: Path, name: str) -> bytes:
+    path = folder / name
+    try:
+        if path.is_symlink() or not path.is_file():
+            raise BundleError(f"the bundle has no file {name}; it was cut short, or is not a bundle")
+        if path.stat().st_size > _LARGEST:
+            raise BundleError(f"{name} is larger than a gigabyte; no bundle has such a file")
+        return path.read_bytes()
+    except OSError as refused:
+        raise BundleError(f"{name} cannot be read: {(refused.strerror or '').lower()}") from None
+
+
+def _check_files(folder: Path, manifest: Manifest) -> None:
+    wrong = []
+    for name, stated in manifest.files.items():
+        if "/" in name or name.startswith(".") or not isinstance(stated, str):
+            raise BundleError("manifest.json lists a file outside the bundle")
+        try:
+            if digest(_read(folder, name)) != stated:
+                wrong.append(f"{name} was changed")
+        except BundleError as missing:
+            wrong.append(str(missing))
+    if TABLE not in manifest.files:
+        wrong.append(f"{TABLE} is not listed")
+    strange = sorted(path.name for path in folder.iterdir() if path.name not in {*manifest.files, MANIFEST, SIGNATURE})
+    wrong += [f"{name!r} does not belong to the bundle" for name in strange]
+    if wrong:
+        raise BundleError(f"the bundle is not as it was published: {'; '.join(wrong)}")
+
+
+def _signed_by(folder: Path, content: bytes, key: Path | None) -> str | None:
+    public = None if key is None else read_public_key(key)
+    if not (folder / SIGNATURE).exists():
+        if public is not None:
+            raise BundleError(f"the bundle is not signed: it has no {SIGNATURE}")
+        return None
+    return check_signature(content, _read(folder, SIGNATURE), public)
+
+
+def _is_recertified(manifest: Manifest) -> bool:
+    """Compute the certificate again from the published law, where that is quick; a larger loss is an error."""
+    if len(manifest.law.tables) > _RECERTIFIED:
+        return False
+    try:
+        again = certificate_of(manifest.law, manifest.neighbours, manifest.rows_per_unit)
+    except PrivacyError:
+        raise BundleError("the published law has no certificate") from None
+    stated = manifest.certificate
+    for ours, theirs in ((again.loss, stated.loss), (again.rho, stated.rho)):
+        if theirs is not None and (ours is None or ours > theirs):
+            raise BundleError("the manifest states a smaller privacy loss than its law has")
+    if again.k > stated.k or again.neighbours != stated.neighbours:
+        raise BundleError("the manifest's certificate speaks of fewer records than its law needs")
+    return True

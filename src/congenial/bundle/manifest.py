@@ -1,0 +1,216 @@
+"""The manifest: what was released, by which law, at what cost, under whose mandate. Public, versioned, append-only."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from typing import Any
+
+from congenial.bundle.published import Area, PublishedLaw
+from congenial.errors import BundleError, CongenialError
+from congenial.ledger.receipt import Receipt
+from congenial.privacy.certificate import PAGES, Certificate
+
+FORMAT = "congenial bundle"
+VERSION = 1
+"""Later versions add keys and never change the meaning of old ones."""
+
+_INDENTED = 50  # tables; beyond, the manifest is written without spaces
+
+_AMOUNTS = ("loss", "rho", "rho_at_all_orders", "loss_without_invariants")
+
+
+@dataclass(frozen=True)
+class Exactly:
+    """A statistic that came out exactly: in words, by which mandate, and its value in each table.
+
+    Attributes
+    ----------
+    values : mapping from area to value
+        None where it is a condition without a value of its own.
+    """
+
+    text: str
+    mandate: str | None
+    values: Mapping[Area, str]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything that is published about a release besides its tables.
+
+    Attributes
+    ----------
+    status : str
+        Of the data: confidential, public or simulated.
+    is_for_release : bool
+        False for a simulation with a public seed: its noise protects nobody.
+    unit : str
+        Whose privacy is protected, in a word.
+    exactly : tuple of Exactly
+        The invariants with their values.
+    conditions : tuple of (text, mandate)
+        Limits and structural zeros.
+    budget : mapping
+        What was asked for: epsilon, delta or rho as exact text.
+    receipt : Receipt or None
+        Of the ledger; None for a simulation.
+    software : mapping from package to version
+    files : mapping from file name to SHA-256
+    """
+
+    release: str
+    title: str
+    dataset: str
+    made_at: str
+    status: str
+    is_for_release: bool
+    unit: str
+    rows_per_unit: int
+    law: PublishedLaw
+    exactly: tuple[Exactly, ...]
+    conditions: tuple[tuple[str, str | None], ...]
+    budget: Mapping[str, str]
+    neighbours: str
+    certificate: Certificate
+    sampler: str
+    is_exact: bool
+    receipt: Receipt | None
+    software: Mapping[str, str]
+    files: Mapping[str, str]
+
+    def with_files(self, files: Mapping[str, bytes]) -> "Manifest":
+        """Return the manifest with the digests of these files."""
+        return replace(self, files={name: digest(content) for name, content in files.items()})
+
+    def as_bytes(self) -> bytes:
+        """Return the file: canonical JSON that ends with a digest of all before it."""
+        values = self._values()
+        return _rendered({**values, "digest": digest(_rendered(values, self._is_indented))}, self._is_indented)
+
+    @property
+    def _is_indented(self) -> bool:
+        return len(self.law.tables) <= _INDENTED
+
+    def _values(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "release": self.release,
+            "title": self.title,
+            "dataset": self.dataset,
+            "made_at": self.made_at,
+            "status": self.status,
+            "is_for_release": self.is_for_release,
+            "unit": {"word": self.unit, "rows": self.rows_per_unit},
+            "invariants": [
+                {"text": one.text, "mandate": one.mandate, "values": [one.values[area] for area in self.law.areas]}
+                for one in self.exactly
+            ],
+            "conditions": [{"text": text, "mandate": mandate} for text, mandate in self.conditions],
+            "privacy": {
+                "neighbours": self.neighbours,
+                "budget": dict(self.budget),
+                "certificate": certificate_json(self.certificate),
+            },
+            "sampler": {"name": self.sampler, "is_exact": self.is_exact},
+            "law": self.law.as_json(),
+            "receipt": None if self.receipt is None else self.receipt.as_json(),
+            "software": dict(self.software),
+            "files": dict(self.files),
+        }
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Manifest":
+        """Read a manifest and check that not a byte of it was changed; refuses what a newer version wrote."""
+        values = _parsed(content)
+        if values.get("format") != FORMAT:
+            raise BundleError("manifest.json is not the manifest of a congenial bundle")
+        version = values.get("version")
+        if type(version) is not int or version < 1:
+            raise BundleError("manifest.json has no version; it is not the manifest of a congenial bundle")
+        if version > VERSION:
+            raise BundleError(
+                f"the bundle has format version {version}, and this software reads up to {VERSION}; install a newer"
+                " congenial"
+            )
+        stated = values.pop("digest", None)
+        tables = values.get("law", {}).get("tables", ()) if isinstance(values.get("law"), dict) else ()
+        is_indented = not isinstance(tables, list) or len(tables) <= _INDENTED
+        if (
+            stated != digest(_rendered(values, is_indented))
+            or _rendered({**values, "digest": stated}, is_indented) != content
+        ):
+            raise BundleError("manifest.json was changed since it was published: its digest does not fit")
+        try:
+            return cls._read(values)
+        except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+            reason = str(wrong) if isinstance(wrong, CongenialError) else "a part is missing or has the wrong form"
+            raise BundleError(f"manifest.json cannot be read: {reason}") from None
+
+    @classmethod
+    def _read(cls, values: Mapping[str, Any]) -> "Manifest":
+        law = PublishedLaw.from_json(values["law"])
+        return cls(
+            release=str(values["release"]),
+            title=str(values["title"]),
+            dataset=str(values["dataset"]),
+            made_at=str(values["made_at"]),
+            status=str(values["status"]),
+            is_for_release=bool(values["is_for_release"]),
+            unit=str(values["unit"]["word"]),
+            rows_per_unit=int(values["unit"]["rows"]),
+            law=law,
+            exactly=tuple(
+                Exactly(one["text"], one["mandate"], dict(zip(law.areas, one["values"], strict=True)))
+                for one in values["invariants"]
+            ),
+            conditions=tuple((one["text"], one["mandate"]) for one in values["conditions"]),
+            budget=dict(values["privacy"]["budget"]),
+            neighbours=values["privacy"]["neighbours"],
+            certificate=certificate_from_json(values["privacy"]["certificate"]),
+            sampler=values["sampler"]["name"],
+            is_exact=bool(values["sampler"]["is_exact"]),
+            receipt=None if values["receipt"] is None else Receipt.from_json(values["receipt"]),
+            software=dict(values["software"]),
+            files=dict(values["files"]),
+        )
+
+
+def digest(content: bytes) -> str:
+    """Return the SHA-256 of some bytes, in hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _rendered(values: Mapping[str, Any], is_indented: bool) -> bytes:
+    separators = (",", ": ") if is_indented else (",", ":")
+    text = json.dumps(values, ensure_ascii=False, indent=1 if is_indented else None, separators=separators)
+    return (text + "\n").encode()
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
+    try:
+        values = json.loads(content.decode())
+    except (UnicodeDecodeError, ValueError, RecursionError):
+        raise BundleError("manifest.json is not JSON: it was cut short or changed") from None
+    if not isinstance(values, dict):
+        raise BundleError("manifest.json is not the manifest of a congenial bundle")
+    return values
+
+
+def certificate_json(certificate: Certificate) -> dict[str, Any]:
+    """Return a certificate as plain values, exact numbers as text."""
+    values = {field.name: getattr(certificate, field.name) for field in fields(certificate)}
+    values |= {name: None if values[name] is None else str(values[name]) for name in _AMOUNTS}
+    return {**values, "reasons": list(certificate.reasons), "page": certificate.page}
+
+
+def certificate_from_json(given: Mapping[str, Any]) -> Certificate:
+    """Read what `certificate_json` wrote."""
+    if given["kind"] not in PAGES or given["page"] != PAGES[given["kind"]]:
+        raise BundleError("no theorem makes certificates of this kind")
+    values = {field.name: given[field.name] for field in fields(Certificate)}
+    values |= {name: None if values[name] is None else Fraction(values[name]) for name in _AMOUNTS}
+    values["reasons"] = tuple(values["reasons"])
+    return Certificate(**values)

@@ -1,0 +1,98 @@
+"""Ed25519 signatures of a manifest: who published it."""
+
+import json
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from congenial.errors import BundleError
+
+
+def create_key(path: Path) -> str:
+    """Write a new private key to a file that only its owner can read, and the public one beside it; return its name.
+
+    The public key is what `congenial verify --key` takes; the private one never leaves the curator.
+    """
+    public_path = path.with_name(path.name + ".pub")
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    try:
+        with open(path, "xb", opener=_private) as out:
+            out.write(private)
+        with public_path.open("xb") as out:
+            out.write(public)
+    except OSError as refused:
+        raise BundleError(
+            f"the key could not be written to {path}: {(refused.strerror or '').lower()}; name a new file"
+        ) from None
+    return public_path.name
+
+
+def _private(path: str, flags: int) -> int:
+    import os
+
+    return os.open(path, flags, 0o600)
+
+
+def sign(content: bytes, key_path: Path) -> bytes:
+    """Return the signature file of some bytes."""
+    key = read_private_key(key_path)
+    record = {
+        "algorithm": "Ed25519",
+        "public_key": _raw(key.public_key()).hex(),
+        "signature": key.sign(content).hex(),
+    }
+    return (json.dumps(record, indent=1) + "\n").encode()
+
+
+def read_private_key(path: Path) -> Ed25519PrivateKey:
+    """Read a private key in PEM form."""
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except OSError as refused:
+        raise BundleError(f"the key {path} cannot be read: {(refused.strerror or '').lower()}") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise BundleError(
+            f"{path} holds no private key without a password in PEM form; make one: congenial keygen {path.name}"
+        ) from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise BundleError(f"{path} holds a key of another kind, and Ed25519 is needed; make one: congenial keygen")
+    return key
+
+
+def read_public_key(path: Path) -> Ed25519PublicKey:
+    """Read a public key in PEM form."""
+    try:
+        key = serialization.load_pem_public_key(path.read_bytes())
+    except OSError as refused:
+        raise BundleError(f"the key {path} cannot be read: {(refused.strerror or '').lower()}") from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise BundleError(f"{path} holds no public key in PEM form; it is the file that ends in .pub") from None
+    if not isinstance(key, Ed25519PublicKey):
+        raise BundleError(f"{path} holds a key of another kind, and Ed25519 is needed")
+    return key
+
+
+def check_signature(content: bytes, signature: bytes, key: Ed25519PublicKey | None) -> str:
+    """Return the public key that signed some bytes, as text; refuse a signature that does not fit, or another key."""
+    try:
+        record = json.loads(signature)
+        public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(record["public_key"]))
+        public.verify(bytes.fromhex(record["signature"]), content)
+    except (ValueError, KeyError, TypeError, InvalidSignature):
+        raise BundleError("signature.json does not sign this manifest: one of the two was changed") from None
+    expected = {"algorithm": "Ed25519", "public_key": _raw(public).hex(), "signature": record["signature"]}
+    if (json.dumps(expected, indent=1) + "\n").encode() != signature:
+        raise BundleError("signature.json was changed since it was written")
+    if key is not None and _raw(public) != _raw(key):
+        raise BundleError("the bundle is signed by another key than the one given")
+    return _raw(public).hex()
+
+
+def _raw(key: Ed25519PublicKey) -> bytes:
+    return key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)

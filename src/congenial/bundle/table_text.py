@@ -1,0 +1,59 @@
+"""Released tables as CSV: one row a cell, readable by base R, spreadsheets and anything else."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.bundle.published import Area, PublishedLaw
+from congenial.errors import BundleError
+
+Ints = NDArray[np.int64]
+COUNT = "count"
+
+
+def header_of(law: PublishedLaw) -> list[str]:
+    """Return the columns: the area if there are several, the dimensions, the count."""
+    names = [*([] if law.area_name is None else [law.area_name]), *law.schema.names]
+    count = COUNT
+    while count in names:
+        count = f"released_{count}"
+    return [*names, count]
+
+
+def _labels(law: PublishedLaw) -> Iterator[tuple[str, ...]]:
+    return product(*(dimension.labels for dimension in law.schema.dimensions))
+
+
+def tables_to_csv(law: PublishedLaw, tables: Mapping[Area, Ints]) -> bytes:
+    """Return the tables as CSV bytes: labels quoted, so that "010" stays text; areas and cells in declared order."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    rows.writerow(header_of(law))
+    for area in law.areas:
+        head = () if area is None else (area,)
+        for labels, count in zip(_labels(law), tables[area].tolist(), strict=True):
+            rows.writerow((*head, *labels, count))
+    return out.getvalue().encode()
+
+
+def tables_from_csv(law: PublishedLaw, content: bytes) -> dict[Area, Ints]:
+    """Read what `tables_to_csv` wrote, and refuse anything else."""
+    try:
+        lines = list(csv.reader(io.StringIO(content.decode()), strict=True))
+    except (UnicodeDecodeError, csv.Error):
+        raise BundleError("table.csv is not the CSV that was published") from None
+    n_cells = law.schema.n_cells
+    if not lines or lines[0] != header_of(law) or len(lines) != 1 + n_cells * len(law.areas):
+        raise BundleError("table.csv does not have the columns and rows that the manifest describes")
+    expected = [[*([] if area is None else [area]), *labels] for area in law.areas for labels in _labels(law)]
+    if [line[:-1] for line in lines[1:]] != expected:
+        raise BundleError("table.csv does not have the labels that the manifest describes, in their order")
+    try:
+        counts = np.array([int(line[-1]) for line in lines[1:]], np.int64).reshape(len(law.areas), n_cells)
+    except (ValueError, OverflowError):
+        raise BundleError("table.csv has a count that is not a whole number") from None
+    return dict(zip(law.areas, counts, strict=True))

@@ -1,0 +1,64 @@
+"""A folder that appears whole or not at all."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from congenial.errors import BundleError
+
+
+def check_new(folder: Path) -> None:
+    """Refuse, before anything is spent, a place where the folder could not be written."""
+    if folder.exists() or folder.is_symlink():
+        raise BundleError(f"{folder} is there already; a bundle is never overwritten. Name a new folder")
+    parent = folder.absolute().parent
+    if not parent.is_dir():
+        raise BundleError(f"the folder {parent} does not exist; make it, or name another place for the bundle")
+    try:
+        _temporary(folder).rmdir()
+    except OSError as refused:
+        raise BundleError(f"nothing can be written into {parent}: {_reason(refused)}") from None
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files into a new folder: into a hidden one beside it first, flushed to disk, then renamed.
+
+    Whoever stops this at any moment leaves either the whole folder or none; a hidden remainder may stay.
+    """
+    check_new(folder)
+    outer: Path | None = None
+    try:
+        outer = _temporary(folder)
+        inner = outer / "bundle"  # the hidden folder is private; this one gets the usual permissions
+        inner.mkdir()
+        for name, content in files.items():
+            with (inner / name).open("xb") as out:
+                out.write(content)
+                out.flush()
+                os.fsync(out.fileno())
+        _flush(inner)
+        inner.rename(folder)
+        _flush(folder.absolute().parent)
+    except OSError as refused:
+        raise BundleError(f"the bundle could not be written to {folder}: {_reason(refused)}") from None
+    finally:
+        if outer is not None:
+            shutil.rmtree(outer, ignore_errors=True)
+
+
+def _temporary(folder: Path) -> Path:
+    return Path(tempfile.mkdtemp(prefix=f".{folder.name}.unfinished-", dir=folder.absolute().parent))
+
+
+def _flush(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _reason(refused: OSError) -> str:
+    return (refused.strerror or refused.__class__.__name__).lower()
