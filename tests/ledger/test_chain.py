@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledgers import NOW, certificate, ledger_with, request
 
 from congenial.errors import LedgerError, TamperedError
 from congenial.ledger import Head, Ledger, verify_export
 from congenial.ledger.plain import canonical
 from congenial.ledger.records import DATASET, FIELDS, SPEND, link_hash
+from ledgers import NOW, certificate, ledger_with, request
 
 GOLDEN = Path(__file__).with_name("golden_ledger.jsonl").read_text(encoding="ascii")
 """A ledger of version 0.1.0: every later version verifies it."""
@@ -310,6 +310,11 @@ def test_verify_is_sensitive_to_the_fraction_not_its_float(text: str) -> None:
 
 def test_heads_compare_by_all_they_say(text: str) -> None:
     head = head_of(lines_of(text), 2)
-    for other in (replace(head, number=-1), replace(head, number=99), replace(head, hash=""), replace(head, dataset="x")):
+    for other in (
+        replace(head, number=-1),
+        replace(head, number=99),
+        replace(head, hash=""),
+        replace(head, dataset="x"),
+    ):
         with pytest.raises(TamperedError):
             verify_export(text, other)

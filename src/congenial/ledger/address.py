@@ -15,6 +15,7 @@ VARIABLE = "CONGENIAL_LEDGER"
 """The environment variable that is read when no place is given."""
 
 _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
+_ALMOST_URL = re.compile(r"^[a-z+]{2,}:|:.*@|password\s*=", re.IGNORECASE)
 _HARMLESS = re.compile(r"[A-Za-z0-9_.-]*")
 
 
@@ -65,6 +66,11 @@ def read_address(given: object = None) -> FileAddress | ServerAddress:
         raise LedgerError(f"the place of a ledger is a path or a URL as text, not a {type(given).__name__}")
     scheme, separator, rest = given.partition("://")
     if not separator:
+        if _ALMOST_URL.search(given):
+            raise LedgerError(
+                "the place of the ledger looks like a URL or a connection text with a mistake in it (it is not shown,"
+                " for it may hold a password); write a path, or postgresql://user:password@host:5432/database"
+            )
         return _file(given)
     if scheme == "sqlite":
         if not rest.startswith("/") or len(rest) == 1 or "?" in rest:

@@ -63,9 +63,10 @@ class Status:
 
     def __repr__(self) -> str:
         currency = self.dataset.currency
+        releases = "1 release" if self.n_spends == 1 else f"{self.n_spends} releases"
         lines = [
             f"dataset {self.dataset.name!r}: {currency} {shown(self.spent)} of {shown(self.dataset.cap)} spent,"
-            f" {shown_below(self.left)} left, {self.n_spends} {'release' if self.n_spends == 1 else 'releases'}, {self.dataset.neighbours} neighbours"
+            f" {shown_below(self.left)} left, {releases}, {self.dataset.neighbours} neighbours"
         ]
         if currency == "rho" and self.certificate.orders == "integer":
             lines.append("rho holds at integer Renyi orders, which is enough for epsilon at any delta")
