@@ -23,6 +23,7 @@ LAYERS = [
     {"cli"},
 ]
 ONLY_HERE = {
+    "alembic": {"ledger.store", "ledger.migrations.env", "ledger.migrations.versions.v0001"},
     "numba": {"sampling.kernels.compiled"},
     "cryptography": {"randomness"},
     "daqp": {"baselines.quadratic"},
@@ -40,6 +41,16 @@ ONLY_HERE = {
     },
     "narwhals": {"table"},
     "opendp": {"interchange"},
+    "psycopg": {"ledger.postgresql"},
+    "sqlalchemy": {
+        "ledger.address",
+        "ledger.migrations.versions.v0001",
+        "ledger.postgresql",
+        "ledger.sqlite",
+        "ledger.store",
+        "ledger.tables",
+    },
+    "sqlite3": {"ledger.sqlite"},
     "scipy": {"conditions.relaxation", "privacy.audit", "baselines.projection", "baselines.topdown"},
     "rich": {"cli.demo", "cli.output", "cli.reproduce"},
     "click": {"cli", "cli.demo", "cli.output", "cli.reproduce"},

@@ -85,6 +85,39 @@ class PrivacyError(CongenialError, ValueError):
     """A privacy statement that cannot be made, or a budget that cannot be met."""
 
 
+class LedgerError(CongenialError):
+    """A budget ledger that cannot be opened, read or written, or a request that it cannot record."""
+
+
+class BudgetError(LedgerError):
+    """A release that would cost more than a dataset has left, or in a currency that the dataset does not take."""
+
+
+class AlreadySpentError(LedgerError):
+    """A release name that was charged before: one spend gives at most one table."""
+
+
+class LedgerBusyError(LedgerError):
+    """A ledger that other programs keep locked."""
+
+
+class TamperedError(LedgerError):
+    """A ledger whose records do not hang together.
+
+    Attributes
+    ----------
+    findings : tuple of str
+        Everything that is wrong, in words.
+    """
+
+    def __init__(self, message: str, findings: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.findings = findings
+
+    def __reduce__(self) -> tuple[type["TamperedError"], tuple[str, tuple[str, ...]]]:
+        return TamperedError, (str(self), self.findings)
+
+
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """Return a hint with the closest known name, or the known names when none is close.
 

@@ -123,7 +123,7 @@ def _over_data(plans: Sequence[Planned]) -> Composition:
     if structure.k is None:
         statement = f"{len(plans)} releases of one dataset: all invariants together leave no pair; each keeps its price"
     each = tuple(_part(number, plan, one) for number, (plan, one) in enumerate(zip(plans, found, strict=True), 1))
-    return Composition(replace(_sum(found, k, statement), reasons=each), union, structure, pinned)
+    return Composition(replace(add_up(found, k, statement), reasons=each), union, structure, pinned)
 
 
 def _part(number: int, plan: Planned, joint: Certificate) -> str:
@@ -141,7 +141,8 @@ def _certificate(plan: Planned, k: int | None) -> Certificate:
     return plan.case.certificate([precision for _, precision in plan.precisions], k)
 
 
-def _sum(found: Sequence[Certificate], k: int, statement: str) -> Certificate:
+def add_up(found: Sequence[Certificate], k: int, statement: str) -> Certificate:
+    """Return the certificate of independent releases of one dataset: each bound adds up where every release has it."""
     return Certificate(
         "composition",
         found[0].neighbours,

@@ -1,0 +1,115 @@
+"""Where a ledger is. A URL can hold a password, so no URL is repeated: only what is known to be harmless."""
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from congenial.errors import LedgerError
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+VARIABLE = "CONGENIAL_LEDGER"
+"""The environment variable that is read when no place is given."""
+
+_POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
+_ALMOST_URL = re.compile(r"^[a-z+]{2,}:|:.*@|password\s*=", re.IGNORECASE)
+_HARMLESS = re.compile(r"[A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True)
+class FileAddress:
+    """An SQLite file."""
+
+    path: Path
+
+    @property
+    def place(self) -> str:
+        """Where it is, in words."""
+        return f"the ledger {str(self.path)!r}"
+
+
+@dataclass(frozen=True)
+class ServerAddress:
+    """A PostgreSQL database; the URL holds the password and is not shown."""
+
+    url: "URL" = field(repr=False)
+
+    @property
+    def place(self) -> str:
+        """Where it is, in words, without user and password."""
+        return f"the ledger in PostgreSQL database {self.url.database!r} on {self.url.host or 'a local socket'}"
+
+
+def read_address(given: object = None) -> FileAddress | ServerAddress:
+    """Read a path, an ``sqlite:///`` or a ``postgresql://`` URL; without one, the environment variable.
+
+    Examples
+    --------
+    >>> read_address("postgresql://curator:secret@localhost/budgets").place
+    "the ledger in PostgreSQL database 'budgets' on localhost"
+    """
+    if given is None:
+        given = os.environ.get(VARIABLE) or None
+        if given is None:
+            raise LedgerError(
+                f"say where the ledger is: a file such as budget.db, or a postgresql:// URL, given here or in the"
+                f" environment variable {VARIABLE}"
+            )
+    if isinstance(given, os.PathLike):
+        given = os.fspath(given)
+        if isinstance(given, str):
+            return _file(given)
+    if not isinstance(given, str):
+        raise LedgerError(f"the place of a ledger is a path or a URL as text, not a {type(given).__name__}")
+    scheme, separator, rest = given.partition("://")
+    if not separator:
+        if _ALMOST_URL.search(given):
+            raise LedgerError(
+                "the place of the ledger looks like a URL or a connection text with a mistake in it (it is not shown,"
+                " for it may hold a password); write a path, or postgresql://user:password@host:5432/database"
+            )
+        return _file(given)
+    if scheme == "sqlite":
+        if not rest.startswith("/") or len(rest) == 1 or "?" in rest:
+            raise LedgerError(
+                "an SQLite URL names a file, sqlite:///budget.db or sqlite:////srv/budget.db, and no options; a ledger"
+                " in memory would forget what was spent"
+            )
+        return _file(rest[1:])
+    if scheme in _POSTGRESQL:
+        return ServerAddress(_server(rest))
+    raise LedgerError("a ledger is a file, an sqlite:/// or a postgresql:// URL; this URL starts with something else")
+
+
+def _file(path: str) -> FileAddress:
+    if not path or "\0" in path:
+        raise LedgerError("the path of the ledger is empty or holds a null character; write one such as budget.db")
+    if path == ":memory:":
+        raise LedgerError("a ledger in memory would forget what was spent; name a file, such as budget.db")
+    try:
+        return FileAddress(Path(path).expanduser().absolute())
+    except RuntimeError:
+        raise LedgerError("the path of the ledger starts with ~ and a user who is not known") from None
+
+
+def _server(rest: str) -> "URL":
+    """Read a URL so that no part of a badly written password can pass for a host or a database."""
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    url = None
+    if rest.count("@") <= 1:
+        try:
+            url = make_url(f"postgresql+psycopg://{rest}")
+        except (ArgumentError, ValueError):
+            url = None
+    if url is None or not url.database or not all(_HARMLESS.fullmatch(part or "") for part in (url.host, url.database)):
+        raise LedgerError(
+            "the PostgreSQL URL cannot be read (it is not shown, for it may hold a password); write"
+            " postgresql://user:password@host:5432/database, with @ : / ? # % in the password as %40 %3A %2F %3F %23"
+            " %25"
+        )
+    return url

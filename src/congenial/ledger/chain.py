@@ -1,0 +1,146 @@
+"""Whether the records of a dataset hang together."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from congenial.errors import BudgetError, TamperedError
+from congenial.ledger.charging import price
+from congenial.ledger.plain import Row
+from congenial.ledger.records import DATASET, SPEND, Dataset, Head, Spend, link_hash
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The records of one dataset as they are stored, in the order of their numbers. They may be wrong.
+
+    Attributes
+    ----------
+    dataset : Row
+    spends : tuple of Row
+    """
+
+    dataset: Row
+    spends: tuple[Row, ...]
+
+    @property
+    def name(self) -> str:
+        """The dataset's name."""
+        return str(self.dataset["name"])
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A ledger, or a part of it, that hangs together.
+
+    Attributes
+    ----------
+    heads : tuple of Head
+        The newest place of each chain: keep them elsewhere, and later verifications show truncation and recomputation.
+    """
+
+    heads: tuple[Head, ...]
+
+    @property
+    def n_spends(self) -> int:
+        """How many spends were checked."""
+        return sum(head.number for head in self.heads)
+
+    def __repr__(self) -> str:
+        kept = "".join(f"\n  {head.dataset}: {head.number} {head.hash}" for head in self.heads)
+        return f"{len(self.heads)} datasets and {self.n_spends} spends hang together; newest records:{kept}"
+
+
+def verify_chains(chains: Sequence[Chain], head: Head | None = None) -> Verification:
+    """Check every record of every chain, and that a head which was seen before is still there.
+
+    Raises
+    ------
+    TamperedError
+        With everything that was found.
+    """
+    findings = [finding for chain in chains for finding in findings_of(chain)]
+    findings += _findings_at(head, chains) if head is not None else []
+    if findings:
+        shown = "; ".join(findings[:5]) + (f"; and {len(findings) - 5} more" if len(findings) > 5 else "")
+        raise TamperedError(
+            f"the ledger does not hang together: {shown}. Charge nothing more to it; compare it with copies, receipts"
+            " and bundles",
+            tuple(findings),
+        )
+    return Verification(tuple(_newest(chain) for chain in chains))
+
+
+def findings_of(chain: Chain) -> list[str]:
+    """Return everything that is wrong with a chain, in words.
+
+    Each record is compared with what the one before it says of itself, so one edit gives one or two findings.
+    """
+    findings = []
+    title = f"dataset {chain.name!r}"
+    if link_hash(DATASET, chain.dataset) != chain.dataset["hash"]:
+        findings.append(f"{title}: its content does not match its hash")
+    try:
+        dataset = Dataset.of_row(chain.dataset)
+    except ValueError as error:
+        return [*findings, f"{title}: {error}"]
+    previous, number, spent = dataset.hash, 0, Fraction(0)
+    releases: set[str] = set()
+    for row in chain.spends:
+        where = f"{title}, spend {row['number']}"
+        if link_hash(SPEND, row) != row["hash"]:
+            findings.append(f"{where}: its content does not match its hash")
+        try:
+            spend = Spend.of_row(row)
+        except ValueError as error:
+            findings.append(f"{where}: {error}")
+            previous, number = str(row["hash"]), number + 1
+            continue
+        if spend.number != number + 1:
+            findings.append(f"{where}: stands where spend {number + 1} belongs")
+        if spend.previous != previous:
+            findings.append(f"{where}: does not follow on the record before it")
+        if spend.dataset != dataset.name:
+            findings.append(f"{where}: belongs to dataset {spend.dataset!r}")
+        if spend.release in releases:
+            findings.append(f"{where}: release {spend.release!r} is charged twice")
+        findings += [f"{where}: {wrong}" for wrong in _wrong_amounts(dataset, spend, spent)]
+        previous, number, spent = spend.hash, spend.number, spend.spent
+        releases.add(spend.release)
+    return findings
+
+
+def _wrong_amounts(dataset: Dataset, spend: Spend, before: Fraction) -> Iterable[str]:
+    try:
+        cost = price(dataset, spend.certificate)
+    except BudgetError:
+        yield "its certificate cannot be charged to this dataset"
+    else:
+        if spend.loss != cost or cost < 0:
+            yield "its loss is not that of its certificate"
+    if spend.spent != before + spend.loss:
+        yield "the sum of the losses is wrong"
+    if spend.spent > dataset.cap:
+        yield "the sum of the losses is above the cap"
+
+
+def _findings_at(head: Head, chains: Sequence[Chain]) -> list[str]:
+    """Look for a record that was seen before."""
+    chain = next((chain for chain in chains if chain.name == head.dataset), None)
+    if chain is None:
+        return [f"dataset {head.dataset!r} is gone: a receipt names its record {head.number}"]
+    hashes = [chain.dataset["hash"], *(row["hash"] for row in chain.spends)]
+    if not 0 <= head.number < len(hashes):
+        return [
+            f"dataset {head.dataset!r}: record {head.number} is gone, the chain ends at {len(hashes) - 1}: it was cut,"
+            " or replaced by an older copy"
+        ]
+    if hashes[head.number] != head.hash:
+        return [
+            f"dataset {head.dataset!r}: record {head.number} is not the one that the receipt names: it was rewritten"
+        ]
+    return []
+
+
+def _newest(chain: Chain) -> Head:
+    return Spend.of_row(chain.spends[-1]).head if chain.spends else Dataset.of_row(chain.dataset).head

@@ -1,0 +1,134 @@
+"""Whether a dataset can pay for a release, and the record of it. Nothing here knows of a database."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+from congenial.errors import AlreadySpentError, BudgetError, LedgerError, TamperedError
+from congenial.fraction import exact_fraction, positive_fraction
+from congenial.ledger.records import DATASET, SPEND, Dataset, Spend, link_hash
+from congenial.ledger.request import RELATIONS, Request, check_amount, check_name
+from congenial.privacy.certificate import Certificate, shown, shown_below
+
+LONGEST_SUM = 2_000
+
+
+def new_dataset(
+    name: object,
+    *,
+    epsilon: object,
+    rho: object,
+    delta: object,
+    neighbours: object,
+    who: object,
+    at: str,
+    software: str,
+) -> Dataset:
+    """Return the record of a new dataset, checked in full."""
+    named = check_name(name, "a dataset's name")
+    creator = check_name(who, "who creates a dataset")
+    if (epsilon is None) == (rho is None):
+        raise LedgerError('a dataset has one cap, in one currency: give epsilon="4", or rho="1/2"')
+    currency, given = ("epsilon", epsilon) if rho is None else ("rho", rho)
+    cap = positive_fraction(given, f"the cap in {currency}")
+    check_amount(cap, f"the cap in {currency}")
+    if not isinstance(neighbours, str) or neighbours not in RELATIONS:
+        raise LedgerError(
+            'say which tables are neighbours: "bounded" (a record changes) or "unbounded" (a record comes or goes)'
+        )
+    exact = None if delta is None else exact_fraction(delta, "delta")
+    if exact is not None and (rho is None or not 0 < exact < 1):
+        raise LedgerError('delta goes with a cap in rho and lies strictly between 0 and 1, such as "1e-10"')
+    if exact is not None:
+        check_amount(exact, "delta")
+    record = Dataset(named, neighbours, currency, cap, exact, creator, at, software, "")
+    return replace(record, hash=link_hash(DATASET, record.row))
+
+
+def price(dataset: Dataset, certificate: Certificate) -> Fraction:
+    """Return what a certificate costs in the dataset's currency, or refuse it.
+
+    The losses of releases of one dataset add up (docs/claims/composition.md), in epsilon or in rho. Neither turns into
+    the other here: a certificate is charged by the bound that it has.
+    """
+    if certificate.neighbours != dataset.neighbours:
+        raise BudgetError(
+            f"the certificate speaks of {certificate.neighbours} neighbours and dataset {dataset.name!r} of"
+            f' {dataset.neighbours} ones, whose losses do not add up; plan it with neighbours="{dataset.neighbours}"'
+        )
+    cost = certificate.loss if dataset.currency == "epsilon" else certificate.rho
+    if cost is None and dataset.currency == "epsilon":
+        raise BudgetError(
+            f"dataset {dataset.name!r} is capped in epsilon, and a {certificate.kind} certificate bounds rho only,"
+            " which no pure epsilon covers; use double_geometric noise, or a dataset that is capped in rho"
+        )
+    if cost is None:
+        raise BudgetError(
+            f"dataset {dataset.name!r} is capped in rho, and the {certificate.kind} certificate bounds epsilon only;"
+            " charge it to a dataset that is capped in epsilon"
+        )
+    return cost
+
+
+def next_spend(
+    dataset: Dataset, last: Spend | None, namesake: Spend | None, request: Request, at: str, software: str
+) -> Spend:
+    """Return the record that follows the last one, or refuse the request.
+
+    Parameters
+    ----------
+    last : Spend or None
+        The newest spend of the dataset.
+    namesake : Spend or None
+        The spend of the same release name, if there is one.
+    """
+    _check_links(dataset, last)
+    if namesake is not None:
+        raise AlreadySpentError(
+            f"release {request.release!r} of dataset {dataset.name!r} was charged on {namesake.at} by {namesake.who},"
+            " and one spend gives at most one table. If its bundle exists, use that. If a crash came between the charge"
+            " and the bundle, the spend stands, for a table may have been drawn: choose a new release name"
+        )
+    cost = price(dataset, request.certificate)
+    spent = Fraction(0) if last is None else last.spent
+    if spent + cost > dataset.cap:
+        raise BudgetError(
+            f"release {request.release!r} costs {dataset.currency} {shown(cost)}, and dataset {dataset.name!r} has"
+            f" {shown_below(dataset.cap - spent)} left: {shown(spent)} of {shown(dataset.cap)} is spent. Nothing was"
+            f" charged; plan it with {dataset.currency} of at most what is left"
+        )
+    if len(str(spent + cost)) > LONGEST_SUM:
+        raise LedgerError(
+            f"the exact sum of the losses would have more than {LONGEST_SUM:,} digits; round this loss up to a decimal,"
+            " congenial.privacy.formulas.round_up"
+        )
+    previous = dataset.hash if last is None else last.hash
+    record = Spend(
+        dataset=dataset.name,
+        number=1 if last is None else last.number + 1,
+        release=request.release,
+        loss=cost,
+        spent=spent + cost,
+        certificate=replace(request.certificate, reasons=()),
+        invariants=request.disclosed,
+        plan=request.plan_digest,
+        who=request.who,
+        at=at,
+        software=software,
+        previous=previous,
+        hash="",
+    )
+    return replace(record, hash=link_hash(SPEND, record.row))
+
+
+def _check_links(dataset: Dataset, last: Spend | None) -> None:
+    """Refuse to build on a record that was edited: the cap and the sum that decide are those that were written."""
+    wrong = [f"dataset {dataset.name!r}"] if link_hash(DATASET, dataset.row) != dataset.hash else []
+    if last is not None and link_hash(SPEND, last.row) != last.hash:
+        wrong.append(f"spend {last.number} of dataset {dataset.name!r}")
+    if wrong:
+        findings = tuple(f"{what}: its content does not match its hash" for what in wrong)
+        raise TamperedError(
+            f"{' and '.join(wrong)} was edited after it was written; nothing was charged. Run a verification, and go"
+            " back to a copy of the ledger that verifies",
+            findings,
+        )

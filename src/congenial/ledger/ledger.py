@@ -1,0 +1,248 @@
+"""The budget ledger: what each dataset may lose, what it has lost, and what was disclosed of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, TypeVar
+
+from congenial.errors import LedgerError, TamperedError, did_you_mean
+from congenial.ledger.address import read_address
+from congenial.ledger.chain import Chain, Verification, verify_chains
+from congenial.ledger.charging import new_dataset, next_spend
+from congenial.ledger.export import export_text
+from congenial.ledger.receipt import Receipt
+from congenial.ledger.records import Dataset, Head, Spend
+from congenial.ledger.request import Request, moment
+from congenial.ledger.status import Status, status_of
+
+if TYPE_CHECKING:
+    from congenial.ledger.store import Store
+    from congenial.ledger.tables import Book
+
+PATIENCE = 30.0
+"""How many seconds to wait for other programs that write."""
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """A statistic that a release disclosed exactly. No noise protects it.
+
+    Attributes
+    ----------
+    statistic, value : str
+    release : str
+    """
+
+    statistic: str
+    value: str
+    release: str
+
+
+@dataclass(frozen=True, repr=False)
+class Ledger:
+    """A ledger that is open; `open_ledger` makes one.
+
+    Each method is one transaction. Nothing is kept open in between, so there is nothing to close.
+    """
+
+    _store: "Store" = field(repr=False)
+
+    def create_dataset(
+        self,
+        name: str,
+        *,
+        epsilon: object = None,
+        rho: object = None,
+        delta: object = None,
+        neighbours: str,
+        who: str,
+        now: datetime | None = None,
+    ) -> Dataset:
+        """Add a dataset with its cap, which cannot be changed later.
+
+        Parameters
+        ----------
+        name : str
+        epsilon, rho : str, int or Fraction
+            The cap, in one of the two currencies.
+        delta : str, int or Fraction, optional
+            With rho: where the account is also shown as an epsilon.
+        neighbours : str
+            ``"bounded"`` or ``"unbounded"``.
+        who : str
+        now : datetime, optional
+            With a time zone; the clock's time when not given.
+        """
+        made = new_dataset(
+            name,
+            epsilon=epsilon,
+            rho=rho,
+            delta=delta,
+            neighbours=neighbours,
+            who=who,
+            at=moment(now),
+            software=_software(),
+        )
+
+        def work(book: "Book") -> Dataset:
+            if book.dataset(made.name) is not None:
+                raise LedgerError(
+                    f"dataset {made.name!r} is in the ledger already, and its cap is never changed; give another name"
+                )
+            book.add_dataset(made)
+            return made
+
+        return self._store.write(work)
+
+    def charge(self, request: Request, *, now: datetime | None = None) -> Receipt:
+        """Record a spend if the dataset can pay for it. It is never refunded.
+
+        Call it before anything is drawn. When it returns, the spend is on disk.
+        """
+        if not isinstance(request, Request):
+            raise LedgerError(f"charge takes a Request, not a {type(request).__name__}")
+        at, software = moment(now), _software()
+
+        def work(book: "Book") -> Receipt:
+            dataset = self._dataset(book, request.dataset)
+            last = book.last_spend(dataset.name)
+            namesake = book.spend_of(dataset.name, request.release)
+            spend = next_spend(dataset, last, namesake, request, at, software)
+            book.add_spend(spend)
+            return Receipt.of(dataset, spend)
+
+        return self._store.write(work)
+
+    def datasets(self) -> tuple[Dataset, ...]:
+        """Return all datasets, by name."""
+        return self._store.read(lambda book: tuple(self._dataset(book, name) for name in book.names()))
+
+    def status(self, dataset: str) -> Status:
+        """Return what a dataset has spent and what is left; its chain is verified on the way."""
+        return self._account(dataset, status_of)
+
+    def history(self, dataset: str) -> tuple[Spend, ...]:
+        """Return all spends of a dataset in order; its chain is verified on the way."""
+        return self._account(dataset, lambda _, spends: spends)
+
+    def disclosed(self, dataset: str) -> tuple[Disclosure, ...]:
+        """Return every statistic that any release of a dataset disclosed exactly, in the order of the releases."""
+        return tuple(
+            Disclosure(statistic, value, spend.release)
+            for spend in self.history(dataset)
+            for statistic, value in spend.invariants
+        )
+
+    def verify(self, dataset: str | None = None, head: Head | None = None) -> Verification:
+        """Recompute every hash and every sum, of one dataset or of all.
+
+        Parameters
+        ----------
+        dataset : str, optional
+        head : Head, optional
+            A place that was seen before, such as ``receipt.head``: without it, a ledger that was cut short or
+            recomputed as a whole cannot be told from an honest one.
+
+        Raises
+        ------
+        TamperedError
+            With everything that was found.
+        """
+        if head is not None and dataset not in (None, head.dataset):
+            raise LedgerError(f"the head is of dataset {head.dataset!r}, not of {dataset!r}; verify that one")
+
+        def work(book: "Book") -> Verification:
+            findings = self._store.backend.check_storage(book.connection)
+            findings += [f"spends name dataset {name!r}, which is gone" for name in book.orphans()]
+            if findings:
+                raise TamperedError(f"the ledger does not hang together: {'; '.join(findings)}", tuple(findings))
+            return verify_chains(self._chains(book, dataset, head), head)
+
+        return self._store.read(work)
+
+    def export(self, dataset: str | None = None) -> str:
+        """Return the records of one dataset or of all as JSON lines, for `verify_export`; nothing is checked."""
+        return self._store.read(lambda book: export_text(self._chains(book, dataset)))
+
+    def _account(self, name: str, work: Callable[[Dataset, tuple[Spend, ...]], _Answer]) -> _Answer:
+        """Read a chain, verify it, and do work on its records."""
+        chain = self._store.read(lambda book: self._chain(book, name))
+        verify_chains([chain])
+        return work(Dataset.of_row(chain.dataset), tuple(Spend.of_row(row) for row in chain.spends))
+
+    def _chains(self, book: "Book", name: str | None, head: Head | None = None) -> list[Chain]:
+        """Read one chain or all; a dataset that a head names may be gone, which is for the verification to say."""
+        if name is not None and head is None:
+            return [self._chain(book, name)]
+        found = (book.chain(one) for one in (book.names() if name is None else [name]))
+        return [chain for chain in found if chain is not None]
+
+    def _chain(self, book: "Book", name: object) -> Chain:
+        chain = book.chain(name) if isinstance(name, str) else None
+        if chain is None:
+            raise _unknown(book, name)
+        return chain
+
+    def _dataset(self, book: "Book", name: str) -> Dataset:
+        dataset = book.dataset(name)
+        if dataset is None:
+            raise _unknown(book, name)
+        return dataset
+
+    def __repr__(self) -> str:
+        return self._store.backend.place
+
+
+def open_ledger(place: object = None, *, create: bool = False, patience: float = PATIENCE) -> Ledger:
+    """Open a budget ledger.
+
+    Parameters
+    ----------
+    place : str or path, optional
+        A file such as ``budget.db``, ``sqlite:///budget.db`` or ``postgresql://user:password@host/database``. Without
+        it, the environment variable CONGENIAL_LEDGER.
+    create : bool
+        Create the ledger if there is none, and bring an older one up to date.
+    patience : float
+        How many seconds to wait for other programs that write.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> folder = TemporaryDirectory()
+    >>> ledger = open_ledger(f"{folder.name}/budget.db", create=True)
+    >>> ledger.create_dataset("county", epsilon="4", neighbours="bounded", who="Ada").cap
+    Fraction(4, 1)
+    >>> ledger.status("county")
+    dataset 'county': epsilon 0 of 4 spent, 4 left, 0 releases, bounded neighbours
+    >>> folder.cleanup()
+    """
+    _check_patience(patience)
+    address = read_address(place)
+    from congenial.ledger.store import open_store
+
+    return Ledger(open_store(address, create=create, patience=float(patience)))
+
+
+def _check_patience(seconds: object) -> None:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= 86_400:
+        raise LedgerError("patience is a number of seconds between 0 and 86,400")
+
+
+def _unknown(book: "Book", name: object) -> LedgerError:
+    names = book.names()
+    if not names:
+        return LedgerError("the ledger has no datasets yet; add one with ledger.create_dataset")
+    if not isinstance(name, str):
+        return LedgerError(f"a dataset's name is text, not a {type(name).__name__}")
+    return LedgerError(f"dataset {name[:200]!r} is not in the ledger; {did_you_mean(name[:200], names)}")
+
+
+def _software() -> str:
+    try:
+        return f"congenial {version('congenial')}"
+    except PackageNotFoundError:  # run from its source folder
+        return "congenial"

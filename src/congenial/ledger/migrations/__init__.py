@@ -1,0 +1,1 @@
+"""How the tables of a ledger come about, version by version; Alembic runs these files."""

@@ -1,0 +1,162 @@
+"""What is asked of a ledger, checked in full before anything is written."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from unicodedata import is_normalized
+
+from congenial.errors import LedgerError
+from congenial.privacy.certificate import PAGES, Certificate
+
+LONGEST_NAME = 200
+LONGEST_TEXT = 10_000
+LONGEST_AMOUNT = 200
+LARGEST_AMOUNT = 10**9
+RELATIONS = ("bounded", "unbounded")
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A release that is to be charged. Public.
+
+    Parameters
+    ----------
+    dataset : str
+        As it was created in the ledger.
+    release : str
+        A name that the dataset has not seen.
+    certificate : Certificate
+        What the release costs at most, such as ``plan.certificate``.
+    invariants : sequence of (str, value)
+        What it discloses exactly: each statistic in words, with its value (an integer, a fraction or text).
+    plan_digest : str
+        SHA-256 of the public plan, 64 hexadecimal digits; never of confidential input.
+    who : str
+
+    Examples
+    --------
+    >>> from congenial.examples import p12_mechanism, p12_table
+    >>> mechanism = p12_mechanism()
+    >>> certificate = mechanism.plan(mechanism.disclose(p12_table())).certificate
+    >>> Request("county", "2026 edition", certificate, [("total", 10)], "0" * 64, "Ada").disclosed
+    (('total', '10'),)
+    """
+
+    dataset: str
+    release: str
+    certificate: Certificate
+    invariants: Sequence[tuple[str, object]]
+    plan_digest: str
+    who: str
+
+    def __post_init__(self) -> None:
+        check_name(self.dataset, "a dataset's name")
+        check_name(self.release, "a release's name")
+        check_name(self.who, "who asks")
+        _check_certificate(self.certificate)
+        _check_digest(self.plan_digest)
+        object.__setattr__(self, "invariants", _pairs(self.invariants))
+
+    @property
+    def disclosed(self) -> tuple[tuple[str, str], ...]:
+        """The invariants as texts."""
+        return tuple((statistic, str(value)) for statistic, value in self.invariants)
+
+
+def check_name(value: object, what: str) -> str:
+    """Return a name that looks the same wherever it is printed and compared."""
+    if not isinstance(value, str):
+        raise LedgerError(f"{what} is text, not a {type(value).__name__}")
+    if not value or value != value.strip() or len(value) > LONGEST_NAME:
+        raise LedgerError(
+            f"{what} has 1 to {LONGEST_NAME} characters and no spaces around it, and {value[:40]!r} has {len(value)}"
+        )
+    if not value.isprintable() or not is_normalized("NFC", value):
+        raise LedgerError(f"{what} is one line of printable text in Unicode's composed form, and {value[:40]!a} is not")
+    return value
+
+
+def moment(now: object) -> str:
+    """Return a time as UTC text; now when none is given.
+
+    Examples
+    --------
+    >>> from datetime import timedelta, timezone
+    >>> moment(datetime(2026, 11, 16, 12, 0, tzinfo=timezone(timedelta(hours=1))))
+    '2026-11-16T11:00:00Z'
+    """
+    if now is None:
+        now = datetime.now(UTC)
+    if not isinstance(now, datetime) or now.utcoffset() is None:
+        raise LedgerError("the time needs a time zone: write datetime.now(timezone.utc)")
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _check_digest(value: object) -> None:
+    if not isinstance(value, str) or not _DIGEST.fullmatch(value):
+        raise LedgerError("the plan's digest is SHA-256 in 64 digits 0-9 and a-f; write hashlib's hexdigest()")
+
+
+def _check_certificate(certificate: object) -> None:
+    if not isinstance(certificate, Certificate):
+        raise LedgerError(
+            f"only a certificate can be charged, not a {type(certificate).__name__}; write plan.certificate"
+        )
+    if certificate.kind not in PAGES:
+        raise LedgerError(f"no theorem makes certificates of kind {str(certificate.kind)[:40]!r}; see docs/claims")
+    if certificate.neighbours not in RELATIONS or certificate.orders not in ("all", "integer"):
+        raise LedgerError("the certificate names no known neighbour relation or orders; take it from plan.certificate")
+    k: object = certificate.k
+    if isinstance(k, bool) or not isinstance(k, int) or k < 0:
+        raise LedgerError("the certificate's k is no number of records; take it from plan.certificate")
+    check_text(certificate.statement, "the certificate's statement")
+    optional = {"epsilon": certificate.loss, "rho": certificate.rho, "rho at all orders": certificate.rho_at_all_orders}
+    for name, figure in optional.items():
+        if figure is not None:
+            check_amount(figure, f"the certificate's {name}")
+    check_amount(certificate.loss_without_invariants, "the certificate's loss without invariants")
+
+
+def check_amount(value: object, what: str) -> None:
+    """Refuse what is no exact loss of a size that can be written down."""
+    if not isinstance(value, Fraction):
+        raise LedgerError(f"{what} is an exact Fraction, not a {type(value).__name__}")
+    if not 0 <= value <= LARGEST_AMOUNT:
+        raise LedgerError(f"{what} lies between 0 and {LARGEST_AMOUNT:,}; beyond, nothing is protected")
+    # Compared by size first: to write a number of many thousand digits is an error of its own.
+    if value.denominator.bit_length() > 4 * LONGEST_AMOUNT or len(str(value)) > LONGEST_AMOUNT:
+        raise LedgerError(
+            f"{what} has more than {LONGEST_AMOUNT} digits; round it up, congenial.privacy.formulas.round_up"
+        )
+
+
+def check_text(value: object, what: str) -> None:
+    """Refuse what is no text that every database and JSON reader keeps as it is."""
+    if not isinstance(value, str) or len(value) > LONGEST_TEXT:
+        raise LedgerError(f"{what} is text of at most {LONGEST_TEXT:,} characters")
+    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise LedgerError(f"{what} holds characters that cannot be stored; leave them out")
+
+
+def _pairs(invariants: object) -> tuple[tuple[str, object], ...]:
+    if isinstance(invariants, str) or not isinstance(invariants, Sequence):
+        raise LedgerError('invariants are a list of pairs such as [("total", 10)]')
+    out = []
+    for pair in invariants:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise LedgerError('each invariant is a statistic with its value, such as ("total", 10)')
+        statistic, value = pair
+        check_text(statistic, "a statistic")
+        if isinstance(value, bool) or not isinstance(value, int | Fraction | str):
+            raise LedgerError(
+                f"the value of an invariant is an integer, a Fraction or text, not a {type(value).__name__}"
+            )
+        if isinstance(value, int | Fraction) and max(abs(value.numerator), value.denominator) >= 10**LONGEST_AMOUNT:
+            raise LedgerError(f"the value of an invariant has at most {LONGEST_AMOUNT} digits")
+        check_text(str(value), "the value of an invariant")
+        out.append((statistic, value))
+    return tuple(out)

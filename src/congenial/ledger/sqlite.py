@@ -1,0 +1,101 @@
+"""A ledger in an SQLite file.
+
+The journal is SQLite's ordinary one (``DELETE``) and not the write-ahead log: a ledger is then one file that can be
+copied, backed up and read from a read-only medium, and it does not need shared memory, which network file systems lack.
+``synchronous = EXTRA`` makes a commit survive a power cut in that mode: with ``FULL`` the removal of the journal may
+not have reached the disk, and the journal would then undo the last spend.
+"""
+
+import sqlite3
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, create_engine, inspect
+from sqlalchemy.pool import NullPool
+
+from congenial.errors import LedgerBusyError, LedgerError
+from congenial.ledger.address import FileAddress
+
+_MEANINGS = {
+    "SQLITE_NOTADB": "is not a ledger: the file is no SQLite database",
+    "SQLITE_CORRUPT": "is damaged: SQLite cannot read the file; go back to a copy that verifies",
+    "SQLITE_READONLY": "cannot be written: the file or its folder is read-only",
+    "SQLITE_CANTOPEN": "cannot be opened: the file or its folder is missing, or may not be read and written",
+    "SQLITE_PERM": "cannot be opened: its permissions do not allow it",
+    "SQLITE_FULL": "cannot be written: the disk is full",
+    "SQLITE_IOERR": "cannot be read or written: the disk reports an error or is full",
+    "SQLITE_TOOBIG": "cannot take a record that large",
+}
+
+
+@dataclass(frozen=True)
+class SqliteBackend:
+    """How to reach and lock an SQLite file."""
+
+    address: FileAddress
+    patience: float
+
+    @property
+    def place(self) -> str:
+        """Where it is, in words."""
+        return self.address.place
+
+    def prepare(self, create: bool) -> None:
+        """See that there is a file; an empty one is an empty database."""
+        path = self.address.path
+        problem = ""
+        try:
+            if path.is_dir():
+                problem = "is a folder; name a file in it, such as budget.db"
+            elif not path.exists():
+                if create:
+                    path.touch()
+                else:
+                    problem = "does not exist; create it first, open_ledger(..., create=True)"
+            elif not path.is_file():
+                problem = "is no ordinary file"
+        except OSError as error:
+            problem = f"cannot be created or opened: {(error.strerror or 'the system refuses').lower()}"
+        if problem:
+            raise LedgerError(f"{self.place} {problem}")
+
+    def engine(self) -> Engine:
+        """Return an engine that opens a connection for each transaction."""
+        return create_engine("sqlite://", creator=self._connect, poolclass=NullPool, hide_parameters=True)
+
+    def _connect(self) -> sqlite3.Connection:
+        # mode=rw: a file that went away is an error and not a new, empty ledger.
+        where = f"{self.address.path.as_uri()}?mode=rw"
+        connection = sqlite3.connect(where, uri=True, timeout=self.patience, isolation_level=None)
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("PRAGMA fullfsync = ON")  # on macOS an ordinary fsync does not reach the disk
+        connection.execute("PRAGMA foreign_keys = ON")
+        return connection
+
+    def begin(self, connection: Connection, writes: bool) -> None:
+        """Start a transaction; one that writes keeps all others from writing from its first moment."""
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    def check_room(self, connection: Connection) -> None:
+        """Refuse to make a ledger in a database of something else."""
+        if inspect(connection).get_table_names():
+            raise LedgerError(f"{self.place} is not a ledger: the file holds other tables; name another file")
+
+    def check_storage(self, connection: Connection) -> list[str]:
+        """Return what SQLite itself finds wrong with the file."""
+        found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check(10)")]
+        return [] if found == ["ok"] else [f"SQLite finds the file damaged: {line}" for line in found]
+
+    def explain(self, error: BaseException | None, connected: bool) -> LedgerError:  # noqa: ARG002
+        """Say in words what went wrong."""
+        name = str(getattr(error, "sqlite_errorname", ""))
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return LedgerBusyError(
+                f"{self.place} is locked by another program, for more than {self.patience:g} seconds; try again, and if"
+                " it stays locked look for a program that has the file open"
+            )
+        if name.startswith("SQLITE_CONSTRAINT"):
+            return LedgerBusyError(f"{self.place} was changed by another program at the same moment; try again")
+        for prefix, meaning in _MEANINGS.items():
+            if name.startswith(prefix):
+                return LedgerError(f"{self.place} {meaning}")
+        return LedgerError(f"{self.place} cannot be used: SQLite reports {name or 'an error'}; it may be damaged")

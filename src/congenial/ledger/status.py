@@ -1,0 +1,95 @@
+"""What a dataset has spent and what is left."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from congenial.ledger.plain import certificate_as_json
+from congenial.ledger.records import Dataset, Head, Spend
+from congenial.privacy.certificate import Certificate, shown, shown_below
+from congenial.privacy.compose import add_up
+from congenial.privacy.formulas import epsilon_at
+
+
+@dataclass(frozen=True, repr=False)
+class Status:
+    """The account of one dataset. Public.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    n_spends : int
+    spent, left : Fraction
+        In the dataset's currency.
+    certificate : Certificate
+        All releases together: their bounds add up, for tables that obey every release's invariants and are at most
+        `certificate.k` records apart.
+    head : Head
+        The newest record.
+    """
+
+    dataset: Dataset
+    n_spends: int
+    spent: Fraction
+    left: Fraction
+    certificate: Certificate
+    head: Head
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """What was spent as an epsilon at the dataset's delta; None when it states no delta."""
+        return None if self.dataset.delta is None else self.certificate.epsilon(self.dataset.delta)
+
+    @property
+    def epsilon_of_cap(self) -> Fraction | None:
+        """The cap as an epsilon at the dataset's delta; None when it states no delta."""
+        return None if self.dataset.delta is None else epsilon_at(self.dataset.cap, self.dataset.delta)
+
+    def as_json(self) -> dict[str, object]:
+        """Return plain values that any JSON writer takes, fractions as text."""
+        amounts = {
+            "spent": self.spent,
+            "left": self.left,
+            "epsilon": self.epsilon,
+            "epsilon_of_cap": self.epsilon_of_cap,
+        }
+        return {
+            "dataset": self.dataset.row,
+            "n_spends": self.n_spends,
+            **{name: None if value is None else str(value) for name, value in amounts.items()},
+            "certificate": certificate_as_json(self.certificate),
+            "head": {"number": self.head.number, "hash": self.head.hash},
+        }
+
+    def __repr__(self) -> str:
+        currency = self.dataset.currency
+        releases = "1 release" if self.n_spends == 1 else f"{self.n_spends} releases"
+        lines = [
+            f"dataset {self.dataset.name!r}: {currency} {shown(self.spent)} of {shown(self.dataset.cap)} spent,"
+            f" {shown_below(self.left)} left, {releases}, {self.dataset.neighbours} neighbours"
+        ]
+        if currency == "rho" and self.certificate.orders == "integer":
+            lines.append("rho holds at integer Renyi orders, which is enough for epsilon at any delta")
+        if self.epsilon is not None and self.epsilon_of_cap is not None and self.dataset.delta is not None:
+            lines.append(
+                f"at delta {float(self.dataset.delta):g}: epsilon {shown(self.epsilon)} spent,"
+                f" {shown(self.epsilon_of_cap)} at the cap"
+            )
+        return "\n  ".join(lines)
+
+
+def status_of(dataset: Dataset, spends: Sequence[Spend]) -> Status:
+    """Return the account of a dataset from its spends."""
+    spent = spends[-1].spent if spends else Fraction(0)
+    head = spends[-1].head if spends else dataset.head
+    return Status(dataset, len(spends), spent, dataset.cap - spent, _together(dataset, spends), head)
+
+
+def _together(dataset: Dataset, spends: Sequence[Spend]) -> Certificate:
+    zero = Fraction(0)
+    if not spends:
+        return Certificate("composition", dataset.neighbours, 0, zero, zero, "all", zero, zero, "no release so far")
+    # A release at k = 0 has no pair of tables at all, so it limits nothing; the others hold up to their own k.
+    k = min((spend.certificate.k for spend in spends if spend.certificate.k), default=0)
+    statement = f"{len(spends)} releases of one dataset: what each was certified for adds up, at k = {k}"
+    return add_up([spend.certificate for spend in spends], k, statement)

@@ -1,0 +1,91 @@
+"""The tables of a ledger, and one open transaction on them."""
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, insert, select
+from sqlalchemy.sql import Select
+
+from congenial.errors import TamperedError
+from congenial.ledger.chain import Chain
+from congenial.ledger.plain import Row
+from congenial.ledger.records import DATASET, FIELDS, SPEND, Dataset, Spend
+
+VERSION_TABLE = "congenial_ledger_version"
+VERSION = "v0001"
+"""The newest revision in `migrations/versions`, which has keys, constraints and triggers."""
+
+_Record = TypeVar("_Record", Dataset, Spend)
+_metadata = MetaData()
+DATASETS = Table("congenial_datasets", _metadata, *(Column(field, Text) for field in FIELDS[DATASET]))
+SPENDS = Table(
+    "congenial_spends",
+    _metadata,
+    *(Column(field, Integer if field == "number" else Text) for field in FIELDS[SPEND]),
+)
+
+
+@dataclass(frozen=True)
+class Book:
+    """A ledger inside one transaction."""
+
+    connection: Connection
+
+    def dataset(self, name: str) -> Dataset | None:
+        """Return a dataset."""
+        row = self._one(select(DATASETS).where(DATASETS.c.name == name))
+        return None if row is None else _read(Dataset, row, f"dataset {name!r}")
+
+    def names(self) -> list[str]:
+        """Return the names of all datasets."""
+        return [str(name) for name in self.connection.scalars(select(DATASETS.c.name).order_by(DATASETS.c.name))]
+
+    def last_spend(self, dataset: str) -> Spend | None:
+        """Return the newest spend of a dataset."""
+        mine = select(SPENDS).where(SPENDS.c.dataset == dataset)
+        return self._spend(mine.order_by(SPENDS.c.number.desc()).limit(1))
+
+    def spend_of(self, dataset: str, release: str) -> Spend | None:
+        """Return the spend of a release."""
+        return self._spend(select(SPENDS).where(SPENDS.c.dataset == dataset, SPENDS.c.release == release))
+
+    def chain(self, name: str) -> Chain | None:
+        """Return all records of a dataset as they are stored."""
+        dataset = self._one(select(DATASETS).where(DATASETS.c.name == name))
+        if dataset is None:
+            return None
+        query = select(SPENDS).where(SPENDS.c.dataset == name).order_by(SPENDS.c.number)
+        return Chain(dataset, tuple(dict(row) for row in self.connection.execute(query).mappings()))
+
+    def orphans(self) -> list[str]:
+        """Return the datasets that spends name and that are not there."""
+        known = select(DATASETS.c.name)
+        return [
+            str(name)
+            for name in self.connection.scalars(
+                select(SPENDS.c.dataset).where(SPENDS.c.dataset.not_in(known)).distinct()
+            )
+        ]
+
+    def add_dataset(self, dataset: Dataset) -> None:
+        """Write a new dataset."""
+        self.connection.execute(insert(DATASETS).values(dataset.row))
+
+    def add_spend(self, spend: Spend) -> None:
+        """Write a new spend."""
+        self.connection.execute(insert(SPENDS).values(spend.row))
+
+    def _one(self, query: Select[Any]) -> Row | None:
+        row = self.connection.execute(query).mappings().first()
+        return None if row is None else dict(row)
+
+    def _spend(self, query: Select[Any]) -> Spend | None:
+        row = self._one(query)
+        return None if row is None else _read(Spend, row, f"spend {row['number']} of dataset {row['dataset']!r}")
+
+
+def _read(kind: type[_Record], row: Row, what: str) -> _Record:
+    try:
+        return kind.of_row(row)
+    except ValueError as error:
+        raise TamperedError(f"{what} was edited after it was written: {error}", (f"{what}: {error}",)) from None

@@ -1,0 +1,138 @@
+"""Where a ledger is, and that no error repeats a password."""
+
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from congenial.errors import LedgerError
+from congenial.ledger import open_ledger
+from congenial.ledger.address import FileAddress, ServerAddress, read_address
+
+SECRET = "Xyzzy"
+
+
+def texts_of(error: BaseException | None) -> str:
+    """All that an error and what lies behind it can print."""
+    found = []
+    while error is not None:
+        found += [str(error), repr(error), *map(repr, error.args), *traceback.format_exception_only(error)]
+        error = error.__cause__ or error.__context__
+    return "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "given_place",
+    ["budget.db", "./budget.db", "sqlite:///budget.db", Path("budget.db")],
+)
+def test_files_relative(given_place: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    address = read_address(given_place)
+    assert address == FileAddress(tmp_path / "budget.db")
+    open_ledger(given_place, create=True)
+    assert (tmp_path / "budget.db").is_file()
+
+
+def test_files_absolute(tmp_path: Path) -> None:
+    path = tmp_path / "a folder with 100% #odd? names" / "budget.db"
+    path.parent.mkdir()
+    for place in (path, str(path)):
+        assert open_ledger(place, create=True).datasets() == ()
+    assert read_address(f"sqlite:///{tmp_path}/budget.db") == FileAddress(tmp_path / "budget.db")
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_home_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert read_address("~/budget.db") == FileAddress(tmp_path / "budget.db")
+    with pytest.raises(LedgerError, match="not known"):
+        read_address("~nobody-of-that-name/budget.db")
+
+
+def test_the_environment_is_read_when_nothing_is_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CONGENIAL_LEDGER", str(tmp_path / "budget.db"))
+    assert read_address() == FileAddress(tmp_path / "budget.db")
+    for nothing in (None, ""):
+        monkeypatch.setenv("CONGENIAL_LEDGER", "") if nothing == "" else monkeypatch.delenv("CONGENIAL_LEDGER")
+        with pytest.raises(LedgerError, match="CONGENIAL_LEDGER"):
+            read_address()
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_servers(scheme: str) -> None:
+    address = read_address(f"{scheme}://ada:{SECRET}@db.example:5433/budgets?sslmode=require&password={SECRET}")
+    assert isinstance(address, ServerAddress)
+    assert address.url.password == SECRET
+    assert (address.url.host, address.url.port, address.url.database) == ("db.example", 5433, "budgets")
+    assert address.place == "the ledger in PostgreSQL database 'budgets' on db.example"
+    assert SECRET not in repr(address) + address.place
+    assert "ada" not in repr(address) + address.place
+
+
+UNREADABLE = [
+    "",
+    ":memory:",
+    "sqlite://",
+    "sqlite:///",
+    "sqlite:///:memory:",
+    "sqlite:///a.db?mode=memory",
+    "a\0b",
+    "mysql://ada:Xyzzy@host/db",
+    "Postgresql://ada:Xyzzy@host/db",
+    "://",
+    "oracle://Xyzzy",
+    "Xyzzy://a",
+    "postgresql://",
+    "postgresql://host",
+    "postgresql://ada:Xyzzy@host",
+    "postgresql://ada:Xyzzy@host/",
+    "postgresql://ada:Xyz@Xyzzy@host/db",
+    "postgresql://ada:Xyzzy@ho st/db",
+    "postgresql://ada:Xyzzy@host/d b",
+    "postgresql://ada:Xyzzy@host:port/db",
+    "postgresql://ad/a:Xyzzy@host/db",
+    "postgresql://a:b@c:Xyzzy/d",
+    "postgresql://ada:x@Xyzzy?y@host/db",
+    "postgresql://ada:Xyzzy@host:1:2/db",
+    "postgresql://[::1/Xyzzy@",
+    "postgresql:/ada:Xyzzy@host/db",
+    "postgresql//ada:Xyzzy@host/db",
+    "ada:Xyzzy@host/db",
+    "sqlite:budget.db",
+    "host=db password=Xyzzy",
+    "PASSWORD = Xyzzy",
+    "postgres+psycopg:ada:Xyzzy@host",
+]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [*UNREADABLE, 7, b"budget.db", True, ["budget.db"], 1.5],
+)
+def test_what_cannot_be_read_is_refused_without_repeating_it(place: Any) -> None:
+    with pytest.raises(LedgerError) as caught:
+        read_address(place)
+    assert SECRET not in texts_of(caught.value)
+
+
+@given(st.text(st.sampled_from("Zz@:/?#%&=[]. "), min_size=1, max_size=12).map(lambda rest: f"{SECRET}{rest}{SECRET}"))
+def test_no_badly_written_password_is_ever_shown(password: str) -> None:
+    """Whatever a password with unescaped characters is taken for, no part of it comes out."""
+    try:
+        address = read_address(f"postgresql://ada:{password}@host/db")
+        shown = address.place + repr(address)
+    except LedgerError as error:
+        shown = texts_of(error)
+    assert SECRET not in shown
+
+
+def test_the_driver_is_named_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(LedgerError, match=r"pip install 'congenial\[postgresql\]'") as caught:
+        open_ledger(f"postgresql://ada:{SECRET}@host/db")
+    assert SECRET not in texts_of(caught.value)

@@ -1,0 +1,121 @@
+"""Processes that race for a budget, and processes that are killed while they charge; a program of its own.
+
+It forks before any thread is started, so each process starts in a millisecond and not in the second that imports take.
+
+    python ledger_race.py PLACE charge|unlocked|mutant|kill
+"""
+
+import json
+import multiprocessing as mp
+import os
+import random
+import signal
+import sys
+import time
+from dataclasses import replace
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+from congenial.errors import BudgetError, LedgerBusyError
+from congenial.ledger import Ledger, Request, open_ledger
+from congenial.ledger.charging import next_spend
+from congenial.ledger.records import DATASET, SPEND, link_hash
+from ledgers import certificate, request
+
+N_PROCESSES = 16
+N_TRIES = 5
+N_KILLS = 20
+
+
+def charge(ledger: Ledger, asked: Request, _: Barrier) -> str:
+    try:
+        ledger.charge(asked)
+    except BudgetError:
+        return "refused"
+    except LedgerBusyError:
+        return "busy"
+    return "spent"
+
+
+def charge_by_stale_sum(ledger: Ledger, asked: Request, barrier: Barrier) -> str:
+    """The mutant: look in one transaction what is left, write in another."""
+    last = ledger._store.read(lambda book: book.last_spend(asked.dataset))
+    barrier.wait(60)
+    if last is not None and last.spent + 1 > 20:
+        return "refused"
+
+    def work(book: Any) -> None:
+        dataset = book.dataset(asked.dataset)
+        roomy = replace(dataset, cap=10**6)
+        roomy = replace(roomy, hash=link_hash(DATASET, roomy.row))
+        spend = next_spend(roomy, book.last_spend(asked.dataset), None, asked, "", "")
+        spend = replace(spend, previous=dataset.hash) if spend.number == 1 else spend
+        book.add_spend(replace(spend, hash=link_hash(SPEND, spend.row)))
+
+    ledger._store.write(work)
+    return "spent"
+
+
+def without_lock(ledger: Ledger) -> Ledger:
+    """The other mutant: no lock, and on PostgreSQL a snapshot from before the others' commits."""
+    store = ledger._store
+
+    class Unlocked:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store.backend, name)
+
+        def begin(self, connection: Any, writes: bool) -> None:
+            store.backend.begin(connection, False)
+
+    engine = store.engine
+    if engine.dialect.name == "postgresql":
+        engine = engine.execution_options(isolation_level="REPEATABLE READ")  # type: ignore[assignment]
+    return Ledger(replace(store, backend=Unlocked(), engine=engine))
+
+
+def try_often(place: str, way: str, process: int, barrier: Barrier, out: Any) -> None:
+    ledger = open_ledger(place, patience=120)
+    if way == "unlocked":
+        ledger = without_lock(ledger)
+    attempt = charge_by_stale_sum if way == "mutant" else charge
+    barrier.wait(60)
+    found = [attempt(ledger, request(f"{process}-{number}"), barrier) for number in range(N_TRIES)]
+    out.put(found)
+
+
+def race(place: str, way: str) -> None:
+    context = mp.get_context("fork")
+    barrier, out = context.Barrier(N_PROCESSES), context.Queue()
+    arguments = [(place, way, number, barrier, out) for number in range(N_PROCESSES)]
+    racers = [context.Process(target=try_often, args=one, daemon=True) for one in arguments]
+    for racer in racers:
+        racer.start()
+    found = [outcome for _ in racers for outcome in out.get(timeout=60)]
+    for racer in racers:
+        racer.join()
+    sys.stdout.write(json.dumps({outcome: found.count(outcome) for outcome in ("spent", "refused", "busy")}))
+
+
+def kill(place: str) -> None:
+    """Kill a process that charges as fast as it can, at random moments; print the receipts that it got to see."""
+    rng = random.Random("kill")
+    for number in range(N_KILLS):
+        read_end, write_end = os.pipe()
+        child = os.fork()
+        if child == 0:
+            ledger = open_ledger(place, patience=120)
+            for count in range(10**6):
+                receipt = ledger.charge(request(f"{number}-{count}", certificate("1e-9")))
+                os.write(write_end, json.dumps(receipt.as_json()).encode() + b"\n")
+        os.close(write_end)
+        first = os.read(read_end, 1)  # it is under way
+        time.sleep(rng.random() / 20)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        with os.fdopen(read_end, "rb") as pipe:
+            sys.stdout.write((first + pipe.read()).decode())
+
+
+if __name__ == "__main__":
+    _, where, how = sys.argv
+    kill(where) if how == "kill" else race(where, how)
