@@ -29,7 +29,7 @@ def json_schema() -> dict[str, Any]:
             return inner
 
     generated = SpecFile.model_json_schema(by_alias=True, schema_generator=WithoutNull)
-    return {"$schema": GenerateJsonSchema.schema_dialect, "title": "congenial spec", **generated}
+    return {"$schema": GenerateJsonSchema.schema_dialect, **generated, "title": "congenial spec"}
 
 
 def json_schema_text() -> str:

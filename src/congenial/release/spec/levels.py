@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from congenial.errors import ConditionError, SchemaError, did_you_mean
@@ -95,11 +96,11 @@ def _intervals(name: str, column: str, cut: list[Fraction], *, has_below: bool) 
     if any(abs(end) > 10**300 for end in cut):
         raise SchemaError(f"dimension {name!r}: the numbers of `cut` must lie between -1e300 and 1e300")
     ends = tuple(float(end) for end in cut)
-    for before, after in zip(ends, ends[1:], strict=False):
+    for before, after in pairwise(ends):
         if not before < after:
             raise SchemaError(f"dimension {name!r}: the numbers of `cut` must rise, and {after:g} follows {before:g}")
     words = [_number(end) for end in cut]
-    labels = [f"{low} to <{high}" for low, high in zip(words, words[1:], strict=False)]
+    labels = [f"{low} to <{high}" for low, high in pairwise(words)]
     below = [f"below {words[0]}"] if has_below else []
     return Levels(name, column, (*below, *labels, f"{words[-1]} or more"), cut=ends, has_below=has_below)
 

@@ -93,7 +93,7 @@ def _in_words(detail: "ErrorDetails") -> str:
         needed = [_SHAPES[tag] for tag in re.findall(r"'([^']*)'", context["expected_tags"])]
         return f"{' or '.join(needed)} is needed here, not {_SHAPES[context['tag']]}"
     if kind in _NEEDED_SHAPE:
-        got = {str: "text", list: "a list"}.get(type(value), "a mapping")
+        got = "text" if isinstance(value, str) else "a list" if isinstance(value, list) else "a mapping"
         return f"{_NEEDED_SHAPE[kind]} is needed here, not {got}"
     return detail["msg"].removeprefix("Value error, ")
 
@@ -114,17 +114,16 @@ def _keys(location: Path) -> list[str]:
     """Return the keys that are known at the place of an unknown one."""
     from congenial.release.spec import model
 
-    here: type[Part] = model.SpecFile
-    if len(location) > 1:
-        here = {
-            "data": model.Data,
-            "unit": model.Unit,
-            "by": model.Area,
-            "budget": model.Budget,
-            "dimensions": model.Range if "groups" in location else model.Dimension,
-            "measure": model.Measured,
-            "invariants": model.Invariant,
-            "conditions": model.Condition,
-        }[str(location[0])]
-        here = model.Term if "linear" in location else here
+    sections: dict[str, type[Part]] = {
+        "data": model.Data,
+        "unit": model.Unit,
+        "by": model.Area,
+        "budget": model.Budget,
+        "dimensions": model.Range if "groups" in location else model.Dimension,
+        "measure": model.Measured,
+        "invariants": model.Invariant,
+        "conditions": model.Condition,
+    }
+    here = model.SpecFile if len(location) == 1 else sections[str(location[0])]
+    here = model.Term if "linear" in location[:-1] else here
     return [field.alias or name for name, field in here.model_fields.items()]

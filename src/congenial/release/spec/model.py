@@ -76,6 +76,7 @@ Positive = Annotated[Fraction, BeforeValidator(lambda text: positive_fraction(te
 Whole = Annotated[int, BeforeValidator(_whole), WithJsonSchema(_INTEGER)]
 AtLeastOne = Annotated[int, BeforeValidator(_whole), AfterValidator(_positive), WithJsonSchema(_INTEGER)]
 Limit = Annotated[int | Literal["none"], BeforeValidator(_limit), WithJsonSchema(_INTEGER)]
+Stated = Annotated[Any, WithJsonSchema({"type": ["string", "number", "array"]})]
 Truth = Annotated[bool, BeforeValidator(_truth), WithJsonSchema({"type": "boolean"})]
 Separator = Annotated[
     str, AfterValidator(_separator), WithJsonSchema({"enum": ["comma", "semicolon", "tab", "bar"]})
@@ -83,7 +84,9 @@ Separator = Annotated[
 
 
 def _shape(value: object) -> str:
-    return {str: "<text>", list: "<list>"}.get(type(value), "<mapping>")
+    if isinstance(value, str):
+        return "<text>"
+    return "<list>" if isinstance(value, list) else "<mapping>"
 
 
 # A short and a long form of one thing; pydantic is told which by the shape, so that it complains about one only.
@@ -136,7 +139,8 @@ class Dimension(Part):
     column: Text | None = Field(None, description="the column in the data; the dimension's name if not said")
     levels: Levels | None = Field(None, description="every level, or a mapping from codes in the data to labels")
     cut: list[Number] | None = Field(None, description="ends of half-open intervals of a numeric column")
-    below: Truth = Field(False, description="whether values below the first cut are a level of their own")
+    below: Stated = Annotated[Any, WithJsonSchema({"type": ["string", "number", "array"]})]
+Truth = Field(False, description="whether values below the first cut are a level of their own")
     groups: dict[Text, Group] = Field({}, description="named sets of levels")
 
 
@@ -179,7 +183,7 @@ class Invariant(Asked):
 
     share: Selection | None = Field(None, description="the proportion of these cells ...")
     of: Selection | None = Field(None, description="... among these; among all if not said")
-    equals: Annotated[Any, WithJsonSchema({"type": ["string", "number", "array"]})] = Field(None, description="the value, when it is public already")
+    equals: Stated = Field(None, description="the value, when it is public already; a list for a margin")
     mandate: Text | None = Field(None, description="which law or earlier publication demands it")
 
 
@@ -220,12 +224,12 @@ class SpecFile(Part):
     unit: Unit | None = None
     dimensions: dict[
         Text, Annotated[Annotated[list[Text], Tag("<list>")] | Annotated[Dimension, Tag("<mapping>")], _SHAPE]
-    ] = {}  # noqa: RUF012  pydantic copies it
+    ] = {}
     by: Area | None = None
     measure: list[_words_or(Measured)] | None = None  # type: ignore[valid-type]
-    invariants: list[_words_or(Invariant)] = []  # type: ignore[valid-type]  # noqa: RUF012
-    conditions: list[_words_or(Condition)] = []  # type: ignore[valid-type]  # noqa: RUF012
+    invariants: list[_words_or(Invariant)] = []  # type: ignore[valid-type]
+    conditions: list[_words_or(Condition)] = []  # type: ignore[valid-type]
     noise: Literal["double_geometric", "discrete_gaussian"] = "double_geometric"
     budget: Budget | None = None
     neighbours: Literal["bounded", "unbounded"] = "bounded"
-    outputs: list[Literal["csv", "parquet", "report"]] = ["csv", "parquet", "report"]  # noqa: RUF012
+    outputs: list[Literal["csv", "parquet", "report"]] = ["csv", "parquet", "report"]

@@ -28,6 +28,7 @@ def read_dimensions(file: "SpecFile", mistakes: Mistakes) -> list[Levels] | None
 
 
 def read_areas(file: "SpecFile", mistakes: Mistakes) -> Levels | None:
+    """Return the areas, if there is one table for each."""
     if file.by is None:
         return None
     if file.by.name is None and file.by.column is None:
@@ -40,6 +41,7 @@ def read_areas(file: "SpecFile", mistakes: Mistakes) -> Levels | None:
 
 
 def read_data(file: "SpecFile", mistakes: Mistakes) -> DataFiles | None:
+    """Return where the data are."""
     said = file.data
     if said is None:
         if not _is_noted("data", mistakes):
@@ -58,12 +60,11 @@ def read_data(file: "SpecFile", mistakes: Mistakes) -> DataFiles | None:
                 mistakes.add(("data", key), f"`{key}` goes with `kind: counts`; in microdata each row counts once")
     if not paths or said.kind is None:
         return None
-    return DataFiles(
-        tuple(paths), said.kind, said.count, said.status, said.missing_cells or "error", said.separator
-    )
+    return DataFiles(tuple(paths), said.kind, said.count, said.status, said.missing_cells or "error", said.separator)
 
 
 def read_unit(file: "SpecFile", mistakes: Mistakes) -> PrivacyUnit | None:
+    """Return whose privacy is protected; several rows a unit need a declared bound."""
     kind = None if file.data is None else file.data.kind
     if kind == "counts" and file.unit is not None:
         mistakes.add(("unit",), "`unit` goes with microdata; counts are taken to be counts of the units", at_key=True)
@@ -92,6 +93,7 @@ def check_columns(
     data: DataFiles | None,
     unit: PrivacyUnit | None,
 ) -> None:
+    """Note columns of the data that the spec uses twice."""
     used: dict[str, str] = {}
     claims: list[tuple[str, str, Path]] = [
         (levels.column, f"dimension {levels.name!r}", ("dimensions", levels.name, "column"))
