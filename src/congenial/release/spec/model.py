@@ -66,7 +66,7 @@ def _separator(text: str) -> str:
 
 
 _SCALAR = {"type": ["string", "number", "boolean"]}  # editors read 010 as a number; here it stays text
-_NUMBER = {"type": ["string", "number"], "description": 'an exact number: 1/2, 0.5 or 1e-10'}
+_NUMBER = {"type": ["string", "number"], "description": "an exact number: 1/2, 0.5 or 1e-10"}
 _INTEGER = {"type": ["string", "integer"]}
 
 Text = Annotated[str, AfterValidator(_readable), WithJsonSchema(_SCALAR)]
@@ -78,9 +78,7 @@ AtLeastOne = Annotated[int, BeforeValidator(_whole), AfterValidator(_positive), 
 Limit = Annotated[int | Literal["none"], BeforeValidator(_limit), WithJsonSchema(_INTEGER)]
 Stated = Annotated[Any, WithJsonSchema({"type": ["string", "number", "array"]})]
 Truth = Annotated[bool, BeforeValidator(_truth), WithJsonSchema({"type": "boolean"})]
-Separator = Annotated[
-    str, AfterValidator(_separator), WithJsonSchema({"enum": ["comma", "semicolon", "tab", "bar"]})
-]
+Separator = Annotated[str, AfterValidator(_separator), WithJsonSchema({"enum": ["comma", "semicolon", "tab", "bar"]})]
 
 
 def _shape(value: object) -> str:
@@ -139,8 +137,7 @@ class Dimension(Part):
     column: Text | None = Field(None, description="the column in the data; the dimension's name if not said")
     levels: Levels | None = Field(None, description="every level, or a mapping from codes in the data to labels")
     cut: list[Number] | None = Field(None, description="ends of half-open intervals of a numeric column")
-    below: Stated = Annotated[Any, WithJsonSchema({"type": ["string", "number", "array"]})]
-Truth = Field(False, description="whether values below the first cut are a level of their own")
+    below: Truth = Field(False, description="whether values below the first cut are a level of their own")
     groups: dict[Text, Group] = Field({}, description="named sets of levels")
 
 
