@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from congenial.errors import ReadingError
 from congenial.release.reading import query
 from congenial.release.reading.csv_trouble import csv_trouble
-from congenial.release.reading.files import Column, Source, csv_columns, find_files, first_bytes, is_parquet
-from congenial.release.reading.session import Session, path_list, session
+from congenial.release.reading.files import Source, find_files
+from congenial.release.reading.headers import read_sources
+from congenial.release.reading.session import Session, session
 from congenial.release.reading.unknown import raise_unknown
 from congenial.release.spec.levels import Levels
 from congenial.release.spec.spec import Spec
@@ -50,7 +51,7 @@ def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
         )
     paths = find_files(spec.data.paths, base)
     with session(paths) as database:
-        sources = _sources(database, paths, spec.data.separator)
+        sources = read_sources(database, paths, spec.data.separator)
         query.check_types(sources, levels, spec.data.count)
         _check_names(sources, spec)
         found = _grouped(database, sources, levels, spec)
@@ -70,34 +71,6 @@ def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
     areas: Sequence[str | None] = [None] if spec.areas is None else spec.areas
     tables = counts.reshape(n_areas, *spec.schema.shape)
     return {area: Table(spec.schema, one) for area, one in zip(areas, tables, strict=True)}
-
-
-def _sources(database: Session, paths: Sequence[Path], separator: str) -> list[Source]:
-    """Return the files, those with the same columns together."""
-    together: dict[tuple[bool, tuple[Column, ...]], list[Path]] = {}
-    for path in paths:
-        head = first_bytes(path)
-        parquet = is_parquet(path, head)
-        columns = _parquet_columns(database, path) if parquet else csv_columns(path, head, separator)
-        together.setdefault((parquet, columns), []).append(path)
-    return [Source(tuple(files), parquet, columns) for (parquet, columns), files in together.items()]
-
-
-def _parquet_columns(database: Session, path: Path) -> tuple[Column, ...]:
-    files = path_list([path])
-    kinds = database.rows(f"DESCRIBE SELECT * FROM read_parquet({files}, hive_partitioning = false)")  # noqa: S608
-    tree = database.rows(f"SELECT name, num_children FROM parquet_schema({files})")  # noqa: S608
-    if kinds is None or tree is None:
-        raise ReadingError(f"{path.name} is not a Parquet file that can be read; it may be cut short or damaged")
-    names = []
-    place = 1  # the first entry is the root; DESCRIBE would rename columns that differ only in capitals
-    while place < len(tree):
-        names.append(tree[place][0])
-        open_children = 1
-        while open_children:
-            open_children += (tree[place][1] or 0) - 1
-            place += 1
-    return tuple(Column(name, kind[1]) for name, kind in zip(names, kinds, strict=True))
 
 
 def _check_names(sources: Sequence[Source], spec: Spec) -> None:

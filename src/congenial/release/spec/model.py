@@ -15,6 +15,8 @@ from congenial.fraction import exact_fraction, positive_fraction
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LONGEST = 1_000
+TO_FILL_IN = "FILL IN"
+"""What the starter spec leaves open; it is refused wherever it stands."""
 
 
 def _readable(text: str) -> str:
@@ -22,18 +24,28 @@ def _readable(text: str) -> str:
         raise ValueError(f"{text[:40]!r} has control characters or line breaks; write plain text")
     if not text.strip():
         raise ValueError("this is empty; write some text")
+    if TO_FILL_IN in text:
+        raise ValueError("this is still to be filled in")
     if len(text) > _LONGEST:
         raise ValueError(f"this text has {len(text):,} characters and the limit is {_LONGEST:,}")
     return text
 
 
 def _name(text: str) -> str:
+    if TO_FILL_IN in text:
+        raise ValueError("this is still to be filled in")
     if not _NAME.fullmatch(text):
         raise ValueError(
             f"{text[:70]!r} is not a name of letters, digits, dots, dashes and underscores, at most 64, letter or digit"
             " first; it becomes part of file names"
         )
     return text
+
+
+def _number(text: object) -> Fraction:
+    if text == TO_FILL_IN:
+        raise ValueError("this is still to be filled in")
+    return exact_fraction(text, "this")
 
 
 def _whole(text: object) -> object:
@@ -71,7 +83,7 @@ _INTEGER = {"type": ["string", "integer"]}
 
 Text = Annotated[str, AfterValidator(_readable), WithJsonSchema(_SCALAR)]
 Name = Annotated[str, AfterValidator(_name), WithJsonSchema({**_SCALAR, "pattern": f"^{_NAME.pattern}$"})]
-Number = Annotated[Fraction, BeforeValidator(lambda text: exact_fraction(text, "this")), WithJsonSchema(_NUMBER)]
+Number = Annotated[Fraction, BeforeValidator(_number), WithJsonSchema(_NUMBER)]
 Positive = Annotated[Fraction, BeforeValidator(lambda text: positive_fraction(text, "this")), WithJsonSchema(_NUMBER)]
 Whole = Annotated[int, BeforeValidator(_whole), WithJsonSchema(_INTEGER)]
 AtLeastOne = Annotated[int, BeforeValidator(_whole), AfterValidator(_positive), WithJsonSchema(_INTEGER)]
