@@ -1,6 +1,5 @@
 """Why a CSV file could not be read, in our own words: a line number, never what stands there."""
 
-import codecs
 import csv
 from pathlib import Path
 
@@ -8,11 +7,10 @@ from pathlib import Path
 def csv_trouble(path: Path, n_columns: int, separator: str) -> str | None:
     """Read a refused file again, slowly, and say what is wrong with it; None when nothing is found."""
     ends: set[bytes] = set()
-    decoder = codecs.getincrementaldecoder("utf-8")()
     with path.open("rb") as stream:
         for number, line in enumerate(stream, start=1):
             try:
-                decoder.decode(line)
+                line.decode()
             except UnicodeDecodeError:
                 return f"{path.name} is not UTF-8 text: line {number}; save it as UTF-8"
             ends.add(b"\r\n" if line.endswith(b"\r\n") else line[-1:])

@@ -65,7 +65,7 @@ def _limit(text: object) -> object:
 
 
 def _truth(text: object) -> object:
-    if text in ("true", "false"):  # noqa: PLR6201  it may be a list, which no set can look up
+    if text in ("true", "false"):  # it may be a list, which no set can look up
         return text == "true"
     raise ValueError(f"{str(text)[:40]!r} is not one of 'true', 'false'")
 
