@@ -226,7 +226,11 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "odd separator": ("count: n", "count: n, separator: ','", "'comma', 'semicolon', 'tab', 'bar'"),
     "odd status": ("count: n", "count: n, status: secret", "'confidential', 'public', 'simulated'"),
     "no dimensions": (MINIMAL[MINIMAL.index("dim") : MINIMAL.index("budget")], "", "a spec needs `dimensions:`"),
-    "dimension as text": ("sex: [f, m]", "sex: f", "4:8: dimensions, sex: a list or a mapping is needed here, not text"),
+    "dimension as text": (
+        "sex: [f, m]",
+        "sex: f",
+        "4:8: dimensions, sex: a list or a mapping is needed here, not text",
+    ),
     "no levels": ("sex: [f, m]", "sex: []", "'sex' needs its `levels`"),
     "no levels and no cut": ("sex: [f, m]", "sex: {column: x}", "needs its `levels`, or a `cut`"),
     "levels and cut": ("sex: [f, m]", "sex: {levels: [f], cut: [1]}", "one of them"),
@@ -255,7 +259,11 @@ WRONG: dict[str, tuple[str, str, str]] = {
     ),
     "areas without a name": ("budget", "by: {levels: [a]}\nbudget", "areas need a `name:`"),
     "areas without levels": ("budget", "by: {name: county}\nbudget", "'county' needs its `levels`"),
-    "area named as a dimension": ("budget", "by: {name: sex, column: q, levels: [a]}\nbudget", "is a dimension already"),
+    "area named as a dimension": (
+        "budget",
+        "by: {name: sex, column: q, levels: [a]}\nbudget",
+        "is a dimension already",
+    ),
     "one column twice": ("sex: [f, m]", "sex: {column: age, levels: [f]}", "column 'age' is taken by dimension 'sex'"),
     "count column twice": ("count: n", "count: sex", "is taken by dimension 'sex' already, and the counts needs"),
     "no budget": ("budget: {epsilon: 0.5}\n", "", "a `budget:` is needed"),
@@ -276,7 +284,11 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "nothing asked": ("budget", "measure: [{share: 1}]\nbudget", "this has none of them"),
     "two things asked": ("budget", "measure: [{cells: all, margin: sex}]\nbudget", "this has `cells` and `margin`"),
     "share and precision": ("budget", "measure: [{cells: all, share: 1, precision: 1}]\nbudget", "not both"),
-    "share for some": ("budget", "measure: [{cells: all, share: 1}, total]\nbudget", "give all of them a share, or none"),
+    "share for some": (
+        "budget",
+        "measure: [{cells: all, share: 1}, total]\nbudget",
+        "give all of them a share, or none",
+    ),
     "share of nothing": ("budget", "measure: [{cells: all, share: 0}]\nbudget", "must be above 0"),
     "budget for nothing": ("budget", "measure: [{cells: all, precision: 1}]\nbudget", "has nothing to set"),
     "negative precision": ("budget", "measure: [{cells: all, precision: -1}]\nbudget", "must not be negative"),
@@ -292,7 +304,11 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "ragged values": ("budget", "invariants: [{margin: sex, equals: [[1], [[2]]]}]\nbudget", "equals"),
     "values by name": ("budget", "invariants: [{margin: sex, equals: {f: 1}}]\nbudget", "in the order of the levels"),
     "unknown dimension": ("budget", "invariants: [{total: {sx: f}}]\nbudget", "did you mean 'sex'?"),
-    "unknown label": ("budget", "invariants: [{total: {sex: fm}}]\nbudget", "is not a label or group of dimension 'sex'"),
+    "unknown label": (
+        "budget",
+        "invariants: [{total: {sex: fm}}]\nbudget",
+        "is not a label or group of dimension 'sex'",
+    ),
     "nothing picked": ("budget", "invariants: [{total: {}}]\nbudget", "write `all` for every cell"),
     "no label picked": ("budget", "invariants: [{total: {sex: []}}]\nbudget", "no level of 'sex' is named"),
     "no dimension": ("budget", "invariants: [{margin: []}]\nbudget", "name at least one dimension"),
@@ -335,7 +351,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
         "contradicts at most 3 rows",
     ),
     "no rows": ("kind: counts, count: n", "kind: microdata}\nunit: {id: x, at_most: 0", "0 is below 1"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", WRONG)

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from congenial.errors import ReadingError, SpecError
@@ -47,7 +48,7 @@ def test_microdata(tmp_path: Path) -> None:
 
 def test_parquet(tmp_path: Path) -> None:
     path = tmp_path / "it's.parquet"
-    duckdb.sql('SELECT \'Ermintrude\' AS name, 3 AS "a""; drop"').write_parquet(str(path))
+    pq.write_table(pa.table({"name": [CANARY], 'a"; drop': [3]}), path)
     text = starter_spec(path)
     assert CANARY not in text
     assert open_places(text) == ["unit, one_row_per", "dimensions, name", 'dimensions, a"; drop', "budget, epsilon"]
