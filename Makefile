@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench check-real lint types services lock clean
+.PHONY: demo test bench check-real lint types schema services lock clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -24,6 +24,10 @@ lint: .venv/installed
 
 types: .venv/installed
 	$(BIN)/mypy
+
+# The JSON Schema of spec files, for editors; a test says when it is not current.
+schema: .venv/installed
+	$(BIN)/python -c "from congenial.release.spec.json_schema import json_schema_text as text; print(text(), end='')" > docs/spec.schema.json
 
 # What the tests need beyond pip, from the system's package manager; so far nothing.
 services:

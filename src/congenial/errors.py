@@ -5,6 +5,7 @@ table never appear in a message: it names the cell, not the number.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 
@@ -116,6 +117,43 @@ class TamperedError(LedgerError):
 
     def __reduce__(self) -> tuple[type["TamperedError"], tuple[str, tuple[str, ...]]]:
         return TamperedError, (str(self), self.findings)
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One thing that is wrong in a spec file: where, and what. Lines and columns count from 1."""
+
+    file_name: str
+    line: int
+    column: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        path = f"{self.path}: " if self.path else ""
+        return f"{self.file_name}:{self.line}:{self.column}: {path}{self.message}"
+
+
+class SpecError(CongenialError, ValueError):
+    """A spec file with mistakes, all of them at once.
+
+    Attributes
+    ----------
+    mistakes : tuple of Mistake
+        In the order in which they stand in the file.
+    """
+
+    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+        self.mistakes = tuple(sorted(mistakes, key=lambda mistake: (mistake.line, mistake.column)))
+        count = f"{len(self.mistakes)} mistakes in the spec:\n" if len(self.mistakes) > 1 else ""
+        super().__init__(count + "\n".join(map(str, self.mistakes)))
+
+    def __reduce__(self) -> tuple[type["SpecError"], tuple[tuple[Mistake, ...]]]:
+        return SpecError, (self.mistakes,)
+
+
+class ReadingError(CongenialError, ValueError):
+    """Files that cannot be read as the tables that a spec describes. The message holds nothing from their rows."""
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:

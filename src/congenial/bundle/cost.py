@@ -40,7 +40,7 @@ def certificate_of(law: PublishedLaw, neighbours: str, rows_per_unit: int = 1) -
         return case.certificate(precisions, max(rows_per_unit, case.structure.k or 1))
     if rows_per_unit > 1:
         raise PrivacyError(
-            f"a unit may have {rows_per_unit} rows, in several areas, and no certificate covers that; release one table,"
-            " or keep one row for each unit"
+            f"a unit may have {rows_per_unit} rows, in several areas, and no certificate covers that; release one"
+            " table, or keep one row for each unit"
         )
     return compose([_Area(case, named) for case in cases], over="areas").certificate

@@ -51,7 +51,7 @@ class Bundle:
 
 
 def load_bundle(folder: str | Path, *, key: str | Path | None = None) -> Bundle:
-    """Load a bundle and verify it: every file's digest, the tables against the invariants, the certificate, the signature.
+    """Load a bundle and verify it: digests of all files, tables against invariants, the certificate, the signature.
 
     Parameters
     ----------

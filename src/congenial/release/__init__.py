@@ -1,0 +1,1 @@
+"""From a spec file and confidential data to what is published."""

@@ -1,0 +1,129 @@
+"""Which files a spec names, and which columns they have. Column names are public; rows are not looked at here."""
+
+import codecs
+import csv
+import glob
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from congenial.errors import ReadingError, did_you_mean
+
+_HEAD = 1_000_000  # bytes in which the header of a CSV file must end
+_PARQUET = b"PAR1"
+_PACKED = {b"\x1f\x8b": "gzip", b"PK": "zip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_SEPARATOR_NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a file; CSV columns are all text."""
+
+    name: str
+    type: str = "VARCHAR"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files of one format with the same columns."""
+
+    paths: tuple[Path, ...]
+    is_parquet: bool
+    columns: tuple[Column, ...]
+
+    def place(self, name: str) -> int:
+        """Return where the one column of this name stands."""
+        found = [place for place, column in enumerate(self.columns) if column.name == name]
+        if len(found) == 1:
+            return found[0]
+        file = self.paths[0].name
+        if found:
+            raise ReadingError(f"{file} has {len(found)} columns with the name {name!r}; rename all but one")
+        hint = did_you_mean(name, [column.name for column in self.columns])
+        raise ReadingError(f"{file} has no column {name!r}; {hint}")
+
+
+def find_files(patterns: Sequence[str], folder: Path) -> tuple[Path, ...]:
+    """Return the files that a spec names: a pattern is one only if no file has that very name."""
+    found: list[Path] = []
+    for pattern in patterns:
+        if "://" in pattern:
+            raise ReadingError(f"{pattern!r} is an address on a network; data are read from files on this machine only")
+        path = folder / pattern
+        try:
+            if path.exists():
+                found.append(path)
+                continue
+        except (OSError, ValueError):
+            raise ReadingError(f"{pattern[:100]!r} is not a file name that this machine takes") from None
+        if not glob.has_magic(pattern):
+            raise ReadingError(f"the data file {pattern!r} does not exist; paths start at the folder of the spec")
+        matches = sorted(folder / match for match in glob.glob(pattern, root_dir=folder, recursive=True))
+        if not matches:
+            raise ReadingError(f"no file matches {pattern!r}; paths start at the folder of the spec")
+        found += matches
+    for path in found:
+        if path.is_dir():
+            raise ReadingError(
+                f"{path.name!r} is a folder, not a file; write {path.name + '/*.csv'!r} for the files in it"
+            )
+        if not path.is_file():
+            raise ReadingError(f"{path.name!r} is not an ordinary file")
+    unique = tuple(dict.fromkeys(path.resolve() for path in found))
+    if len(unique) != len(found):
+        raise ReadingError("a data file is named twice; its rows would count twice")
+    return unique
+
+
+def first_bytes(path: Path) -> bytes:
+    """Return the beginning of a file, or say in words why it is of no use."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(_HEAD)
+    except OSError as error:
+        raise ReadingError(f"{path.name} cannot be opened: {(error.strerror or 'unknown reason').lower()}") from None
+    if not head:
+        raise ReadingError(f"{path.name} is empty")
+    return head
+
+
+def is_parquet(path: Path, head: bytes) -> bool:
+    """Whether a file says that it is Parquet."""
+    if head.startswith(_PARQUET):
+        return True
+    if path.suffix in {".parquet", ".pq"}:
+        raise ReadingError(f"{path.name} is not a Parquet file, though its name says so")
+    return False
+
+
+def csv_columns(path: Path, head: bytes, separator: str) -> tuple[Column, ...]:
+    """Return the columns in the first line of a CSV file."""
+    for magic, name in _PACKED.items():
+        if head.startswith(magic):
+            raise ReadingError(f"{path.name} is packed ({name}); unpack it, or store it as Parquet")
+    if head.startswith(_UTF_16) or b"\0" in head[:4096]:
+        raise ReadingError(f"{path.name} is not UTF-8 text (UTF-16, or no text at all); save it as UTF-8")
+    header = head.removeprefix(codecs.BOM_UTF8).splitlines(keepends=True)
+    names = None
+    for count in range(1, min(len(header), 100) + 1):  # a quoted name may hold line breaks
+        try:
+            text = b"".join(header[:count]).decode()
+        except UnicodeDecodeError:
+            raise ReadingError(f"{path.name} is not UTF-8 text: line {count}; save it as UTF-8") from None
+        try:
+            rows = list(csv.reader(text.splitlines(keepends=True), delimiter=separator, strict=True))
+        except csv.Error:
+            continue
+        names = rows[0] if rows else []
+        break
+    if not names:
+        raise ReadingError(f"{path.name}: the first line must hold the names of the columns")
+    if len(names) == 1:
+        others = [name for other, name in _SEPARATOR_NAMES.items() if other != separator and other in names[0]]
+        if others:
+            raise ReadingError(
+                f"{path.name} has one column, and its name holds a {others[0]};"
+                f" write `separator: {others[0]}` under `data:` if that is what separates columns"
+            )
+    return tuple(Column(name) for name in names)

@@ -1,0 +1,96 @@
+"""A DuckDB session that sees the named files and nothing else, keeps everything in memory and never speaks of values.
+
+What DuckDB says about an error may quote a row, so it is thrown away, even as the context of our own errors.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from congenial.errors import ReadingError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+MEMORY = "700MB"
+
+
+class Session:
+    """Runs queries and reports only that one failed."""
+
+    def __init__(self, connection: "DuckDBPyConnection") -> None:
+        self._connection = connection
+
+    def rows(self, query: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]] | None:
+        """Return the rows of a query; None when it failed."""
+        done = self._run(query, values)
+        return None if done is None else done.fetchall()
+
+    def columns(self, query: str) -> dict[str, Any] | None:
+        """Return the columns of a query as arrays; None when it failed."""
+        import duckdb
+
+        try:
+            return self._connection.execute(query).fetchnumpy()
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            is_memory = isinstance(error, duckdb.OutOfMemoryException)
+        if is_memory:
+            raise ReadingError(f"adding up the rows takes more memory than the {MEMORY} set aside for it")
+        return None
+
+    def _run(self, query: str, values: dict[str, Any] | None) -> "DuckDBPyConnection | None":
+        import duckdb
+
+        try:
+            return self._connection.execute(query, values or {})
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            is_memory = isinstance(error, duckdb.OutOfMemoryException)
+        if is_memory:
+            raise ReadingError(f"adding up the rows takes more memory than the {MEMORY} set aside for it")
+        return None
+
+
+@contextmanager
+def session(paths: Sequence[Path]) -> Iterator[Session]:
+    """Open a session for these files."""
+    import duckdb
+
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "allow_community_extensions": False,
+            "allow_persistent_secrets": False,
+            "memory_limit": MEMORY,
+            "preserve_insertion_order": False,
+            "python_enable_replacements": False,
+            "temp_directory": "",  # confidential rows never reach a disk, not even for a moment
+            "threads": min(4, os.cpu_count() or 1),
+        },
+    )
+    try:
+        allowed = {text for path in paths for text in (str(path), _without_magic(path))}
+        connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, sorted(allowed)))}]")
+        connection.execute("SET enable_progress_bar = false")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        yield Session(connection)
+    finally:
+        connection.close()
+
+
+def quoted(text: str) -> str:
+    """Return a text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def path_list(paths: Sequence[Path]) -> str:
+    """Return files as an SQL list in which nothing is a pattern."""
+    return f"[{', '.join(quoted(_without_magic(path)) for path in paths)}]"
+
+
+def _without_magic(path: Path) -> str:
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))

@@ -1,0 +1,191 @@
+"""The text of a spec file: YAML in which every scalar stays text, with the place of every part.
+
+``010`` stays ``"010"``, ``0.5`` is later read as exactly 1/2, and ``no`` is a label and not a boolean. Aliases and tags
+are refused, so that what stands in the file is all there is.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from congenial.errors import Mistake, SpecError
+
+if TYPE_CHECKING:
+    from ruamel.yaml.events import Event
+
+LARGEST_FILE = 1_000_000
+_DEEPEST = 12  # the format needs 6 levels; thousands of brackets would keep the parser busy for long
+_SECOND = "<the second of two equal keys>"
+
+Path = tuple[str | int, ...]
+"""Keys and places of list entries (from 0) that lead to a part of the file."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A parsed spec file: mappings, lists and texts, and where each of them stands."""
+
+    file_name: str
+    text: str
+    tree: dict[str, Any]
+    values: dict[Path, tuple[int, int]]
+    keys: dict[Path, tuple[int, int]]
+    mistakes: list[Mistake] = field(default_factory=list)
+
+    def resolve(self, location: Path) -> Path:
+        """Return the part of the file that a location names; steps that the file does not have are left out."""
+        path: Path = ()
+        for step in location:
+            if (*path, step) in self.values:
+                path = (*path, step)
+        return path
+
+    def mistake(self, location: Path, message: str, *, at_key: bool = False) -> Mistake:
+        """Return what is wrong at a location, with its line and column."""
+        path = self.resolve(location)
+        line, column = (self.keys if at_key and path in self.keys else self.values)[path]
+        return Mistake(self.file_name, line, column, in_words(path), message)
+
+
+def in_words(path: Path) -> str:
+    """Return a path for people, who count from 1.
+
+    Examples
+    --------
+    >>> in_words(("invariants", 2, "total"))
+    'invariants, entry 3, total'
+    """
+    return ", ".join(f"entry {step + 1}" if isinstance(step, int) else step for step in path)
+
+
+def parse(content: bytes | str, file_name: str = "spec.yaml") -> Document:
+    """Read a spec file's text.
+
+    Examples
+    --------
+    >>> parse("release: 010").tree
+    {'release': '010'}
+    """
+    text = _decoded(content, file_name) if isinstance(content, bytes) else content
+    if len(text) > LARGEST_FILE:
+        raise _error(file_name, (1, 1), f"the spec is larger than {LARGEST_FILE:,} bytes; is this the data file?")
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError
+    from ruamel.yaml.reader import ReaderError
+
+    document = Document(file_name, text, {}, {(): (1, 1)}, {})
+    try:
+        events = YAML(typ="safe", pure=True).parse(text)
+        _read(document, events)
+    except SpecError:
+        raise
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
+        raise _error(file_name, place, _plain_words(str(error.problem or error.context))) from None
+    except ReaderError as error:
+        raise _error(file_name, _place(text, error.position), "a character that YAML does not allow") from None
+    except Exception:  # noqa: BLE001  a parser that stumbles over odd bytes must not end in a traceback
+        raise _error(file_name, (1, 1), "this is not YAML that can be read; compare it with docs/spec.md") from None
+    return document
+
+
+def _error(file_name: str, place: tuple[int, int], message: str) -> SpecError:
+    return SpecError([Mistake(file_name, *place, "", message)])
+
+
+def _decoded(content: bytes, file_name: str) -> str:
+    if len(content) > LARGEST_FILE:
+        raise _error(file_name, (1, 1), f"the spec is larger than {LARGEST_FILE:,} bytes; is this the data file?")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        place = _place(content[: error.start].decode("utf-8-sig", "replace"), None)
+        raise _error(file_name, place, "the spec is not UTF-8 text; save it with that encoding") from None
+
+
+def _place(text: str, position: int | None) -> tuple[int, int]:
+    before = text[:position]
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
+
+
+def _plain_words(problem: str) -> str:
+    if "\\t" in problem:
+        return "a tab cannot indent a line here; use spaces"
+    hints = {
+        "mapping values are not allowed": "put texts with a colon in quotes",
+        "unexpected end of stream": "a quote is not closed",
+        "but got '<stream end>'": "a bracket is not closed",
+        "expected <block end>": "the line is indented unlike its neighbours",
+        "could not find expected ':'": "a key is followed by a colon and a space",
+    }
+    hint = next((f"; {hint}" for sign, hint in hints.items() if sign in problem), "")
+    return f"this is not YAML: {problem}{hint}"
+
+
+def _read(document: Document, events: "Iterator[Event]") -> None:
+    from ruamel.yaml.events import DocumentStartEvent, MappingStartEvent, StreamEndEvent
+
+    next(events)  # the start of the stream
+    start = next(events)
+    if isinstance(start, StreamEndEvent):
+        raise _error(document.file_name, (1, 1), "the spec is empty; `congenial init DATA` writes one to start from")
+    first = next(events)
+    if not isinstance(first, MappingStartEvent):
+        message = "a spec is a mapping of keys such as `release: my-release`; this is something else"
+        raise _error(document.file_name, _start(first), message)
+    document.tree.update(_value(document, first, events, ()))
+    next(events)  # the end of the document
+    more = next(events)
+    if isinstance(more, DocumentStartEvent):
+        raise _error(document.file_name, _start(more), "a second document starts here; a spec is one, without `---`")
+
+
+def _start(event: "Event") -> tuple[int, int]:
+    return event.start_mark.line + 1, event.start_mark.column + 1
+
+
+def _value(document: Document, event: "Event", events: "Iterator[Event]", path: Path) -> Any:
+    from ruamel.yaml.events import AliasEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
+
+    document.values[path] = _start(event)
+    if len(path) > _DEEPEST:
+        raise _error(document.file_name, _start(event), f"brackets or indents are nested deeper than {_DEEPEST}")
+    if isinstance(event, AliasEvent):
+        raise _error(document.file_name, _start(event), "aliases (*name) are not allowed; write the part out")
+    if getattr(event, "tag", None) is not None:
+        raise _error(document.file_name, _start(event), "tags (!name) are not allowed; every value is read as text")
+    if isinstance(event, ScalarEvent):
+        if not event.value and event.style is None:
+            message = "there is no value here; write one, or take out the line"
+            document.mistakes.append(document.mistake(path, message, at_key=True))
+        return event.value
+    if isinstance(event, MappingStartEvent):
+        return _mapping(document, events, path)
+    entries: list[Any] = []
+    for entry in events:
+        if isinstance(entry, SequenceEndEvent):
+            break
+        entries.append(_value(document, entry, events, (*path, len(entries))))
+    return entries
+
+
+def _mapping(document: Document, events: "Iterator[Event]", path: Path) -> dict[str, Any]:
+    from ruamel.yaml.events import MappingEndEvent, ScalarEvent
+
+    mapping: dict[str, Any] = {}
+    for key in events:
+        if isinstance(key, MappingEndEvent):
+            break
+        if not isinstance(key, ScalarEvent) or getattr(key, "tag", None) is not None:
+            raise _error(document.file_name, _start(key), "a key must be plain text")
+        inner = (*path, key.value)
+        if key.value in mapping:
+            line = document.keys[inner][0]
+            message = f"the key {key.value!r} stands here twice, first in line {line}; keep one"
+            document.mistakes.append(Mistake(document.file_name, *_start(key), in_words(inner), message))
+            _value(document, next(events), events, (*path, _SECOND, key.value))
+            continue
+        document.keys[inner] = _start(key)
+        mapping[key.value] = _value(document, next(events), events, inner)
+    return mapping
