@@ -118,7 +118,7 @@ class Law:
         """
         schema = self.target.constraints.schema
         if isinstance(query, Mapping):
-            return self._marginal(Row.of("", [schema.cell(query)]))
+            return self.marginal_of(Row.of("", [schema.cell(query)]))
         if not isinstance(query, Query):
             raise ConditionError(
                 f"a marginal is of total, linear or the labels of a cell, not of a {type(query).__name__}"
@@ -126,9 +126,10 @@ class Law:
         rows = query.rows(schema)
         if len(rows) != 1:
             raise ConditionError(f"{query.text} has {len(rows)} statistics; ask for one of them, with total or linear")
-        return self._marginal(rows[0])
+        return self.marginal_of(rows[0])
 
-    def _marginal(self, row: Row) -> Marginal:
+    def marginal_of(self, row: Row) -> Marginal:
+        """Return the exact distribution of one row."""
         made = exact.messages(self.target, [row])
         centre = row.value(self.target.centre.tolist())
         root = made.root
@@ -149,7 +150,7 @@ class Law:
             for cell in cells:
                 like = (group, self.target.centre[cell], system.falls[cell], system.lower[cell], system.upper[cell])
                 if like not in known:
-                    marginal = self._marginal(Row.of("", [cell]))
+                    marginal = self.marginal_of(Row.of("", [cell]))
                     known[like] = (marginal.mean, marginal.variance)
                 out[:, cell] = known[like]
         return out

@@ -16,7 +16,7 @@ FORMAT = "congenial bundle"
 VERSION = 1
 """Later versions add keys and never change the meaning of old ones."""
 
-_INDENTED = 50  # tables; beyond, the manifest is written without spaces
+_DEEPEST = 4  # levels that get a line for each key
 
 _AMOUNTS = ("loss", "rho", "rho_at_all_orders", "loss_without_invariants")
 
@@ -87,11 +87,7 @@ class Manifest:
     def as_bytes(self) -> bytes:
         """Return the file: canonical JSON that ends with a digest of all before it."""
         values = self._values()
-        return _rendered({**values, "digest": digest(_rendered(values, self._is_indented))}, self._is_indented)
-
-    @property
-    def _is_indented(self) -> bool:
-        return len(self.law.tables) <= _INDENTED
+        return _rendered({**values, "digest": digest(_rendered(values))})
 
     def _values(self) -> dict[str, Any]:
         return {
@@ -136,12 +132,7 @@ class Manifest:
                 " congenial"
             )
         stated = values.pop("digest", None)
-        tables = values.get("law", {}).get("tables", ()) if isinstance(values.get("law"), dict) else ()
-        is_indented = not isinstance(tables, list) or len(tables) <= _INDENTED
-        if (
-            stated != digest(_rendered(values, is_indented))
-            or _rendered({**values, "digest": stated}, is_indented) != content
-        ):
+        if stated != digest(_rendered(values)) or _rendered({**values, "digest": stated}) != content:
             raise BundleError("manifest.json was changed since it was published: its digest does not fit")
         try:
             return cls._read(values)
@@ -183,10 +174,23 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _rendered(values: Mapping[str, Any], is_indented: bool) -> bytes:
-    separators = (",", ": ") if is_indented else (",", ":")
-    text = json.dumps(values, ensure_ascii=False, indent=1 if is_indented else None, separators=separators)
-    return (text + "\n").encode()
+def _rendered(values: Mapping[str, Any]) -> bytes:
+    """Write JSON in one way only: a key a line, lists of plain values in one."""
+    return (_lines(values, "") + "\n").encode()
+
+
+def _lines(value: Any, indent: str) -> str:
+    inner = indent + " "
+    if isinstance(value, dict) and value and indent.count(" ") < _DEEPEST:
+        parts = [f"{inner}{_plain(str(key))}: {_lines(part, inner)}" for key, part in value.items()]
+        return "{\n" + ",\n".join(parts) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(part, dict) for part in value):
+        return "[\n" + ",\n".join(f"{inner}{_plain(part)}" for part in value) + f"\n{indent}]"
+    return _plain(value)
+
+
+def _plain(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _parsed(content: bytes) -> dict[str, Any]:

@@ -1,0 +1,39 @@
+"""Every file of a bundle, from the manifest's facts and the drawn tables alone."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.bundle.loading import MANIFEST, SIGNATURE, TABLE
+from congenial.bundle.manifest import Manifest
+from congenial.bundle.parquet import csv_to_parquet
+from congenial.bundle.published import Area
+from congenial.bundle.report import report
+from congenial.bundle.signing import sign
+from congenial.bundle.table_text import tables_to_csv
+from congenial.bundle.words import readme
+
+Ints = NDArray[np.int64]
+
+
+def bundle_files(
+    manifest: Manifest, tables: Mapping[Area, Ints], outputs: tuple[str, ...], key: Path | None = None
+) -> dict[str, bytes]:
+    """Return the files of a bundle by name.
+
+    Nothing else goes in: with the same drawn tables, the same facts and the same clock, every byte is the same.
+    """
+    files = {TABLE: tables_to_csv(manifest.law, tables)}
+    if "parquet" in outputs:
+        files["table.parquet"] = csv_to_parquet(manifest.law, files[TABLE])
+    if "report" in outputs:
+        files["report.html"] = report(manifest, tables).encode()
+    named = manifest.with_files({**files, "README.txt": b""})
+    files["README.txt"] = readme(named).encode()
+    content = manifest.with_files(files).as_bytes()
+    files[MANIFEST] = content
+    if key is not None:
+        files[SIGNATURE] = sign(content, key)
+    return files

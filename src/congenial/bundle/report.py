@@ -1,0 +1,121 @@
+"""report.html: one offline page about a release, made from the manifest and the released tables alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.bundle import words
+from congenial.bundle.expected_error import ExpectedError, expected_error, typical_areas
+from congenial.bundle.manifest import Manifest
+from congenial.bundle.published import Area
+from congenial.display import as_grid
+from congenial.noise import FAMILIES
+from congenial.page import render
+from congenial.pictures.drawing import as_svg
+from congenial.pictures.noise import noise_laws
+
+Ints = NDArray[np.int64]
+
+_WHOLE_TABLES = 100  # areas whose tables are laid out by themselves
+_PAGE_OF_AREAS = 100
+_MOST_NUMBERS = 300_000  # numbers in the page: about 3 MB
+_MOST_VALUES = 12  # values of an invariant that are listed
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """Some tables in the page: a summary to click on, a header, rows."""
+
+    summary: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def report(manifest: Manifest, tables: Mapping[Area, Ints]) -> str:
+    """Return the page."""
+    errors = [expected_error(manifest.law, area, tables[area], "the released table") for area in typical_areas(tables)]
+    sheets, left_out = _sheets(manifest, tables)
+    return render(
+        "report.html",
+        title=manifest.title,
+        manifest=manifest,
+        law=manifest.law,
+        cost=words.cost(manifest),
+        strength=words.strength(manifest),
+        noise=words.noise_lines(manifest),
+        simulated=words.SIMULATED,
+        noise_picture=_noise_picture(manifest),
+        exactly=[_exactly(one.text, one.mandate, list(one.values.values())) for one in manifest.exactly],
+        sheets=sheets,
+        left_out=left_out,
+        errors=[_error_lines(manifest, one, tables[one.area]) for one in errors],
+        certificate=manifest.certificate,
+        amounts=_amounts(manifest),
+    )
+
+
+def _exactly(text: str, mandate: str | None, values: Sequence[str]) -> dict[str, str]:
+    shown = ", ".join(values[:_MOST_VALUES])
+    more = len(values) - _MOST_VALUES
+    return {"text": text, "mandate": mandate or "", "value": shown + (f" and {more:,} more" if more > 0 else "")}
+
+
+def _amounts(manifest: Manifest) -> list[tuple[str, str]]:
+    one = manifest.certificate
+    named = [
+        ("pure epsilon", one.loss),
+        (f"rho at {one.orders} orders", one.rho),
+        ("rho at all orders", one.rho_at_all_orders),
+        ("one record with the same noise and no invariants", one.loss_without_invariants),
+    ]
+    return [(name, f"{float(value):.10g}") for name, value in named if value is not None]
+
+
+def _noise_picture(manifest: Manifest) -> str:
+    laws = {}
+    for query in manifest.law.queries:
+        if query.precision:
+            noise = FAMILIES[manifest.law.noise](query.precision)
+            reach = max(3, int(np.ceil(4 * float(noise.variance) ** 0.5)))
+            u = np.arange(-reach, reach + 1) if reach <= 2_000 else np.linspace(-reach, reach, 801).astype(np.int64)
+            laws[query.text] = (u, noise.pmf(u))
+    return as_svg(noise_laws(dict(islice(laws.items(), 7))))
+
+
+def _sheets(manifest: Manifest, tables: Mapping[Area, Ints]) -> tuple[list[_Sheet], int]:
+    """Lay the tables out: each by itself while there are few, else a line an area, in pages; as many as fit."""
+    law = manifest.law
+    n_shown = min(len(tables), max(1, _MOST_NUMBERS // law.schema.n_cells))
+    shown = list(islice(tables.items(), n_shown))
+    if len(tables) <= _WHOLE_TABLES:
+        sheets = []
+        for area, counts in shown:
+            header, rows = as_grid(law.schema, counts)
+            summary = "" if area is None else f"{law.area_name} {area}, total {int(counts.sum()):,}"
+            sheets.append(_Sheet(summary, header, rows[:5_000]))
+        return sheets, len(tables) - n_shown
+    header = [law.area_name or "", "total", *(law.schema.cell_name(cell) for cell in range(law.schema.n_cells))]
+    pages = []
+    for start in range(0, len(shown), _PAGE_OF_AREAS):
+        page = shown[start : start + _PAGE_OF_AREAS]
+        rows = [[str(area), f"{int(counts.sum()):,}", *(str(n) for n in counts.tolist())] for area, counts in page]
+        pages.append(_Sheet(f"{law.area_name} {page[0][0]} to {page[-1][0]}", header, rows))
+    return pages, len(tables) - n_shown
+
+
+def _error_lines(manifest: Manifest, error: ExpectedError, counts: Ints) -> dict[str, object]:
+    """Sum the errors up: cells by the size of their released count, then the margins."""
+    where = "" if error.area is None else f" of {manifest.law.area_name} {error.area}"
+    lines = []
+    edges = (0, 1, 5, 10, 50, 100, 1_000, 2**62)
+    for low, high in pairwise(edges):
+        chosen = (counts >= low) & (counts < high) if len(error.cells) else np.zeros(0, bool)
+        if chosen.any():
+            found = error.cells[chosen]
+            name = str(low) if high == low + 1 else f"{low:,} to {high - 1:,}" if high < 2**62 else f"{low:,} or more"
+            lines.append((name, str(int(chosen.sum())), f"{found.mean():.2f}", f"{found.max():.2f}"))
+    margins = [(name, "exact" if value < 1e-6 else f"{value:.2f}") for name, value in error.margins]
+    return {"where": where, "cells": lines, "margins": margins, "total": f"{int(counts.sum()):,}"}

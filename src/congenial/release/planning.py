@@ -1,0 +1,166 @@
+"""From a spec and what its invariants disclose to a law, its certificate and its sampler. Public."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import floor, log10
+
+from congenial.bundle.cost import certificate_of
+from congenial.bundle.manifest import certificate_json
+from congenial.bundle.published import Area, MeasuredQuery, PublishedLaw
+from congenial.conditions.constraints import Constraints
+from congenial.errors import SuppressedError
+from congenial.mechanism import Mechanism
+from congenial.privacy.calibrate import Budget
+from congenial.privacy.certificate import Certificate
+from congenial.privacy.certify import Case
+from congenial.release.spec.spec import Spec
+from congenial.sampling.layout import Engine
+from congenial.sampling.plan import Plan
+from congenial.sampling.system import System
+
+_DIGITS = 15
+_STEPS = 50
+_WITNESSES = 10  # areas on which a budget for many is tried out; all of them are checked in the end
+
+
+@dataclass(frozen=True, repr=False)
+class SpecPlan:
+    """What a spec will publish, what it costs, and how it is drawn, before anything is drawn.
+
+    Attributes
+    ----------
+    law : PublishedLaw
+    certificate : Certificate
+        Of all tables together, for one privacy unit.
+    """
+
+    spec: Spec
+    law: PublishedLaw
+    certificate: Certificate
+    budget: Budget | None
+
+    @cached_property
+    def engines(self) -> dict[tuple[object, ...], Engine]:
+        """The sampler of each structure that occurs; areas with one structure share it."""
+        out: dict[tuple[object, ...], Engine] = {}
+        for _, constraints in self.law.tables:
+            key = structure_of(constraints)
+            if key not in out:
+                out[key] = Engine.of(System.of(constraints, self.law.measured))
+        return out
+
+    @property
+    def sampling(self) -> Plan:
+        """The largest sampler's plan."""
+        return max((engine.plan for engine in self.engines.values()), key=lambda plan: plan.n_states)
+
+    @property
+    def spent(self) -> tuple[str, Fraction]:
+        """What the release costs, in the budget's currency."""
+        if self.budget is not None and (cost := self.budget.cost(self.certificate)) is not None:
+            return ("rho" if self.budget.rho is not None else "epsilon"), cost
+        if self.certificate.loss is not None:
+            return "epsilon", self.certificate.loss
+        return "rho", self.certificate.rho or Fraction(0)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the plan. It holds the disclosed values and nothing else of the data."""
+        values = {
+            "release": self.spec.release,
+            "dataset": self.spec.dataset,
+            "law": self.law.as_json(),
+            "certificate": certificate_json(self.certificate),
+        }
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def structure_of(constraints: Constraints) -> tuple[object, ...]:
+    """Return what a sampler's program depends on: tables whose conditions agree in it can share one."""
+    rows = tuple((one.row, None if one.is_equality else (one.lower, one.upper)) for one in constraints.rows)
+    return rows, constraints.lower, constraints.upper
+
+
+def plan_spec(spec: Spec, disclosed: Mapping[Area, Constraints]) -> SpecPlan:
+    """Plan a release: the largest precisions that the budget certifies for all areas together, in the spec's shares."""
+    mechanism = spec.mechanism()
+    if mechanism.is_suppressed:
+        raise SuppressedError(
+            "the budget is 0, so nothing but the invariants may be published, and there is no table to draw; raise the"
+            " budget, or publish the invariants by themselves"
+        )
+    tables = tuple(disclosed.items())
+    first = mechanism.calibrated(tables[0][1])
+    law = PublishedLaw(
+        spec.schema,
+        spec.noise,
+        tuple(
+            MeasuredQuery(query.text, query.precision or Fraction(0), tuple(rows))
+            for query, rows in zip(first.queries, first.classes, strict=True)
+        ),
+        None if spec.by is None else spec.by.name,
+        tables,
+    )
+    budget = mechanism.budget
+    certificate = certificate_of(law, spec.neighbours, spec.rows_per_unit)
+    if budget is not None and not budget.covers(certificate):
+        law, certificate = _shrunk(spec, mechanism, law, budget)
+    return SpecPlan(spec, law, certificate, budget)
+
+
+def _shrunk(spec: Spec, mechanism: Mechanism, law: PublishedLaw, budget: Budget) -> tuple[PublishedLaw, Certificate]:
+    """Lower the precisions that the budget sets, in proportion, until all areas together stay within it.
+
+    One table calibrates itself; this is for units with several rows, and for areas between which a record can pass.
+    The cost grows with the precisions, so the largest scale is found by bisection: on the costliest areas first.
+    """
+    witnesses = _costliest(law, spec.neighbours)
+    few = replace(law, tables=tuple(table for table in law.tables if table[0] in witnesses))
+    low, high = Fraction(0), Fraction(1)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        tried = _scaled(mechanism, few, middle)
+        fits = budget.covers(certificate_of(tried, spec.neighbours, spec.rows_per_unit))
+        low, high = (middle, high) if fits else (low, middle)
+    scale = low
+    while True:
+        made = _scaled(mechanism, law, scale)
+        certificate = certificate_of(made, spec.neighbours, spec.rows_per_unit)
+        if budget.covers(certificate):
+            return made, certificate
+        scale *= Fraction(99, 100)  # another area was costlier than the witnesses
+
+
+def _costliest(law: PublishedLaw, neighbours: str) -> set[Area]:
+    if len(law.tables) <= _WITNESSES:
+        return set(law.areas)
+    classes, precisions = tuple(query.rows for query in law.queries), [query.precision for query in law.queries]
+
+    def cost(constraints: Constraints) -> Fraction:
+        case = Case(constraints, classes, law.noise, neighbours)
+        found = case.certificate(precisions, try_all_pairs=False)
+        return found.loss if found.loss is not None else found.rho or Fraction(0)
+
+    ranked = sorted(law.tables, key=lambda table: cost(table[1]), reverse=True)
+    return {area for area, _ in ranked[:_WITNESSES]}
+
+
+def _scaled(mechanism: Mechanism, law: PublishedLaw, scale: Fraction) -> PublishedLaw:
+    """Scale the precisions that the user did not fix; under Gaussian noise too, where precision is 1/variance."""
+    pairs = zip(law.queries, mechanism.queries, strict=True)
+    queries = tuple(
+        query if asked.precision is not None else replace(query, precision=_rounded_down(query.precision * scale))
+        for query, asked in pairs
+    )
+    return replace(law, queries=queries)
+
+
+def _rounded_down(value: Fraction) -> Fraction:
+    if not value:
+        return value
+    unit = Fraction(10) ** (_DIGITS - 1 - floor(log10(value)))
+    return Fraction(floor(value * unit)) / unit
