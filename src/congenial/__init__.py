@@ -1,23 +1,75 @@
 """Differentially private tables whose mandated numbers come out exact."""
 
-from congenial import errors, examples, noise
-from congenial.conditions.constraints import Constraints
-from congenial.conditions.queries import bounds, cells, linear, margin, share, structural_zeros, total
-from congenial.errors import CongenialError
-from congenial.law import Law
-from congenial.mechanism import Mechanism
-from congenial.plan import ReleasePlan
-from congenial.privacy.certificate import Certificate
-from congenial.privacy.certify import certify
-from congenial.privacy.compose import compose
-from congenial.randomness import replay_rng, secure_rng
-from congenial.schema import Schema
-from congenial.study.compare import compare
-from congenial.table import Table
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from congenial import errors, examples, noise
+    from congenial.bundle.loading import Bundle, load_bundle
+    from congenial.conditions.constraints import Constraints
+    from congenial.conditions.queries import bounds, cells, linear, margin, share, structural_zeros, total
+    from congenial.errors import CongenialError
+    from congenial.law import Law
+    from congenial.ledger import open_ledger
+    from congenial.mechanism import Mechanism
+    from congenial.plan import ReleasePlan
+    from congenial.privacy.certificate import Certificate
+    from congenial.privacy.certify import certify
+    from congenial.privacy.compose import compose
+    from congenial.randomness import replay_rng, secure_rng
+    from congenial.release.run import release
+    from congenial.schema import Schema
+    from congenial.study.compare import compare
+    from congenial.table import Table
 
 __version__ = "0.1.0"
 
+# Each name is imported when it is first used: `congenial --help` must not wait for numpy.
+_HOMES = {
+    "Bundle": "congenial.bundle.loading",
+    "Certificate": "congenial.privacy.certificate",
+    "CongenialError": "congenial.errors",
+    "Constraints": "congenial.conditions.constraints",
+    "Law": "congenial.law",
+    "Mechanism": "congenial.mechanism",
+    "ReleasePlan": "congenial.plan",
+    "Schema": "congenial.schema",
+    "Table": "congenial.table",
+    "bounds": "congenial.conditions.queries",
+    "cells": "congenial.conditions.queries",
+    "certify": "congenial.privacy.certify",
+    "compare": "congenial.study.compare",
+    "compose": "congenial.privacy.compose",
+    "linear": "congenial.conditions.queries",
+    "load_bundle": "congenial.bundle.loading",
+    "margin": "congenial.conditions.queries",
+    "open_ledger": "congenial.ledger",
+    "release": "congenial.release.run",
+    "replay_rng": "congenial.randomness",
+    "secure_rng": "congenial.randomness",
+    "share": "congenial.conditions.queries",
+    "structural_zeros": "congenial.conditions.queries",
+    "total": "congenial.conditions.queries",
+}
+_MODULES = ("errors", "examples", "noise")
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return import_module(f"congenial.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'congenial' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES, *_MODULES])
+
+
 __all__ = [
+    "Bundle",
     "Certificate",
     "CongenialError",
     "Constraints",
@@ -34,8 +86,11 @@ __all__ = [
     "errors",
     "examples",
     "linear",
+    "load_bundle",
     "margin",
     "noise",
+    "open_ledger",
+    "release",
     "replay_rng",
     "secure_rng",
     "share",

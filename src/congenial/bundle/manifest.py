@@ -3,12 +3,12 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from typing import Any
 
 from congenial.bundle.published import Area, PublishedLaw
 from congenial.errors import BundleError, CongenialError
+from congenial.ledger.plain import certificate_as_json, certificate_from_json
 from congenial.ledger.receipt import Receipt
 from congenial.privacy.certificate import PAGES, Certificate
 
@@ -17,8 +17,6 @@ VERSION = 1
 """Later versions add keys and never change the meaning of old ones."""
 
 _DEEPEST = 4  # levels that get a line for each key
-
-_AMOUNTS = ("loss", "rho", "rho_at_all_orders", "loss_without_invariants")
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,7 @@ class Manifest:
             conditions=tuple((one["text"], one["mandate"]) for one in values["conditions"]),
             budget=dict(values["privacy"]["budget"]),
             neighbours=values["privacy"]["neighbours"],
-            certificate=certificate_from_json(values["privacy"]["certificate"]),
+            certificate=certificate_of_json(values["privacy"]["certificate"]),
             sampler=values["sampler"]["name"],
             is_exact=bool(values["sampler"]["is_exact"]),
             receipt=None if values["receipt"] is None else Receipt.from_json(values["receipt"]),
@@ -205,16 +203,13 @@ def _parsed(content: bytes) -> dict[str, Any]:
 
 def certificate_json(certificate: Certificate) -> dict[str, Any]:
     """Return a certificate as plain values, exact numbers as text."""
-    values = {field.name: getattr(certificate, field.name) for field in fields(certificate)}
-    values |= {name: None if values[name] is None else str(values[name]) for name in _AMOUNTS}
-    return {**values, "reasons": list(certificate.reasons), "page": certificate.page}
+    return {**certificate_as_json(certificate), "reasons": list(certificate.reasons), "page": certificate.page}
 
 
-def certificate_from_json(given: Mapping[str, Any]) -> Certificate:
+def certificate_of_json(given: Mapping[str, Any]) -> Certificate:
     """Read what `certificate_json` wrote."""
-    if given["kind"] not in PAGES or given["page"] != PAGES[given["kind"]]:
+    values = dict(given)
+    reasons, page = values.pop("reasons"), values.pop("page")
+    if PAGES.get(values["kind"]) != page:
         raise BundleError("no theorem makes certificates of this kind")
-    values = {field.name: given[field.name] for field in fields(Certificate)}
-    values |= {name: None if values[name] is None else Fraction(values[name]) for name in _AMOUNTS}
-    values["reasons"] = tuple(values["reasons"])
-    return Certificate(**values)
+    return replace(certificate_from_json(values), reasons=tuple(str(reason) for reason in reasons))

@@ -68,7 +68,7 @@ def _amounts(manifest: Manifest) -> list[tuple[str, str]]:
     named = [
         ("pure epsilon", one.loss),
         (f"rho at {one.orders} orders", one.rho),
-        ("rho at all orders", one.rho_at_all_orders),
+        ("rho at all orders", one.rho_at_all_orders if one.orders != "all" else None),
         ("one record with the same noise and no invariants", one.loss_without_invariants),
     ]
     return [(name, f"{float(value):.10g}") for name, value in named if value is not None]

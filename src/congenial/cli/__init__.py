@@ -2,15 +2,33 @@
 
 import click
 
+from congenial.cli.check import check
+from congenial.cli.compare import compare
 from congenial.cli.demo import demo
+from congenial.cli.init import init
+from congenial.cli.keygen import keygen
+from congenial.cli.ledger import ledger
+from congenial.cli.plan import plan
+from congenial.cli.release import release
 from congenial.cli.reproduce import reproduce
+from congenial.cli.show import show
+from congenial.cli.simulate import simulate
+from congenial.cli.verify import verify
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="congenial")
 def main() -> None:
-    """Publish tables under differential privacy with some numbers exact."""
+    r"""Publish tables under differential privacy with some numbers exact.
+
+    \b
+    A curator's way:   init, check, plan, ledger create, release
+    An analyst's way:  verify, show
+    To study:          simulate, compare, reproduce, demo
+
+    Exit codes: 0 done, 1 refused (the message says why), 2 wrong command line, 130 interrupted.
+    """
 
 
-for command in (demo, reproduce):
+for command in (init, check, plan, release, verify, show, ledger, keygen, simulate, compare, reproduce, demo):
     main.add_command(command)

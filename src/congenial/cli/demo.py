@@ -1,39 +1,53 @@
-"""`congenial demo`: the P12 example of Gong and Meng, confidential and released side by side."""
+"""`congenial demo`: the P12 example of Gong and Meng released from its spec, and both tables side by side."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from congenial.cli.output import progress_bar, refusals_in_words
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
 @click.command()
-@click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
-def demo(seed: int | None) -> None:
-    """Draw one table for Gong and Meng's P12 example and show it beside the confidential one.
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="New folder for the demo. Default: congenial-demo, or the next free."
+)
+@refusals_in_words
+def demo(out: Path | None) -> None:
+    """Release Gong and Meng's P12 example: a spec, its data, a budget ledger and a bundle, in a new folder.
 
     The confidential table is the simulated one that the paper prints, so showing it discloses nothing.
     """
     from rich.console import Console
 
-    from congenial.examples import p12_mechanism, p12_table
-    from congenial.randomness import replay_rng, secure_rng
+    from congenial.examples import p12_table
+    from congenial.release.demonstration import demonstrate
+    from congenial.release.run import STEPS
 
-    table, mechanism = p12_table(), p12_mechanism()
-    law = mechanism.law(table)
-    released = law.sample(1, secure_rng() if seed is None else replay_rng(seed))[0]
+    folder = _free(Path("congenial-demo")) if out is None else out
+    with progress_bar("demo", len(STEPS)) as step:
+        made = demonstrate(folder, progress=step)
+    released = made.bundle.tables[None]
     console = Console(width=100, highlight=False)
-    console.print(_side_by_side(table.counts.reshape(2, -1).tolist(), released.reshape(2, -1).tolist()))
-    broken = law.target.constraints.violations(released)
-    console.print(f"One exact draw from the conditional law: {mechanism.plan(law.target.constraints).sampling}.")
-    console.print("Double Geometric noise of precision 1/2 a cell, given the invariants.\n")
-    for sentence in broken:
-        console.print(sentence, style="bold red")
-    if broken:
-        raise SystemExit(1)
-    rows = ", ".join(one.text for one in law.target.constraints.rows)
-    console.print(f"[bold]Every invariant holds[/bold] in the released table: {rows}, no negative count.")
+    console.print(_side_by_side(p12_table().counts.reshape(2, -1).tolist(), released.reshape(2, -1).tolist()))
+    console.print(f"Charged to the ledger {made.ledger}: {made.account}.", soft_wrap=True)
+    rows = ", ".join(f"{one.text} {one.values[None]}" for one in made.bundle.manifest.exactly)
+    console.print(
+        f"[bold]Every invariant holds[/bold] in the released table: {rows}, no negative count.", soft_wrap=True
+    )
+    console.print(f"The bundle is verified: {made.folder}; open {made.folder / 'report.html'}", soft_wrap=True)
+
+
+def _free(wanted: Path) -> Path:
+    """Return the folder, or the first of wanted-2, wanted-3, ... that does not exist."""
+    number, folder = 1, wanted
+    while folder.exists():
+        number += 1
+        folder = wanted.with_name(f"{wanted.name}-{number}")
+    return folder
 
 
 def _side_by_side(confidential: list[list[int]], released: list[list[int]]) -> "Table":

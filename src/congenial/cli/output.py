@@ -1,7 +1,7 @@
-"""What every command shares: results on stdout, progress on a terminal only, refusals in words."""
+"""What every command shares: results on stdout, progress on a terminal only, refusals in words, exit codes."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -11,7 +11,9 @@ import click
 from congenial.errors import CongenialError
 
 REFUSED = 1
-"""The exit code of a refusal; 2 is a wrong command line, by click's convention."""
+"""The exit code of a refusal; 2 is a wrong command line and 130 an interruption, by convention."""
+
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
 def refusals_in_words(command: Callable[..., None]) -> Callable[..., None]:
@@ -26,6 +28,34 @@ def refusals_in_words(command: Callable[..., None]) -> Callable[..., None]:
             raise SystemExit(REFUSED) from None
 
     return run
+
+
+def show_json(values: object) -> None:
+    """Print values as JSON, exact numbers as text."""
+    import json
+
+    click.echo(json.dumps(values, indent=2, ensure_ascii=False, default=str))
+
+
+def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+    """Print a table: the first column to the left, numbers to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    grid = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
+    for place, name in enumerate(header):
+        is_number = bool(place) and all(_is_number(row[place]) for row in rows)
+        grid.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*(text.replace("[", r"\[") for text in row))
+    Console(highlight=False).print(grid)
+
+
+def _is_number(text: str) -> bool:
+    return (
+        not text or text.lstrip("+-").replace(",", "").replace(".", "").removesuffix("%").isdigit() or text == "exact"
+    )
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from congenial.errors import BundleError, StudyError
 from congenial.ledger import Ledger, Receipt, Request
 from congenial.ledger.request import moment
 from congenial.randomness import RandomStream, replay_rng, secure_rng
+from congenial.release.confidential_report import check_place, write_confidential_report
 from congenial.release.exactly import exactly
 from congenial.release.planning import SpecPlan, plan_spec, structure_of
 from congenial.release.reading.tables import read_tables
@@ -79,6 +80,7 @@ def release(
     who: str,
     now: datetime | None = None,
     key: str | Path | None = None,
+    confidential_report: str | Path | None = None,
     progress: Callable[[str], None] = no_news,
 ) -> Released:
     """Release what a spec describes into a new bundle, charged to a ledger.
@@ -94,11 +96,16 @@ def release(
         Who releases, for the ledger.
     key : path, optional
         A private key to sign the manifest with.
+    confidential_report : path, optional
+        A file outside the bundle, beginning with CONFIDENTIAL, that compares the release with the truth.
     """
     folder, key_path = Path(out), None if key is None else Path(key)
+    secret = None if confidential_report is None else Path(confidential_report)
     check_new(folder)
     if key_path is not None:
         read_private_key(key_path)
+    if secret is not None:
+        check_place(secret, folder)
     ready = prepare(Path(spec_path), progress)
     _rehearse(ready)
     request = Request(
@@ -122,6 +129,8 @@ def release(
             f"{refused}. The budget was charged (spend {receipt.number} of dataset {receipt.dataset!r}) and is not"
             " refunded, because a table was drawn; release again under another name once the cause is removed"
         ) from None
+    if secret is not None:
+        write_confidential_report(secret, ready.spec, ready.tables, drawn)
     return Released(folder, manifest, receipt)
 
 

@@ -156,7 +156,7 @@ def _statements(entries: Any, section: str, read: Any, mistakes: Mistakes, place
         path = places.get((section, place), (section, place))
         with mistakes.at(path):
             condition = read(entry)
-            text = condition.text if isinstance(entry, str) else entry.name or condition.text
+            text = entry if isinstance(entry, str) else entry.name or condition.text
             mandate = None if isinstance(entry, str) else entry.mandate
             found.append(Statement(condition, text, mandate, path, mistakes.document.values[path][0]))
     return found

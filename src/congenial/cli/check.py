@@ -1,0 +1,40 @@
+"""`congenial check`: whether the spec is right and the data fit it."""
+
+from pathlib import Path
+
+import click
+
+from congenial.cli.output import as_json_option, refusals_in_words, show_json
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--spec-only", is_flag=True, help="Do not read the data.")
+@as_json_option
+@refusals_in_words
+def check(spec: Path, spec_only: bool, as_json: bool) -> None:
+    """Check SPEC and the data it names. Nothing is spent, nothing is shown of the data."""
+    from congenial.release.run import disclose
+    from congenial.release.spec.load import load_spec
+
+    found = load_spec(spec)
+    if not spec_only:
+        from congenial.release.reading.tables import read_tables
+
+        disclose(found, read_tables(found, spec.absolute().parent))
+    areas = 1 if found.areas is None else len(found.areas)
+    if as_json:
+        show_json(
+            {
+                "release": found.release,
+                "dataset": found.dataset,
+                "tables": areas,
+                "cells": found.schema.n_cells,
+                "data_read": not spec_only,
+            }
+        )
+        return
+    what = "one table" if areas == 1 else f"{areas:,} tables"
+    named = f"release {found.release!r} of dataset {found.dataset!r}"
+    click.echo(f"The spec is right: {named}, {what} of {found.schema.n_cells:,} cells.")
+    click.echo("The data were not read." if spec_only else "The data fit it. Nothing was spent.")

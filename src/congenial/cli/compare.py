@@ -1,0 +1,52 @@
+"""`congenial compare`: mechanisms side by side at equal certified loss."""
+
+from pathlib import Path
+
+import click
+
+from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, show_json
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="New folder for a page, pictures and a tidy CSV.")
+@click.option("--method", "methods", multiple=True, help="congenial, raw, clip, l2, l1 or topdown; may be repeated.")
+@click.option("--releases", type=int, default=100, show_default=True, help="Releases of each table by each method.")
+@click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
+@as_json_option
+@refusals_in_words
+def compare(
+    spec: Path, out: Path | None, methods: tuple[str, ...], releases: int, seed: int | None, as_json: bool
+) -> None:
+    """Compare mechanisms on the tables of SPEC: distances, bias by size of count, zeros, broken invariants, time.
+
+    A comparison with the truth is confidential unless the data are public or simulated (`status:` in the spec). With
+    confidential data the result goes to a folder that begins with CONFIDENTIAL, and nowhere else.
+    """
+    from congenial.randomness import replay_rng, secure_rng
+    from congenial.release.reading.tables import read_tables
+    from congenial.release.spec.load import load_spec
+    from congenial.study.compare import DEFAULT_METHODS
+    from congenial.study.compare import compare as run
+
+    found = load_spec(spec)
+    tables = read_tables(found, spec.absolute().parent)
+    with progress_bar("comparing", len(tables)) as step:
+        result = run(
+            found.mechanism(),
+            tables.values(),
+            source=found.data.status,
+            methods=methods or DEFAULT_METHODS,
+            n_releases=releases,
+            rng=secure_rng() if seed is None else replay_rng(f"compare {seed}"),
+            out=out,
+            progress=step,
+        )
+    if result.is_confidential:
+        click.echo(f"CONFIDENTIAL: written to {out}")
+    elif as_json:
+        show_json({name: list(column) for name, column in result.summary.items()})
+    else:
+        click.echo(str(result))
+        if out is not None:
+            click.echo(f"written to {out}; open {out / 'index.html'}")

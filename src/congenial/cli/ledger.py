@@ -1,0 +1,153 @@
+"""`congenial ledger`: budgets of datasets, what was spent, and whether the books are in order."""
+
+from pathlib import Path
+
+import click
+
+from congenial.cli.output import as_json_option, refusals_in_words, show_json, show_table
+from congenial.cli.release import ledger_option, user_name, who_option
+
+
+@click.group()
+def ledger() -> None:
+    """Keep the budget ledger: create datasets, see what was spent, verify, export."""
+
+
+@ledger.command()
+@click.argument("dataset")
+@ledger_option
+@click.option("--epsilon", help="The cap in pure epsilon, exactly: 4, 0.5 or 1/2.")
+@click.option("--rho", help="The cap in rho (zCDP) instead.")
+@click.option("--delta", help="With --rho: show the account as an epsilon at this delta, too.")
+@click.option(
+    "--neighbours", type=click.Choice(["bounded", "unbounded"]), default="bounded", show_default=True, help="Relation."
+)
+@who_option
+@as_json_option
+@refusals_in_words
+def create(
+    dataset: str,
+    place: str | None,
+    epsilon: str | None,
+    rho: str | None,
+    delta: str | None,
+    neighbours: str,
+    who: str | None,
+    as_json: bool,
+) -> None:
+    """Give DATASET a budget. The ledger is created if there is none; a cap is never changed later."""
+    from congenial.ledger import open_ledger
+
+    book = open_ledger(place, create=True)
+    book.create_dataset(dataset, epsilon=epsilon, rho=rho, delta=delta, neighbours=neighbours, who=user_name(who))
+    if as_json:
+        show_json(book.status(dataset).as_json())
+    else:
+        click.echo(str(book.status(dataset)))
+
+
+@ledger.command()
+@click.argument("dataset", required=False)
+@ledger_option
+@as_json_option
+@refusals_in_words
+def status(dataset: str | None, place: str | None, as_json: bool) -> None:
+    """Show what is spent and left, of DATASET or of all."""
+    from congenial.ledger import open_ledger
+
+    book = open_ledger(place)
+    names = [one.name for one in book.datasets()] if dataset is None else [dataset]
+    found = [book.status(name) for name in names]
+    if as_json:
+        show_json([one.as_json() for one in found])
+        return
+    for one in found:
+        click.echo(str(one))
+    if not found:
+        click.echo("The ledger has no datasets yet; congenial ledger create NAME --epsilon 4 adds one.")
+
+
+@ledger.command()
+@click.argument("dataset")
+@ledger_option
+@as_json_option
+@refusals_in_words
+def history(dataset: str, place: str | None, as_json: bool) -> None:
+    """List every spend of DATASET, and what was disclosed exactly."""
+    from congenial.ledger import open_ledger
+
+    book = open_ledger(place)
+    spends = book.history(dataset)
+    if as_json:
+        show_json(
+            [
+                {
+                    "number": one.number,
+                    "release": one.release,
+                    "at": one.at,
+                    "who": one.who,
+                    "loss": str(one.loss),
+                    "spent": str(one.spent),
+                    "invariants": [list(pair) for pair in one.invariants],
+                    "hash": one.hash,
+                }
+                for one in spends
+            ]
+        )
+        return
+    rows = [
+        (str(one.number), one.release, one.at, one.who, f"{float(one.loss):.6g}", f"{float(one.spent):.6g}")
+        for one in spends
+    ]
+    show_table(("spend", "release", "at", "who", "loss", "spent in all"), rows, f"Spends of dataset {dataset}")
+    known = book.disclosed(dataset)
+    if known:
+        show_table(
+            ("disclosed exactly", "value", "by release"),
+            [(one.statistic, one.value, one.release) for one in known[:200]],
+            "" if len(known) <= 200 else f"the first 200 of {len(known):,} disclosed statistics",
+        )
+
+
+@ledger.command()
+@click.argument("dataset", required=False)
+@ledger_option
+@click.option("--bundle", type=click.Path(path_type=Path), help="A bundle whose receipt must still be in the ledger.")
+@as_json_option
+@refusals_in_words
+def verify(dataset: str | None, place: str | None, bundle: Path | None, as_json: bool) -> None:
+    """Recompute every hash and every sum. With --bundle, truncation and rewriting show as well."""
+    from congenial.ledger import open_ledger
+
+    head = None
+    if bundle is not None:
+        from congenial.bundle.loading import load_bundle
+
+        receipt = load_bundle(bundle).manifest.receipt
+        head = None if receipt is None else receipt.head
+    found = open_ledger(place).verify(dataset, head)
+    if as_json:
+        show_json({"verified": True, "result": str(found)})
+    else:
+        click.echo(str(found))
+
+
+@ledger.command()
+@click.argument("dataset", required=False)
+@ledger_option
+@click.option("--out", type=click.Path(path_type=Path), help="File to write; standard output when not given.")
+@refusals_in_words
+def export(dataset: str | None, place: str | None, out: Path | None) -> None:
+    """Write all records as JSON lines, which can be verified without the database."""
+    from congenial.ledger import open_ledger
+
+    text = open_ledger(place).export(dataset)
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as refused:
+        raise click.ClickException(f"{out} cannot be written: {(refused.strerror or '').lower()}") from None
+    click.echo(f"written to {out}")

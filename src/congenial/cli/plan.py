@@ -1,0 +1,35 @@
+"""`congenial plan`: what a release will publish, cost and protect, before it is made."""
+
+from pathlib import Path
+
+import click
+
+from congenial.cli.output import as_json_option, refusals_in_words, show_json, show_table
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option(
+    "--reference",
+    type=click.Path(path_type=Path),
+    help="CSV of a public table (dimensions and count) around which errors are computed; uniform when not given.",
+)
+@as_json_option
+@refusals_in_words
+def plan(spec: Path, reference: Path | None, as_json: bool) -> None:
+    """Show what SPEC will publish, what it costs and what stays protected. Nothing is spent.
+
+    Of the data, only the values of the invariants enter.
+    """
+    from congenial.release.account import account_of
+
+    account = account_of(spec, reference)
+    if as_json:
+        show_json(account.as_json())
+        return
+    for heading, lines in account.paragraphs():
+        click.secho(heading, bold=True)
+        for line in lines:
+            click.echo(click.wrap_text(line, width=100, initial_indent="  ", subsequent_indent="  "))
+        click.echo()
+    show_table(("released number", "root mean squared error"), account.error_rows(), account.error_title)

@@ -1,0 +1,60 @@
+"""`congenial show`: a bundle's tables and facts in the terminal."""
+
+from pathlib import Path
+
+import click
+
+from congenial.cli.output import as_json_option, refusals_in_words, show_json
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option("--area", help="Which area's table to show; the first when not given.")
+@as_json_option
+@refusals_in_words
+def show(bundle: Path, area: str | None, as_json: bool) -> None:
+    """Show what BUNDLE publishes: exact numbers, privacy, and a table. It is verified first."""
+    from congenial.bundle import words
+    from congenial.bundle.loading import load_bundle
+    from congenial.display import as_text
+    from congenial.errors import BundleError, did_you_mean
+
+    found = load_bundle(bundle)
+    manifest = found.manifest
+    if area is not None and area not in found.tables:
+        known = [name for name in found.tables if name is not None]
+        raise BundleError(
+            f"the bundle has no area {area!r}; {did_you_mean(area, known) if known else 'it has one table'}"
+        )
+    chosen = area if area is not None else next(iter(found.tables))
+    if as_json:
+        show_json(
+            {
+                "release": manifest.release,
+                "dataset": manifest.dataset,
+                "made_at": manifest.made_at,
+                "is_for_release": manifest.is_for_release,
+                "cost": words.cost(manifest),
+                "exactly": [
+                    {"text": one.text, "mandate": one.mandate, "value": one.values[chosen]} for one in manifest.exactly
+                ],
+                "area": chosen,
+                "counts": found.tables[chosen].tolist(),
+            }
+        )
+        return
+    click.secho(manifest.title, bold=True)
+    click.echo(str(found))
+    if not manifest.is_for_release:
+        click.secho(words.SIMULATED, bold=True)
+    click.echo(f"Privacy loss {words.cost(manifest)}.")
+    for line in words.noise_lines(manifest):
+        click.echo(f"Noise on {line}.")
+    if manifest.exactly:
+        click.echo("Exact:")
+        for one in manifest.exactly[:40]:
+            mandate = f"  ({one.mandate})" if one.mandate else ""
+            click.echo(f"  {one.text}: {one.values[chosen]}{mandate}")
+    where = "" if chosen is None else f" of {manifest.law.area_name} {chosen}"
+    click.echo(f"\nReleased table{where}:")
+    click.echo(as_text(manifest.law.schema, found.tables[chosen]))

@@ -1,0 +1,219 @@
+"""What a release will publish, cost and protect, in words and numbers, before it is made. Public."""
+
+import csv
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.baselines.baseline import Problem
+from congenial.baselines.quadratic import least_squares
+from congenial.baselines.topdown import rounded
+from congenial.bundle.expected_error import ExpectedError, expected_error, typical_areas
+from congenial.bundle.manifest import certificate_json
+from congenial.bundle.published import Area, PublishedLaw
+from congenial.conditions.constraints import Constraints
+from congenial.errors import BaselineError, ReadingError
+from congenial.noise import FAMILIES
+from congenial.privacy.certificate import shown
+from congenial.privacy.neighbours import Neighbours, neighbours_of
+from congenial.privacy.semantics import meaning
+from congenial.randomness import replay_rng
+from congenial.release.planning import SpecPlan, plan_spec, structure_of
+from congenial.release.reading.tables import read_tables
+from congenial.release.run import disclose
+from congenial.release.spec.load import load_spec
+from congenial.sampling import exact
+from congenial.table import Table
+
+Ints = NDArray[np.int64]
+
+UNIFORM = "people spread as evenly as the invariants allow"
+
+
+@dataclass(frozen=True, repr=False)
+class Account:
+    """A plan with its meaning, the error to expect around a public table, and the time a draw takes."""
+
+    plan: SpecPlan
+    structure: Neighbours
+    errors: tuple[ExpectedError, ...]
+    seconds: float
+
+    def paragraphs(self) -> list[tuple[str, list[str]]]:
+        """Return headings with their lines."""
+        spec, law, certificate = self.plan.spec, self.plan.law, self.plan.certificate
+        tables = "one table" if len(law.tables) == 1 else f"{len(law.tables):,} tables, one for each {law.area_name}"
+        currency, amount = self.plan.spent
+        asked = "no budget, every precision is given" if self.plan.budget is None else f"budget {self.plan.budget.text}"
+        exactly = [f"{one.text}" + (f" ({one.mandate})" if one.mandate else "") for one in spec.invariants]
+        first = law.tables[0][1]
+        hidden = [f"{name} = {value:,}" for name, value in list(first.disclosed_cells.items())[:8]]
+        return [
+            (
+                "What will be published",
+                [
+                    f"{tables} of {law.schema.n_cells:,} cells by {', '.join(law.schema.names)}:"
+                    f" {', '.join(spec.outputs)}"
+                ],
+            ),
+            ("Exactly", exactly or ["nothing"]),
+            (
+                "What it costs",
+                [f"{currency} {shown(amount)} for {certificate.per_record}; {asked}", certificate.statement],
+            ),
+            (
+                "What stays protected",
+                [
+                    str(meaning(certificate, self.structure)),
+                    *(["The invariants give away: " + ", ".join(hidden)] if hidden else []),
+                ],
+            ),
+            ("Noise", self._noise()),
+            ("Sampler", [f"exact: {self.plan.sampling}", f"a draw of everything takes about {self._time()}"]),
+        ]
+
+    def _noise(self) -> list[str]:
+        make = FAMILIES[self.plan.law.noise]
+        return [
+            f"{query.text}: precision {shown(query.precision, 6)}, standard deviation"
+            f" {float(make(query.precision).variance) ** 0.5:.3g} before the invariants are imposed"
+            for query in self.plan.law.queries
+            if query.precision
+        ]
+
+    def _time(self) -> str:
+        total = self.seconds * len(self.plan.law.tables)
+        return f"{1e3 * total:.3g} milliseconds" if total < 1 else f"{total:.3g} seconds"
+
+    @property
+    def error_title(self) -> str:
+        """What the errors are computed around."""
+        return f"Expected error around a public table ({self.errors[0].reference})"
+
+    def error_rows(self) -> list[tuple[str, str]]:
+        """Return each released number with its error: cells summed up when there are many."""
+        schema = self.plan.law.schema
+        rows = []
+        for one in self.errors:
+            head = "" if one.area is None else f"{self.plan.law.area_name} {one.area}: "
+            rows += [(f"{head}{name}", "exact" if value < 1e-6 else f"{value:.2f}") for name, value in one.margins]
+            if len(one.cells) > 60:
+                low, mid, high = np.percentile(one.cells, (0, 50, 100))
+                rows.append((f"{head}a cell: least, median, largest", f"{low:.2f}, {mid:.2f}, {high:.2f}"))
+            else:
+                rows += [
+                    (f"{head}{schema.cell_name(cell)}", "exact" if value < 1e-6 else f"{value:.2f}")
+                    for cell, value in enumerate(one.cells.tolist())
+                ]
+        return rows
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        currency, amount = self.plan.spent
+        return {
+            "release": self.plan.spec.release,
+            "dataset": self.plan.spec.dataset,
+            "tables": len(self.plan.law.tables),
+            "cells": self.plan.law.schema.n_cells,
+            "cost": {"currency": currency, "amount": str(amount)},
+            "certificate": certificate_json(self.plan.certificate),
+            "precisions": {query.text: str(query.precision) for query in self.plan.law.queries},
+            "meaning": str(meaning(self.plan.certificate, self.structure)),
+            "sampler": {
+                "is_exact": self.plan.sampling.is_exact,
+                "width": self.plan.sampling.width,
+                "states": float(self.plan.sampling.n_states),
+            },
+            "seconds": self.seconds * len(self.plan.law.tables),
+            "plan_digest": self.plan.digest,
+            "expected_error": [
+                {
+                    "area": one.area,
+                    "around": one.reference,
+                    "cells": one.cells.tolist(),
+                    "margins": [list(pair) for pair in one.margins],
+                }
+                for one in self.errors
+            ],
+        }
+
+
+def account_of(spec_path: Path, reference: Path | None = None) -> Account:
+    """Return the account of a spec. Of its data, only what the invariants disclose enters.
+
+    Parameters
+    ----------
+    reference : path, optional
+        A CSV with a public table of one area; errors are computed around it.
+    """
+    spec = load_spec(spec_path)
+    plan = plan_spec(spec, disclose(spec, read_tables(spec, spec_path.absolute().parent)))
+    plan.sampling.check()
+    centres: dict[Area, Ints] = {}
+    if reference is not None:
+        area, constraints = plan.law.tables[0]
+        centres[area] = _given(plan.law, constraints, reference)
+    else:
+        centres = _typical(plan.law)
+    name = UNIFORM if reference is None else reference.name
+    errors = tuple(expected_error(plan.law, area, centre, name) for area, centre in centres.items())
+    area, centre = next(iter(centres.items()))
+    engine = plan.engines[structure_of(plan.law.constraints[area])]
+    exact.sample_one(engine, centre, replay_rng("once to compile"))
+    start = time.perf_counter()
+    exact.sample_one(engine, centre, replay_rng("once to time"))
+    seconds = time.perf_counter() - start
+    return Account(plan, neighbours_of(plan.law.tables[0][1], spec.neighbours), errors, seconds)
+
+
+def _typical(law: PublishedLaw) -> dict[Area, Ints]:
+    """Return an even table for one area, or for three of many: what the invariants say of their size decides which."""
+    if len(law.tables) <= 3:
+        return {area: evenly(law, constraints) for area, constraints in law.tables}
+    sizes = {area: np.array([_size(constraints)]) for area, constraints in law.tables}
+    return {area: evenly(law, law.constraints[area]) for area in typical_areas(sizes)}
+
+
+def _size(constraints: Constraints) -> int:
+    return max((one.lower or 0 for one in constraints.equalities), default=0)
+
+
+def evenly(law: PublishedLaw, constraints: Constraints) -> Ints:
+    """Return a public table within the invariants whose cells are as equal as they can be."""
+    problem = Problem(constraints, law.measured)
+    n = law.schema.n_cells
+    level = _size(constraints) / n if constraints.equalities else 10.0
+    try:
+        near = least_squares(problem.polytope, np.eye(n), np.ones(n), np.full(n, level))
+        return rounded(problem, near)
+    except BaselineError:  # a table that obeys the conditions will do
+        return np.array(constraints.point, np.int64)
+
+
+def _given(law: PublishedLaw, constraints: Constraints, path: Path) -> Ints:
+    """Read a public table: the dimensions' columns and one of counts."""
+    names = law.schema.names
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            records = list(csv.DictReader(lines))
+    except (OSError, UnicodeDecodeError, csv.Error):
+        raise ReadingError(f"the reference table {path} cannot be read as CSV") from None
+    others = [name for name in (records[0] if records else {}) if name not in names]
+    if not records or len(others) != 1 or any(name not in records[0] for name in names):
+        raise ReadingError(f"the reference table needs the columns {', '.join(names)} and one of counts")
+    try:
+        counts = {tuple(record[name] for name in names): int(record[others[0]]) for record in records}
+    except (TypeError, ValueError):
+        raise ReadingError("the reference table has a count that is not a whole number") from None
+    table: Sequence[int] = Table(law.schema, counts, fill=0).counts.tolist()
+    if not constraints.holds(np.array(table)):
+        raise ReadingError(
+            "the reference table does not have the invariants' values of the data; give a table that does, or leave"
+            " --reference out"
+        )
+    return np.array(table, np.int64)

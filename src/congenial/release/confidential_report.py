@@ -1,0 +1,64 @@
+"""CONFIDENTIAL-*.html: how far a release lies from the truth, for the curator alone. Never part of a bundle."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.bundle.published import Area
+from congenial.display import as_grid
+from congenial.errors import BundleError
+from congenial.page import render
+from congenial.release.spec.spec import Spec
+from congenial.table import Table
+
+Ints = NDArray[np.int64]
+
+MARK = "CONFIDENTIAL-"
+_MOST_TABLES = 20
+
+
+def check_place(path: Path, bundle: Path) -> None:
+    """Refuse, before anything is spent, a name that is not marked or a place in the bundle."""
+    if not path.name.startswith(MARK):
+        raise BundleError(f"a comparison with the truth goes to a file that begins with {MARK}, not to {path.name}")
+    if bundle.absolute() in path.absolute().parents:
+        raise BundleError("a comparison with the truth never goes into the bundle; name a file elsewhere")
+    if not path.absolute().parent.is_dir() or path.is_dir():
+        raise BundleError(f"{path} cannot be written: its folder does not exist, or it is a folder itself")
+
+
+def write_confidential_report(path: Path, spec: Spec, tables: Mapping[Area, Table], drawn: Mapping[Area, Ints]) -> None:
+    """Write the comparison to a file of its own that only its owner can read."""
+    gaps = {area: drawn[area] - tables[area].counts for area in drawn}
+    ranked = sorted(gaps, key=lambda area: -int(np.abs(gaps[area]).sum()))[:_MOST_TABLES]
+    page = render(
+        "confidential.html",
+        title=f"CONFIDENTIAL: {spec.release} compared with the truth",
+        spec=spec,
+        overview=_overview(gaps),
+        sheets=[(area, *as_grid(spec.schema, gaps[area])) for area in ranked],
+        n_tables=len(gaps),
+    )
+    try:
+        path.unlink(missing_ok=True)
+        with open(path, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
+            out.write(page)
+    except OSError as refused:
+        raise BundleError(
+            f"the bundle is written, but the comparison for you alone is not: {(refused.strerror or '').lower()}"
+        ) from None
+
+
+def _overview(gaps: Mapping[Area, Ints]) -> list[tuple[str, str]]:
+    every = np.concatenate(list(gaps.values()))
+    l1 = [int(np.abs(gap).sum()) for gap in gaps.values()]
+    return [
+        ("mean absolute error of a cell", f"{np.abs(every).mean():.3f}"),
+        ("root mean squared error of a cell", f"{np.sqrt((every.astype(float) ** 2).mean()):.3f}"),
+        ("largest error of a cell", f"{np.abs(every).max():,}"),
+        ("cells that came out exactly", f"{(every == 0).mean():.1%}"),
+        ("mean L1 distance of a table", f"{np.mean(l1):,.1f}"),
+    ]
