@@ -208,7 +208,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         "'https://example.org/a.csv'": "on a network",
         "'s3://bucket/a.csv'": "on a network",
         "pipe.csv": "not an ordinary file",
-        "x" * 999: "not a file name",
+        "x" * 999: "cannot be looked up",
     }.items():
         assert words in refusal(spec("kind: counts, count: n", path=path), tmp_path)
 
@@ -229,6 +229,16 @@ def test_unknown_values_go_to_a_confidential_file(tmp_path: Path) -> None:
     (tmp_path / UNKNOWN).unlink()
     (tmp_path / UNKNOWN).mkdir()
     assert f"could not be written to {UNKNOWN}" in refusal(MICRO, tmp_path)
+
+
+def test_the_confidential_file_is_not_taken_for_data(tmp_path: Path) -> None:
+    anything = spec("kind: microdata", path='"*.csv"')
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "data.csv").write_text(f"sex,AGE\nf,{ID}\n")
+    refusal(anything, tmp_path)
+    (tmp_path / "data.csv").write_text("sex,AGE\nf,y\n")
+    assert (tmp_path / UNKNOWN).exists()
+    assert read_tables(anything, tmp_path)[None].total == 1
 
 
 def test_labels_where_codes_are_declared(tmp_path: Path) -> None:

@@ -224,9 +224,9 @@ def test_ids_within_their_bound(tmp_path: Path) -> None:
 def test_many_rows_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids are counted in parts; each part sees every row of its ids, in whichever file it stands."""
     from congenial.errors import ReadingError
-    from congenial.release.reading import tables
+    from congenial.release.reading import ids
 
-    monkeypatch.setattr(tables, "_IDS_AT_ONCE", 100)
+    monkeypatch.setattr(ids, "_AT_ONCE", 100)
     rows = [f"01,y,{number}\n" for number in range(1000)]
     write(tmp_path, "SEX,age,id\n" + "".join(rows), "a.csv")
     pq.write_table(
@@ -237,3 +237,19 @@ def test_many_rows_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     pq.write_table(pa.table({"id": [517], "SEX": ["2"], "age": ["o"]}), tmp_path / "b.parquet")
     with pytest.raises(ReadingError, match="more than 1 row,"):
         read_tables(once, tmp_path)
+
+
+def test_ids_whose_hashes_collide_are_told_apart() -> None:
+    """A hash that occurs too often is only a suspicion."""
+    from congenial.errors import ReadingError
+    from congenial.release.reading.ids import check_ids
+    from congenial.release.reading.session import session
+    from congenial.release.spec.spec import PrivacyUnit
+
+    rows = "SELECT unnest(['a', 'b', 'c', 'c']) AS v0"
+    with session([]) as database:
+        database.rows("CREATE MACRO hash(x) AS 7")
+        assert database.rows("SELECT hash('a')") == [(7,)]
+        assert check_ids(database, rows, PrivacyUnit("id", "id", 2))
+        with pytest.raises(ReadingError, match="more than 1 row,"):
+            check_ids(database, rows, PrivacyUnit("id", "id", 1))
