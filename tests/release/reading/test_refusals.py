@@ -174,6 +174,16 @@ def test_parquet_that_does_not_fit(case: str, tmp_path: Path) -> None:
     assert words in refusal(spec("kind: counts, count: n", path="data.parquet"), tmp_path)
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+def test_numbers_without_a_place_on_the_line(tmp_path: Path, value: float) -> None:
+    pq.write_table(pa.table({"x": [1.0, value]}), tmp_path / "data.parquet")
+    cut = parse_spec(
+        "release: t\ndata: {path: data.parquet, kind: microdata}\nunit: {one_row_per: p}\nbudget: {epsilon: 1}\n"
+        "dimensions: {x: {cut: [0, 10], below: true}}\n"
+    )
+    assert "numbers outside the declared cuts" in refusal(cut, tmp_path)
+
+
 def test_damaged_parquet(tmp_path: Path) -> None:
     file = tmp_path / "data.parquet"
     pq.write_table(pa.table({"sex": ["f"] * 999, "AGE": ["y"] * 999, "n": list(range(999))}), file)
@@ -281,6 +291,7 @@ def test_the_session_sees_the_named_files_only(tmp_path: Path) -> None:
             "INSTALL httpfs",
             "SET enable_external_access = true",
             "SET temp_directory = '/tmp'",
+            "SET memory_limit = '9GB'",
         ):
             assert database.rows(query) is None, query
 

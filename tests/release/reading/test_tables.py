@@ -105,6 +105,15 @@ def test_odd_names_of_files_are_no_patterns(tmp_path: Path, name: str) -> None:
     assert counts(spec(path=path), tmp_path) == [1, 0, 0, 0]
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_names_of_folders_are_no_columns(tmp_path: Path, suffix: str) -> None:
+    folder = tmp_path / "SEX=2"
+    folder.mkdir()
+    write(folder, "SEX,age\n01,y\n")
+    pq.write_table(pa.table({"SEX": ["01"], "age": ["y"]}), folder / "data.parquet")
+    assert counts(spec(path=f"SEX=2/data.{suffix}"), tmp_path) == [1, 0, 0, 0]
+
+
 @pytest.mark.parametrize(
     "column", ['a"; drop table x; --', "a'b", "c0", "v0", "select", "é ü", "SEX ", "{x}", "$codes", "%s"]
 )

@@ -209,6 +209,15 @@ def test_every_mistake_is_told_at_once() -> None:
     assert len(found) == 9
 
 
+def test_entries_after_a_broken_one_keep_their_places() -> None:
+    text = MINIMAL + "invariants:\n  - {totl: all}\n  - total\n  - [x]\n  - total of f and q\n"
+    assert [line.split(": ")[0] + line.split(": ")[1] for line in mistakes(text)] == [
+        "spec.yaml:8:6" + "invariants, entry 1, totl",
+        "spec.yaml:10:5" + "invariants, entry 3",
+        "spec.yaml:11:5" + "invariants, entry 4",
+    ]
+
+
 # What is changed in MINIMAL, to what; where the mistake is and what is said.
 WRONG: dict[str, tuple[str, str, str]] = {
     "no release": ("release: x\n", "", "a spec needs a `release:`"),
