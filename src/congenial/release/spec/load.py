@@ -182,7 +182,7 @@ def _check_budget(file: "SpecFile", measured: list[Query], mistakes: Mistakes) -
 def _check_clash(schema: Schema, statements: list[Statement], mistakes: Mistakes) -> None:
     """Find stated values that no table obeys together, and point at the first statement that makes them clash."""
     stated = [one for one in statements if _is_stated(one)]
-    error = _clash(schema, stated)
+    error = _clash(schema, stated) if stated else None
     if error is None:
         return
     # Bounds first: one of them may allow the negative counts that another statement needs.
