@@ -2,7 +2,7 @@
 
 The release t has law ``p(t; s) / c(s)`` given the confidential table s. The weight ``p(t; s)`` is symmetric in t and s,
 so the exact sampler centred at t proposes s from it, and a proposal s' replaces s with chance
-``min(1, c(s) prior(s') / (c(s') prior(s)))``. Without the normaliser c the result would favour tables far from the limits.
+``min(1, c(s) prior(s') / (c(s') prior(s)))``. Without the normaliser c, tables far from the limits would be favoured.
 """
 
 import warnings
@@ -83,13 +83,13 @@ class Posterior:
         n_cells = self.chains.shape[-1]
         if self.is_exact:
             return np.full(n_cells, np.inf if which == "ess" else 1.0)
-        from arviz_stats.base import array_stats  # half a second to import
+        import arviz_stats.base as diagnostics  # half a second to import
 
         out = np.full(n_cells, np.inf if which == "ess" else 1.0)
         for cell in range(n_cells):
             values = self.chains[:, :, cell].astype(np.float64)
             if np.ptp(values):
-                out[cell] = float(getattr(array_stats, which)(values))
+                out[cell] = float(getattr(diagnostics.array_stats, which)(values))
         return out
 
     def values(self, function: ArrayLike) -> Floats:
@@ -129,7 +129,7 @@ def posterior(
     Parameters
     ----------
     prior : str, Prior or function
-        ``"flat"``, ``"dirichlet"``, ``"independence"``, one of `congenial.inference.priors`, or a log density of tables.
+        ``"flat"``, ``"dirichlet"``, ``"independence"``, one of `congenial.inference.priors`, or a log density.
     n_draws : int
         Draws in all chains together.
     """
@@ -196,8 +196,8 @@ def _sampled(
     found = Posterior(law, area, prior, np.stack(chains), None, accepted / n_proposals)
     if found.acceptance < _POOR_ACCEPTANCE:
         warnings.warn(
-            f"only {found.acceptance:.1%} of proposals were accepted: the prior pulls far away from the release, and the"
-            " draws are few in effect. Look at posterior.effective_draws, and raise n_draws",
+            f"only {found.acceptance:.1%} of proposals were accepted: the prior pulls far away from the release, and"
+            " the draws are few in effect. Look at posterior.effective_draws, and raise n_draws",
             PoorProposalWarning,
             stacklevel=3,
         )
