@@ -1,43 +1,14 @@
 """A real PostgreSQL server, started once for each worker, and a fresh place for a ledger on each kind of database."""
 
-import os
 import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-NUMBERS = count(1)
-
-
-@dataclass(frozen=True)
-class Server:
-    """A running PostgreSQL server that this test session started."""
-
-    folder: Path
-    socket: str
-
-    def url(self, database: str = "postgres", user: str = "postgres", password: str = "") -> str:
-        return f"postgresql://{user}:{password}@/{database}?host={self.socket}"
-
-    def run(self, *statements: str, database: str = "postgres") -> list[Any]:
-        """Run statements outside transactions, and return the rows of the last one."""
-        import psycopg
-
-        with psycopg.connect(host=self.socket, user="postgres", dbname=database, autocommit=True) as connection:
-            for statement in statements:
-                cursor = connection.execute(statement.encode())
-            return cursor.fetchall() if cursor.description else []
-
-    def new_database(self) -> str:
-        name = f"ledger_{os.getpid()}_{next(NUMBERS)}"
-        self.run(f"CREATE DATABASE {name}")
-        return name
+from ledgers import Server
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """Where a ledger is, and that no error repeats a password."""
 
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,7 @@ from hypothesis import strategies as st
 from congenial.errors import LedgerError
 from congenial.ledger import open_ledger
 from congenial.ledger.address import FileAddress, ServerAddress, read_address
-
-SECRET = "Xyzzy"
-
-
-def texts_of(error: BaseException | None) -> str:
-    """All that an error and what lies behind it can print."""
-    found = []
-    while error is not None:
-        found += [str(error), repr(error), *map(repr, error.args), *traceback.format_exception_only(error)]
-        error = error.__cause__ or error.__context__
-    return "\n".join(found)
+from ledgers import SECRET, texts_of
 
 
 @pytest.mark.parametrize(
