@@ -61,6 +61,11 @@ def test_servers(scheme: str) -> None:
     assert "ada" not in repr(address) + address.place
 
 
+def test_hosts_by_number() -> None:
+    assert read_address(f"postgresql://ada:{SECRET}@[::1]:5433/budgets").place.endswith("'budgets' on ::1")
+    assert read_address(f"postgresql://ada:{SECRET}@127.0.0.1/budgets").place.endswith("on 127.0.0.1")
+
+
 UNREADABLE = [
     "",
     ":memory:",

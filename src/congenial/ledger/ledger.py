@@ -151,14 +151,14 @@ class Ledger:
         if head is not None and dataset not in (None, head.dataset):
             raise LedgerError(f"the head is of dataset {head.dataset!r}, not of {dataset!r}; verify that one")
 
-        def work(book: "Book") -> Verification:
+        def work(book: "Book") -> list[Chain]:
             findings = self._store.backend.check_storage(book.connection)
             findings += [f"spends name dataset {name!r}, which is gone" for name in book.orphans()]
             if findings:
                 raise TamperedError(f"the ledger does not hang together: {'; '.join(findings)}", tuple(findings))
-            return verify_chains(self._chains(book, dataset, head), head)
+            return self._chains(book, dataset, head)
 
-        return self._store.read(work)
+        return verify_chains(self._store.read(work), head)
 
     def export(self, dataset: str | None = None) -> str:
         """Return the records of one dataset or of all as JSON lines, for `verify_export`; nothing is checked."""
