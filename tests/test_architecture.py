@@ -130,12 +130,12 @@ def test_import_is_light() -> None:
     import sys
 
     code = (
-        "import congenial as cg, sys; from congenial.examples import *; m = p12_mechanism();"
+        "import congenial as cg, congenial.ledger, sys; from congenial.examples import *; m = p12_mechanism();"
         "constraints = m.disclose(cg.Table(p12_schema(), [[1] * 23] * 2)); m.plan(constraints).certificate;"
         "print(*sorted({m.split('.')[0] for m in sys.modules}))"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"numba", "pandas", "polars", "pyarrow", "rich"} & set(loaded)
+    assert not {"numba", "pandas", "polars", "pyarrow", "rich", "sqlalchemy", "alembic"} & set(loaded)
 
 
 def test_no_file_is_longer_than_400_lines() -> None:
