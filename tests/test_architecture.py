@@ -61,7 +61,11 @@ ONLY_HERE = {
     "jinja2": {"page"},
 }
 # `constraints.count()` is a question to the set that only the engine can answer: a late import.
-LOOKS_UP = {("conditions.constraints", "sampling.certain")}
+LOOKS_UP = {("conditions.constraints", "sampling.certain")} | {
+    # A bundle answers an analyst's questions by the layer above it.
+    ("bundle.loading", f"inference.{module}")
+    for module in ("frequentist", "posterior", "priors", "query")
+}
 MAKES_RANDOMNESS = {"random", "secrets"}
 
 

@@ -7,18 +7,10 @@ import pytest
 from scipy.stats import nbinom
 
 import congenial as cg
-from congenial.bundle.published import MeasuredQuery, PublishedLaw
 from congenial.conditions.queries import Condition
 from congenial.inference.frequentist import confidence
 from congenial.inference.query import Statistic, parse_query
-
-
-def law_of(mechanism: cg.Mechanism, table: cg.Table) -> PublishedLaw:
-    queries = tuple(
-        MeasuredQuery(query.text, query.precision or 0, tuple(rows))  # type: ignore[arg-type]
-        for query, rows in zip(mechanism.queries, mechanism.classes, strict=True)
-    )
-    return PublishedLaw(mechanism.schema, mechanism.noise, queries, None, ((None, mechanism.disclose(table)),))
+from published import law_of
 
 
 def all_tables(n_cells: int, total: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 from congenial.conditions.compile import fixed_cells, implied_value
 from congenial.conditions.constraints import Constraints
 from congenial.errors import InferenceError
-from congenial.inference.posterior import Posterior
 from congenial.inference.query import Statistic
+
+if TYPE_CHECKING:
+    from congenial.inference.posterior import Posterior
 
 Floats = NDArray[np.float64]
 
@@ -73,7 +76,7 @@ def check_level(level: object) -> float:
 
 
 def estimates(
-    posterior: Posterior,
+    posterior: "Posterior",
     statistics: Sequence[Statistic],
     released: NDArray[np.int64],
     *,

@@ -6,8 +6,10 @@ so the exact sampler centred at t proposes s from it, and a proposal s' replaces
 """
 
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +22,9 @@ from congenial.inference.priors import LogDensity, Prior, prior_of
 from congenial.randomness import RandomStream, secure_rng
 from congenial.sampling import exact
 from congenial.sampling.enumerate import enumerate_tables, estimate_log10_count
+
+if TYPE_CHECKING:
+    from congenial.inference.intervals import Estimate
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -49,6 +54,7 @@ class Posterior:
 
     law: PublishedLaw
     area: Area
+    released: Ints
     prior: Prior
     chains: Ints
     weights: Floats | None
@@ -92,11 +98,45 @@ class Posterior:
                 out[cell] = float(getattr(diagnostics.array_stats, which)(values))
         return out
 
-    def values(self, function: ArrayLike) -> Floats:
-        """Return numbers for each draw, checked to be one each."""
-        found = np.asarray(function, np.float64)
+    def interval(self, query: str, level: float = 0.9) -> "Estimate":
+        """Return the estimate of one count, share or ratio; see `congenial.inference.query` for how to ask.
+
+        Examples
+        --------
+        >>> from congenial.bundle.published import MeasuredQuery, PublishedLaw
+        >>> from congenial.examples import p12_mechanism, p12_printed_release
+        >>> from congenial.randomness import replay_rng
+        >>> mechanism, released = p12_mechanism(), p12_printed_release()
+        >>> queries = [MeasuredQuery("cells", mechanism.queries[0].precision, tuple(mechanism.classes[0]))]
+        >>> tables = ((None, mechanism.disclose(released)),)
+        >>> law = PublishedLaw(mechanism.schema, mechanism.noise, tuple(queries), None, tables)
+        >>> found = posterior(law, None, released.counts, n_draws=400, rng=replay_rng(1))
+        >>> found.interval("sex=female")
+        sex=female: exactly 130
+        >>> found.interval("sex=female & age in {85+}").low < 5 < found.interval("sex=female & age in {85+}").high
+        True
+        """
+        found = self.intervals(query, level)
+        if len(found) != 1:
+            raise InferenceError(f"{query!r} asks for {len(found)} numbers; use intervals")
+        return found[0]
+
+    def intervals(
+        self, query: str | Sequence[str], level: float = 0.9, *, is_simultaneous: bool = False
+    ) -> "list[Estimate]":
+        """Return the estimates of one query or several, one by one or (simultaneous) all together at this level."""
+        from congenial.inference.intervals import estimates
+        from congenial.inference.query import parse_query
+
+        asked = [query] if isinstance(query, str) else list(query)
+        statistics = [one for text in asked for one in parse_query(text, self.law.schema)]
+        return estimates(self, statistics, self.released, level=level, is_simultaneous=is_simultaneous)
+
+    def of(self, function: Callable[[Ints], ArrayLike]) -> Floats:
+        """Return any function of the table for each draw: it takes tables (draw, cell) and gives a number each."""
+        found = np.asarray(function(self.tables), np.float64)
         if found.shape[:1] != (len(self.tables),):
-            raise InferenceError("a statistic must give one number for each draw")
+            raise InferenceError(f"the function must give one number for each of {len(self.tables):,} draws")
         return found
 
     def mean(self) -> Floats:
@@ -168,7 +208,7 @@ def _enumerated(law: PublishedLaw, area: Area, released: Ints, prior: Prior, tab
     if not np.isfinite(log_posterior).any():
         raise InferenceError("the prior gives no table that fits any chance; check it")
     weights = np.exp(log_posterior - log_posterior.max())
-    return Posterior(law, area, prior, tables[None, :, :], weights / weights.sum(), 1.0)
+    return Posterior(law, area, released, prior, tables[None, :, :], weights / weights.sum(), 1.0)
 
 
 def _log_sum(log_values: Floats) -> Floats:
@@ -193,7 +233,7 @@ def _sampled(
         picks, moves = _walk(own, own_coins)
         accepted += moves
         chains.append(proposals[number * (each + _BURN_IN) + picks[_BURN_IN:]])
-    found = Posterior(law, area, prior, np.stack(chains), None, accepted / n_proposals)
+    found = Posterior(law, area, released, prior, np.stack(chains), None, accepted / n_proposals)
     if found.acceptance < _POOR_ACCEPTANCE:
         warnings.warn(
             f"only {found.acceptance:.1%} of proposals were accepted: the prior pulls far away from the release, and"
