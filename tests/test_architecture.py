@@ -20,6 +20,7 @@ LAYERS = [
     {"examples", "interchange", "baselines", "ledger"},
     {"study", "bundle"},
     {"release", "inference"},
+    {"trials"},
     {"cli"},
 ]
 ONLY_HERE = {
@@ -126,6 +127,14 @@ def test_specs_cannot_hold_a_table() -> None:
     for name in modules():
         if name.startswith("release.spec"):
             assert not any("table" in i.split(".") for i in imports(modules()[name])), name
+
+
+def test_inference_reads_no_data() -> None:
+    """The analyst's side works from the bundle alone: it imports neither tables nor what reads or draws releases."""
+    for name in modules():
+        if name.startswith("inference"):
+            for found in imports(modules()[name]):
+                assert not found.startswith(("congenial.table", "congenial.release", "congenial.mechanism")), name
 
 
 def test_import_is_light() -> None:
