@@ -99,7 +99,11 @@ def plan_spec(spec: Spec, disclosed: Mapping[Area, Constraints]) -> SpecPlan:
         spec.schema,
         spec.noise,
         tuple(
-            MeasuredQuery(query.text, query.precision or Fraction(0), tuple(rows))
+            MeasuredQuery(
+                "each cell" if query.text in {"cells", "cells()"} else query.text,
+                query.precision or Fraction(0),
+                tuple(rows),
+            )
             for query, rows in zip(first.queries, first.classes, strict=True)
         ),
         None if spec.by is None else spec.by.name,
