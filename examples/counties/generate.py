@@ -17,7 +17,13 @@ SEXES = ("female", "male")
 SMALLEST, LARGEST = 300, 300_000
 
 # Fictitious names; the codes are odd numbers with leading zeros, as in many countries' lists.
-COUNTIES = ["Alder", "Aspen", "Badger", "Barlow", "Beacon", "Birch", "Blackwater", "Bramble", "Bridger", "Brook", "Calder", "Camas", "Cedar", "Clay", "Clover", "Copper", "Cotton", "Crane", "Dale", "Dunmore", "Eagle", "Elder", "Elk", "Fairview", "Fern", "Flint", "Fox", "Garnet", "Glen", "Granite", "Harbor", "Hazel", "Heron", "Hollow", "Iron", "Juniper", "Kestrel", "Lake", "Larch", "Linden", "Maple", "Marsh", "Meadow", "Mill", "Moss", "Oak", "Orchard", "Pine", "Prairie", "Quarry", "Ridge", "River", "Rowan", "Sable", "Spring", "Stone", "Thorn", "Vale", "Walnut", "Willow"]
+NAMES = """
+Alder Aspen Badger Barlow Beacon Birch Blackwater Bramble Bridger Brook Calder Camas Cedar Clay Clover Copper Cotton
+Crane Dale Dunmore Eagle Elder Elk Fairview Fern Flint Fox Garnet Glen Granite Harbor Hazel Heron Hollow Iron Juniper
+Kestrel Lake Larch Linden Maple Marsh Meadow Mill Moss Oak Orchard Pine Prairie Quarry Ridge River Rowan Sable Spring
+Stone Thorn Vale Walnut Willow
+"""
+COUNTIES = tuple(NAMES.split())
 
 # People in a thousand, by age group; each kind of county has its own profile.
 PROFILES = {
