@@ -9,18 +9,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-_QUIET = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-    "--enable-logging=stderr",
-]
+_QUIET = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--enable-logging=stderr"),
+)
 _NO_NETWORK = "--host-resolver-rules=MAP * ~NOTFOUND"  # what is asked for is written down, and never reached
 _OWN_HOSTS = ("google.com", "googleapis.com", "gstatic.com")  # the browser's own questions, whatever the page
 
