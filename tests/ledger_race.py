@@ -2,7 +2,7 @@
 
 It forks before any thread is started, so each process starts in a millisecond and not in the second that imports take.
 
-    python ledger_race.py PLACE charge|unlocked|mutant|kill
+    python ledger_race.py PLACE charge|unlocked|mutant|create|kill
 """
 
 import json
@@ -69,11 +69,16 @@ def without_lock(ledger: Ledger) -> Ledger:
 
     engine = store.engine
     if engine.dialect.name == "postgresql":
-        engine = engine.execution_options(isolation_level="REPEATABLE READ")  # type: ignore[assignment]
+        engine = engine.execution_options(isolation_level="REPEATABLE READ")
     return Ledger(replace(store, backend=Unlocked(), engine=engine))
 
 
 def try_often(place: str, way: str, process: int, barrier: Barrier, out: Any) -> None:
+    if way == "create":
+        barrier.wait(60)
+        open_ledger(place, create=True, patience=120)
+        out.put(["spent"])
+        return
     ledger = open_ledger(place, patience=120)
     if way == "unlocked":
         ledger = without_lock(ledger)

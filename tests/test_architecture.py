@@ -20,6 +20,7 @@ LAYERS = [
     {"examples", "interchange", "baselines", "ledger"},
     {"study", "bundle"},
     {"release", "inference"},
+    {"trials"},
     {"cli"},
 ]
 ONLY_HERE = {
@@ -61,7 +62,11 @@ ONLY_HERE = {
     "jinja2": {"page"},
 }
 # `constraints.count()` is a question to the set that only the engine can answer: a late import.
-LOOKS_UP = {("conditions.constraints", "sampling.certain")}
+LOOKS_UP = {("conditions.constraints", "sampling.certain")} | {
+    # A bundle answers an analyst's questions by the layer above it.
+    ("bundle.loading", f"inference.{module}")
+    for module in ("frequentist", "posterior", "priors", "query")
+}
 MAKES_RANDOMNESS = {"random", "secrets"}
 
 
@@ -124,18 +129,26 @@ def test_specs_cannot_hold_a_table() -> None:
             assert not any("table" in i.split(".") for i in imports(modules()[name])), name
 
 
+def test_inference_reads_no_data() -> None:
+    """The analyst's side works from the bundle alone: it imports neither tables nor what reads or draws releases."""
+    for name in modules():
+        if name.startswith("inference"):
+            for found in imports(modules()[name]):
+                assert not found.startswith(("congenial.table", "congenial.release", "congenial.mechanism")), name
+
+
 def test_import_is_light() -> None:
     """`import congenial` and planning load neither numba nor any frame library."""
     import subprocess
     import sys
 
     code = (
-        "import congenial as cg, sys; from congenial.examples import *; m = p12_mechanism();"
+        "import congenial as cg, congenial.ledger, sys; from congenial.examples import *; m = p12_mechanism();"
         "constraints = m.disclose(cg.Table(p12_schema(), [[1] * 23] * 2)); m.plan(constraints).certificate;"
         "print(*sorted({m.split('.')[0] for m in sys.modules}))"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"numba", "pandas", "polars", "pyarrow", "rich"} & set(loaded)
+    assert not {"numba", "pandas", "polars", "pyarrow", "rich", "sqlalchemy", "alembic"} & set(loaded)
 
 
 def test_no_file_is_longer_than_400_lines() -> None:

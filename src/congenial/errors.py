@@ -78,6 +78,10 @@ class StudyError(CongenialError, ValueError):
     """A study that cannot be run, or whose result may not be shown."""
 
 
+class InferenceError(CongenialError, ValueError):
+    """A question to a bundle that cannot be answered as it is asked."""
+
+
 class BundleError(CongenialError, ValueError):
     """A bundle that cannot be written, or is not what was published."""
 

@@ -1,6 +1,5 @@
 """Where a ledger is, and that no error repeats a password."""
 
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,7 @@ from hypothesis import strategies as st
 from congenial.errors import LedgerError
 from congenial.ledger import open_ledger
 from congenial.ledger.address import FileAddress, ServerAddress, read_address
-
-SECRET = "Xyzzy"
-
-
-def texts_of(error: BaseException | None) -> str:
-    """All that an error and what lies behind it can print."""
-    found = []
-    while error is not None:
-        found += [str(error), repr(error), *map(repr, error.args), *traceback.format_exception_only(error)]
-        error = error.__cause__ or error.__context__
-    return "\n".join(found)
+from ledgers import SECRET, texts_of
 
 
 @pytest.mark.parametrize(
@@ -70,6 +59,11 @@ def test_servers(scheme: str) -> None:
     assert address.place == "the ledger in PostgreSQL database 'budgets' on db.example"
     assert SECRET not in repr(address) + address.place
     assert "ada" not in repr(address) + address.place
+
+
+def test_hosts_by_number() -> None:
+    assert read_address(f"postgresql://ada:{SECRET}@[::1]:5433/budgets").place.endswith("'budgets' on ::1")
+    assert read_address(f"postgresql://ada:{SECRET}@127.0.0.1/budgets").place.endswith("on 127.0.0.1")
 
 
 UNREADABLE = [

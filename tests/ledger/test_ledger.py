@@ -58,7 +58,7 @@ def test_sums_are_exact_to_the_last_third(place: str) -> None:
     for release in ("a", "b", "c"):
         receipt = ledger.charge(request(release, certificate("1/3")))
     assert (receipt.spent, receipt.left) == (Fraction(1), Fraction(0))
-    with pytest.raises(BudgetError, match="has 0 left"):
+    with pytest.raises(BudgetError, match=r"has 0 left: 1 of 1 is spent\. Nothing was charged; nothing is left"):
         ledger.charge(request("d", certificate("1e-15")))
     assert ledger.charge(request("e", certificate("0", "0", k=0))).loss == 0
     assert ledger.verify().n_spends == 4

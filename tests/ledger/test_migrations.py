@@ -1,17 +1,20 @@
 """The tables that migrations make are those that the code speaks of."""
 
+from pathlib import Path
+
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
 
-from congenial.ledger import migrations, open_ledger
+from congenial.ledger import ledger as home
+from congenial.ledger import open_ledger
 from congenial.ledger.records import DATASET, FIELDS, SPEND
 from congenial.ledger.tables import VERSION
 
 
 def test_the_code_knows_the_newest_version() -> None:
     config = Config()
-    config.set_main_option("script_location", migrations.__path__[0].replace("%", "%%"))
+    config.set_main_option("script_location", str(Path(home.__file__).with_name("migrations")).replace("%", "%%"))
     assert ScriptDirectory.from_config(config).get_current_head() == VERSION
 
 

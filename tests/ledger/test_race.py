@@ -28,6 +28,11 @@ def test_sixteen_processes_spend_exactly_the_cap(place: str) -> None:
     assert ledger.verify().n_spends == 20
 
 
+def test_sixteen_processes_create_one_ledger(place: str) -> None:
+    assert json.loads(run(place, "create"))["spent"] == 16
+    assert ledger_with(place, epsilon="1").verify().n_spends == 0
+
+
 def test_without_the_lock_the_primary_key_still_keeps_the_cap(place: str) -> None:
     """Of those that saw the same last spend only one can write the next; the others are told to try again."""
     ledger = ledger_with(place, epsilon="20")

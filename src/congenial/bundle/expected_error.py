@@ -1,20 +1,25 @@
 """How large the error of a released number is expected to be: from the published law, around a public table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from congenial.bundle.published import Area, PublishedLaw
 from congenial.conditions.queries import margin
-from congenial.conditions.rows import Row
+from congenial.conditions.rows import dense
 from congenial.law import Law
+from congenial.randomness import replay_rng
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
-_MOST_CELLS = 400  # beyond, cells are not gone through one by one
+# Draws, not exact moments: 46 cells and 25 margins take 0.1 s so, and 2 s one marginal law at a time. The standard
+# error of what is shown is below one percent from 5,000 draws on.
+_MOST_DRAWS = 20_000
+_FEWEST_DRAWS = 1_000
+_NUMBERS = 2_000_000
 _MOST_MARGINS = 60
 
 
@@ -27,32 +32,30 @@ class ExpectedError:
     reference : str
         Which public table stands in for the confidential one.
     cells : array (cell,)
-        Zero where the invariants determine the cell; empty for tables with very many cells.
+        Zero where the invariants determine the cell.
     margins : tuple of (text, error)
         Sums over each level of each dimension.
     """
 
     reference: str
     area: Area
-    cells: NDArray[np.float64]
+    cells: Floats
     margins: tuple[tuple[str, float], ...]
 
 
 def expected_error(law: PublishedLaw, area: Area, centre: Ints, reference: str) -> ExpectedError:
-    """Return the errors of cells and one-way margins around a public table of one area."""
-    exact = Law(law.target(area, centre))
-    cells = np.zeros(0)
-    if law.schema.n_cells <= _MOST_CELLS:
-        cells = np.sqrt(exact.variance() + (exact.mean() - centre) ** 2)
+    """Return the errors of cells and one-way margins around a public table of one area, from repeatable draws."""
+    n_draws = int(np.clip(_NUMBERS // law.schema.n_cells, _FEWEST_DRAWS, _MOST_DRAWS))
+    gaps = Law(law.target(area, centre)).sample(n_draws, replay_rng("expected error")) - centre
     rows = [row for name in law.schema.names for row in margin(name).rows(law.schema)]
-    chosen: Sequence[Row] = rows if len(rows) <= _MOST_MARGINS and len(law.schema.names) > 1 else ()
-    margins = tuple((row.name, _error(exact, row, centre)) for row in chosen)
-    return ExpectedError(reference, area, cells, margins)
+    chosen = rows if len(rows) <= _MOST_MARGINS and len(law.schema.names) > 1 else []
+    sums = gaps @ dense(chosen, law.schema.n_cells).T
+    names = [row.name for row in chosen]
+    return ExpectedError(reference, area, _size(gaps), tuple(zip(names, _size(sums).tolist(), strict=True)))
 
 
-def _error(exact: Law, row: Row, centre: Ints) -> float:
-    found = exact.marginal_of(row)
-    return sqrt(found.variance + (found.mean - row.value(centre.tolist())) ** 2)
+def _size(gaps: Ints) -> Floats:
+    return np.asarray(np.sqrt((gaps.astype(np.float64) ** 2).mean(axis=0)))
 
 
 def typical_areas(tables: Mapping[Area, Ints]) -> list[Area]:

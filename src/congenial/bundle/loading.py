@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,13 @@ from congenial.bundle.manifest import Manifest, digest
 from congenial.bundle.published import Area, PublishedLaw
 from congenial.bundle.signing import check_signature, read_public_key
 from congenial.bundle.table_text import tables_from_csv
-from congenial.errors import BundleError, PrivacyError
+from congenial.errors import BundleError, PrivacyError, did_you_mean
+from congenial.randomness import RandomStream
+
+if TYPE_CHECKING:
+    from congenial.inference.frequentist import Confidence
+    from congenial.inference.posterior import Posterior
+    from congenial.inference.priors import LogDensity, Prior
 
 Ints = NDArray[np.int64]
 
@@ -42,6 +49,38 @@ class Bundle:
     def law(self) -> PublishedLaw:
         """The law of the release, but for the confidential tables."""
         return self.manifest.law
+
+    def posterior(
+        self,
+        area: Area = None,
+        *,
+        prior: "str | Prior | LogDensity" = "flat",
+        n_draws: int = 4_000,
+        n_chains: int = 4,
+        rng: RandomStream | None = None,
+    ) -> "Posterior":
+        """Return what the release says of the confidential table of an area, under a prior."""
+        from congenial.inference.posterior import posterior
+
+        released = self.released(area)
+        return posterior(self.law, area, released, prior=prior, n_draws=n_draws, n_chains=n_chains, rng=rng)
+
+    def confidence(self, query: str, area: Area = None, *, level: float = 0.9) -> "list[Confidence]":
+        """Return intervals that need no prior, or the reason why there is none, for each statistic of a query."""
+        from congenial.inference.frequentist import confidence
+        from congenial.inference.query import parse_query
+
+        released = self.released(area)
+        return [confidence(self.law, area, released, one, level) for one in parse_query(query, self.law.schema)]
+
+    def released(self, area: Area = None) -> Ints:
+        """Return the released table of an area, cell by cell."""
+        if area not in self.tables:
+            known = [name for name in self.tables if name is not None]
+            hint = did_you_mean(str(area), known) if known else "it has one table: leave the area out"
+            what = f"no area {area!r}" if area is not None else f"several tables; name one {self.law.area_name}"
+            raise BundleError(f"the bundle has {what}; {hint}")
+        return self.tables[area]
 
     def __repr__(self) -> str:
         one = self.manifest

@@ -5,6 +5,7 @@ import click
 from congenial.cli.check import check
 from congenial.cli.compare import compare
 from congenial.cli.demo import demo
+from congenial.cli.infer import infer
 from congenial.cli.init import init
 from congenial.cli.keygen import keygen
 from congenial.cli.ledger import ledger
@@ -13,6 +14,7 @@ from congenial.cli.release import release
 from congenial.cli.reproduce import reproduce
 from congenial.cli.show import show
 from congenial.cli.simulate import simulate
+from congenial.cli.study import study
 from congenial.cli.verify import verify
 
 
@@ -23,12 +25,27 @@ def main() -> None:
 
     \b
     A curator's way:   init, check, plan, ledger create, release
-    An analyst's way:  verify, show
-    To study:          simulate, compare, reproduce, demo
+    An analyst's way:  verify, show, infer
+    To study:          simulate, compare, study coverage, reproduce, demo
 
     Exit codes: 0 done, 1 refused (the message says why), 2 wrong command line, 130 interrupted.
     """  # noqa: D301  click wants the backspace character itself
 
 
-for command in (init, check, plan, release, verify, show, ledger, keygen, simulate, compare, reproduce, demo):
+for command in (
+    init,
+    check,
+    plan,
+    release,
+    verify,
+    show,
+    infer,
+    ledger,
+    keygen,
+    simulate,
+    compare,
+    study,
+    reproduce,
+    demo,
+):
     main.add_command(command)

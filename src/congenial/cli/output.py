@@ -51,12 +51,15 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str 
         grid.add_column(name, justify="right" if is_number else "left", overflow="fold")
     for row in rows:
         grid.add_row(*(text.replace("[", r"\[") for text in row))
-    Console(highlight=False).print(grid)
+    # Into a file or a pipe, lines may be longer than a terminal's 80 characters.
+    Console(highlight=False, width=None if sys.stdout.isatty() else 140).print(grid)
 
 
 def _is_number(text: str) -> bool:
     return (
-        not text or text.lstrip("+-").replace(",", "").replace(".", "").removesuffix("%").isdigit() or text == "exact"
+        not text
+        or text.lstrip("+-").replace(",", "").replace(".", "").removesuffix("%").isdigit()
+        or text in {"exact", "inf", "nan"}
     )
 
 

@@ -17,6 +17,7 @@ VARIABLE = "CONGENIAL_LEDGER"
 _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 _ALMOST_URL = re.compile(r"^[a-z+]{2,}:|:.*@|password\s*=", re.IGNORECASE)
 _HARMLESS = re.compile(r"[A-Za-z0-9_.-]*")
+_NUMBERED_HOST = re.compile(r"[0-9A-Fa-f:.]+")
 
 
 @dataclass(frozen=True)
@@ -106,10 +107,15 @@ def _server(rest: str) -> "URL":
             url = make_url(f"postgresql+psycopg://{rest}")
         except (ArgumentError, ValueError):
             url = None
-    if url is None or not url.database or not all(_HARMLESS.fullmatch(part or "") for part in (url.host, url.database)):
+    if url is None or not url.database or not _is_harmless(url):
         raise LedgerError(
             "the PostgreSQL URL cannot be read (it is not shown, for it may hold a password); write"
             " postgresql://user:password@host:5432/database, with @ : / ? # % in the password as %40 %3A %2F %3F %23"
-            " %25"
+            " %25, and letters, digits and . _ - in host and database"
         )
     return url
+
+
+def _is_harmless(url: "URL") -> bool:
+    host, database = url.host or "", url.database or ""
+    return bool((_HARMLESS.fullmatch(host) or _NUMBERED_HOST.fullmatch(host)) and _HARMLESS.fullmatch(database))

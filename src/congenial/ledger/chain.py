@@ -30,21 +30,38 @@ class Chain:
 
 
 @dataclass(frozen=True)
+class Account:
+    """A dataset and its spends in order, read from a chain."""
+
+    dataset: Dataset
+    spends: tuple[Spend, ...]
+
+    @property
+    def head(self) -> Head:
+        """The newest record."""
+        return self.spends[-1].head if self.spends else self.dataset.head
+
+
+@dataclass(frozen=True, repr=False)
 class Verification:
     """A ledger, or a part of it, that hangs together.
 
     Attributes
     ----------
-    heads : tuple of Head
-        The newest place of each chain: keep them elsewhere, and later verifications show truncation and recomputation.
+    accounts : tuple of Account
     """
 
-    heads: tuple[Head, ...]
+    accounts: tuple[Account, ...]
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """The newest place of each chain: kept elsewhere, they show truncation and recomputation later."""
+        return tuple(account.head for account in self.accounts)
 
     @property
     def n_spends(self) -> int:
         """How many spends were checked."""
-        return sum(head.number for head in self.heads)
+        return sum(len(account.spends) for account in self.accounts)
 
     def __repr__(self) -> str:
         kept = "".join(f"\n  {head.dataset}: {head.number} {head.hash}" for head in self.heads)
@@ -61,7 +78,8 @@ def verify_chains(chains: Sequence[Chain], head: Head | None = None) -> Verifica
     TamperedError
         With everything that was found.
     """
-    findings = [finding for chain in chains for finding in findings_of(chain)]
+    findings: list[str] = []
+    accounts = [_read(chain, findings) for chain in chains]
     findings += _findings_at(head, chains) if head is not None else []
     if findings:
         shown = "; ".join(findings[:5]) + (f"; and {len(findings) - 5} more" if len(findings) > 5 else "")
@@ -70,24 +88,25 @@ def verify_chains(chains: Sequence[Chain], head: Head | None = None) -> Verifica
             " and bundles",
             tuple(findings),
         )
-    return Verification(tuple(_newest(chain) for chain in chains))
+    return Verification(tuple(account for account in accounts if account is not None))
 
 
-def findings_of(chain: Chain) -> list[str]:
-    """Return everything that is wrong with a chain, in words.
+def _read(chain: Chain, findings: list[str]) -> Account | None:
+    """Read a chain and add everything that is wrong with it to the findings.
 
     Each record is compared with what the one before it says of itself, so one edit gives one or two findings.
     """
-    findings = []
     title = f"dataset {chain.name!r}"
     if link_hash(DATASET, chain.dataset) != chain.dataset["hash"]:
         findings.append(f"{title}: its content does not match its hash")
     try:
         dataset = Dataset.of_row(chain.dataset)
     except ValueError as error:
-        return [*findings, f"{title}: {error}"]
+        findings.append(f"{title}: {error}")
+        return None
     previous, number, spent = dataset.hash, 0, Fraction(0)
     releases: set[str] = set()
+    spends = []
     for row in chain.spends:
         where = f"{title}, spend {row['number']}"
         if link_hash(SPEND, row) != row["hash"]:
@@ -109,7 +128,8 @@ def findings_of(chain: Chain) -> list[str]:
         findings += [f"{where}: {wrong}" for wrong in _wrong_amounts(dataset, spend, spent)]
         previous, number, spent = spend.hash, spend.number, spend.spent
         releases.add(spend.release)
-    return findings
+        spends.append(spend)
+    return Account(dataset, tuple(spends))
 
 
 def _wrong_amounts(dataset: Dataset, spend: Spend, before: Fraction) -> Iterable[str]:
@@ -142,7 +162,3 @@ def _findings_at(head: Head, chains: Sequence[Chain]) -> list[str]:
             f"dataset {head.dataset!r}: record {head.number} is not the one that the receipt names: it was rewritten"
         ]
     return []
-
-
-def _newest(chain: Chain) -> Head:
-    return Spend.of_row(chain.spends[-1]).head if chain.spends else Dataset.of_row(chain.dataset).head

@@ -91,10 +91,12 @@ def next_spend(
     cost = price(dataset, request.certificate)
     spent = Fraction(0) if last is None else last.spent
     if spent + cost > dataset.cap:
+        is_empty = spent == dataset.cap
+        way_out = "nothing is left" if is_empty else f"plan it with {dataset.currency} of at most what is left"
         raise BudgetError(
             f"release {request.release!r} costs {dataset.currency} {shown(cost)}, and dataset {dataset.name!r} has"
             f" {shown_below(dataset.cap - spent)} left: {shown(spent)} of {shown(dataset.cap)} is spent. Nothing was"
-            f" charged; plan it with {dataset.currency} of at most what is left"
+            f" charged; {way_out}"
         )
     if len(str(spent + cost)) > LONGEST_SUM:
         raise LedgerError(

@@ -1,14 +1,13 @@
 """The budget ledger: what each dataset may lose, what it has lost, and what was disclosed of it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from congenial.errors import LedgerError, TamperedError, did_you_mean
 from congenial.ledger.address import read_address
-from congenial.ledger.chain import Chain, Verification, verify_chains
+from congenial.ledger.chain import Account, Chain, Verification, verify_chains
 from congenial.ledger.charging import new_dataset, next_spend
 from congenial.ledger.export import export_text
 from congenial.ledger.receipt import Receipt
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 PATIENCE = 30.0
 """How many seconds to wait for other programs that write."""
-
-_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
@@ -122,11 +119,11 @@ class Ledger:
 
     def status(self, dataset: str) -> Status:
         """Return what a dataset has spent and what is left; its chain is verified on the way."""
-        return self._account(dataset, status_of)
+        return status_of(self._account(dataset))
 
     def history(self, dataset: str) -> tuple[Spend, ...]:
         """Return all spends of a dataset in order; its chain is verified on the way."""
-        return self._account(dataset, lambda _, spends: spends)
+        return self._account(dataset).spends
 
     def disclosed(self, dataset: str) -> tuple[Disclosure, ...]:
         """Return every statistic that any release of a dataset disclosed exactly, in the order of the releases."""
@@ -154,24 +151,23 @@ class Ledger:
         if head is not None and dataset not in (None, head.dataset):
             raise LedgerError(f"the head is of dataset {head.dataset!r}, not of {dataset!r}; verify that one")
 
-        def work(book: "Book") -> Verification:
+        def work(book: "Book") -> list[Chain]:
             findings = self._store.backend.check_storage(book.connection)
             findings += [f"spends name dataset {name!r}, which is gone" for name in book.orphans()]
             if findings:
                 raise TamperedError(f"the ledger does not hang together: {'; '.join(findings)}", tuple(findings))
-            return verify_chains(self._chains(book, dataset, head), head)
+            return self._chains(book, dataset, head)
 
-        return self._store.read(work)
+        return verify_chains(self._store.read(work), head)
 
     def export(self, dataset: str | None = None) -> str:
         """Return the records of one dataset or of all as JSON lines, for `verify_export`; nothing is checked."""
         return self._store.read(lambda book: export_text(self._chains(book, dataset)))
 
-    def _account(self, name: str, work: Callable[[Dataset, tuple[Spend, ...]], _Answer]) -> _Answer:
-        """Read a chain, verify it, and do work on its records."""
+    def _account(self, name: str) -> Account:
+        """Read and verify the records of a dataset."""
         chain = self._store.read(lambda book: self._chain(book, name))
-        verify_chains([chain])
-        return work(Dataset.of_row(chain.dataset), tuple(Spend.of_row(row) for row in chain.spends))
+        return verify_chains([chain]).accounts[0]
 
     def _chains(self, book: "Book", name: str | None, head: Head | None = None) -> list[Chain]:
         """Read one chain or all; a dataset that a head names may be gone, which is for the verification to say."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from congenial.ledger.chain import Account
 from congenial.ledger.plain import certificate_as_json
 from congenial.ledger.records import Dataset, Head, Spend
 from congenial.privacy.certificate import Certificate, shown, shown_below
@@ -78,11 +79,11 @@ class Status:
         return "\n  ".join(lines)
 
 
-def status_of(dataset: Dataset, spends: Sequence[Spend]) -> Status:
-    """Return the account of a dataset from its spends."""
+def status_of(account: Account) -> Status:
+    """Return what an account comes to."""
+    dataset, spends = account.dataset, account.spends
     spent = spends[-1].spent if spends else Fraction(0)
-    head = spends[-1].head if spends else dataset.head
-    return Status(dataset, len(spends), spent, dataset.cap - spent, _together(dataset, spends), head)
+    return Status(dataset, len(spends), spent, dataset.cap - spent, _together(dataset, spends), account.head)
 
 
 def _together(dataset: Dataset, spends: Sequence[Spend]) -> Certificate:

@@ -12,6 +12,7 @@ from congenial.bundle.cost import certificate_of
 from congenial.bundle.manifest import certificate_json
 from congenial.bundle.published import Area, MeasuredQuery, PublishedLaw
 from congenial.conditions.constraints import Constraints
+from congenial.conditions.queries import Query
 from congenial.errors import SuppressedError
 from congenial.mechanism import Mechanism
 from congenial.privacy.calibrate import Budget
@@ -99,11 +100,7 @@ def plan_spec(spec: Spec, disclosed: Mapping[Area, Constraints]) -> SpecPlan:
         spec.schema,
         spec.noise,
         tuple(
-            MeasuredQuery(
-                "each cell" if query.text in {"cells", "cells()"} else query.text,
-                query.precision or Fraction(0),
-                tuple(rows),
-            )
+            MeasuredQuery(_in_words(query), query.precision or Fraction(0), tuple(rows))
             for query, rows in zip(first.queries, first.classes, strict=True)
         ),
         None if spec.by is None else spec.by.name,
@@ -114,6 +111,10 @@ def plan_spec(spec: Spec, disclosed: Mapping[Area, Constraints]) -> SpecPlan:
     if budget is not None and not budget.covers(certificate):
         law, certificate = _shrunk(spec, mechanism, law, budget)
     return SpecPlan(spec, law, certificate, budget)
+
+
+def _in_words(query: Query) -> str:
+    return "every cell" if query.kind == "cells" and query.where is None and query.name is None else query.text
 
 
 def _shrunk(spec: Spec, mechanism: Mechanism, law: PublishedLaw, budget: Budget) -> tuple[PublishedLaw, Certificate]:

@@ -187,3 +187,10 @@ def _again(engine: Engine, centre: Ints, words: NDArray[np.uint64], rng: RandomS
     if draw(made.layout.engine.program, centre, made.layout.state, made.values, words, out):
         return Certain(made.layout.engine, centre).draw(words, rng)
     return out
+
+
+def log_normalisers(engine: Engine, centres: Ints) -> Floats:
+    """Return ``log c(s)`` for each of many tables (table, cell) of one structure; repeated tables are computed once."""
+    distinct, which = np.unique(centres, axis=0, return_inverse=True)
+    found = np.array([Messages.of(engine, centre).log_normaliser for centre in distinct])
+    return np.asarray(found[which.reshape(-1)])

@@ -75,7 +75,7 @@ class Comparison:
     @cached_property
     def sizes(self) -> tuple[str, ...]:
         """The classes of true counts that occur, in words."""
-        return tuple(_size_text(number) for number in self._classes)
+        return tuple(size_text(number) for number in self._classes)
 
     @cached_property
     def _classes(self) -> list[int]:
@@ -229,7 +229,8 @@ def _signed(value: float) -> str:
     return "" if isnan(value) else f"{value:+.2f}"
 
 
-def _size_text(number: int) -> str:
+def size_text(number: int) -> str:
+    """Return a class of counts in words."""
     low = SIZES[number]
     if number + 1 == len(SIZES):
         return f"{low:,}+"

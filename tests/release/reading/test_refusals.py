@@ -174,6 +174,16 @@ def test_parquet_that_does_not_fit(case: str, tmp_path: Path) -> None:
     assert words in refusal(spec("kind: counts, count: n", path="data.parquet"), tmp_path)
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+def test_numbers_without_a_place_on_the_line(tmp_path: Path, value: float) -> None:
+    pq.write_table(pa.table({"x": [1.0, value]}), tmp_path / "data.parquet")
+    cut = parse_spec(
+        "release: t\ndata: {path: data.parquet, kind: microdata}\nunit: {one_row_per: p}\nbudget: {epsilon: 1}\n"
+        "dimensions: {x: {cut: [0, 10], below: true}}\n"
+    )
+    assert "numbers outside the declared cuts" in refusal(cut, tmp_path)
+
+
 def test_damaged_parquet(tmp_path: Path) -> None:
     file = tmp_path / "data.parquet"
     pq.write_table(pa.table({"sex": ["f"] * 999, "AGE": ["y"] * 999, "n": list(range(999))}), file)
@@ -208,7 +218,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         "'https://example.org/a.csv'": "on a network",
         "'s3://bucket/a.csv'": "on a network",
         "pipe.csv": "not an ordinary file",
-        "x" * 999: "not a file name",
+        "x" * 999: "cannot be looked up",
     }.items():
         assert words in refusal(spec("kind: counts, count: n", path=path), tmp_path)
 
@@ -229,6 +239,16 @@ def test_unknown_values_go_to_a_confidential_file(tmp_path: Path) -> None:
     (tmp_path / UNKNOWN).unlink()
     (tmp_path / UNKNOWN).mkdir()
     assert f"could not be written to {UNKNOWN}" in refusal(MICRO, tmp_path)
+
+
+def test_the_confidential_file_is_not_taken_for_data(tmp_path: Path) -> None:
+    anything = spec("kind: microdata", path='"*.csv"')
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "data.csv").write_text(f"sex,AGE\nf,{ID}\n")
+    refusal(anything, tmp_path)
+    (tmp_path / "data.csv").write_text("sex,AGE\nf,y\n")
+    assert (tmp_path / UNKNOWN).exists()
+    assert read_tables(anything, tmp_path)[None].total == 1
 
 
 def test_labels_where_codes_are_declared(tmp_path: Path) -> None:
@@ -271,6 +291,7 @@ def test_the_session_sees_the_named_files_only(tmp_path: Path) -> None:
             "INSTALL httpfs",
             "SET enable_external_access = true",
             "SET temp_directory = '/tmp'",
+            "SET memory_limit = '9GB'",
         ):
             assert database.rows(query) is None, query
 

@@ -105,6 +105,15 @@ def test_odd_names_of_files_are_no_patterns(tmp_path: Path, name: str) -> None:
     assert counts(spec(path=path), tmp_path) == [1, 0, 0, 0]
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_names_of_folders_are_no_columns(tmp_path: Path, suffix: str) -> None:
+    folder = tmp_path / "SEX=2"
+    folder.mkdir()
+    write(folder, "SEX,age\n01,y\n")
+    pq.write_table(pa.table({"SEX": ["01"], "age": ["y"]}), folder / "data.parquet")
+    assert counts(spec(path=f"SEX=2/data.{suffix}"), tmp_path) == [1, 0, 0, 0]
+
+
 @pytest.mark.parametrize(
     "column", ['a"; drop table x; --', "a'b", "c0", "v0", "select", "é ü", "SEX ", "{x}", "$codes", "%s"]
 )
@@ -224,9 +233,9 @@ def test_ids_within_their_bound(tmp_path: Path) -> None:
 def test_many_rows_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids are counted in parts; each part sees every row of its ids, in whichever file it stands."""
     from congenial.errors import ReadingError
-    from congenial.release.reading import tables
+    from congenial.release.reading import ids
 
-    monkeypatch.setattr(tables, "_IDS_AT_ONCE", 100)
+    monkeypatch.setattr(ids, "_AT_ONCE", 100)
     rows = [f"01,y,{number}\n" for number in range(1000)]
     write(tmp_path, "SEX,age,id\n" + "".join(rows), "a.csv")
     pq.write_table(
@@ -237,3 +246,19 @@ def test_many_rows_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     pq.write_table(pa.table({"id": [517], "SEX": ["2"], "age": ["o"]}), tmp_path / "b.parquet")
     with pytest.raises(ReadingError, match="more than 1 row,"):
         read_tables(once, tmp_path)
+
+
+def test_ids_whose_hashes_collide_are_told_apart() -> None:
+    """A hash that occurs too often is only a suspicion."""
+    from congenial.errors import ReadingError
+    from congenial.release.reading.ids import check_ids
+    from congenial.release.reading.session import session
+    from congenial.release.spec.spec import PrivacyUnit
+
+    rows = "SELECT unnest(['a', 'b', 'c', 'c']) AS v0"
+    with session([]) as database:
+        database.rows("CREATE MACRO hash(x) AS 7")
+        assert database.rows("SELECT hash('a')") == [(7,)]
+        assert check_ids(database, rows, PrivacyUnit("id", "id", 2))
+        with pytest.raises(ReadingError, match="more than 1 row,"):
+            check_ids(database, rows, PrivacyUnit("id", "id", 1))

@@ -1,6 +1,7 @@
 """The JSON Schema for editors is current, accepts what is good and refuses what is misspelt."""
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
+from congenial.release.reading import read_tables
 from congenial.release.spec import json_schema, parse_spec
 from congenial.release.spec.json_schema import json_schema_text
 
@@ -73,3 +75,24 @@ def test_the_schema_and_the_checks_agree_on_the_example() -> None:
     text = text.replace("at_least: none", "at_least: 0")
     assert list(VALIDATOR.iter_errors(as_editors_read_it(text))) == []
     assert parse_spec(text).schema.n_cells == 2 * 2 * 4
+
+
+def test_the_example_of_the_document_is_one(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "spec.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```", text, flags=re.M | re.S)
+    assert len(blocks) == 1
+    assert list(VALIDATOR.iter_errors(as_editors_read_it(blocks[0]))) == []
+    spec = parse_spec(blocks[0])
+    assert spec.rows_per_unit == 2
+    assert spec.mechanism().schema.n_cells == 2 * 3 * 4
+    (tmp_path / "persons.csv").write_text(
+        "person_id,county_fips,SEX,age,income\n7,001,1,0-17,0\n7,001,2,65+,-3.5\n8,003,2,18-64,50000\n"
+    )
+    tables = read_tables(spec, tmp_path)
+    assert {area: table.total for area, table in tables.items()} == {"North": 2, "South": 1}
+
+
+def test_the_document_names_every_key() -> None:
+    text = (ROOT / "docs" / "spec.md").read_text(encoding="utf-8")
+    keys = {key for part in [json_schema(), *json_schema()["$defs"].values()] for key in part["properties"]}
+    assert {key for key in keys if not re.search(rf"\b{key}\b", text)} == set()

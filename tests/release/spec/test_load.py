@@ -209,6 +209,25 @@ def test_every_mistake_is_told_at_once() -> None:
     assert len(found) == 9
 
 
+def test_bounds_that_allow_negative_counts_are_heard_first() -> None:
+    text = MINIMAL + "invariants: [{total: all, equals: -5}, {total: f, equals: 2}]\n"
+    assert "entry 1: no table" in mistakes(text)[0]
+    lifted = text + "conditions: [{bounds: all, at_least: none}]\n"
+    assert len(parse_spec(lifted).conditions) == 1
+    found = mistakes(lifted.replace("equals: 2}", "equals: 2}, {total: m, equals: 2}"))
+    assert len(found) == 1
+    assert "invariants, entry 3: no table of whole numbers" in found[0]
+
+
+def test_entries_after_a_broken_one_keep_their_places() -> None:
+    text = MINIMAL + "invariants:\n  - {totl: all}\n  - total\n  - [x]\n  - total of f and q\n"
+    assert [line.split(": ")[0] + line.split(": ")[1] for line in mistakes(text)] == [
+        "spec.yaml:8:6" + "invariants, entry 1, totl",
+        "spec.yaml:10:5" + "invariants, entry 3",
+        "spec.yaml:11:5" + "invariants, entry 4",
+    ]
+
+
 # What is changed in MINIMAL, to what; where the mistake is and what is said.
 WRONG: dict[str, tuple[str, str, str]] = {
     "no release": ("release: x\n", "", "a spec needs a `release:`"),
@@ -337,7 +356,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "clash with a bound": (
         "budget",
         "invariants: [{total: all, equals: 9}]\nconditions:\n  - {bounds: all, at_most: 2}\nbudget",
-        "8:5: conditions, entry 1: no table of whole numbers",
+        "6:14: invariants, entry 1: no table of whole numbers",
     ),
     "a code for a label": ("sex: [f, m]", "sex: {levels: {1: f, 2: m}, groups: {g: '1'}}", "write its label 'f'"),
     "to fill in": ("sex: [f, m]", "sex: [FILL IN]", "still to be filled in"),

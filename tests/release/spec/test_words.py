@@ -74,6 +74,10 @@ def test_words_that_mean_nothing_are_refused(words: str) -> None:
 
 
 def test_words_with_two_meanings_ask_which() -> None:
+    both = Levels("shift", "shift", ("day", "all"))
+    with pytest.raises(cg.CongenialError, match="write `shift all`"):
+        sentence("total of all", [SEX, both])
+    assert sentence("total of shift all", [SEX, both]).where == {"shift": ("all",)}
     with pytest.raises(cg.CongenialError, match="write `age voting` or `main job voting`"):
         sentence("total of voting", [SEX, AGE, JOB])
     with pytest.raises(cg.CongenialError, match="several things"):

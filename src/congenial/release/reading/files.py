@@ -11,6 +11,8 @@ from congenial.errors import ReadingError, did_you_mean
 
 _HEAD = 1_000_000  # bytes in which the header of a CSV file must end
 _PARQUET = b"PAR1"
+CONFIDENTIAL = "CONFIDENTIAL-"
+"""How the names of files for the curator's eyes begin; a pattern never takes them for data."""
 _PACKED = {b"\x1f\x8b": "gzip", b"PK": "zip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SEPARATOR_NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -55,11 +57,13 @@ def find_files(patterns: Sequence[str], folder: Path) -> tuple[Path, ...]:
             if path.exists():
                 found.append(path)
                 continue
-        except (OSError, ValueError):
-            raise ReadingError(f"{pattern[:100]!r} is not a file name that this machine takes") from None
+        except OSError as error:
+            reason = (error.strerror or "unknown reason").lower()
+            raise ReadingError(f"{pattern[:100]!r} cannot be looked up: {reason}") from None
         if not glob.has_magic(pattern):
             raise ReadingError(f"the data file {pattern!r} does not exist; paths start at the folder of the spec")
-        matches = sorted(folder / match for match in glob.glob(pattern, root_dir=folder, recursive=True))
+        matches = [folder / match for match in sorted(glob.glob(pattern, root_dir=folder, recursive=True))]
+        matches = [match for match in matches if match.is_file() and not match.name.startswith(CONFIDENTIAL)]
         if not matches:
             raise ReadingError(f"no file matches {pattern!r}; paths start at the folder of the spec")
         found += matches

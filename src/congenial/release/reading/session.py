@@ -4,10 +4,10 @@ What DuckDB says about an error may quote a row, so it is thrown away, even as t
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from congenial.errors import ReadingError
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 MEMORY = "700MB"
+Result = TypeVar("Result")
 
 
 class Session:
@@ -25,29 +26,21 @@ class Session:
 
     def rows(self, query: str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]] | None:
         """Return the rows of a query; None when it failed."""
-        done = self._run(query, values)
-        return None if done is None else done.fetchall()
+        return self._tried(lambda: self._connection.execute(query, values or {}).fetchall())
 
     def columns(self, query: str) -> dict[str, Any] | None:
         """Return the columns of a query as arrays; None when it failed."""
+        return self._tried(lambda: self._connection.execute(query).fetchnumpy())
+
+    @staticmethod
+    def _tried(work: Callable[[], Result]) -> Result | None:
         import duckdb
 
         try:
-            return self._connection.execute(query).fetchnumpy()
+            return work()
         except (duckdb.Error, UnicodeDecodeError) as error:
             is_memory = isinstance(error, duckdb.OutOfMemoryException)
-        if is_memory:
-            raise ReadingError(f"adding up the rows takes more memory than the {MEMORY} set aside for it")
-        return None
-
-    def _run(self, query: str, values: dict[str, Any] | None) -> "DuckDBPyConnection | None":
-        import duckdb
-
-        try:
-            return self._connection.execute(query, values or {})
-        except (duckdb.Error, UnicodeDecodeError) as error:
-            is_memory = isinstance(error, duckdb.OutOfMemoryException)
-        if is_memory:
+        if is_memory:  # raised out here, where DuckDB's error is no longer its context
             raise ReadingError(f"adding up the rows takes more memory than the {MEMORY} set aside for it")
         return None
 
@@ -75,6 +68,9 @@ def session(paths: Sequence[Path]) -> Iterator[Session]:
         allowed = {text for path in paths for text in (str(path), _without_magic(path))}
         connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, sorted(allowed)))}]")
         connection.execute("SET enable_progress_bar = false")
+        # How many rows a CSV file has is not known before it is read; a wrong guess would keep all of them in memory as
+        # the table to look up in (10 million rows: out of memory), where only the levels should be.
+        connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         yield Session(connection)

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from congenial.errors import ReadingError
 from congenial.release.reading import query
 from congenial.release.reading.csv_trouble import csv_trouble
-from congenial.release.reading.files import Source, find_files
+from congenial.release.reading.files import CONFIDENTIAL, Source, find_files
 from congenial.release.reading.headers import read_sources
+from congenial.release.reading.ids import check_ids
 from congenial.release.reading.session import Session, session
 from congenial.release.reading.unknown import raise_unknown
 from congenial.release.spec.levels import Levels
@@ -19,7 +20,6 @@ from congenial.release.spec.spec import Spec
 from congenial.table import Table
 
 _MOST_CELLS = 50_000_000  # of all areas together
-_IDS_AT_ONCE = 2_000_000  # ids that are counted in memory in one pass
 
 
 def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
@@ -63,10 +63,12 @@ def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
             )
         places = [found[f"p{number}"] for number in range(len(levels))]
         if any(np.ma.getmaskarray(place).any() for place in places):
-            file = base / f"CONFIDENTIAL-unknown-levels-{spec.release}.csv"
+            file = base / f"{CONFIDENTIAL}unknown-levels-{spec.release}.csv"
             raise_unknown(database, sources, levels, spec.data.separator, file)
         if spec.unit is not None and spec.unit.id_column is not None:
-            _check_ids(database, sources, spec.unit.id_column, spec.rows_per_unit, spec.data.separator)
+            rows = query.rows_of(sources, [spec.unit.id_column], spec.data.separator)
+            if not check_ids(database, rows, spec.unit):
+                raise ReadingError(_trouble(sources, spec.data.separator))
     counts = _counts(found, places, levels, spec)
     areas: Sequence[str | None] = [None] if spec.areas is None else spec.areas
     tables = counts.reshape(n_areas, *spec.schema.shape)
@@ -119,30 +121,6 @@ def _trouble(sources: Sequence[Source], separator: str) -> str:
                 return found
     names = ", ".join(path.name for source in sources for path in source.paths[:3])
     return f"the rows of {names} cannot be read; the file may be damaged, or not be what its name says"
-
-
-def _check_ids(database: Session, sources: Sequence[Source], column: str, at_most: int, separator: str) -> None:
-    """Refuse units with more rows than declared, a part of the ids at a time so that memory stays small."""
-    rows = query.rows_of(sources, [column], separator)
-    counted = database.rows(f"SELECT count(*), count(v0) FROM ({rows})")  # noqa: S608
-    if not counted:
-        raise ReadingError(_trouble(sources, separator))
-    n_rows, n_ids = counted[0]
-    if n_ids < n_rows:
-        raise ReadingError(f"column {column!r} has empty values; every row needs to say whose it is")
-    n_parts = -(-n_rows // _IDS_AT_ONCE)
-    for part in range(n_parts):
-        over = database.rows(
-            f"SELECT 1 FROM (SELECT v0 FROM ({rows}) WHERE hash(v0) % {n_parts} = {part}"  # noqa: S608
-            f" GROUP BY v0 HAVING count(*) > {at_most}) LIMIT 1"
-        )
-        if over is None:
-            raise ReadingError(_trouble(sources, separator))
-        if over:
-            raise ReadingError(
-                f"column {column!r}: some of its values stand in more than {at_most} row{'s' * (at_most > 1)}, which is"
-                " the declared bound; correct the data or raise `at_most` under `unit:`, which costs privacy"
-            )
 
 
 def _counts(found: dict[str, Any], places: Sequence[Any], levels: Sequence[Levels], spec: Spec) -> NDArray[np.int64]:

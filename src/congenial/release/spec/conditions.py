@@ -1,7 +1,7 @@
 """From what a spec says to the library's queries and conditions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,7 +63,7 @@ class Reader:
     def measured(self, entry: "str | Measured") -> Query:
         """Return a query that gets noise."""
         if isinstance(entry, str):
-            return self._checked(replace(self._in_words(entry), name=entry))
+            return self._checked(self._in_words(entry))
         kind = _only_one(entry, ("cells", "total", "margin", "linear"))
         if entry.share is not None and entry.precision is not None:
             raise ConditionError("give a `share` of the budget or a `precision`, not both")

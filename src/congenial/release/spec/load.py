@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from congenial.conditions.compile import compile_conditions
-from congenial.conditions.queries import Query, cells
+from congenial.conditions.queries import Bounds, Query, cells
 from congenial.errors import ConditionError, CongenialError, Mistake, SpecError, UndecidedError
 from congenial.release.spec import text as spec_text
 from congenial.release.spec.conditions import Reader, Statement
@@ -78,7 +78,8 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
         invariants = _statements(file.invariants, "invariants", reader.invariant, mistakes, places)
         conditions = _statements(file.conditions, "conditions", reader.condition, mistakes, places)
     _check_budget(file, measured, mistakes)
-    if schema is not None:
+    n_stated = sum(len(document.tree.get(section, ())) for section in ("invariants", "conditions"))
+    if schema is not None and len(invariants) + len(conditions) == n_stated:
         _check_clash(schema, [*invariants, *conditions], mistakes)
     mistakes.raise_all()
     spec = _spec(document, file, data, unit, tuple(dimensions or ()), by, measured, invariants, conditions)
@@ -181,14 +182,25 @@ def _check_budget(file: "SpecFile", measured: list[Query], mistakes: Mistakes) -
 def _check_clash(schema: Schema, statements: list[Statement], mistakes: Mistakes) -> None:
     """Find stated values that no table obeys together, and point at the first statement that makes them clash."""
     stated = [one for one in statements if _is_stated(one)]
-    for count in range(1, len(stated) + 1):
-        try:
-            compile_conditions(schema, [one.condition for one in stated[:count]])
-        except UndecidedError:  # the table will decide
-            return
-        except CongenialError as error:
-            mistakes.add(stated[count - 1].path, str(error))
-            return
+    error = _clash(schema, stated) if stated else None
+    if error is None:
+        return
+    # Bounds first: one of them may allow the negative counts that another statement needs.
+    ordered = sorted(stated, key=lambda one: not isinstance(one.condition, Bounds))
+    n_bounds = sum(isinstance(one.condition, Bounds) for one in ordered)
+    counts = range(max(1, n_bounds), len(ordered) + 1)
+    first = next((count for count in counts if _clash(schema, ordered[:count]) is not None), len(ordered))
+    mistakes.add(ordered[first - 1].path, str(error))
+
+
+def _clash(schema: Schema, statements: list[Statement]) -> CongenialError | None:
+    try:
+        compile_conditions(schema, [one.condition for one in statements])
+    except UndecidedError:  # the table will decide
+        return None
+    except CongenialError as error:
+        return error
+    return None
 
 
 def _is_stated(statement: Statement) -> bool:

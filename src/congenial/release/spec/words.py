@@ -76,6 +76,11 @@ def selection(text: str, dimensions: Sequence[Levels]) -> Where | None:
     """Read a set of cells in words; None is every cell."""
     text = text.strip()
     if text == "all":
+        meanings = [dimension.name for dimension, _ in _meanings(text, dimensions)]
+        if meanings:
+            raise ConditionError(
+                f"'all' is every cell, or a level of {meanings[0]!r}; write `{meanings[0]} all` for it"
+            )
         return None
     picks = _joined(text, lambda pick: _pick(pick, dimensions))
     if picks is None:

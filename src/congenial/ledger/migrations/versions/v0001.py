@@ -60,8 +60,8 @@ _SQLITE = [
     " WHEN EXISTS (SELECT 1 FROM congenial_datasets WHERE name = NEW.name)"
     " BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END",
     "CREATE TRIGGER congenial_spends_new BEFORE INSERT ON congenial_spends"
-    " WHEN EXISTS (SELECT 1 FROM congenial_spends WHERE dataset = NEW.dataset"
-    " AND (number = NEW.number OR release = NEW.release))"
+    " WHEN EXISTS (SELECT 1 FROM congenial_spends WHERE dataset = NEW.dataset AND number = NEW.number)"
+    " OR EXISTS (SELECT 1 FROM congenial_spends WHERE dataset = NEW.dataset AND release = NEW.release)"
     " BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END",
 ]
 

@@ -1,0 +1,69 @@
+"""`congenial infer`: what a bundle says about a number, and how surely."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, show_json, show_table
+
+if TYPE_CHECKING:
+    from congenial.inference.answers import Answer
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option("--query", "queries", multiple=True, required=True, help='Such as "sex=female & age in {65-66, 67-69}".')
+@click.option("--level", type=float, default=0.9, show_default=True, help="Probability of the intervals.")
+@click.option("--area", "areas", multiple=True, help="Area to ask about; may be repeated. Default: all of them.")
+@click.option("--prior", default="flat", show_default=True, help="flat, dirichlet or independence.")
+@click.option("--draws", type=int, default=4_000, show_default=True, help="Posterior draws of each area.")
+@click.option("--simultaneous", is_flag=True, help="Intervals that hold for all numbers of an area together.")
+@click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Write a picture of the intervals (SVG or PNG).")
+@click.option("--export-draws", type=click.Path(path_type=Path), help="Write the posterior draws as CSV (one area).")
+@as_json_option
+@refusals_in_words
+def infer(
+    bundle: Path,
+    queries: tuple[str, ...],
+    level: float,
+    areas: tuple[str, ...],
+    prior: str,
+    draws: int,
+    simultaneous: bool,
+    seed: int | None,
+    plot: Path | None,
+    export_draws: Path | None,
+    as_json: bool,
+) -> None:
+    """Answer questions about the confidential table from BUNDLE alone, with honest intervals.
+
+    A query picks cells (sex=female & age=85+), or asks for share(part | whole) or ratio(one / other); `by age` asks for
+    each age. Numbers that the invariants determine are given as exact.
+    """
+    from congenial.bundle.loading import load_bundle
+    from congenial.inference.answers import answer, plot_answers, write_draws
+    from congenial.randomness import replay_rng, secure_rng
+
+    found = load_bundle(bundle)
+    chosen = list(areas) if areas else list(found.tables)
+    rng = secure_rng() if seed is None else replay_rng(f"infer {seed}")
+    out: list[Answer] = []
+    with progress_bar("inferring", len(chosen)) as step:
+        for area in chosen:
+            step("the table" if area is None else str(area))
+            out += answer(
+                found, queries, area, level=level, prior=prior, n_draws=draws, is_simultaneous=simultaneous, rng=rng
+            )
+    if export_draws is not None:
+        write_draws(export_draws, found, chosen, prior=prior, n_draws=draws, rng=rng)
+    if plot is not None:
+        plot_answers(plot, out)
+    if as_json:
+        show_json([one.as_json() for one in out])
+        return
+    named = len(chosen) > 1 or chosen != [None]
+    header = (*(["area"] if named else []), "number", "released", "estimate", "low", "high", "without a prior")
+    rows = [(*([str(one.area)] if named else []), *one.cells()) for one in out]
+    show_table(header, rows, f"{level:.0%} intervals, prior {prior}" + (", all together" if simultaneous else ""))

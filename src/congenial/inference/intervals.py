@@ -1,0 +1,161 @@
+"""Estimates and intervals of statistics from a posterior: one by one, or all at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isfinite
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.conditions.compile import fixed_cells, implied_value
+from congenial.conditions.constraints import Constraints
+from congenial.errors import InferenceError
+from congenial.inference.query import Statistic
+
+if TYPE_CHECKING:
+    from congenial.inference.posterior import Posterior
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A statistic of the confidential table, as far as the release tells.
+
+    Attributes
+    ----------
+    released : float
+        The statistic of the released table.
+    mean, median, low, high : float
+        Posterior mean (infinite for a ratio over what may be nobody) and median, and the ends of a credible interval of
+        at least this level.
+    is_exact : bool
+        Whether the published invariants determine it: then all of them are its value.
+    """
+
+    query: str
+    released: float
+    mean: float
+    median: float
+    low: float
+    high: float
+    level: float
+    is_exact: bool
+    is_simultaneous: bool = False
+
+    def __repr__(self) -> str:
+        if self.is_exact:
+            return f"{self.query}: exactly {_shown(self.mean)}"
+        joint = " (all together)" if self.is_simultaneous else ""
+        centre = self.mean if isfinite(self.mean) else self.median
+        ends = f"{_shown(self.low)} to {_shown(self.high)}"
+        return f"{self.query}: {_shown(centre)}, {self.level:.0%} interval {ends}{joint}"
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if isfinite(value) and value == round(value) else f"{value:,.4g}"
+
+
+def exact_value(constraints: Constraints, statistic: Statistic) -> float | None:
+    """Return the value of a statistic that the invariants determine; None where they leave it open."""
+    known = [*fixed_cells(constraints.lower, constraints.upper), *constraints.equalities]
+    above = Fraction(0) if not statistic.above.cells else implied_value(known, statistic.above)
+    if above is None or statistic.below is None:
+        return None if above is None else float(above)
+    below = Fraction(0) if not statistic.below.cells else implied_value(known, statistic.below)
+    return None if below is None or not below else float(above / below)
+
+
+def check_level(level: object) -> float:
+    """Return a level strictly between 0 and 1."""
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        raise InferenceError(f"the level lies strictly between 0 and 1, such as 0.9, and it is {level!r}")
+    return float(level)
+
+
+def estimates(
+    posterior: "Posterior",
+    statistics: Sequence[Statistic],
+    released: NDArray[np.int64],
+    *,
+    level: float = 0.9,
+    is_simultaneous: bool = False,
+) -> list[Estimate]:
+    """Return the estimate of each statistic.
+
+    Parameters
+    ----------
+    is_simultaneous : bool
+        Whether the intervals hold for all statistics together with this probability, not one by one.
+    """
+    check_level(level)
+    known = [exact_value(posterior.constraints, one) for one in statistics]
+    own = [float(one.values(released[None, :])[0]) for one in statistics]
+    values = [one.values(posterior.tables) for one in statistics]
+    open_ones = [place for place, value in enumerate(known) if value is None]
+    ends = dict.fromkeys(range(len(statistics)), (float("nan"), float("nan")))
+    if is_simultaneous and len(open_ones) > 1:
+        found = _simultaneous(np.stack([values[place] for place in open_ones]), posterior.weights, level)
+        ends |= dict(zip(open_ones, found, strict=True))
+    else:
+        ends |= {place: _equal_tailed(values[place], posterior.weights, level) for place in open_ones}
+    out = []
+    for place, one in enumerate(statistics):
+        if (value := known[place]) is not None:
+            out.append(Estimate(one.text, own[place], value, value, value, value, level, True, is_simultaneous))
+            continue
+        low, high = ends[place]
+        mean = _mean(values[place], posterior.weights)
+        median = _equal_tailed(values[place], posterior.weights, 1e-12)[0]
+        out.append(Estimate(one.text, own[place], mean, median, low, high, level, False, is_simultaneous))
+    return out
+
+
+def _mean(values: Floats, weights: Floats | None) -> float:
+    """Average over the draws in which the statistic exists (a share of nobody does not)."""
+    there = ~np.isnan(values)
+    if not there.any():
+        return float("nan")
+    return float(np.average(values[there], weights=None if weights is None else weights[there]))
+
+
+def _equal_tailed(values: Floats, weights: Floats | None, level: float) -> tuple[float, float]:
+    """Return the smallest value with more than the lower tail below or at it, and the like from above."""
+    there = ~np.isnan(values)
+    if not there.any():
+        return float("nan"), float("nan")
+    known, mass = values[there], (np.ones(len(values)) if weights is None else weights)[there]
+    order = np.argsort(known, kind="stable")
+    known, total = known[order], np.cumsum(mass[order]) / mass.sum()
+    tail = (1 - level) / 2
+    low = known[int(np.searchsorted(total, tail, side="right"))]
+    high = known[min(int(np.searchsorted(total, 1 - tail, side="left")), len(known) - 1)]
+    return float(low), float(high)
+
+
+def _simultaneous(values: Floats, weights: Floats | None, level: float) -> list[tuple[float, float]]:
+    """Return one band for all statistics: narrow tails alike until the wanted share of draws lies inside all intervals.
+
+    The tail of each interval is found by bisection; a smaller tail gives wider intervals, so the share grows.
+    """
+    mass = np.full(values.shape[1], 1 / values.shape[1]) if weights is None else weights
+
+    def inside(tail: float) -> tuple[float, list[tuple[float, float]]]:
+        ends = [_equal_tailed(line, weights, 1 - 2 * tail) for line in values]
+        holds = np.ones(values.shape[1], bool)
+        for line, (low, high) in zip(values, ends, strict=True):
+            holds &= np.isnan(line) | ((line >= low) & (line <= high))
+        return float(mass[holds].sum()), ends
+
+    low, high = 0.0, (1 - level) / 2
+    best = inside(1e-12)[1]
+    for _ in range(30):
+        middle = (low + high) / 2
+        share, ends = inside(middle)
+        if share >= level:
+            low, best = middle, ends
+        else:
+            high = middle
+    return best

@@ -1,0 +1,127 @@
+"""What an analyst believes of the confidential table before seeing the release: a log density on tables."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from congenial.errors import InferenceError, did_you_mean
+from congenial.schema import Schema
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+LogDensity = Callable[[Ints], Floats]
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A log density, up to a constant, of tables (draw, cell).
+
+    Attributes
+    ----------
+    text : str
+        What it says, in words.
+    """
+
+    text: str
+    log_density: LogDensity
+
+    def __call__(self, tables: Ints) -> Floats:
+        """Return the log density of each table, checked to be one finite number or minus infinity each."""
+        found = np.asarray(self.log_density(tables), np.float64)
+        if found.shape != (len(tables),) or np.isnan(found).any() or (found == np.inf).any():
+            raise InferenceError(
+                f"the prior must give one number for each of {len(tables):,} tables (draw, cell), finite or minus"
+                f" infinity; it gave an array of shape {found.shape}"
+            )
+        return found
+
+
+def flat() -> Prior:
+    """Every table that fits the published numbers is equally likely."""
+    return Prior("flat: every table that fits is equally likely", lambda tables: np.zeros(len(tables)))
+
+
+def poisson(schema: Schema, rates: ArrayLike) -> Prior:
+    """Return independent Poisson cells with given rates; given the total, this is the multinomial prior.
+
+    Examples
+    --------
+    >>> prior = poisson(Schema({"bin": ["a", "b"]}), [1.0, 3.0])
+    >>> prior(np.array([[1, 1], [0, 2]])).round(4).tolist()
+    [1.0986, 1.5041]
+    """
+    known = _positive(schema, rates, "rates")
+    from scipy.special import gammaln
+
+    return Prior(
+        "independent Poisson cells with given rates",
+        lambda tables: np.asarray((tables * np.log(known) - gammaln(tables + 1.0)).sum(axis=1)),
+    )
+
+
+def dirichlet(schema: Schema, concentration: ArrayLike = 1.0) -> Prior:
+    """Return multinomial cells whose probabilities have a Dirichlet law: cells may differ much, sharing nothing."""
+    alpha = _positive(
+        schema, np.broadcast_to(np.asarray(concentration, np.float64), (schema.n_cells,)), "concentration"
+    )
+    from scipy.special import gammaln
+
+    def log_density(tables: Ints) -> Floats:
+        total = tables.sum(axis=1)
+        cells = gammaln(tables + alpha) - gammaln(tables + 1.0)
+        return np.asarray(cells.sum(axis=1) + gammaln(total + 1.0) - gammaln(total + alpha.sum()))
+
+    return Prior("multinomial cells, Dirichlet probabilities", log_density)
+
+
+def independence(schema: Schema, concentration: float = 1.0) -> Prior:
+    """Return multinomial cells whose dimensions are independent (log-linear), each with Dirichlet probabilities."""
+    if not concentration > 0:
+        raise InferenceError(f"the concentration must be above 0, and it is {concentration}")
+    from scipy.special import gammaln
+
+    axes = range(len(schema.shape))
+
+    def log_density(tables: Ints) -> Floats:
+        cube = tables.reshape(len(tables), *schema.shape)
+        total = tables.sum(axis=1)
+        out = gammaln(total + 1.0) - gammaln(tables + 1.0).sum(axis=1)
+        for axis in axes:
+            sums = cube.sum(axis=tuple(other + 1 for other in axes if other != axis))
+            alpha = np.full(schema.shape[axis], concentration)
+            out = out + (gammaln(sums + alpha) - gammaln(alpha)).sum(axis=1) + gammaln(alpha.sum())
+            out = out - gammaln(total + alpha.sum())
+        return np.asarray(out)
+
+    return Prior("multinomial cells with independent dimensions", log_density)
+
+
+NAMED: dict[str, Callable[[Schema], Prior]] = {
+    "flat": lambda _: flat(),
+    "dirichlet": dirichlet,
+    "independence": independence,
+}
+
+
+def prior_of(schema: Schema, given: "str | Prior | LogDensity") -> Prior:
+    """Return the prior that is named, given, or made of a function of tables (draw, cell)."""
+    if isinstance(given, Prior):
+        return given
+    if isinstance(given, str):
+        if given not in NAMED:
+            raise InferenceError(f"prior {given!r} is not known; {did_you_mean(given, NAMED)}")
+        return NAMED[given](schema)
+    if callable(given):
+        return Prior("given by the analyst", given)
+    raise InferenceError(
+        f"a prior is {', '.join(NAMED)}, a Prior, or a function of tables, not a {type(given).__name__}"
+    )
+
+
+def _positive(schema: Schema, values: ArrayLike, what: str) -> Floats:
+    known = np.asarray(values, np.float64).reshape(-1)
+    if known.shape != (schema.n_cells,) or not np.all(np.isfinite(known)) or not np.all(known > 0):
+        raise InferenceError(f"{what} are {schema.n_cells} finite numbers above 0, one for each cell")
+    return known

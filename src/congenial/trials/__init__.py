@@ -1,0 +1,1 @@
+"""Trials of the whole on simulated or public tables: release, then infer, then look at the truth."""

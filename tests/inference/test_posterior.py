@@ -1,0 +1,217 @@
+"""The posterior equals the enumerated one, and without the normaliser it does not; diagnostics, priors, warnings."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import congenial as cg
+from agreement import ALPHA, N_DRAWS, own_rng, p_value
+from congenial.bundle.published import PublishedLaw
+from congenial.conditions.queries import Condition
+from congenial.inference import priors
+from congenial.inference.posterior import PoorProposalWarning, Posterior, _sampled, _walk, posterior
+from congenial.sampling import exact
+from published import law_of
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0", "1"]})
+SYSTEMS: dict[str, list[Condition]] = {
+    "total": [cg.total()],
+    "margin": [cg.margin("sex")],
+    "total and a limit": [cg.total(), cg.bounds(0, 3, where={"sex": "f"})],
+}
+
+
+def small(name: str, noise: str = "double_geometric") -> tuple[PublishedLaw, Ints]:
+    mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/2")], invariants=SYSTEMS[name], noise=noise)
+    table = cg.Table(SCHEMA, [[2, 1], [0, 3]])
+    return law_of(mechanism, table), table.counts
+
+
+def brute(law: PublishedLaw, released: Ints, prior: priors.Prior) -> tuple[Ints, Floats]:
+    """Return all tables and their posterior probabilities, from the exact enumerated laws of each table."""
+    tables = None
+    chances = []
+    first = cg.Law(law.target(None, released)).enumerated
+    tables = first.tables
+    for table in tables:
+        listed = cg.Law(law.target(None, table)).enumerated
+        chances.append(float(listed.probabilities[int(listed.position(released[None, :])[0])]))
+    weights = np.array(chances) * np.exp(prior(tables))
+    return tables, weights / weights.sum()
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("noise", ["double_geometric", "discrete_gaussian"])
+@pytest.mark.parametrize("belief", ["flat", "dirichlet", "independence"])
+def test_small_sets_are_enumerated_exactly(name: str, noise: str, belief: str) -> None:
+    law, released = small(name, noise)
+    found = posterior(law, None, released, prior=belief)
+    assert found.is_exact
+    tables, chances = brute(law, released, priors.prior_of(SCHEMA, belief))
+    assert found.weights is not None
+    np.testing.assert_array_equal(found.tables, tables)
+    np.testing.assert_allclose(found.weights, chances, atol=1e-12)
+    np.testing.assert_allclose(found.mean(), chances @ tables)
+
+
+def one_step(law: PublishedLaw, released: Ints, rng: cg.randomness.RandomStream, *, with_normaliser: bool) -> Ints:
+    """Start 100,000 chains at exact posterior draws, make one step each, and return where they stand (as numbers)."""
+    tables, chances = brute(law, released, priors.flat())
+    starts = tables[np.searchsorted(np.cumsum(chances), rng.uniforms(N_DRAWS)).clip(0, len(tables) - 1)]
+    target = law.target(None, released)
+    engine = exact.engine_of(target)
+    proposals = exact.Messages.of(engine, target.centre).sample(N_DRAWS, rng)
+    both = np.stack([starts, proposals], axis=1)
+    log_ratio = np.zeros((N_DRAWS, 2))
+    if with_normaliser:
+        log_ratio = -exact.log_normalisers(engine, both.reshape(-1, 4)).reshape(N_DRAWS, 2)
+    coins = np.log(rng.uniforms(N_DRAWS))
+    picks = [_walk(own, np.array([0.0, coin]))[0][1] for own, coin in zip(log_ratio, coins, strict=True)]
+    ends = both[np.arange(N_DRAWS), picks]
+    numbers = {tuple(table): number for number, table in enumerate(tables.tolist())}
+    return np.array([numbers[tuple(end)] for end in ends.tolist()])
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_chain_keeps_the_posterior(name: str, request: pytest.FixtureRequest) -> None:
+    """From equilibrium; the mutant leaves the normaliser out, and is rejected."""
+    law, released = small(name)
+    _, chances = brute(law, released, priors.flat())
+    rng = own_rng(request)
+    assert p_value(one_step(law, released, rng, with_normaliser=True), chances) > ALPHA
+    assert p_value(one_step(law, released, rng, with_normaliser=False), chances) < ALPHA
+
+
+def test_draws_of_chains_have_the_enumerated_means() -> None:
+    law, released = small("total")
+    exactly = posterior(law, None, released)
+    drawn = _sampled(law, None, released, priors.flat(), 20_000, 4, cg.replay_rng("chain means"))
+    assert not drawn.is_exact
+    error = drawn.tables.std(axis=0) / np.sqrt(drawn.effective_draws)
+    assert np.all(np.abs(drawn.mean() - exactly.mean()) < 6 * error)
+    assert drawn.split_rhat.max() < 1.01
+    assert drawn.effective_draws.min() > 5_000
+
+
+@pytest.fixture(scope="module")
+def p12() -> Posterior:
+    mechanism = cg.examples.p12_mechanism()
+    released = cg.examples.p12_printed_release()
+    return posterior(law_of(mechanism, released), None, released.counts, n_draws=4_000, rng=cg.replay_rng("p12"))
+
+
+def test_p12_accepts_well_and_mixes(p12: Posterior) -> None:
+    assert p12.acceptance > 0.6
+    assert np.median(p12.effective_draws) > 1_000
+    assert p12.split_rhat.max() < 1.03
+    assert np.all(p12.constraints.holds(p12.tables))
+
+
+def test_intervals_hold_their_posterior_mass(p12: Posterior) -> None:
+    for query in ("sex=female & age=85+", "age in {65-66, 67-69}", "share(age=85+ | sex=male)"):
+        found = p12.interval(query, 0.8)
+        from congenial.inference.query import parse_query
+
+        values = parse_query(query, p12.law.schema)[0].values(p12.tables)
+        assert ((values >= found.low) & (values <= found.high)).mean() >= 0.8
+        assert ((values > found.low) & (values < found.high)).mean() < 0.8
+        assert found.low <= found.median <= found.high
+    assert p12.interval("sex=female").is_exact
+    assert p12.interval("all").mean == 256
+
+
+def test_simultaneous_intervals_hold_together(p12: Posterior) -> None:
+    together = p12.intervals("all by age, sex", 0.9, is_simultaneous=True)
+    alone = p12.intervals("all by age, sex", 0.9)
+    inside = np.ones(len(p12.tables), bool)
+    each = np.ones(len(p12.tables), bool)
+    order = [
+        p12.law.schema.cell({"age": age, "sex": sex})
+        for age in p12.law.schema.labels("age")
+        for sex in ("female", "male")
+    ]
+    for one, other, cell in zip(together, alone, order, strict=True):
+        inside &= (p12.tables[:, cell] >= one.low) & (p12.tables[:, cell] <= one.high)
+        each &= (p12.tables[:, cell] >= other.low) & (p12.tables[:, cell] <= other.high)
+        assert one.low <= other.low
+        assert one.high >= other.high
+    assert inside.mean() >= 0.9
+    assert each.mean() < 0.5  # one by one they are far from holding together
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_average_coverage_under_the_prior_is_the_posterior_mass(name: str) -> None:
+    """Exactly: over tables from the prior and their releases, an interval covers as often as its mass says."""
+    law, released = small(name)
+    tables, _ = brute(law, released, priors.flat())
+    laws = [cg.Law(law.target(None, table)).enumerated for table in tables]
+    joint = np.array([[float(p) for p in listed.probabilities] for listed in laws]) / len(tables)
+    covered = mass = 0.0
+    for place, release in enumerate(tables):
+        found = posterior(law, None, release)
+        interval = found.interval("sex=f & age=0", 0.8)
+        inside = (tables[:, 0] >= interval.low) & (tables[:, 0] <= interval.high)
+        covered += float(joint[inside, place].sum())
+        assert found.weights is not None
+        mass += float(found.weights[inside].sum()) * float(joint[:, place].sum())
+    assert covered == pytest.approx(mass, abs=1e-9)
+    assert covered >= 0.8
+
+
+def test_priors_are_densities_of_what_they_say() -> None:
+    """Compared with sums over all tables of a total: the multinomial prior sums to one."""
+    schema = cg.Schema({"c": ["a", "b", "c"]})
+    tables = np.array([(i, j, 5 - i - j) for i in range(6) for j in range(6 - i)])
+    rates = np.array([1.0, 2.0, 3.0])
+    log_total = 5 * np.log(rates.sum()) - np.log(120)
+    assert np.exp(priors.poisson(schema, rates)(tables) - log_total).sum() == pytest.approx(1)
+    flat_like = priors.dirichlet(schema, 1.0)(tables)
+    assert np.ptp(flat_like) < 1e-9  # Dirichlet(1, 1, 1) makes all tables equally likely
+    square = cg.Schema({"r": ["a", "b"], "s": ["a", "b"]})
+    independent = priors.independence(square)
+    even, crossed = np.array([[2, 2, 2, 2]]), np.array([[4, 0, 0, 4]])
+    assert independent(even)[0] > independent(crossed)[0]
+
+
+@pytest.mark.parametrize(
+    ("prior", "said"),
+    [
+        ("flatt", "did you mean 'flat'"),
+        (3, "not a int"),
+        (lambda tables: np.zeros(3), "one number for each"),
+        (lambda tables: np.full(len(tables), np.nan), "one number for each"),
+        (lambda tables: np.full(len(tables), -np.inf), "no table that fits"),
+    ],
+)
+def test_bad_priors(prior: object, said: str) -> None:
+    law, released = small("total")
+    with pytest.raises(cg.CongenialError, match=said):
+        posterior(law, None, released, prior=prior)  # type: ignore[arg-type]
+
+
+def test_bad_numbers_of_draws_and_rates() -> None:
+    law, released = small("total")
+    for n_draws, n_chains in ((0, 4), (4.0, 1), (7, 4), (10, 0)):
+        with pytest.raises(cg.CongenialError, match="n_draws"):
+            posterior(law, None, released, n_draws=n_draws, n_chains=n_chains)  # type: ignore[arg-type]
+    for rates in ([1.0], [1.0, -1.0, 1.0, 1.0], [0.0] * 4):
+        with pytest.raises(cg.CongenialError, match="above 0"):
+            priors.poisson(SCHEMA, rates)
+
+
+def test_a_poor_proposal_is_said_aloud() -> None:
+    mechanism = cg.examples.p12_mechanism()
+    released = cg.examples.p12_printed_release()
+    law = law_of(mechanism, released)
+    sharp = priors.poisson(law.schema, np.geomspace(0.01, 100, 46))
+    with pytest.warns(PoorProposalWarning, match="raise n_draws"):
+        posterior(law, None, released.counts, prior=sharp, n_draws=200, rng=cg.replay_rng("poor"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        posterior(law, None, released.counts, n_draws=200, rng=cg.replay_rng("good"))
