@@ -29,9 +29,15 @@ types: .venv/installed
 schema: .venv/installed
 	$(BIN)/python -c "from congenial.release.spec.json_schema import json_schema_text as text; print(text(), end='')" > docs/spec.schema.json
 
-# What the tests need beyond pip, from the system's package manager; so far nothing.
+# What the tests need beyond pip: Chromium, which draws report.html in the tests. On Debian and its kin it is installed
+# from the distribution's packages when it is not there; elsewhere, install it yourself, or see the tests skipped.
 services:
-	@echo "services: none needed"
+	@if command -v chromium || command -v chromium-browser || command -v google-chrome; then \
+	  echo "services: Chromium is there"; \
+	else \
+	  echo "services: installing Chromium with apt-get, for the tests of report.html"; \
+	  apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; \
+	fi
 
 # Every package at a fixed version and hash; the project itself from this folder, built without the network.
 .venv/installed: requirements.lock pyproject.toml

@@ -22,16 +22,17 @@ Ints = NDArray[np.int64]
 _WHOLE_TABLES = 100  # areas whose tables are laid out by themselves
 _PAGE_OF_AREAS = 100
 _MOST_NUMBERS = 300_000  # numbers in the page: about 3 MB
-_MOST_VALUES = 12  # values of an invariant that are listed
+_MOST_EXACT = 20_000  # exact values in the page
 
 
 @dataclass(frozen=True)
 class _Sheet:
-    """Some tables in the page: a summary to click on, a header, rows."""
+    """Some tables in the page: a summary to click on, a header, rows, and whether the last row sums the others up."""
 
     summary: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+    ends_in_total: bool = False
 
 
 def report(manifest: Manifest, tables: Mapping[Area, Ints]) -> str:
@@ -48,7 +49,7 @@ def report(manifest: Manifest, tables: Mapping[Area, Ints]) -> str:
         noise=words.noise_lines(manifest),
         simulated=words.SIMULATED,
         noise_picture=_noise_picture(manifest),
-        exactly=[_exactly(one.text, one.mandate, list(one.values.values())) for one in manifest.exactly],
+        exact_by_area=_exact_by_area(manifest),
         sheets=sheets,
         left_out=left_out,
         errors=[_error_lines(manifest, one, tables[one.area]) for one in errors],
@@ -57,10 +58,20 @@ def report(manifest: Manifest, tables: Mapping[Area, Ints]) -> str:
     )
 
 
-def _exactly(text: str, mandate: str | None, values: Sequence[str]) -> dict[str, str]:
-    shown = ", ".join(values[:_MOST_VALUES])
-    more = len(values) - _MOST_VALUES
-    return {"text": text, "mandate": mandate or "", "value": shown + (f" and {more:,} more" if more > 0 else "")}
+def _exact_by_area(manifest: Manifest) -> _Sheet | None:
+    """Lay the exact values of several areas out, a line an area; as many areas as fit."""
+    law, exactly = manifest.law, manifest.exactly
+    if law.area_name is None or not exactly:
+        return None
+    shown = law.areas[: max(1, _MOST_EXACT // len(exactly))]
+    more = f"; the first {len(shown):,}, the others are in manifest.json" if len(shown) < len(law.areas) else ""
+    rows = [[str(area), *(_grouped(one.values[area]) for one in exactly)] for area in shown]
+    return _Sheet(f"Their values for each {law.area_name}{more}", [law.area_name, *(one.text for one in exactly)], rows)
+
+
+def _grouped(value: str) -> str:
+    """Write a whole number with commas; a value in words as it is."""
+    return f"{int(value):,}" if value.removeprefix("-").isdecimal() else value
 
 
 def _amounts(manifest: Manifest) -> list[tuple[str, str]]:
@@ -94,8 +105,9 @@ def _sheets(manifest: Manifest, tables: Mapping[Area, Ints]) -> tuple[list[_Shee
         sheets = []
         for area, counts in shown:
             header, rows = as_grid(law.schema, counts)
-            summary = "" if area is None else f"{law.area_name} {area}, total {int(counts.sum()):,}"
-            sheets.append(_Sheet(summary, header, rows[:5_000]))
+            down = [name for name in law.schema.names if not header[1].startswith(f"{name}=")]
+            summary = "" if area is None else f"{area}: {int(counts.sum()):,}"
+            sheets.append(_Sheet(summary, [", ".join(down), *header[1:]], rows[:5_000], 1 < len(rows) <= 5_000))
         return sheets, len(tables) - n_shown
     header = [law.area_name or "", "total", *(law.schema.cell_name(cell) for cell in range(law.schema.n_cells))]
     pages = []

@@ -43,7 +43,9 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str 
     from rich.console import Console
     from rich.table import Table
 
-    grid = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
+    if title:  # not the table's own title, which would be folded to its width
+        click.secho(title, bold=True)
+    grid = Table(box=box.SIMPLE_HEAD)
     for place, name in enumerate(header):
         is_number = bool(place) and all(_is_number(row[place]) for row in rows)
         grid.add_column(name, justify="right" if is_number else "left", overflow="fold")

@@ -32,4 +32,4 @@ def plan(spec: Path, reference: Path | None, as_json: bool) -> None:
         for line in lines:
             click.echo(click.wrap_text(line, width=100, initial_indent="  ", subsequent_indent="  "))
         click.echo()
-    show_table(("released number", "root mean squared error"), account.error_rows(), account.error_title)
+    show_table(*account.error_table(), account.error_title)

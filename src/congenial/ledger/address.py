@@ -57,7 +57,7 @@ def read_address(given: object = None) -> FileAddress | ServerAddress:
         if given is None:
             raise LedgerError(
                 f"say where the ledger is: a file such as budget.db, or a postgresql:// URL, given here or in the"
-                f" environment variable {VARIABLE}"
+                f" environment variable {VARIABLE}; congenial ledger create makes one"
             )
     if isinstance(given, os.PathLike):
         given = os.fspath(given)

@@ -65,7 +65,9 @@ class Verification:
 
     def __repr__(self) -> str:
         kept = "".join(f"\n  {head.dataset}: {head.number} {head.hash}" for head in self.heads)
-        return f"{len(self.heads)} datasets and {self.n_spends} spends hang together; newest records:{kept}"
+        datasets = "1 dataset" if len(self.heads) == 1 else f"{len(self.heads)} datasets"
+        spends = "1 spend" if self.n_spends == 1 else f"{self.n_spends} spends"
+        return f"The records hang together, {datasets} and {spends}; newest:{kept}"
 
 
 def verify_chains(chains: Sequence[Chain], head: Head | None = None) -> Verification:

@@ -50,7 +50,9 @@ class SqliteBackend:
                 if create:
                     path.touch()
                 else:
-                    problem = "does not exist; create it first, open_ledger(..., create=True)"
+                    problem = (
+                        "does not exist; create it first: congenial ledger create, or open_ledger(..., create=True)"
+                    )
             elif not path.is_file():
                 problem = "is no ordinary file"
         except OSError as error:

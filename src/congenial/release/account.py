@@ -47,12 +47,13 @@ class Account:
     def paragraphs(self) -> list[tuple[str, list[str]]]:
         """Return headings with their lines."""
         spec, law, certificate = self.plan.spec, self.plan.law, self.plan.certificate
-        tables = "one table" if len(law.tables) == 1 else f"{len(law.tables):,} tables, one for each {law.area_name}"
+        tables = "one table" if len(law.tables) == 1 else f"{len(law.tables):,} tables, one for each {law.area_name},"
         currency, amount = self.plan.spent
         asked = "no budget, every precision is given" if self.plan.budget is None else f"budget {self.plan.budget.text}"
         exactly = [f"{one.text}" + (f" ({one.mandate})" if one.mandate else "") for one in spec.invariants]
         first = law.tables[0][1]
-        hidden = [f"{name} = {value:,}" for name, value in list(first.disclosed_cells.items())[:8]]
+        zeros = {law.schema.cell_name(cell) for cell, most in enumerate(first.upper) if most == 0}
+        hidden = [f"{name} = {value:,}" for name, value in first.disclosed_cells.items() if name not in zeros]
         return [
             (
                 "What will be published",
@@ -70,11 +71,11 @@ class Account:
                 "What stays protected",
                 [
                     str(meaning(certificate, self.structure)),
-                    *(["The invariants give away: " + ", ".join(hidden)] if hidden else []),
+                    *([_given_away(hidden)] if hidden else []),
                 ],
             ),
             ("Noise", self._noise()),
-            ("Sampler", [f"exact: {self.plan.sampling}", f"a draw of everything takes about {self._time()}"]),
+            ("Sampler", [str(self.plan.sampling), f"a draw of everything takes about {self._time()}"]),
         ]
 
     def _noise(self) -> list[str]:
@@ -93,24 +94,24 @@ class Account:
     @property
     def error_title(self) -> str:
         """What the errors are computed around."""
-        return f"Expected error around a public table ({self.errors[0].reference})"
+        return f"Root mean squared error to expect around a public table: {self.errors[0].reference}"
 
-    def error_rows(self) -> list[tuple[str, str]]:
-        """Return each released number with its error: cells summed up when there are many."""
-        schema = self.plan.law.schema
-        rows = []
-        for one in self.errors:
-            head = "" if one.area is None else f"{self.plan.law.area_name} {one.area}: "
-            rows += [(f"{head}{name}", "exact" if value < 1e-6 else f"{value:.2f}") for name, value in one.margins]
-            if len(one.cells) > 60:
-                low, mid, high = np.percentile(one.cells, (0, 50, 100))
-                rows.append((f"{head}a cell: least, median, largest", f"{low:.2f}, {mid:.2f}, {high:.2f}"))
-            else:
-                rows += [
-                    (f"{head}{schema.cell_name(cell)}", "exact" if value < 1e-6 else f"{value:.2f}")
-                    for cell, value in enumerate(one.cells.tolist())
-                ]
-        return rows
+    def error_table(self) -> tuple[list[str], list[list[str]]]:
+        """Return a header and a line for each released number: its error, a column an area."""
+        areas = [f"{self.plan.law.area_name} {one.area}" for one in self.errors if one.area is not None]
+        columns = [self._error_lines(one) for one in self.errors]
+        rows = [[lines[0][0], *(value for _, value in lines)] for lines in zip(*columns, strict=True)]
+        return ["released number", *(areas or ["root mean squared error"])], rows
+
+    def _error_lines(self, one: ExpectedError) -> list[tuple[str, str]]:
+        """Return each number with its error; cells are summed up when there are many."""
+        lines = list(one.margins)
+        if len(one.cells) > 60:
+            found = np.percentile(one.cells, (0, 50, 100)).tolist()
+            lines += zip(("a cell: least", "a cell: median", "a cell: largest"), found, strict=True)
+        else:
+            lines += [(self.plan.law.schema.cell_name(cell), value) for cell, value in enumerate(one.cells.tolist())]
+        return [(name, "exact" if value < 1e-6 else f"{value:.2f}") for name, value in lines]
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -141,6 +142,11 @@ class Account:
                 for one in self.errors
             ],
         }
+
+
+def _given_away(cells: Sequence[str]) -> str:
+    more = f" and {len(cells) - 8:,} more" if len(cells) > 8 else ""
+    return f"The invariants give away: {'; '.join(cells[:8])}{more}"
 
 
 def account_of(spec_path: Path, reference: Path | None = None) -> Account:

@@ -1,0 +1,63 @@
+"""The examples: their commands run as their READMEs give them, and their data can be drawn again."""
+
+import runpy
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from congenial.bundle.loading import load_bundle
+from console import run_lines
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+BUNDLES = {"p12": "p12-demo", "counties": "counties-2026", "microdata": "work-2026"}
+
+
+def test_every_example_is_tried() -> None:
+    assert {path.name for path in EXAMPLES.iterdir()} == set(BUNDLES)
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_the_commands_of_the_readme_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / name
+    shutil.copytree(EXAMPLES / name, folder)
+    printed = run_lines(folder / "README.md", folder, monkeypatch)
+    assert [line.split()[0] for line in printed] == ["check", "plan", "ledger", "release", "verify", "show"]
+    bundle = load_bundle(folder / BUNDLES[name])
+    assert bundle.manifest.is_for_release
+    assert bundle.manifest.sampler, "it says how it was drawn"
+
+
+@pytest.mark.parametrize(
+    ("example", "data", "most_bytes"), [("counties", "counts.csv", 200_000), ("microdata", "persons.csv", 300_000)]
+)
+def test_generators_give_the_committed_files(
+    example: str, data: str, most_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["generate.py", "--out", str(tmp_path / data)])
+    runpy.run_path(str(EXAMPLES / example / "generate.py"), run_name="__main__")
+    committed = (EXAMPLES / example / data).read_bytes()
+    assert (tmp_path / data).read_bytes() == committed
+    assert len(committed) < most_bytes
+
+
+def test_counties_are_of_very_different_sizes() -> None:
+    lines = (EXAMPLES / "counties" / "counts.csv").read_text(encoding="utf-8").splitlines()[1:]
+    people: dict[str, int] = {}
+    for line in lines:
+        county, _, _, count = line.split(",")
+        people[county] = people.get(county, 0) + int(count)
+    assert (len(people), min(people.values()), max(people.values())) == (60, 300, 300_000)
+    assert min(people) == "001"
+
+
+def test_plans_say_what_the_invariants_give_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.testing import CliRunner
+
+    from congenial.cli import main
+
+    plan = CliRunner().invoke(main, ["plan", str(EXAMPLES / "microdata" / "spec.yaml")]).output
+    given_away = " ".join(plan.split()).partition("The invariants give away: ")[2].partition(" Noise")[0]
+    assert given_away.count("age=0 to <16, employment=not in labour force, income=0 to <15000") == 4
+    assert "unemployed" not in given_away, "structural zeros are declared, not given away"
