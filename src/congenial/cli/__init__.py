@@ -19,7 +19,7 @@ from congenial.cli.verify import verify
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="congenial")
 def main() -> None:
-    r"""Publish tables under differential privacy with some numbers exact.
+    """Publish tables under differential privacy with some numbers exact.
 
     \b
     A curator's way:   init, check, plan, ledger create, release
@@ -27,7 +27,7 @@ def main() -> None:
     To study:          simulate, compare, reproduce, demo
 
     Exit codes: 0 done, 1 refused (the message says why), 2 wrong command line, 130 interrupted.
-    """
+    """  # noqa: D301  click wants the character itself
 
 
 for command in (init, check, plan, release, verify, show, ledger, keygen, simulate, compare, reproduce, demo):
