@@ -66,8 +66,8 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None) -> Bundle:
         When anything is not as it was published.
     """
     place = Path(folder)
-    if not place.is_dir():
-        what = "is a file" if place.exists() else "does not exist"
+    if not os.path.isdir(place):
+        what = "is a file" if os.path.lexists(place) else "does not exist"
         raise BundleError(f"{place} {what}; a bundle is a folder with a {MANIFEST}")
     content = _read(place, MANIFEST)
     manifest = Manifest.from_bytes(content)
