@@ -36,8 +36,8 @@ PIECES = [
     *(line + "\n" for line in GOOD.splitlines()), "- ", ": ", "[", "]", "{", "}", "\t", "*a", "&a ", "!!x ", "---\n",
     "...\n",
     "'", '"', "|\n", ">\n", "? ", "#", "%YAML 9.9\n", "  ", "\n", "\x00", "\ud800", "\u2028", "é", "0", "-1", "1e999",
-    "9" * 30, "none", "all", "total of ", " by ", " and ", "null", "~", "<<: ", "epsilon", "FILL IN", "1/0", "nan", "\\",
-    "total",
+    "9" * 30, "none", "all", "total of ", " by ", " and ", "null", "~", "<<: ", "epsilon", "FILL IN", "1/0", "nan",
+    "\\", "total",
     "equals: ", "at_least: ", "linear: ", "share: ", "cut: ", "levels: ", "from: ", "x" * 2000,
 ]  # fmt: skip
 
