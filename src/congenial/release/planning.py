@@ -96,7 +96,7 @@ def plan_spec(spec: Spec, disclosed: Mapping[Area, Constraints]) -> SpecPlan:
             " budget, or publish the invariants by themselves"
         )
     tables = tuple(disclosed.items())
-    first = mechanism.calibrated(tables[0][1])
+    first = mechanism.calibrated_for(Case(tables[0][1], mechanism.classes, mechanism.noise, mechanism.neighbours))
     law = PublishedLaw(
         spec.schema,
         spec.noise,
