@@ -1,5 +1,6 @@
 """Intervals without a prior: the error bound against brute force, coverage for every table, and when there is none."""
 
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 from scipy.stats import nbinom
 
 import congenial as cg
+from congenial.bundle.published import MeasuredQuery, PublishedLaw
 from congenial.conditions.queries import Condition
-from congenial.inference.frequentist import confidence
+from congenial.inference.frequentist import Part, confidence, reaches
 from congenial.inference.query import Statistic, parse_query
 from published import law_of
 
@@ -140,3 +142,65 @@ def test_determined_numbers_and_shares_of_exact_totals() -> None:
         ).high
         == 0
     )
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        [cg.margin("sex"), cg.total()],
+        [cg.total(), cg.margin("sex")],
+        [cg.total(), cg.total({"sex": "f"})],
+        [cg.linear([[-1, -1], [0, 0]]), cg.total()],
+    ],
+)
+def test_the_order_of_nested_sums_does_not_matter(conditions: list[Condition]) -> None:
+    schema = cg.Schema({"sex": ["f", "m"], "age": ["0", "1"]})
+    table = cg.Table(schema, [[4, 2], [3, 1]])
+    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=conditions)
+    plain = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.margin("sex")])
+    query = parse_query("sex=f & age=0", schema)[0]
+    found, wanted = (confidence(law_of(one, table), None, table.counts, query) for one in (mechanism, plain))
+    assert (found.low, found.high, found.how) == (wanted.low, wanted.high, "conservative")
+
+
+def test_pinned_cells_count_once() -> None:
+    """A negative pinned cell in two published sums: the interval holds what is possible, and is not empty."""
+    schema = cg.Schema({"c": list("pxuyv")})
+    conditions: list[Condition] = [
+        cg.bounds(-5, -5, where={"c": "p"}),
+        cg.total({"c": ["p", "x", "u"]}, equals=5),
+        cg.total({"c": ["p", "y", "v"]}, equals=5),
+    ]
+    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/2")], invariants=conditions)
+    constraints = cg.Constraints.of(schema, conditions)
+    queries = (MeasuredQuery("cells", Fraction(1, 2), tuple(mechanism.classes[0])),)
+    law = PublishedLaw(schema, "double_geometric", queries, None, ((None, constraints),))
+    found = confidence(law, None, np.array([-5, 10, 0, 10, 0]), parse_query("c in {p, x, y}", schema)[0])
+    assert found.low <= 15 == found.high
+
+
+def test_uneven_precisions_and_lower_limits_are_covered() -> None:
+    """By brute force over every table: cells of different precision, and a lower limit of one."""
+    schema = cg.Schema({"c": ["a", "b", "c"]})
+    measure = [cg.cells({"c": "a"}, precision="2"), cg.cells({"c": ["b", "c"]}, precision="1/3")]
+    mechanism = cg.Mechanism(schema, measure=measure, invariants=[cg.total(), cg.bounds(1, where={"c": "b"})])
+    statistic = parse_query("c=b", schema)[0]
+    for counts in all_tables(3, 6):
+        if counts[1] < 1:
+            continue
+        table = cg.Table(schema, counts)
+        law, listed = law_of(mechanism, table), mechanism.law(table).enumerated
+        chances = np.array([float(p) for p in listed.probabilities])
+        ends = [confidence(law, None, outcome, statistic, 0.8) for outcome in listed.tables]
+        assert chances @ np.array([end.low <= counts[1] <= end.high for end in ends]) >= 0.8
+
+
+def test_one_published_sum_shares_its_misses() -> None:
+    """The narrower pair of reaches, against half of the misses for each side."""
+    up, down = [Part(1, 0.733)], [Part(45, 0.733**2)]
+    above, below = reaches(up, down, 0.1)
+    halves = tuple(int(nbinom.isf(0.05, part.size, 1 - part.base)) for part in (up[0], down[0]))
+    assert above + below < sum(halves)
+    assert reaches(up * 2, down * 2, 0.1)[0] >= above
+    flat = [Part(20, 0.999), Part(1, 0.998)]
+    assert reaches(flat, flat, 0.1)[0] > 10_000  # answered without a long convolution

@@ -215,3 +215,49 @@ def test_a_poor_proposal_is_said_aloud() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         posterior(law, None, released.counts, n_draws=200, rng=cg.replay_rng("good"))
+
+
+def test_no_chain_holds_what_the_prior_forbids() -> None:
+    """A prior that hardly any proposal meets is refused, never answered by tables without a chance."""
+    schema = cg.Schema({"sex": ["f", "m"], "age": ["0", "1", "2"]})
+    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/2")], invariants=[cg.total()])
+    table = cg.Table(schema, [[3, 1, 4], [2, 5, 9]])
+    law = law_of(mechanism, table)
+
+    def at_least(n: int) -> priors.Prior:
+        return priors.prior_of(schema, lambda tables: np.where(tables[:, 0] >= n, 0.0, -np.inf))
+
+    with pytest.raises(cg.CongenialError, match="hardly any proposed table"):
+        _sampled(law, None, table.counts, at_least(12), 400, 4, cg.replay_rng(0))
+    found = _sampled(law, None, table.counts, at_least(4), 400, 4, cg.replay_rng(0))
+    assert found.tables[:, 0].min() >= 4
+
+
+def test_negative_cells_have_no_chance_under_priors_of_counts() -> None:
+    mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1")], invariants=[cg.total(), cg.bounds(-1)])
+    table = cg.Table(SCHEMA, [[1, 1], [0, 2]])
+    found = posterior(law_of(mechanism, table), None, table.counts, prior="dirichlet")
+    assert found.tables.min() == 0
+
+
+def test_ratios_of_what_cannot_be_are_left_out() -> None:
+    schema = cg.Schema({"c": ["a", "b"]})
+    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/2")], invariants=[cg.total()])
+    table = cg.Table(schema, [3, 2])
+    law = law_of(mechanism, table)
+    found = posterior(law, None, table.counts, prior=lambda tables: np.where(tables[:, 1] > 0, 0.0, -np.inf))
+    assert np.isfinite(found.interval("ratio(c=a / c=b)").mean)
+    never = posterior(law, None, table.counts, prior=lambda tables: np.where(tables[:, 1] == 0, 0.0, -np.inf))
+    assert np.isnan(never.interval("share(c=a | c=b)").mean)
+
+
+def test_a_release_of_another_table_is_refused() -> None:
+    law, _ = small("total")
+    with pytest.raises(cg.CongenialError, match="one bundle"):
+        posterior(law, None, np.array([30, 2, 1, 1]))
+
+
+def test_a_stuck_cell_is_not_called_perfect() -> None:
+    law, released = small("total")
+    found = _sampled(law, None, released, priors.flat(), 2, 1, cg.replay_rng(3))
+    assert not np.isinf(found.effective_draws).any()

@@ -96,3 +96,25 @@ def test_mistakes(query: str, said: str) -> None:
 def test_any_text_is_read_or_refused_in_words(text: str) -> None:
     with suppress(cg.CongenialError):
         parse_query(text, SCHEMA)
+
+
+def test_quotes_keep_the_words_of_the_language_out() -> None:
+    schema = cg.Schema(
+        {"born in": ["a", "b"], "born": ["x", "y"], "tenure": ["rented", "rented by born"], "a, b": ["p", "q"]}
+    )
+
+    def found(query: str) -> set[int]:
+        return set(parse_query(query, schema)[0].above.cells)
+
+    assert found("'born in' in {a}") == set(schema.cells({"born in": "a"}).tolist())
+    with pytest.raises(cg.CongenialError, match="write ="):
+        parse_query("'born in' {a}", schema)
+    with pytest.raises(cg.CongenialError, match="two ways"):
+        parse_query("tenure=rented by born", schema)
+    assert found("tenure='rented by born'") == set(schema.cells({"tenure": "rented by born"}).tolist())
+    assert len(parse_query('all by "a, b", born', schema)) == 4
+    with pytest.raises(cg.CongenialError, match="commas between"):
+        parse_query("all by ,", schema)
+    everything = cg.Schema({"all": ["x", "y"]})
+    assert set(parse_query("all != x", everything)[0].above.cells) == {1}
+    assert set(parse_query("'all' in {x}", everything)[0].above.cells) == {0}

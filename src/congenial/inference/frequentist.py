@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from congenial.bundle.published import Area, PublishedLaw
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.rows import Limited, Row
+from congenial.conditions.rows import Row
 from congenial.inference.intervals import check_level, exact_value
 from congenial.inference.query import Statistic
 from congenial.law import Law
@@ -19,6 +19,8 @@ from congenial.noise import DoubleGeometric
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+_LONGEST = 20_000  # reaches beyond it are not optimised
 
 DETERMINED, EXACT, CONSERVATIVE, UNAVAILABLE = "determined", "exact", "conservative", "not available"
 
@@ -63,14 +65,17 @@ def confidence(law: PublishedLaw, area: Area, released: Ints, statistic: Statist
     scale = 1.0
     if statistic.below is not None:
         below = exact_value(constraints, Statistic("", "count", statistic.below))
-        if not below:
+        if below is None:
             return _none(statistic, level, "what it is divided by is not published exactly")
+        if not below:
+            return _none(statistic, level, "what it is divided by is zero")
         scale = below
     found = _count(law, area, constraints, released, statistic.above, level)
     if isinstance(found, str):
         return _none(statistic, level, found)
     low, high, how, why = found
-    return Confidence(statistic.text, low / scale, high / scale, level, how, why)
+    ends = sorted((low / scale, high / scale))
+    return Confidence(statistic.text, ends[0], ends[1], level, how, why)
 
 
 def _none(statistic: Statistic, level: float, why: str) -> Confidence:
@@ -93,74 +98,98 @@ def _count(
         least = int(gaps[int(np.searchsorted(total, tail, side="right"))])
         most = int(gaps[min(int(np.searchsorted(total, 1 - tail, side="left")), len(gaps) - 1)])
         return at - most, at - least, EXACT, "the law of the error is the same for every table"
-    reason = why_not(law, constraints)
-    if reason is not None:
-        return reason
-    up, down = _errors(law, constraints, set(row.cells))
-    tail = (1 - level) / 2
-    floor, ceiling = _possible(constraints, set(row.cells))
-    low, high = max(at - _reach(up, tail), floor), at + _reach(down, tail)
-    return (
-        low,
-        high if ceiling is None else min(high, ceiling),
-        CONSERVATIVE,
-        "errors are bounded whatever the others are",
-    )
+    if set(row.weights) - {1}:
+        return "the number is not a plain sum of cells"
+    blocks = published_sums(law, constraints)
+    if isinstance(blocks, str):
+        return blocks
+    cells = {cell for cell in row.cells if not _is_pinned(constraints, cell)}
+    up, down = _errors(law, blocks, cells)
+    above, below = reaches(up, down, 1 - level)
+    floor, ceiling = _possible(constraints, blocks, set(row.cells))
+    high = at + below if ceiling is None else min(at + below, ceiling)
+    return max(at - above, floor), high, CONSERVATIVE, "errors are bounded whatever the others are"
 
 
-def _possible(constraints: Constraints, cells: set[int]) -> tuple[int, int | None]:
-    """Return the least and the most that a sum of cells can be; published sums do not overlap here."""
-    lower = [low or 0 for low in constraints.lower]
-    least, most, left = sum(lower[cell] for cell in cells), 0, set(cells)
-    for one in constraints.equalities:
-        inside = left & set(one.row.cells)
-        if inside:
-            most += (one.lower or 0) - sum(lower[cell] for cell in one.row.cells if cell not in cells)
-            left -= inside
-    fixed = {cell for cell in left if constraints.lower[cell] == constraints.upper[cell]}
-    most += sum(lower[cell] for cell in fixed)
-    return least, most if left == fixed else None
+@dataclass(frozen=True)
+class Block:
+    """A published plain sum of cells that are not fixed by themselves."""
+
+    cells: frozenset[int]
+    value: int
 
 
-def why_not(law: PublishedLaw, constraints: Constraints) -> str | None:
-    """Return why the bound of errors does not apply; None when it does."""
+def _is_pinned(constraints: Constraints, cell: int) -> bool:
+    return constraints.lower[cell] is not None and constraints.lower[cell] == constraints.upper[cell]
+
+
+def published_sums(law: PublishedLaw, constraints: Constraints) -> str | list[Block]:
+    """Return the published sums, none of which share a cell; or why the bound of errors does not apply."""
     if law.noise != "double_geometric":
         return "with limits on cells, the bound is proven for Double Geometric noise"
     if any(one.cell is None for one in law.measured):
         return "sums are measured beside the cells, which ties their errors together"
     if len({one.cell for one in law.measured}) < law.schema.n_cells:
         return "not every cell is measured"
-    if constraints.ranges or any(
-        end is not None and end != low for low, end in zip(constraints.lower, constraints.upper, strict=True)
-    ):
+    free = [cell for cell in range(law.schema.n_cells) if not _is_pinned(constraints, cell)]
+    if constraints.ranges or any(constraints.upper[cell] is not None for cell in free):
         return "some cells or sums have upper limits or ranges"
-    if None in constraints.lower:
+    if any(constraints.lower[cell] is None for cell in free):
         return "some cells have a lower limit and others have none"
-    seen: set[int] = set()
+    found: list[Block] = []
     for one in constraints.equalities:
-        cells = set(_free(constraints, one))
-        if set(one.row.weights) != {1}:
+        if len(set(one.row.weights)) != 1 or abs(one.row.weights[0]) != 1:
             return "a published number is not a plain sum of cells"
-        if cells & seen:
-            return "the published sums overlap, so errors of cells are tied together in more than one way"
-        seen |= cells
-    return None
+        pinned = sum(constraints.lower[cell] or 0 for cell in one.row.cells if _is_pinned(constraints, cell))
+        cells = frozenset(cell for cell in one.row.cells if not _is_pinned(constraints, cell))
+        found.append(Block(cells, one.row.weights[0] * (one.lower or 0) - pinned))
+    blocks = _disjoint(found)
+    if blocks is None:
+        return "the published sums overlap, so errors of cells are tied together in more than one way"
+    return blocks
 
 
-def _free(constraints: Constraints, one: Limited) -> list[int]:
-    """Return the cells of a row that are not fixed by themselves."""
-    return [cell for cell in one.row.cells if constraints.lower[cell] != constraints.upper[cell]]
+def _disjoint(blocks: list[Block]) -> list[Block] | None:
+    """Take sums out of larger ones that contain them; None when some still share a cell."""
+    left = sorted((block for block in blocks if block.cells), key=lambda block: len(block.cells))
+    changed = True
+    while changed:
+        changed = False
+        for inner in list(left):
+            for place, outer in enumerate(left):
+                if inner.cells < outer.cells:
+                    left[place] = Block(outer.cells - inner.cells, outer.value - inner.value)
+                    changed = True
+    seen: set[int] = set()
+    for block in left:
+        if block.cells & seen:
+            return None
+        seen |= block.cells
+    return left
+
+
+def _possible(constraints: Constraints, blocks: list[Block], cells: set[int]) -> tuple[int, int | None]:
+    """Return the least and the most that a sum of cells can be."""
+    lower = [low or 0 for low in constraints.lower]
+    pinned = {cell for cell in cells if _is_pinned(constraints, cell)}
+    least, most = sum(lower[cell] for cell in cells), sum(lower[cell] for cell in pinned)
+    left = cells - pinned
+    for block in blocks:
+        if block.cells & cells:
+            most += block.value - sum(lower[cell] for cell in block.cells - cells)
+            left -= block.cells
+    return least, None if left else most
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """A negative binomial bound: `size` cells, each step costing the factor `base`."""
 
     size: int
     base: float
 
 
-def _errors(law: PublishedLaw, constraints: Constraints, cells: set[int]) -> tuple[list[_Part], list[_Part]]:
+def _errors(law: PublishedLaw, blocks: list[Block], cells: set[int]) -> tuple[list[Part], list[Part]]:
     """Return bounds of how far a released sum lies above, and below, the confidential one: one for each published sum.
 
     In a published sum with k of its cells inside the query and m outside, the error upwards is at most negative
@@ -168,37 +197,68 @@ def _errors(law: PublishedLaw, constraints: Constraints, cells: set[int]) -> tup
     is in no published sum errs by at most one such cell in either direction.
     """
     bases = {one.cell: float(one.noise.base) for one in law.measured if isinstance(one.noise, DoubleGeometric)}
-    up: list[_Part] = []
-    down: list[_Part] = []
-    left = {cell for cell in cells if constraints.lower[cell] != constraints.upper[cell]}
-    for one in constraints.equalities:
-        block = _free(constraints, one)
-        inside = [cell for cell in block if cell in cells]
-        outside = [cell for cell in block if cell not in cells]
-        left -= set(inside)
+    up: list[Part] = []
+    down: list[Part] = []
+    left = set(cells)
+    for block in blocks:
+        inside, outside = sorted(block.cells & cells), sorted(block.cells - cells)
+        left -= block.cells
         if inside and outside:
             most_in, most_out = (max(bases[cell] for cell in part) for part in (inside, outside))
-            up.append(_Part(len(inside), most_in * (bases[outside[0]] if len(outside) == 1 else 1.0)))
-            down.append(_Part(len(outside), most_out * (bases[inside[0]] if len(inside) == 1 else 1.0)))
-    for cell in left:
-        up.append(_Part(1, bases[cell]))
-        down.append(_Part(1, bases[cell]))
+            up.append(Part(len(inside), most_in * (bases[outside[0]] if len(outside) == 1 else 1.0)))
+            down.append(Part(len(outside), most_out * (bases[inside[0]] if len(inside) == 1 else 1.0)))
+    up += [Part(1, bases[cell]) for cell in left]
+    down += [Part(1, bases[cell]) for cell in left]
     return up, down
 
 
-def _reach(parts: list[_Part], tail: float) -> int:
+def reaches(up: list[Part], down: list[Part], miss: float) -> tuple[int, int]:
+    """Return how far above and below the confidential sum the released one lies with chance at least ``1 - miss``.
+
+    In one published sum the two directions share the chance of a miss: the released sum is above or below, not both.
+    """
+    if len(up) == 1 and len(down) == 1 and (found := _shared(up[0], down[0], miss)) is not None:
+        return found
+    return _reach(up, miss / 2), _reach(down, miss / 2)
+
+
+def _shared(up: Part, down: Part, miss: float) -> tuple[int, int] | None:
+    """Return the narrowest pair of reaches whose largest chance of a miss, over all tables, is at most `miss`."""
+    from scipy.stats import nbinom
+
+    longest = 1 + max(int(nbinom.isf(miss / 4, part.size, 1 - part.base)) for part in (up, down))
+    if longest > _LONGEST:
+        return None
+    r = np.arange(longest + 1)
+    chance = [float(nbinom.sf(0, part.size, 1 - part.base)) for part in (up, down)]
+    tails = [nbinom.sf(r, part.size, 1 - part.base) / some for part, some in zip((up, down), chance, strict=True)]
+    best: tuple[int, int] | None = None
+    for above in range(longest + 1):
+        # P(above) <= chance[0], P(below) <= chance[1], together at most 1: the larger tail gets as much as it can.
+        first = float(tails[0][above])
+        up_first = first >= tails[1]
+        share_up = np.where(up_first, chance[0], np.minimum(chance[0], 1 - chance[1]))
+        share_down = np.where(up_first, np.minimum(chance[1], 1 - chance[0]), chance[1])
+        missed = share_up * first + share_down * tails[1]
+        fits = np.flatnonzero(missed <= miss * (1 - 1e-9))
+        if fits.size and (best is None or above + int(fits[0]) < sum(best)):
+            best = above, int(fits[0])
+    return best
+
+
+def _reach(parts: list[Part], tail: float) -> int:
     """Return the smallest r such that the sum of all parts exceeds it with chance at most `tail`."""
     if not parts:
         return 0
     from scipy.stats import nbinom
 
     size, base = sum(part.size for part in parts), max(part.base for part in parts)
-    bases = {part.base for part in parts}
-    if len(bases) == 1 or len(parts) > 50:  # a larger base is a larger error
-        return int(nbinom.isf(tail * (1 - 1e-9), size, 1 - base))
-    longest = int(nbinom.isf(tail / 100, size, 1 - base)) + 2
+    whole = int(nbinom.isf(tail * (1 - 1e-9), size, 1 - base))  # every part with the largest base: never too short
+    if len({part.base for part in parts}) == 1 or len(parts) > 50 or whole > _LONGEST:
+        return whole
     chances = np.ones(1)
     for part in parts:
-        chances = np.convolve(chances, nbinom.pmf(np.arange(longest), part.size, 1 - part.base))[:longest]
+        chances = np.convolve(chances, nbinom.pmf(np.arange(whole + 1), part.size, 1 - part.base))[: whole + 1]
     above = 1 - np.cumsum(chances)
-    return int(np.argmax(above <= tail)) if (above <= tail).any() else longest
+    fits = np.flatnonzero(above <= tail * (1 - 1e-9) - 1e-14)
+    return min(whole, int(fits[0])) if fits.size else whole

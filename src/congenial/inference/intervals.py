@@ -116,7 +116,7 @@ def estimates(
 def _mean(values: Floats, weights: Floats | None) -> float:
     """Average over the draws in which the statistic exists (a share of nobody does not)."""
     there = ~np.isnan(values)
-    if not there.any():
+    if not there.any() or (weights is not None and not weights[there].sum()):
         return float("nan")
     return float(np.average(values[there], weights=None if weights is None else weights[there]))
 
@@ -127,6 +127,8 @@ def _equal_tailed(values: Floats, weights: Floats | None, level: float) -> tuple
     if not there.any():
         return float("nan"), float("nan")
     known, mass = values[there], (np.ones(len(values)) if weights is None else weights)[there]
+    if not mass.sum():
+        return float("nan"), float("nan")
     order = np.argsort(known, kind="stable")
     known, total = known[order], np.cumsum(mass[order]) / mass.sum()
     tail = (1 - level) / 2

@@ -77,7 +77,7 @@ class Posterior:
 
     @cached_property
     def effective_draws(self) -> Floats:
-        """Effective number of independent draws for each cell; infinite where the cell never varies."""
+        """Effective number of independent draws for each cell; infinite where the published numbers fix it."""
         return self._diagnose("ess")
 
     @cached_property
@@ -86,15 +86,21 @@ class Posterior:
         return self._diagnose("rhat")
 
     def _diagnose(self, which: str) -> Floats:
-        n_cells = self.chains.shape[-1]
+        n_chains, n_draws, n_cells = self.chains.shape
+        best = np.inf if which == "ess" else 1.0
         if self.is_exact:
-            return np.full(n_cells, np.inf if which == "ess" else 1.0)
+            return np.full(n_cells, best)
         import arviz_stats.base as diagnostics  # half a second to import
 
-        out = np.full(n_cells, np.inf if which == "ess" else 1.0)
+        bounds = self.constraints.cell_bounds
+        fixed = set(bounds.pinned)
+        halves = self.chains if n_chains > 1 else self.chains[:, : n_draws - n_draws % 2].reshape(2, -1, n_cells)
+        out = np.full(n_cells, np.nan)  # a cell that the chains never moved, though it could: nothing is known
         for cell in range(n_cells):
-            values = self.chains[:, :, cell].astype(np.float64)
-            if np.ptp(values):
+            values = halves[:, :, cell].astype(np.float64)
+            if cell in fixed:
+                out[cell] = best
+            elif np.ptp(values):
                 out[cell] = float(getattr(diagnostics.array_stats, which)(values))
         return out
 
@@ -171,10 +177,12 @@ def posterior(
     prior : str, Prior or function
         ``"flat"``, ``"dirichlet"``, ``"independence"``, one of `congenial.inference.priors`, or a log density.
     n_draws : int
-        Draws in all chains together.
+        Draws in all chains together; each chain gets an equal whole part of them.
     """
     if type(n_draws) is not int or type(n_chains) is not int or n_chains < 1 or n_draws < 2 * n_chains:
         raise InferenceError(f"n_draws is a whole number, at least two for each of n_chains, not {n_draws!r}")
+    if not law.constraints[area].holds(released):
+        raise InferenceError("the released table does not obey the published numbers; take both from one bundle")
     belief = prior_of(law.schema, prior)
     listed = _all_tables(law.constraints[area])
     if listed is not None:
@@ -186,9 +194,11 @@ def _all_tables(constraints: Constraints) -> Ints | None:
     if surely_more_than(constraints, 10 * _MOST_TABLES):
         return None
     bounds = constraints.quick_bounds
-    if None in bounds.lower or None in bounds.upper or estimate_log10_count(constraints) > np.log10(_MOST_TABLES) + 1:
+    if None in bounds.lower or None in bounds.upper:
         return None
     try:
+        if estimate_log10_count(constraints) > np.log10(_MOST_TABLES) + 1:
+            return None
         return enumerate_tables(constraints, _MOST_TABLES)
     except TooLargeError:
         return None
@@ -210,6 +220,8 @@ def _enumerated(law: PublishedLaw, area: Area, released: Ints, prior: Prior, tab
     if not np.isfinite(log_posterior).any():
         raise InferenceError("the prior gives no table that fits any chance; check it")
     weights = np.exp(log_posterior - log_posterior.max())
+    kept = weights > 0  # 0 times an infinite ratio would be no number
+    tables, weights = tables[kept], weights[kept]
     return Posterior(law, area, released, prior, tables[None, :, :], weights / weights.sum(), 1.0)
 
 
@@ -227,11 +239,15 @@ def _sampled(
     n_proposals = n_chains * (each + _BURN_IN)
     proposals = exact.Messages.of(engine, target.centre).sample(n_proposals, rng)
     log_ratio = prior(proposals) - exact.log_normalisers(engine, proposals)
-    if not np.isfinite(log_ratio).any():
-        raise InferenceError("the prior gives no proposed table any chance; it contradicts the release")
+    by_chain = log_ratio.reshape(n_chains, -1)
+    if not np.isfinite(by_chain[:, :_BURN_IN]).any(axis=1).all():
+        raise InferenceError(
+            "the prior gives hardly any proposed table a chance: it contradicts the release, or nearly; raise n_draws,"
+            " or take a prior that allows tables near the release"
+        )
     chains, accepted = [], 0
     coins = np.log(rng.uniforms(n_proposals)).reshape(n_chains, -1)
-    for number, (own, own_coins) in enumerate(zip(log_ratio.reshape(n_chains, -1), coins, strict=True)):
+    for number, (own, own_coins) in enumerate(zip(by_chain, coins, strict=True)):
         picks, moves = _walk(own, own_coins)
         accepted += moves
         chains.append(proposals[number * (each + _BURN_IN) + picks[_BURN_IN:]])

@@ -33,7 +33,7 @@ class Prior:
         if found.shape != (len(tables),) or np.isnan(found).any() or (found == np.inf).any():
             raise InferenceError(
                 f"the prior must give one number for each of {len(tables):,} tables (draw, cell), finite or minus"
-                f" infinity; it gave an array of shape {found.shape}"
+                f" infinity and never NaN; it gave an array of shape {found.shape}"
             )
         return found
 
@@ -55,14 +55,17 @@ def poisson(schema: Schema, rates: ArrayLike) -> Prior:
     known = _positive(schema, rates, "rates")
     from scipy.special import gammaln
 
-    return Prior(
-        "independent Poisson cells with given rates",
-        lambda tables: np.asarray((tables * np.log(known) - gammaln(tables + 1.0)).sum(axis=1)),
-    )
+    def log_density(tables: Ints) -> Floats:
+        return np.asarray((tables * np.log(known) - gammaln(tables + 1.0)).sum(axis=1))
+
+    return Prior("independent Poisson cells with given rates", _of_counts(log_density))
 
 
 def dirichlet(schema: Schema, concentration: ArrayLike = 1.0) -> Prior:
-    """Return multinomial cells whose probabilities have a Dirichlet law: cells may differ much, sharing nothing."""
+    """Return multinomial cells whose probabilities have a Dirichlet law: cells may differ much, sharing nothing.
+
+    Where the total is not published, it is taken to be equally likely to be anything.
+    """
     alpha = _positive(
         schema, np.broadcast_to(np.asarray(concentration, np.float64), (schema.n_cells,)), "concentration"
     )
@@ -73,11 +76,14 @@ def dirichlet(schema: Schema, concentration: ArrayLike = 1.0) -> Prior:
         cells = gammaln(tables + alpha) - gammaln(tables + 1.0)
         return np.asarray(cells.sum(axis=1) + gammaln(total + 1.0) - gammaln(total + alpha.sum()))
 
-    return Prior("multinomial cells, Dirichlet probabilities", log_density)
+    return Prior("multinomial cells, Dirichlet probabilities", _of_counts(log_density))
 
 
 def independence(schema: Schema, concentration: float = 1.0) -> Prior:
-    """Return multinomial cells whose dimensions are independent (log-linear), each with Dirichlet probabilities."""
+    """Return multinomial cells whose dimensions are independent (log-linear), each with Dirichlet probabilities.
+
+    Where the total is not published, it is taken to be equally likely to be anything.
+    """
     if not concentration > 0:
         raise InferenceError(f"the concentration must be above 0, and it is {concentration}")
     from scipy.special import gammaln
@@ -95,7 +101,20 @@ def independence(schema: Schema, concentration: float = 1.0) -> Prior:
             out = out - gammaln(total + alpha.sum())
         return np.asarray(out)
 
-    return Prior("multinomial cells with independent dimensions", log_density)
+    return Prior("multinomial cells with independent dimensions", _of_counts(log_density))
+
+
+def _of_counts(log_density: LogDensity) -> LogDensity:
+    """Give tables with a negative cell, which conditions may allow, no chance at all."""
+
+    def checked(tables: Ints) -> Floats:
+        counts = (tables >= 0).all(axis=1)
+        out = np.full(len(tables), -np.inf)
+        if counts.any():
+            out[counts] = log_density(tables[counts])
+        return out
+
+    return checked
 
 
 NAMED: dict[str, Callable[[Schema], Prior]] = {

@@ -56,6 +56,7 @@ class _Token:
     text: str
     place: int
     is_sign: bool
+    is_quoted: bool = False
 
 
 def parse_query(text: object, schema: Schema) -> tuple[Statistic, ...]:
@@ -73,7 +74,12 @@ def parse_query(text: object, schema: Schema) -> tuple[Statistic, ...]:
         raise InferenceError('a query is text such as "sex=female & age in {65-66, 67-69}" or "all"')
     if len(text) > 10_000:
         raise InferenceError(f"the query has {len(text):,} characters, and the limit is 10,000")
+    text = " ".join(text.split()) if not any(quote in text for quote in _QUOTES) else text
     body, dimensions = _split_by(text, schema)
+    if dimensions and _reads(text, schema):
+        raise InferenceError(
+            f"{text!r} can be read in two ways, for a label has the word by in it; put the label in quotes"
+        )
     kind, first, second = _Parser(_tokens(body), schema, body).statistic()
     out = []
     for labels in product(*(schema.labels(name) for name in dimensions)):
@@ -89,6 +95,15 @@ def parse_query(text: object, schema: Schema) -> tuple[Statistic, ...]:
 
 
 Where = dict[str, set[str]]
+
+
+def _reads(text: str, schema: Schema) -> bool:
+    """Whether a text is a query as it stands, nothing taken off."""
+    try:
+        _Parser(_tokens(text), schema, text).statistic()
+    except InferenceError:
+        return False
+    return True
 
 
 def _split_by(text: str, schema: Schema) -> tuple[str, list[str]]:
@@ -107,18 +122,16 @@ def _split_by(text: str, schema: Schema) -> tuple[str, list[str]]:
             found = place
     if found is None:
         return text, []
-    names = [_unquoted(name) for name in text[found + 4 :].split(",")]
+    tokens = _tokens(text[found + 4 :])
+    names = [token.text for token in tokens if not token.is_sign]
+    if [token.text for token in tokens if token.is_sign] != [","] * (len(names) - 1) or not names:
+        raise InferenceError("after `by`, name dimensions with commas between them")
     for name in names:
         if name not in schema.names:
             raise InferenceError(f"after `by`, {name!r} is not a dimension; {did_you_mean(name, schema.names)}")
     if len(set(names)) != len(names):
         raise InferenceError("`by` names a dimension twice")
     return text[:found], names
-
-
-def _unquoted(text: str) -> str:
-    text = text.strip()
-    return text[1:-1] if len(text) > 1 and text[0] in _QUOTES and text[-1] == text[0] else text
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -133,7 +146,7 @@ def _tokens(text: str) -> list[_Token]:
             end = text.find(letter, place + 1)
             if end < 0:
                 raise InferenceError(f"the quote at character {place + 1} of the query is not closed")
-            out.append(_Token(text[place + 1 : end], place, is_sign=False))
+            out.append(_Token(text[place + 1 : end], place, is_sign=False, is_quoted=True))
             place = end + 1
         elif letter in _SIGNS:
             out.append(_Token(letter, place, is_sign=True))
@@ -154,7 +167,7 @@ class _Parser:
 
     def statistic(self) -> tuple[str, Where, Where | None]:
         head = self._peek()
-        if head is not None and not head.is_sign and head.text.lower() in {"share", "ratio"} and self._sign_at(1, "("):
+        if _is_word(head, "share", "ratio") and head is not None and self._sign_at(1, "("):
             kind = head.text.lower()
             self.place += 2
             first = self._where()
@@ -170,7 +183,7 @@ class _Parser:
 
     def _where(self) -> Where:
         token = self._peek()
-        if token is not None and not token.is_sign and token.text == "all" and not self._sign_at(1, "="):
+        if _is_word(token, "all") and not self._sign_at(1, "=") and not self._sign_at(1, "!"):
             self.place += 1
             return {}
         out: Where = {}
@@ -184,10 +197,9 @@ class _Parser:
     def _condition(self) -> tuple[str, set[str]]:
         token = self._name("a dimension")
         words = token.text
-        if words.lower().endswith(" in") and self._sign_at(0, "{"):
+        if not token.is_quoted and words.lower().endswith(" in") and self._sign_at(0, "{"):
             return self._members(words[:-3].rstrip())
-        after = self._peek()
-        if after is not None and not after.is_sign and after.text.lower() == "in":  # a quoted dimension
+        if token.is_quoted and _is_word(self._peek(), "in"):
             self.place += 1
             return self._members(words)
         is_not = self._sign_at(0, "!")
@@ -244,6 +256,11 @@ class _Parser:
     def _error(self, token: _Token | None, message: str) -> InferenceError:
         where = "at the end" if token is None else f"at character {token.place + 1} ({token.text[:40]!r})"
         return InferenceError(f"the query {self.text.strip()!r} cannot be read {where}: {message}")
+
+
+def _is_word(token: _Token | None, *words: str) -> bool:
+    """Whether a token is one of the language's own words; what stands in quotes never is."""
+    return token is not None and not token.is_sign and not token.is_quoted and token.text.lower() in words
 
 
 def _both(schema: Schema, where: Where, level: Where) -> Where:

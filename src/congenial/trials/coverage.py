@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from congenial.baselines.baseline import Problem, noisy_answers
 from congenial.baselines.topdown import TopDown
 from congenial.bundle.published import MeasuredQuery, PublishedLaw
+from congenial.conditions.compile import fixed_cells
 from congenial.conditions.rows import Row, dense
 from congenial.errors import StudyError
 from congenial.inference.frequentist import confidence
@@ -89,8 +90,12 @@ def coverage_study(
     """
     if source not in SOURCES:
         raise StudyError(f"a coverage study needs public or simulated tables, and source is {source!r}")
+    if not levels:
+        raise StudyError("a coverage study needs at least one level, such as 0.9")
     for level in levels:
         check_level(level)
+    if {row.cells for rows in mechanism.classes for row in rows} < {(c,) for c in range(mechanism.schema.n_cells)}:
+        raise StudyError("a coverage study needs every cell measured by itself: measure cells()")
     if type(n_releases) is not int or n_releases < 1:
         raise StudyError(f"n_releases is a whole number from 1 on, not {n_releases!r}")
     truths = list(tables)
@@ -165,7 +170,19 @@ def _one_table(
         None,
         ((None, constraints),),
     )
-    cells = [Statistic("", "count", Row.of("", [cell])) for cell in range(mechanism.schema.n_cells)]
+    # Cells that the invariants determine need no interval; the others are cut at what is possible, for every method.
+    bounds = constraints.cell_bounds
+    open_cells = np.array([cell for cell in range(mechanism.schema.n_cells) if cell not in set(bounds.pinned)], np.intp)
+    if not len(open_cells):
+        return
+    least = np.array([-np.inf if end is None else end for end in bounds.lower])[open_cells]
+    most = np.array([np.inf if end is None else end for end in bounds.upper])[open_cells]
+    truth = table.counts[open_cells]
+
+    def count(method: str, level: float, ends: Ends) -> None:
+        tally.add(method, level, truth, (np.clip(ends[0], least, most), np.clip(ends[1], least, most)))
+
+    cells = [Statistic("", "count", Row.of("", [int(cell)])) for cell in open_cells]
     problem = Problem(constraints, plain.measured)
     answers = noisy_answers(problem, table, n_releases, rng)
     for released, noisy in zip(calibrated.law(table).sample(n_releases, rng), answers, strict=True):
@@ -174,15 +191,19 @@ def _one_table(
         for level in tally.levels:
             known = estimates(found, cells, released, level=level)
             ends = np.array([one.low for one in known]), np.array([one.high for one in known])
-            tally.add(POSTERIOR, level, table.counts, ends)
+            count(POSTERIOR, level, ends)
             free = [confidence(law, None, released, one, level) for one in cells]
             if all(one.is_available for one in free):
                 ends = np.array([one.low for one in free]), np.array([one.high for one in free])
-                tally.add(PRIOR_FREE, level, table.counts, ends)
+                count(PRIOR_FREE, level, ends)
             else:
                 unavailable[PRIOR_FREE] = next(one.why for one in free if not one.is_available)
-            tally.add(NAIVE, level, table.counts, naive(problem, repaired, level))
-            tally.add(GLS, level, table.counts, generalised_least_squares(problem, noisy, level))
+            count(NAIVE, level, _only(naive(problem, repaired, level), open_cells))
+            count(GLS, level, _only(generalised_least_squares(problem, noisy, level), open_cells))
+
+
+def _only(ends: Ends, cells: NDArray[np.intp]) -> Ends:
+    return ends[0][cells], ends[1][cells]
 
 
 def naive(problem: Problem, repaired: Floats, level: float) -> Ends:
@@ -194,8 +215,10 @@ def naive(problem: Problem, repaired: Floats, level: float) -> Ends:
 
 def generalised_least_squares(problem: Problem, noisy: Floats, level: float) -> Ends:
     """Estimate from the raw noisy queries under the equalities, with normal intervals; ends inward, not below zero."""
-    queries, weights = problem.queries, 1 / np.array([float(value) for value in problem.variances])
-    equalities = problem.constraints.equalities
+    queries, weights = problem.queries, problem.weights  # the largest is 1, so that nothing is lost to rounding
+    smallest = min(float(value) for value in problem.variances)
+    constraints = problem.constraints
+    equalities = [*constraints.equalities, *fixed_cells(constraints.lower, constraints.upper)]
     rows = dense([one.row for one in equalities], problem.n_cells).astype(np.float64)
     values = np.array([float(one.lower or 0) for one in equalities])
     information = (queries.T * weights) @ queries
@@ -204,6 +227,6 @@ def generalised_least_squares(problem: Problem, noisy: Floats, level: float) -> 
     inverse = np.linalg.pinv(system)
     n = problem.n_cells
     centre = (inverse @ np.concatenate([(queries.T * weights) @ noisy, values]))[:n]
-    deviation = np.sqrt(np.maximum(np.diag(inverse)[:n], 0.0))
+    deviation = np.sqrt(np.maximum(np.diag(inverse)[:n], 0.0) * smallest)
     reach = NormalDist().inv_cdf((1 + level) / 2) * deviation
     return np.maximum(np.ceil(centre - reach - 1e-9), 0.0), np.maximum(np.floor(centre + reach + 1e-9), 0.0)
