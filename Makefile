@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench check-real lint types schema services lock clean
+.PHONY: demo test bench soak check-real lint types schema services lock clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -13,6 +13,10 @@ test: .venv/installed
 # Ratios measured in one run; make bench DATA=folder adds the real counties.
 bench: .venv/installed
 	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))
+
+# Crash safety: 200 releases are killed at moments spread over their whole run; 20 of them in the tests.
+soak: .venv/installed
+	$(BIN)/python benchmarks/soak.py --kills $(or $(KILLS),200)
 
 # Real tables: make check-real DATA=folder.
 check-real: .venv/installed

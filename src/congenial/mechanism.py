@@ -119,9 +119,10 @@ class Mechanism:
         >>> float(mechanism.calibrated(mechanism.disclose(p12_table())).queries[0].precision)
         0.310057253479138
         """
-        return self if self.budget is None else self._calibrated(self.case(constraints))
+        return self if self.budget is None else self.calibrated_for(self.case(constraints))
 
-    def _calibrated(self, case: Case) -> "Mechanism":
+    def calibrated_for(self, case: Case) -> "Mechanism":
+        """Return the mechanism with every precision set, for a case that is known to be of its own invariants."""
         if self.budget is None:
             return self
         precisions = calibrate(
@@ -174,7 +175,7 @@ class Mechanism:
     def certificate(self, constraints: Constraints) -> Certificate:
         """Return what a release under these constraints costs at most. Public; suppression included."""
         case = self.case(constraints)
-        return case.certificate([query.precision or Fraction(0) for query in self._calibrated(case).queries])
+        return case.certificate([query.precision or Fraction(0) for query in self.calibrated_for(case).queries])
 
     def plan(self, constraints: Constraints) -> ReleasePlan:
         """Return how a release under these constraints is sampled, and what it costs. Public.
@@ -189,7 +190,7 @@ class Mechanism:
         """
         self._check_suppressed()
         case = self.case(constraints)
-        fixed = self._calibrated(case)
+        fixed = self.calibrated_for(case)
         precisions = tuple((query.text, query.precision or Fraction(0)) for query in fixed.queries)
         return ReleasePlan(case, precisions, fixed.measured, self.budget)
 

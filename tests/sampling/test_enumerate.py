@@ -9,9 +9,16 @@ import pytest
 
 import congenial as cg
 from congenial.balls import log_of
+from congenial.conditions.queries import Condition
 from congenial.errors import SamplingError, TooLargeError
 from congenial.examples import p12_mechanism, p12_table
-from congenial.sampling.enumerate import EnumeratedLaw, enumerate_tables, estimate_log10_count, worst_ratio
+from congenial.sampling.enumerate import (
+    EnumeratedLaw,
+    enumerate_tables,
+    estimate_log10_count,
+    surely_more_than,
+    worst_ratio,
+)
 from congenial.sampling.target import Target
 from systems import SYSTEMS, System
 
@@ -96,3 +103,28 @@ def test_continuous_noise_cannot_be_enumerated() -> None:
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.total()], noise="laplace")
     with pytest.raises(SamplingError, match="continuous"):
         EnumeratedLaw.of(mechanism.law(cg.Table(schema, [1, 1])).target)
+
+
+def test_surely_more_than_is_never_wrong() -> None:
+    """Against the exact count: whenever it says so, there are more; and it does say so for a plain total."""
+    schema = cg.Schema({"sex": ["f", "m"], "age": ["0", "1", "2"]})
+    systems: list[list[Condition]] = [
+        [cg.total()],
+        [cg.margin("sex")],
+        [cg.total(), cg.total({"age": "0"})],
+        [cg.margin("sex"), cg.margin("age")],
+        [cg.total(), cg.bounds(0, 3)],
+        [cg.total(), cg.bounds(1, where={"sex": "f"})],
+    ]
+    said = 0
+    for conditions, counts in itertools.product(
+        systems, ([[1, 2, 1], [3, 1, 2]], [[1, 0, 0], [0, 0, 0]], [[3, 3, 3], [3, 3, 3]])
+    ):
+        if len(conditions) > 1 and conditions[1] == cg.bounds(1, where={"sex": "f"}) and min(counts[0]) < 1:
+            continue
+        constraints = cg.Constraints.of(schema, conditions, np.array(counts).reshape(-1).tolist())
+        for limit in (0, 1, 5, 20, 100, 1_000):
+            if surely_more_than(constraints, limit):
+                said += 1
+                assert constraints.count() > limit
+    assert said > 20

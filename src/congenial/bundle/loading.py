@@ -1,5 +1,6 @@
 """A bundle from its folder: verified as it is loaded, or refused with everything that is wrong."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,8 +105,8 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None) -> Bundle:
         When anything is not as it was published.
     """
     place = Path(folder)
-    if not place.is_dir():
-        what = "is a file" if place.exists() else "does not exist"
+    if not os.path.isdir(place):
+        what = "is a file" if os.path.lexists(place) else "does not exist"
         raise BundleError(f"{place} {what}; a bundle is a folder with a {MANIFEST}")
     content = _read(place, MANIFEST)
     manifest = Manifest.from_bytes(content)
@@ -151,7 +152,7 @@ def _check_files(folder: Path, manifest: Manifest) -> None:
 
 def _signed_by(folder: Path, content: bytes, key: Path | None) -> str | None:
     public = None if key is None else read_public_key(key)
-    if not (folder / SIGNATURE).exists():
+    if not os.path.lexists(folder / SIGNATURE):  # a link that leads nowhere is no missing file
         if public is not None:
             raise BundleError(f"the bundle is not signed: it has no {SIGNATURE}")
         return None

@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from congenial.bundle.published import Area, PublishedLaw
 from congenial.errors import BundleError, CongenialError
@@ -17,6 +17,7 @@ VERSION = 1
 """Later versions add keys and never change the meaning of old ones."""
 
 _DEEPEST = 4  # levels that get a line for each key
+_KINDS = {str: "text", int: "a whole number", bool: "true or false"}
 
 
 @dataclass(frozen=True)
@@ -129,12 +130,11 @@ class Manifest:
                 f"the bundle has format version {version}, and this software reads up to {VERSION}; install a newer"
                 " congenial"
             )
-        stated = values.pop("digest", None)
-        if stated != digest(_rendered(values)) or _rendered({**values, "digest": stated}) != content:
+        if not _is_untouched(values, content):
             raise BundleError("manifest.json was changed since it was published: its digest does not fit")
         try:
             return cls._read(values)
-        except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+        except (KeyError, TypeError, ValueError, AttributeError, CongenialError) as wrong:
             reason = str(wrong) if isinstance(wrong, CongenialError) else "a part is missing or has the wrong form"
             raise BundleError(f"manifest.json cannot be read: {reason}") from None
 
@@ -142,29 +142,56 @@ class Manifest:
     def _read(cls, values: Mapping[str, Any]) -> "Manifest":
         law = PublishedLaw.from_json(values["law"])
         return cls(
-            release=str(values["release"]),
-            title=str(values["title"]),
-            dataset=str(values["dataset"]),
-            made_at=str(values["made_at"]),
-            status=str(values["status"]),
-            is_for_release=bool(values["is_for_release"]),
-            unit=str(values["unit"]["word"]),
-            rows_per_unit=int(values["unit"]["rows"]),
+            release=_as(str, values["release"]),
+            title=_as(str, values["title"]),
+            dataset=_as(str, values["dataset"]),
+            made_at=_as(str, values["made_at"]),
+            status=_as(str, values["status"]),
+            is_for_release=_as(bool, values["is_for_release"]),
+            unit=_as(str, values["unit"]["word"]),
+            rows_per_unit=_as(int, values["unit"]["rows"]),
             law=law,
             exactly=tuple(
-                Exactly(one["text"], one["mandate"], dict(zip(law.areas, one["values"], strict=True)))
+                Exactly(_as(str, one["text"]), _mandate(one), dict(zip(law.areas, _texts(one["values"]), strict=True)))
                 for one in values["invariants"]
             ),
-            conditions=tuple((one["text"], one["mandate"]) for one in values["conditions"]),
-            budget=dict(values["privacy"]["budget"]),
-            neighbours=values["privacy"]["neighbours"],
+            conditions=tuple((_as(str, one["text"]), _mandate(one)) for one in values["conditions"]),
+            budget=dict(zip(values["privacy"]["budget"], _texts(values["privacy"]["budget"].values()), strict=True)),
+            neighbours=_as(str, values["privacy"]["neighbours"]),
             certificate=certificate_of_json(values["privacy"]["certificate"]),
-            sampler=values["sampler"]["name"],
-            is_exact=bool(values["sampler"]["is_exact"]),
+            sampler=_as(str, values["sampler"]["name"]),
+            is_exact=_as(bool, values["sampler"]["is_exact"]),
             receipt=None if values["receipt"] is None else Receipt.from_json(values["receipt"]),
-            software=dict(values["software"]),
-            files=dict(values["files"]),
+            software=dict(zip(values["software"], _texts(values["software"].values()), strict=True)),
+            files=dict(zip(values["files"], _texts(values["files"].values()), strict=True)),
         )
+
+
+_Plain = TypeVar("_Plain", str, int, bool)
+
+
+def _as(kind: type[_Plain], value: object) -> _Plain:
+    """Return a value of exactly this type, or refuse it: a manifest is never read by guessing."""
+    if type(value) is not kind:
+        raise BundleError(f"a value that must be {_KINDS[kind]} is not")
+    return value
+
+
+def _texts(values: Iterable[object]) -> list[str]:
+    return [_as(str, value) for value in values]
+
+
+def _mandate(given: Mapping[str, Any]) -> str | None:
+    return None if given["mandate"] is None else _as(str, given["mandate"])
+
+
+def _is_untouched(values: dict[str, Any], content: bytes) -> bool:
+    """Take the stated digest out of the values and say whether it fits, and whether nobody else wrote the file."""
+    stated = values.pop("digest", None)
+    try:
+        return stated == digest(_rendered(values)) and _rendered({**values, "digest": stated}) == content
+    except (UnicodeEncodeError, RecursionError):  # half a surrogate, or a thousand brackets: never written here
+        return False
 
 
 def digest(content: bytes) -> str:

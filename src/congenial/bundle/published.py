@@ -142,10 +142,13 @@ def _runs(cells: Sequence[int]) -> list[list[int]]:
 
 
 def _row(given: Mapping[str, Any], n_cells: int) -> Row:
-    cells = tuple(cell for first, last in given["cells"] for cell in range(_whole(first), _whole(last) + 1))
-    weights = tuple(_whole(weight) for weight in given.get("weights", (1,) * len(cells)))
-    if list(cells) != sorted(set(cells)) or not cells or not 0 <= cells[0] <= cells[-1] < n_cells:
+    runs = [(_whole(first), _whole(last)) for first, last in given["cells"]]
+    if any(not 0 <= first <= last < n_cells for first, last in runs):  # before a run is written out: it may be endless
         raise BundleError("a row names cells that the schema does not have")
+    cells = tuple(cell for first, last in runs for cell in range(first, last + 1))
+    weights = tuple(_whole(weight) for weight in given.get("weights", (1,) * len(cells)))
+    if list(cells) != sorted(set(cells)) or not cells:
+        raise BundleError("a row names a cell twice, out of order, or none")
     if len(weights) != len(cells) or 0 in weights:
         raise BundleError("a row's weights do not fit its cells")
     return Row(str(given["text"]), cells, weights)

@@ -1,6 +1,8 @@
 """Ed25519 signatures of a manifest: who published it."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -22,6 +24,8 @@ def create_key(path: Path) -> str:
     )
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     try:
+        if os.path.lexists(public_path):  # before there is a private key without its other half
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         with open(path, "xb", opener=_private) as out:
             out.write(private)
         with public_path.open("xb") as out:
@@ -34,8 +38,6 @@ def create_key(path: Path) -> str:
 
 
 def _private(path: str, flags: int) -> int:
-    import os
-
     return os.open(path, flags, 0o600)
 
 
@@ -83,10 +85,11 @@ def check_signature(content: bytes, signature: bytes, key: Ed25519PublicKey | No
     try:
         record = json.loads(signature)
         public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(record["public_key"]))
-        public.verify(bytes.fromhex(record["signature"]), content)
-    except (ValueError, KeyError, TypeError, InvalidSignature):
+        signed = bytes.fromhex(record["signature"])
+        public.verify(signed, content)
+    except (ValueError, KeyError, TypeError, RecursionError, InvalidSignature):
         raise BundleError("signature.json does not sign this manifest: one of the two was changed") from None
-    expected = {"algorithm": "Ed25519", "public_key": _raw(public).hex(), "signature": record["signature"]}
+    expected = {"algorithm": "Ed25519", "public_key": _raw(public).hex(), "signature": signed.hex()}
     if (json.dumps(expected, indent=1) + "\n").encode() != signature:
         raise BundleError("signature.json was changed since it was written")
     if key is not None and _raw(public) != _raw(key):

@@ -56,4 +56,7 @@ def tables_from_csv(law: PublishedLaw, content: bytes) -> dict[Area, Ints]:
         counts = np.array([int(line[-1]) for line in lines[1:]], np.int64).reshape(len(law.areas), n_cells)
     except (ValueError, OverflowError):
         raise BundleError("table.csv has a count that is not a whole number") from None
-    return dict(zip(law.areas, counts, strict=True))
+    tables = dict(zip(law.areas, counts, strict=True))
+    if tables_to_csv(law, tables) != content:  # 1_0, +1 or other line ends say the same and are not what was written
+        raise BundleError("table.csv has a count that is not a whole number as it was written")
+    return tables

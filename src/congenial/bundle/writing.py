@@ -11,10 +11,10 @@ from congenial.errors import BundleError
 
 def check_new(folder: Path) -> None:
     """Refuse, before anything is spent, a place where the folder could not be written."""
-    if folder.exists() or folder.is_symlink():
+    if os.path.lexists(folder):
         raise BundleError(f"{folder} is there already; a bundle is never overwritten. Name a new folder")
     parent = folder.absolute().parent
-    if not parent.is_dir():
+    if not os.path.isdir(parent):
         raise BundleError(f"the folder {parent} does not exist; make it, or name another place for the bundle")
     try:
         _temporary(folder).rmdir()

@@ -10,14 +10,14 @@ import click
 
 from congenial.errors import CongenialError
 
-REFUSED = 1
-"""The exit code of a refusal; 2 is a wrong command line and 130 an interruption, by convention."""
+REFUSED, INTERRUPTED = 1, 130
+"""Exit codes of a refusal and of Ctrl-C; 2 is a wrong command line."""
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
 def refusals_in_words(command: Callable[..., None]) -> Callable[..., None]:
-    """Show what the library refuses as one message on stderr, and exit with code 1."""
+    """Show what the library refuses as one message on stderr, and exit with code 1; with 130 after Ctrl-C."""
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
@@ -26,6 +26,12 @@ def refusals_in_words(command: Callable[..., None]) -> Callable[..., None]:
         except CongenialError as refused:
             click.echo(f"Error: {refused}", err=True)
             raise SystemExit(REFUSED) from None
+        except KeyboardInterrupt:
+            click.echo(
+                "Interrupted. Nothing half-made is left; congenial ledger history says whether a release was charged.",
+                err=True,
+            )
+            raise SystemExit(INTERRUPTED) from None
 
     return run
 

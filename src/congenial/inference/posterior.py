@@ -21,7 +21,7 @@ from congenial.errors import InferenceError, TooLargeError
 from congenial.inference.priors import LogDensity, Prior, prior_of
 from congenial.randomness import RandomStream, secure_rng
 from congenial.sampling import exact
-from congenial.sampling.enumerate import enumerate_tables, estimate_log10_count
+from congenial.sampling.enumerate import enumerate_tables, estimate_log10_count, surely_more_than
 
 if TYPE_CHECKING:
     from congenial.inference.intervals import Estimate
@@ -183,6 +183,8 @@ def posterior(
 
 
 def _all_tables(constraints: Constraints) -> Ints | None:
+    if surely_more_than(constraints, 10 * _MOST_TABLES):
+        return None
     bounds = constraints.quick_bounds
     if None in bounds.lower or None in bounds.upper or estimate_log10_count(constraints) > np.log10(_MOST_TABLES) + 1:
         return None

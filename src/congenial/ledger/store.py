@@ -124,8 +124,8 @@ def _create(backend: Backend, connection: Connection) -> None:
 def _check_version(backend: Backend, connection: Connection) -> None:
     if not inspect(connection).has_table(VERSION_TABLE):
         raise LedgerError(
-            f"{backend.place} is not a ledger yet; create it first: congenial ledger create, or open_ledger(...,"
-            " create=True)"
+            f"{backend.place} is not a ledger yet; create it first: congenial ledger create, or"
+            " open_ledger(..., create=True)"
         )
     found: Sequence[str] = (
         connection.execute(select(column("version_num")).select_from(table(VERSION_TABLE))).scalars().all()

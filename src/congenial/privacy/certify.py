@@ -17,7 +17,7 @@ from congenial.privacy.formulas import conditional_loss, rho_at_all_orders, roun
 from congenial.privacy.moves import Moves, Step, check_relation
 from congenial.privacy.neighbours import Neighbours, neighbours_of
 from congenial.privacy.unimodular import Unimodularity, certify_unimodular
-from congenial.sampling.enumerate import estimate_log10_count
+from congenial.sampling.enumerate import estimate_log10_count, surely_more_than
 from congenial.sampling.target import Measured
 
 GAUSSIAN = "discrete_gaussian"
@@ -185,6 +185,8 @@ class Case:
     @cached_property
     def is_small(self) -> bool:
         """Whether few tables obey the conditions, as far as a rough count tells."""
+        if surely_more_than(self.constraints, 10 * MOST_TABLES):
+            return False  # the rough count solves linear programs: 40 ms and half a second to load the solver
         bounds = self.constraints.quick_bounds
         if None in bounds.lower or None in bounds.upper or len(self._mobile) > _MOST_CELLS:
             return False

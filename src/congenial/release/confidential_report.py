@@ -28,6 +28,8 @@ def check_place(path: Path, bundle: Path) -> None:
         raise BundleError("a comparison with the truth never goes into the bundle; name a file elsewhere")
     if not path.absolute().parent.is_dir() or path.is_dir():
         raise BundleError(f"{path} cannot be written: its folder does not exist, or it is a folder itself")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise BundleError(f"{path} cannot be written: its folder is read-only; name another place, or leave it out")
 
 
 def write_confidential_report(path: Path, spec: Spec, tables: Mapping[Area, Table], drawn: Mapping[Area, Ints]) -> None:

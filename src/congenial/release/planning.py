@@ -13,8 +13,9 @@ from congenial.bundle.manifest import certificate_json
 from congenial.bundle.published import Area, MeasuredQuery, PublishedLaw
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
-from congenial.errors import SuppressedError
+from congenial.errors import PrivacyError, SuppressedError
 from congenial.mechanism import Mechanism
+from congenial.noise import FAMILIES
 from congenial.privacy.calibrate import Budget
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.certify import Case
@@ -95,7 +96,7 @@ def plan_spec(spec: Spec, disclosed: Mapping[Area, Constraints]) -> SpecPlan:
             " budget, or publish the invariants by themselves"
         )
     tables = tuple(disclosed.items())
-    first = mechanism.calibrated(tables[0][1])
+    first = mechanism.calibrated_for(Case(tables[0][1], mechanism.classes, mechanism.noise, mechanism.neighbours))
     law = PublishedLaw(
         spec.schema,
         spec.noise,
@@ -131,13 +132,28 @@ def _shrunk(spec: Spec, mechanism: Mechanism, law: PublishedLaw, budget: Budget)
         tried = _scaled(mechanism, few, middle)
         fits = budget.covers(certificate_of(tried, spec.neighbours, spec.rows_per_unit))
         low, high = (middle, high) if fits else (low, middle)
-    scale = low
-    while True:
-        made = _scaled(mechanism, law, scale)
+    cut = Fraction(1, 100)
+    while low and cut < 1:
+        made = _scaled(mechanism, law, low)
         certificate = certificate_of(made, spec.neighbours, spec.rows_per_unit)
         if budget.covers(certificate):
+            _check_supported(made, budget)
             return made, certificate
-        scale *= Fraction(99, 100)  # another area was costlier than the witnesses
+        low, cut = low * (1 - cut), 2 * cut  # another area was costlier than the witnesses
+    raise PrivacyError(
+        f"a budget of {budget.text} is too small to measure anything beside the queries that have a precision of their"
+        " own, once all rows of a unit and all areas are counted; raise the budget or lower those precisions"
+    )
+
+
+def _check_supported(law: PublishedLaw, budget: Budget) -> None:
+    least = FAMILIES[law.noise].least
+    for query in law.queries:
+        if 0 < query.precision < least:
+            raise PrivacyError(
+                f"a budget of {budget.text} leaves a precision of {float(query.precision):.3g}, below the least"
+                f" supported, {float(least):.3g}; raise the budget or measure less"
+            )
 
 
 def _costliest(law: PublishedLaw, neighbours: str) -> set[Area]:

@@ -16,7 +16,7 @@ from congenial.bundle.published import Area
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.writing import check_new, write_folder
 from congenial.conditions.constraints import Constraints
-from congenial.errors import BundleError, StudyError
+from congenial.errors import BundleError, CongenialError, StudyError
 from congenial.ledger import Ledger, Receipt, Request
 from congenial.ledger.request import moment
 from congenial.randomness import RandomStream, replay_rng, secure_rng
@@ -124,7 +124,7 @@ def release(
         progress(STEPS[4])
         manifest = describe(ready, drawn, receipt, receipt.at)
         write_folder(folder, bundle_files(manifest, drawn, ready.spec.outputs, key_path))
-    except BundleError as refused:
+    except CongenialError as refused:
         raise BundleError(
             f"{refused}. The budget was charged (spend {receipt.number} of dataset {receipt.dataset!r}) and is not"
             " refunded, because a table was drawn; release again under another name once the cause is removed"

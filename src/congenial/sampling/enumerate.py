@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from math import lgamma, prod
+from math import comb, lgamma, prod
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -95,6 +95,30 @@ def _walk(conditions: Sequence[Limited], lower: Sequence[int], upper: Sequence[i
     rest_low = np.cumsum(terms[:, ::-1].clip(max=0), axis=1)[:, ::-1] - terms.clip(max=0)
     rest_high = np.cumsum(terms[:, ::-1].clip(min=0), axis=1)[:, ::-1] - terms.clip(min=0)
     return _Walk(len(lower), tuple(lower), tuple(widths), matrix, np.array(low), np.array(high), rest_low, rest_high)
+
+
+def surely_more_than(constraints: Constraints, limit: int) -> bool:
+    """Whether it is plain, without any search, that more than so many tables obey the conditions.
+
+    Cells that no condition tells apart may exchange what they hold above their lower limits: k of them with an excess
+    of e have C(e + k - 1, k - 1) arrangements. In a plain sum with G such groups, some group has a G-th of the excess.
+
+    Examples
+    --------
+    >>> from congenial.examples import p12_mechanism, p12_table
+    >>> surely_more_than(p12_mechanism().disclose(p12_table()), 4_000)
+    True
+    """
+    group_of = {cell: cells for cells in constraints.grouped.members for cell in cells}
+    for one in constraints.equalities:
+        low, high = ([end[cell] for cell in one.row.cells] for end in (constraints.lower, constraints.upper))
+        if set(one.row.weights) != {1} or None in low or set(high) != {None} or one.lower is None:
+            continue
+        sizes = [len(cells) for cells in {group_of[cell] for cell in one.row.cells}]
+        excess = -(-(one.lower - sum(end for end in low if end is not None)) // len(sizes))
+        if excess >= 0 and min(comb(excess + size - 1, size - 1) for size in sizes) > limit:
+            return True
+    return False
 
 
 def estimate_log10_count(constraints: Constraints) -> float:

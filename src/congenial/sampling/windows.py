@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, exp, inf, log, log1p
+from math import ceil, exp, expm1, inf, log, log1p
 
 from congenial.sampling.system import Fall
 
@@ -39,7 +39,7 @@ def _half_width(counted: tuple[tuple[tuple[Fall, int], int], ...], nats: float) 
 
     limit = min((-log_base(fall.linear) / weight for (fall, weight), _ in counted if fall.quadratic == 1), default=inf)
     high = limit if limit < inf else 1e6
-    low = 1e-12
+    low = min(1e-12, high / 1e3)
     ratio = (5**0.5 - 1) / 2
     # Golden section on log theta: the bound falls, then rises.
     a, b = log(low), log(high)
@@ -64,11 +64,16 @@ def log_moment(fall: Fall, theta: float) -> float:
     if fall.linear < 1:
         log_a = log_base(fall.linear)
         if theta < -log_a:
-            two_sides = log1p(-exp(log_a + theta)) + log1p(-exp(log_a - theta))
-            bounds.append(2 * log1p(-exp(log_a)) - two_sides)
+            two_sides = _log_missing(log_a + theta) + _log_missing(log_a - theta)
+            bounds.append(2 * _log_missing(log_a) - two_sides)
     if fall.quadratic < 1:
         bounds.append(theta * theta / (-4 * log_base(fall.quadratic)))
     return min(bounds)
+
+
+def _log_missing(x: float) -> float:
+    """Return ``log(1 - exp(x))`` for x below 0, however close to it."""
+    return log1p(-exp(x)) if x < -1 else log(-expm1(x))
 
 
 def log_mass(fall: Fall) -> float:

@@ -1,0 +1,5 @@
+"""`python -m congenial` is `congenial`."""
+
+from congenial.cli import main
+
+main(prog_name="congenial")

@@ -1,0 +1,104 @@
+"""The manifest alone determines the law: rebuilt from the file, it is the law that the release was drawn from."""
+
+import shutil
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from congenial.bundle.loading import load_bundle
+from congenial.bundle.manifest import Manifest
+from congenial.bundle.published import PublishedLaw
+from congenial.law import Law
+from congenial.mechanism import Mechanism
+from congenial.randomness import replay_rng
+from congenial.release.reading import read_tables
+from congenial.release.spec.load import load_spec
+from congenial.release.spec.spec import Spec
+from congenial.sampling.enumerate import EnumeratedLaw
+from congenial.table import Table
+from releases import CASES, Maker
+
+ENUMERATED = [
+    "one table",
+    "structural zeros",
+    "ranges",
+    "weights",
+    "shares",
+    "queries",
+    "gaussian",
+    "epsilon and delta",
+]
+ONE_TABLE = [*ENUMERATED, "nothing exact", "unbounded"]
+
+
+def law_from_the_file_alone(made: Maker, case: str, tmp_path: Path) -> PublishedLaw:
+    """Take manifest.json to an empty folder and read it there."""
+    alone = tmp_path / "manifest.json"
+    shutil.copyfile(made(case) / "bundle" / "manifest.json", alone)
+    return Manifest.from_bytes(alone.read_bytes()).law
+
+
+def confidential(made: Maker, case: str) -> tuple[Spec, dict[str | None, Table]]:
+    spec = load_spec(made(case) / "spec.yaml")
+    return spec, read_tables(spec, made(case))
+
+
+@pytest.mark.parametrize("case", ENUMERATED)
+def test_every_probability_is_the_same_fraction(case: str, made: Maker, tmp_path: Path) -> None:
+    law = law_from_the_file_alone(made, case, tmp_path)
+    spec, tables = confidential(made, case)
+    ours = spec.mechanism().law(tables[None]).enumerated
+    theirs = EnumeratedLaw.of(law.target(None, tables[None].counts))
+    assert np.array_equal(ours.tables, theirs.tables)
+    assert list(ours.probabilities) == list(theirs.probabilities)
+    assert sum(theirs.probabilities, Fraction(0)) == 1
+
+
+@pytest.mark.parametrize("case", ONE_TABLE)
+def test_the_engine_gives_the_same_numbers_to_the_last_bit(case: str, made: Maker, tmp_path: Path) -> None:
+    spec, tables = confidential(made, case)
+    ours = spec.mechanism().law(tables[None])
+    theirs = Law(law_from_the_file_alone(made, case, tmp_path).target(None, tables[None].counts))
+    draws = ours.sample(50, replay_rng(case))
+    assert np.array_equal(draws, theirs.sample(50, replay_rng(case)))
+    assert ours.log_normaliser() == theirs.log_normaliser()
+    assert np.array_equal(ours.log_probability(draws), theirs.log_probability(draws))
+
+
+@pytest.mark.parametrize("case", ["areas", "areas with totals", "several rows"])
+def test_laws_whose_precision_all_areas_decide_together(case: str, made: Maker, tmp_path: Path) -> None:
+    """The mechanism of one table does not know of the others; given the published precision, the laws agree."""
+    from dataclasses import replace
+
+    law = law_from_the_file_alone(made, case, tmp_path)
+    spec, tables = confidential(made, case)
+    measured = [replace(query, precision=one.precision) for query, one in zip(spec.measured, law.queries, strict=True)]
+    conditions = [statement.condition for statement in (*spec.invariants, *spec.conditions)]
+    mechanism = Mechanism(spec.schema, measure=measured, invariants=conditions, noise=spec.noise)
+    for area, table in tables.items():
+        ours, theirs = mechanism.law(table), Law(law.target(area, table.counts))
+        assert ours.log_normaliser() == theirs.log_normaliser()
+        draws = ours.sample(20, replay_rng(case))
+        assert np.array_equal(ours.log_probability(draws), theirs.log_probability(draws))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_released_tables_have_a_chance_under_the_published_law(case: str, made: Maker) -> None:
+    bundle = load_bundle(made(case) / "bundle")
+    _, tables = confidential(made, case)
+    for area, counts in bundle.tables.items():
+        law = Law(bundle.law.target(area, tables[area].counts))
+        assert np.isfinite(law.log_probability(counts[None, :])).all()
+
+
+def test_another_precision_is_another_law(made: Maker, tmp_path: Path) -> None:
+    """The mutant: were a precision rounded on its way into the file, the fractions would differ."""
+    from dataclasses import replace
+
+    law = law_from_the_file_alone(made, "one table", tmp_path)
+    _, tables = confidential(made, "one table")
+    rounded = replace(law, queries=(replace(law.queries[0], precision=Fraction("0.310057")),))
+    ours, theirs = (EnumeratedLaw.of(one.target(None, tables[None].counts)) for one in (law, rounded))
+    assert list(ours.probabilities) != list(theirs.probabilities)

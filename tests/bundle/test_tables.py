@@ -1,0 +1,100 @@
+"""table.csv and table.parquet as an analyst reads them: codes stay text, both hold the same."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from congenial.bundle.loading import load_bundle
+from congenial.bundle.parquet import csv_to_parquet
+from congenial.bundle.published import PublishedLaw
+from congenial.bundle.table_text import header_of, tables_from_csv, tables_to_csv
+from congenial.conditions.constraints import Constraints
+from congenial.errors import BundleError
+from congenial.schema import Schema
+from releases import CASES, Maker
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_parquet_equals_csv(case: str, made: Maker) -> None:
+    folder = made(case) / "bundle"
+    frame = pd.read_parquet(folder / "table.parquet")
+    text = pd.read_csv(folder / "table.csv", dtype=dict.fromkeys(frame.columns[:-1], str), keep_default_na=False)
+    assert list(frame.columns) == list(text.columns)
+    assert frame["count"].dtype == np.int64
+    assert frame.astype(object).to_numpy().tolist() == text.astype(object).to_numpy().tolist()
+    flat = np.concatenate(list(load_bundle(folder).tables.values()))
+    assert frame["count"].tolist() == flat.tolist()
+
+
+def test_codes_are_text_for_readers_that_look_at_quotes(made: Maker) -> None:
+    """DuckDB and R's colClasses keep them; Parquet needs nothing said."""
+    folder = made("areas") / "bundle"
+    header, first, *_ = (folder / "table.csv").read_text(encoding="utf-8").splitlines()
+    assert header == '"area","sex","age","count"'
+    assert first.startswith('"01","f","010",')
+    assert pl.read_parquet(folder / "table.parquet")["area"].unique().sort().to_list() == ["01", "02"]
+    frame = pl.read_csv(folder / "table.csv", infer_schema=False).cast({"count": pl.Int64})
+    assert frame.equals(pl.read_parquet(folder / "table.parquet"))
+    fields = pq.read_schema(folder / "table.parquet")
+    assert [str(fields.field(name).type) for name in ("area", "age", "count")] == ["string", "string", "int64"]
+
+
+WORDS = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1, max_size=8
+).filter(lambda text: bool(text.strip()))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(WORDS, min_size=1, max_size=4, unique=True),
+    st.lists(WORDS, min_size=2, max_size=2, unique=True),
+    st.data(),
+)
+def test_any_labels_and_counts_come_back(labels: list[str], areas: list[str], data: st.DataObject) -> None:
+    """Quotes, commas, NULL, NA, blanks, other scripts: CSV and Parquet give them back."""
+    schema = Schema({"d": labels})
+    law = PublishedLaw(schema, "double_geometric", (), "a", tuple((area, Constraints.of(schema, [])) for area in areas))
+    counts: dict[str | None, NDArray[np.int64]] = {
+        area: np.array(data.draw(st.lists(st.integers(0, 2**53), min_size=len(labels), max_size=len(labels))))
+        for area in areas
+    }
+    content = tables_to_csv(law, counts)
+    again = tables_from_csv(law, content)
+    assert all(np.array_equal(again[area], counts[area]) for area in areas)
+    frame = pq.read_table(io.BytesIO(csv_to_parquet(law, content)))
+    assert frame.column("d").to_pylist() == labels * 2
+    assert frame.column("count").to_pylist() == [int(n) for area in areas for n in counts[area]]
+
+
+def test_columns_named_count() -> None:
+    schema = Schema({"count": ["a"], "released_count": ["b"]})
+    law = PublishedLaw(schema, "double_geometric", (), None, ((None, Constraints.of(schema, [])),))
+    assert header_of(law) == ["count", "released_count", "released_released_count"]
+    content = tables_to_csv(law, {None: np.array([7])})
+    assert tables_from_csv(law, content)[None].tolist() == [7]
+
+
+@pytest.mark.parametrize("change", [
+    ("count", "n"), ('"f","010"', '"f","10"'), ('"f"', '"x"'), ("\n", "\r\n"), (',', ';'),
+])  # fmt: skip
+def test_other_csv_is_refused(change: tuple[str, str], bundle: Path) -> None:
+    law, content = load_bundle(bundle).law, (bundle / "table.csv").read_text(encoding="utf-8")
+    forged = content.replace(*change, 1)
+    with pytest.raises(BundleError):
+        tables_from_csv(law, forged.encode())
+
+
+@pytest.mark.parametrize("count", ["1.5", "x", "", "9" * 30, "1e3", " ", "1_0", "+1", "01", " 1"])
+def test_counts_that_are_none(count: str, bundle: Path) -> None:
+    law, lines = load_bundle(bundle).law, (bundle / "table.csv").read_text(encoding="utf-8").splitlines()
+    lines[1] = lines[1].rsplit(",", 1)[0] + f",{count}"
+    with pytest.raises(BundleError, match="whole number"):
+        tables_from_csv(law, "\n".join([*lines, ""]).encode())

@@ -1,0 +1,380 @@
+"""A release from end to end: what is charged, what is written, and that every refusal comes before the charge."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from congenial.bundle.cost import certificate_of
+from congenial.bundle.loading import load_bundle
+from congenial.bundle.published import PublishedLaw
+from congenial.bundle.signing import create_key
+from congenial.errors import (
+    AlreadySpentError,
+    BudgetError,
+    BundleError,
+    CongenialError,
+    LedgerError,
+    PrivacyError,
+    ReadingError,
+    SpecError,
+    StudyError,
+    SuppressedError,
+    TooLargeError,
+)
+from congenial.ledger import Ledger
+from congenial.randomness import secure_rng
+from congenial.release import run
+from congenial.release.planning import SpecPlan
+from congenial.release.run import Released, prepare, release, simulate
+from congenial.sampling import exact
+from releases import BUDGET, CASES, COUNTS, HEAD, MICRODATA, NOW, TWO_AREAS, Case, ledger_for, place
+
+ALL_FILES = {"README.txt", "manifest.json", "report.html", "table.csv", "table.parquet"}
+
+
+def released(folder: Path, case: Case, **options: object) -> tuple[Released, Ledger]:
+    spec, ledger = place(folder, case), ledger_for(folder, case)
+    return release(spec, folder / "out", ledger=ledger, who="Ada", now=NOW, **options), ledger  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_from_a_spec_to_a_verified_bundle(name: str, tmp_path: Path) -> None:
+    steps: list[str] = []
+    made, ledger = released(tmp_path, CASES[name], progress=steps.append)
+    assert tuple(steps) == run.STEPS
+    bundle = load_bundle(tmp_path / "out")
+    manifest = bundle.manifest
+    assert bundle.is_recertified
+    assert {path.name for path in (tmp_path / "out").iterdir()} == ALL_FILES
+    (spend,) = ledger.history("town")
+    receipt = manifest.receipt
+    assert receipt == made.receipt
+    assert receipt is not None
+    assert (spend.hash, spend.loss) == (receipt.hash, receipt.loss)
+    assert ledger.verify("town", receipt.head).n_spends == 1
+    # What was charged is what the published law costs, computed again from the bundle alone.
+    again = certificate_of(manifest.law, manifest.neighbours, manifest.rows_per_unit)
+    assert spend.loss == (again.loss if CASES[name].cap[0] == "epsilon" else again.rho)
+    assert {path.name for path in tmp_path.iterdir()} == {"spec.yaml", "data.csv", "budget.db", "out"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_budget_covers_all_areas_and_rows_together(name: str, tmp_path: Path) -> None:
+    plan = prepare(place(tmp_path, CASES[name])).plan
+    again = certificate_of(plan.law, plan.spec.neighbours, plan.spec.rows_per_unit)
+    assert plan.budget is not None
+    assert plan.budget.covers(again)
+    assert again == plan.certificate
+    assert again.k >= plan.spec.rows_per_unit
+
+
+def scaled(plan: SpecPlan, factor: Fraction) -> PublishedLaw:
+    asked = plan.spec.mechanism().queries
+    pairs = zip(plan.law.queries, asked, strict=True)
+    queries = [query if own.precision else replace(query, precision=query.precision * factor) for query, own in pairs]
+    return replace(plan.law, queries=tuple(queries))
+
+
+OPEN = "by: {name: area, levels: ['01', '02']}\n"
+SHRUNK = {
+    "several rows": CASES["several rows"],
+    "areas": CASES["areas"],
+    "areas with totals": CASES["areas with totals"],
+    "areas, Gaussian": Case(HEAD + "budget: {rho: 1/2}\nnoise: discrete_gaussian\n" + OPEN, TWO_AREAS),
+    "areas, unbounded": Case(HEAD + "neighbours: unbounded\nbudget: {rho: 1/8}\n" + OPEN, TWO_AREAS),
+    "areas, a fixed query": Case(
+        HEAD + BUDGET + OPEN + "measure: [{cells: all}, {total: all, precision: 1/10}]\n", TWO_AREAS
+    ),
+    "rows, Gaussian": Case(
+        CASES["several rows"].spec.replace("epsilon: 1}", "rho: 1}\nnoise: discrete_gaussian"), MICRODATA
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHRUNK)
+def test_the_budget_is_not_wasted(name: str, tmp_path: Path) -> None:
+    """One percent more precision would break it: the mutant that halves for each area would not come near."""
+    plan = prepare(place(tmp_path, SHRUNK[name])).plan
+    assert plan.budget is not None
+    assert plan.budget.covers(plan.certificate)
+    dearer = certificate_of(scaled(plan, Fraction(101, 100)), plan.spec.neighbours, plan.spec.rows_per_unit)
+    assert not plan.budget.covers(dearer)
+
+
+def test_many_areas_are_planned_on_the_costliest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one witness among four areas of different sizes the budget still holds for all."""
+    from congenial.release import planning
+
+    areas = ["01", "02", "03", "04"]
+    lines = [f"{area},{line[:-1]}{number}" for number, area in enumerate(areas) for line in COUNTS.splitlines()[1:]]
+    spec = HEAD + BUDGET + f"by: {{name: area, levels: {areas}}}\nmeasure: [{{cells: all}}, {{total: f}}]\n"
+    monkeypatch.setattr(planning, "_WITNESSES", 1)
+    plan = prepare(place(tmp_path, Case(spec, "area,sex,age,n\n" + "\n".join(lines) + "\n"))).plan
+    assert plan.budget is not None
+    assert plan.budget.covers(plan.certificate)
+
+
+def test_a_law_that_overspends_is_not_planned(tmp_path: Path) -> None:
+    """A query with its own precision overspends once three rows of a person count: no scale helps, and it says so."""
+    spec = CASES["several rows"].spec + "measure: [{cells: all}, {margin: [sex], precision: 1/6}]\n"
+    with pytest.raises(PrivacyError, match="too small to measure anything beside the queries"):
+        prepare(place(tmp_path, Case(spec, MICRODATA)))
+
+
+# -- Refused before the charge
+
+
+def spec_of(text: str, data: str = COUNTS, cap: tuple[str, str] = ("epsilon", "4")) -> Case:
+    return Case(HEAD + text, data, cap)
+
+
+REFUSED: dict[str, tuple[Case, type[CongenialError], str]] = {
+    "a spec with a mistake": (spec_of("budget: {epsilon: one}\n"), SpecError, "budget"),
+    "a spec without a budget": (spec_of(""), SpecError, "budget"),
+    "a budget of 0": (spec_of("budget: {epsilon: 0}\n"), SuppressedError, "the budget is 0"),
+    "a budget too small": (spec_of("budget: {epsilon: 1e-13}\n"), PrivacyError, "below the least supported"),
+    "invariants that clash": (
+        spec_of(BUDGET + "invariants: [{total: all, equals: 3}]\nconditions: [{total: all, at_least: 4}]\n"),
+        SpecError,
+        "no table",
+    ),
+    "a stated value that the data do not have": (
+        spec_of(BUDGET + "invariants: [{total: all, equals: 3}]\n"),
+        CongenialError,
+        "total is 3",
+    ),
+    "a zero that is none": (spec_of(BUDGET + "conditions: [{zeros: f}]\n"), CongenialError, "sex=f"),
+    "no data": (spec_of(BUDGET, ""), ReadingError, "is empty"),
+    "a level that is not declared": (spec_of(BUDGET, COUNTS.replace("f,010", "x,010")), ReadingError, "not declared"),
+    "a negative count": (spec_of(BUDGET, COUNTS.replace("f,010,3", "f,010,-3")), ReadingError, "negative"),
+    "a missing cell": (spec_of(BUDGET, COUNTS.replace("f,010,3\n", "")), ReadingError, "no row"),
+    "another currency": (spec_of(BUDGET, COUNTS, ("rho", "1/1000")), BudgetError, "left"),
+    "more than is left": (spec_of("budget: {epsilon: 5}\n"), BudgetError, "has 4 left"),
+    "Gaussian noise in a ledger of epsilon": (
+        spec_of("budget: {rho: 1/2}\nnoise: discrete_gaussian\n"),
+        BudgetError,
+        "capped in epsilon",
+    ),
+    "several rows in several areas": (
+        Case(CASES["several rows"].spec + OPEN, "area," + MICRODATA.replace("\np", "\n01,p")),
+        PrivacyError,
+        "no certificate covers that",
+    ),
+    "more rows than declared": (
+        Case(CASES["several rows"].spec.replace("at_most: 3", "at_most: 1"), MICRODATA),
+        ReadingError,
+        "more than 1 row",
+    ),
+    "a system that is too wide": (
+        spec_of(
+            BUDGET
+            + "measure:\n  - {cells: all, share: 1}\n"
+            + "  - {linear: [{times: 1000003, of: f}, {times: 999983, of: '010'}], share: 1}\n",
+            COUNTS.replace(",3\n", ",900719925474099\n"),
+        ),
+        TooLargeError,
+        "states",
+    ),
+}
+
+
+def untouched(folder: Path, ledger: Ledger, spends: int = 0) -> None:
+    assert ledger.verify().n_spends == spends
+    left = {path.name for path in folder.iterdir()} - {"spec.yaml", "data.csv", "budget.db"}
+    assert left <= {"CONFIDENTIAL-unknown-levels-small.csv"}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_costs_nothing_and_leaves_nothing(name: str, tmp_path: Path) -> None:
+    case, kind, words = REFUSED[name]
+    spec, ledger = place(tmp_path, case), ledger_for(tmp_path, case)
+    with pytest.raises(kind, match=words):
+        release(spec, tmp_path / "out", ledger=ledger, who="Ada", confidential_report=tmp_path / "CONFIDENTIAL-x.html")
+    untouched(tmp_path, ledger)
+
+
+def test_the_wrong_neighbours(tmp_path: Path) -> None:
+    spec = place(tmp_path, CASES["one table"])
+    ledger = ledger_for(tmp_path, CASES["unbounded"])
+    with pytest.raises(BudgetError, match="bounded neighbours"):
+        release(spec, tmp_path / "out", ledger=ledger, who="Ada")
+    untouched(tmp_path, ledger)
+
+
+def test_a_dataset_that_the_ledger_does_not_know(tmp_path: Path) -> None:
+    case = CASES["one table"]
+    spec, ledger = place(tmp_path, replace(case, spec=case.spec.replace("town", "twon"))), ledger_for(tmp_path, case)
+    with pytest.raises(LedgerError, match="did you mean 'town'"):
+        release(spec, tmp_path / "out", ledger=ledger, who="Ada")
+    untouched(tmp_path, ledger)
+
+
+@pytest.mark.parametrize("who", ["", " ", "a\nb", "x" * 5000])
+def test_nobody(who: str, tmp_path: Path) -> None:
+    spec, ledger = place(tmp_path, CASES["one table"]), ledger_for(tmp_path, CASES["one table"])
+    with pytest.raises(LedgerError):
+        release(spec, tmp_path / "out", ledger=ledger, who=who)
+    untouched(tmp_path, ledger)
+
+
+def test_one_spend_gives_at_most_one_table(tmp_path: Path) -> None:
+    made, ledger = released(tmp_path, CASES["one table"])
+    before = {path: path.read_bytes() for path in made.folder.iterdir()}
+    for out in ("again", "out"):
+        with pytest.raises(CongenialError) as refused:
+            release(tmp_path / "spec.yaml", tmp_path / out, ledger=ledger, who="Ada")
+        assert isinstance(refused.value, AlreadySpentError if out == "again" else BundleError)
+    assert {path: path.read_bytes() for path in made.folder.iterdir()} == before
+    assert not (tmp_path / "again").exists()
+    assert ledger.verify().n_spends == 1
+
+
+def test_the_cap_is_reached(tmp_path: Path) -> None:
+    case = CASES["one table"]
+    spec, ledger = place(tmp_path, case), ledger_for(tmp_path, replace(case, cap=("epsilon", "2")))
+    for name in ("first", "second", "third"):
+        spec.write_text(case.spec.replace("release: small", f"release: {name}"), encoding="utf-8")
+        if name == "third":
+            with pytest.raises(BudgetError, match="Nothing was charged"):
+                release(spec, tmp_path / name, ledger=ledger, who="Ada")
+        else:
+            release(spec, tmp_path / name, ledger=ledger, who="Ada")
+    assert ledger.verify().n_spends == 2
+    assert not (tmp_path / "third").exists()
+
+
+def folder_is_there(folder: Path) -> dict[str, object]:
+    (folder / "out").mkdir()
+    return {}
+
+
+def link_to_nowhere(folder: Path) -> dict[str, object]:
+    (folder / "out").symlink_to(folder / "nowhere")
+    return {}
+
+
+def no_parent(folder: Path) -> dict[str, object]:
+    return {"out": folder / "missing" / "out"}
+
+
+def parent_is_a_file(folder: Path) -> dict[str, object]:
+    return {"out": folder / "data.csv" / "out"}
+
+
+def a_name_too_long(folder: Path) -> dict[str, object]:
+    return {"out": folder / ("x" * 300)}
+
+
+def no_key(folder: Path) -> dict[str, object]:
+    return {"key": folder / "key"}
+
+
+def public_key(folder: Path) -> dict[str, object]:
+    create_key(folder.parent / "key")
+    return {"key": folder.parent / "key.pub"}
+
+
+def report_without_its_mark(folder: Path) -> dict[str, object]:
+    return {"confidential_report": folder / "report.html"}
+
+
+def report_in_the_bundle(folder: Path) -> dict[str, object]:
+    return {"confidential_report": folder / "out" / "CONFIDENTIAL-x.html"}
+
+
+def report_nowhere(folder: Path) -> dict[str, object]:
+    return {"confidential_report": folder / "missing" / "CONFIDENTIAL-x.html"}
+
+
+PLACES: list[Callable[[Path], dict[str, object]]] = [
+    folder_is_there, link_to_nowhere, no_parent, parent_is_a_file, a_name_too_long, no_key, public_key,
+    report_without_its_mark, report_in_the_bundle, report_nowhere,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("prepare_place", PLACES, ids=lambda one: one.__name__)
+def test_places_and_keys_are_checked_before_the_charge(
+    prepare_place: Callable[[Path], dict[str, object]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "work"
+    spec, ledger = place(folder, CASES["one table"]), ledger_for(folder, CASES["one table"])
+    options: dict[str, object] = {"out": folder / "out"} | prepare_place(folder)
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(BundleError):
+        release(spec, ledger=ledger, who="Ada", **options)  # type: ignore[arg-type]
+    assert ledger.verify().n_spends == 0
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_failure_after_the_charge_says_that_it_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk fills up while the bundle is written: the spend stands, and nobody is told otherwise."""
+    spec, ledger = place(tmp_path, CASES["one table"]), ledger_for(tmp_path, CASES["one table"])
+
+    def full(handle: int) -> None:
+        raise OSError(28, os.strerror(28))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("congenial.bundle.writing.os.fsync", full)
+        with pytest.raises(BundleError, match=r"no space left on device.*spend 1 of dataset 'town'.*not refunded"):
+            release(spec, tmp_path / "out", ledger=ledger, who="Ada")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["budget.db", "data.csv", "spec.yaml"]
+    with pytest.raises(AlreadySpentError, match="choose a new release name"):
+        release(spec, tmp_path / "out", ledger=ledger, who="Ada")
+
+
+def test_the_charge_is_on_disk_before_anything_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only bits that count for nothing are used before: the rehearsal's."""
+    spec, ledger = place(tmp_path, CASES["one table"]), ledger_for(tmp_path, CASES["one table"])
+    spends_when_drawn = []
+
+    def watched() -> object:
+        spends_when_drawn.append(ledger.verify().n_spends)
+        return secure_rng()
+
+    monkeypatch.setattr(run, "secure_rng", watched)
+    release(spec, tmp_path / "out", ledger=ledger, who="Ada")
+    assert spends_when_drawn == [1]
+
+
+def test_a_draw_that_breaks_an_invariant_is_never_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, ledger = place(tmp_path, CASES["one table"]), ledger_for(tmp_path, CASES["one table"])
+    monkeypatch.setattr(exact, "sample_batch", lambda engine, centres, rng: centres + 1)
+    with pytest.raises(BundleError, match="breaks an invariant; nothing is published"):
+        release(spec, tmp_path / "out", ledger=ledger, who="Ada")
+    untouched(tmp_path, ledger)  # the rehearsal found it
+
+
+# -- Simulations
+
+
+def test_simulations_are_marked_and_free(tmp_path: Path) -> None:
+    case = CASES["areas with totals"]
+    spec = place(tmp_path, replace(case, spec=case.spec.replace("count: n", "count: n, status: simulated")))
+    first, again, other = (
+        simulate(spec, tmp_path / name, seed=seed, now=NOW).folder for name, seed in (("a", 1), ("b", 1), ("c", 2))
+    )
+    contents = [{path.name: path.read_bytes() for path in sorted(folder.iterdir())} for folder in (first, again, other)]
+    assert contents[0] == contents[1]
+    assert contents[0]["table.csv"] != contents[2]["table.csv"]
+    assert b"NOT FOR RELEASE" in contents[0]["README.txt"]
+    assert b"NOT FOR RELEASE" in contents[0]["report.html"]
+    assert not load_bundle(first).manifest.is_for_release
+    assert load_bundle(first).manifest.receipt is None
+
+
+def test_confidential_data_are_not_simulated(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="give them away"):
+        simulate(place(tmp_path, CASES["one table"]), tmp_path / "out", seed=1)
+    assert not (tmp_path / "out").exists()
+
+
+def test_outputs_are_what_was_asked_for(tmp_path: Path) -> None:
+    case = CASES["one table"]
+    made, _ = released(tmp_path, replace(case, spec=case.spec + "outputs: [csv]\n"))
+    assert {path.name for path in made.folder.iterdir()} == {"README.txt", "manifest.json", "table.csv"}
+    assert "report.html" not in (made.folder / "README.txt").read_text(encoding="utf-8")
+    load_bundle(made.folder)

@@ -1,0 +1,105 @@
+"""Small specs with their data, one for each thing that a law can have, and a ledger to charge them to."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from congenial.ledger import Ledger, open_ledger
+
+Maker = Callable[[str], Path]
+"""Gives the folder in which a case was released."""
+
+NOW = datetime(2026, 11, 16, 12, 0, 0, tzinfo=UTC)
+
+HEAD = """\
+release: small
+dataset: town
+data: {path: data.csv, kind: counts, count: n}
+dimensions:
+  sex: [f, m]
+  age: ["010", "020", "030"]
+"""
+BUDGET = "budget: {epsilon: 1}\n"
+COUNTS = "sex,age,n\nf,010,3\nf,020,0\nf,030,2\nm,010,1\nm,020,2\nm,030,1\n"  # 2,002 tables have its total
+FEW = "sex,age,n\nf,010,1\nf,020,0\nf,030,2\nm,010,0\nm,020,1\nm,030,0\n"  # 126: Gaussian fractions are long
+HOLES = COUNTS.replace("f,010,3", "f,010,0")
+TWO_AREAS = "area,sex,age,n\n" + "".join(
+    f"{area},{line}\n" for area in ("01", "02") for line in COUNTS.splitlines()[1:]
+)
+MICRODATA = "person,sex,age\n" + "".join(
+    f"p{number % 9},{sex},{age}\n" for number, (sex, age) in enumerate([("f", "010"), ("m", "020"), ("m", "030")] * 6)
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A spec, its data, and the cap of a ledger that can pay for it."""
+
+    spec: str
+    data: str = COUNTS
+    cap: tuple[str, str] = ("epsilon", "4")
+
+
+CASES = {
+    "one table": Case(HEAD + BUDGET + "invariants: [total]\n"),
+    "nothing exact": Case(HEAD + BUDGET),
+    "areas": Case(HEAD + BUDGET + 'by: {name: area, levels: ["01", "02"]}\n', TWO_AREAS),
+    "areas with totals": Case(
+        HEAD + BUDGET + 'by: {name: area, levels: ["01", "02"]}\ninvariants: [total]\n', TWO_AREAS
+    ),
+    "structural zeros": Case(
+        HEAD + BUDGET + 'invariants: [{margin: [sex]}]\nconditions: [{zeros: {sex: f, age: "010"}}]\n', HOLES
+    ),
+    "ranges": Case(
+        HEAD
+        + BUDGET
+        + "invariants: [total]\nconditions:\n  - {bounds: all, at_least: 0, at_most: 9}\n"
+        + "  - {total: f, at_least: 3, at_most: 8, mandate: a law}\n"
+    ),
+    "weights": Case(
+        HEAD + BUDGET + "invariants: [total, {linear: [{times: 2, of: f}, {times: 3, of: '010'}], name: points}]\n"
+    ),
+    "shares": Case(HEAD + BUDGET + "invariants: [{share: f, of: all, mandate: quota}, total]\n"),
+    "queries": Case(
+        HEAD
+        + BUDGET
+        + "invariants: [total]\n"
+        + "measure: [{cells: all, share: 2}, {margin: [sex], share: 1}, {total: '010', precision: 1/9}]\n"
+    ),
+    "gaussian": Case(
+        HEAD + "budget: {rho: 1/2}\nnoise: discrete_gaussian\ninvariants: [total]\n", FEW, cap=("rho", "2")
+    ),
+    "epsilon and delta": Case(
+        HEAD + "budget: {epsilon: 1, delta: 1e-6}\nnoise: discrete_gaussian\ninvariants: [total]\n",
+        FEW,
+        cap=("rho", "2"),
+    ),
+    "unbounded": Case(HEAD + BUDGET + "neighbours: unbounded\n"),
+    "several rows": Case(
+        HEAD.replace("kind: counts, count: n", "kind: microdata")
+        + BUDGET
+        + "unit: {id: person, at_most: 3}\ninvariants: [total]\n",
+        MICRODATA,
+    ),
+}
+
+
+def place(folder: Path, case: Case) -> Path:
+    """Write a case's files into a folder and return the spec's path."""
+    folder.mkdir(exist_ok=True, parents=True)
+    (folder / "data.csv").write_text(case.data, encoding="utf-8")
+    (folder / "spec.yaml").write_text(case.spec, encoding="utf-8")
+    return folder / "spec.yaml"
+
+
+def ledger_for(folder: Path, case: Case) -> Ledger:
+    """Make a ledger in which the dataset has the case's cap."""
+    made = open_ledger(folder / "budget.db", create=True)
+    currency, cap = case.cap
+    neighbours = "unbounded" if "unbounded" in case.spec else "bounded"
+    caps = {currency: cap}
+    made.create_dataset(
+        "town", epsilon=caps.get("epsilon"), rho=caps.get("rho"), neighbours=neighbours, who="Ada", now=NOW
+    )
+    return made
