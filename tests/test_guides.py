@@ -24,6 +24,16 @@ def test_every_command_of_the_curators_guide_runs(tmp_path: Path, monkeypatch: p
     assert any("signed by the given key" in output for output in printed.values())
 
 
+def test_the_first_release_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readme = ROOT / "README.md"
+    (spec,) = re.findall(r"^```yaml\n(.*?)^```", readme.read_text(encoding="utf-8"), flags=re.M | re.S)
+    (tmp_path / "spec.yaml").write_text(spec)
+    cells = [(sex, age) for sex in ("female", "male") for age in ("0-17", "18-64", "65+")]
+    (tmp_path / "counts.csv").write_text("sex,age,n\n" + "".join(f"{sex},{age},7\n" for sex, age in cells))
+    printed = run_lines(readme, tmp_path, monkeypatch)
+    assert [line.split()[0] for line in printed] == ["plan", "ledger", "release", "verify"]
+
+
 def test_commands_are_found_in_shell_blocks(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     console, shell = "$ congenial a 'b c'  # why\nsome output\n", "cd x\ncongenial d \\\n  e\n"

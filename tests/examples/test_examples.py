@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from congenial.bundle.loading import load_bundle
+from congenial.cli import main
 from console import run_lines
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -52,12 +54,20 @@ def test_counties_are_of_very_different_sizes() -> None:
     assert min(people) == "001"
 
 
-def test_plans_say_what_the_invariants_give_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    from click.testing import CliRunner
+def plan_of(name: str) -> str:
+    result = CliRunner().invoke(main, ["plan", str(EXAMPLES / name / "spec.yaml")])
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
-    from congenial.cli import main
 
-    plan = CliRunner().invoke(main, ["plan", str(EXAMPLES / "microdata" / "spec.yaml")]).output
-    given_away = " ".join(plan.split()).partition("The invariants give away: ")[2].partition(" Noise")[0]
+def test_plans_say_what_the_invariants_give_away() -> None:
+    plan = " ".join(plan_of("microdata").split())
+    given_away = plan.partition("The invariants give away: ")[2].partition(" Noise")[0]
     assert given_away.count("age=0 to <16, employment=not in labour force, income=0 to <15000") == 4
     assert "unemployed" not in given_away, "structural zeros are declared, not given away"
+
+
+def test_plans_of_many_areas_have_a_column_for_the_smallest_the_median_and_the_largest() -> None:
+    lines = [line.split() for line in plan_of("counties").splitlines()]
+    assert ["released", "number", "county", "Alder", "county", "Harbor", "county", "Pine"] in lines
+    assert ["age=under", "5", "exact", "exact", "exact"] in lines, "three totals determine a fourth"

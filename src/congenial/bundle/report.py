@@ -49,6 +49,7 @@ def report(manifest: Manifest, tables: Mapping[Area, Ints]) -> str:
         noise=words.noise_lines(manifest),
         simulated=words.SIMULATED,
         noise_picture=_noise_picture(manifest),
+        exactly=[(one.text, _grouped(next(iter(one.values.values()))), one.mandate or "") for one in manifest.exactly],
         exact_by_area=_exact_by_area(manifest),
         sheets=sheets,
         left_out=left_out,

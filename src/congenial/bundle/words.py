@@ -52,7 +52,11 @@ def readme(manifest: Manifest) -> str:
     """Return README.txt: one page for an analyst."""
     law = manifest.law
     tables = "one table" if len(law.tables) == 1 else f"{len(law.tables):,} tables, one for each {law.area_name}"
-    exact = [f"  - {one.text}" + (f" ({one.mandate})" if one.mandate else "") for one in manifest.exactly]
+    values = [f": {one.values[None]}" if law.area_name is None else "" for one in manifest.exactly]
+    exact = [
+        f"  - {one.text}{value}" + (f" ({one.mandate})" if one.mandate else "")
+        for one, value in zip(manifest.exactly, values, strict=True)
+    ]
     listed = (
         ["report.html     the same with tables and pictures, to read in a browser"]
         if "report.html" in manifest.files
