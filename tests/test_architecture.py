@@ -67,6 +67,7 @@ ONLY_HERE = {
         "pictures.drawing",
         "pictures.bias",
         "pictures.boxes",
+        "pictures.intervals",
         "pictures.lines",
         "pictures.noise",
         "pictures.picture",

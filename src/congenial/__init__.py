@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from congenial.privacy.certify import certify
     from congenial.privacy.compose import compose
     from congenial.randomness import replay_rng, secure_rng
-    from congenial.release.run import release
     from congenial.schema import Schema
     from congenial.study.compare import compare
     from congenial.table import Table
@@ -44,7 +43,6 @@ _HOMES = {
     "load_bundle": "congenial.bundle.loading",
     "margin": "congenial.conditions.queries",
     "open_ledger": "congenial.ledger",
-    "release": "congenial.release.run",
     "replay_rng": "congenial.randomness",
     "secure_rng": "congenial.randomness",
     "share": "congenial.conditions.queries",
@@ -90,7 +88,6 @@ __all__ = [
     "margin",
     "noise",
     "open_ledger",
-    "release",
     "replay_rng",
     "secure_rng",
     "share",
