@@ -36,11 +36,14 @@ schema: .venv/installed
 # What the tests need beyond pip: Chromium, which draws report.html in the tests. On Debian and its kin it is installed
 # from the distribution's packages when it is not there; elsewhere, install it yourself, or see the tests skipped.
 services:
-	@if command -v chromium || command -v chromium-browser || command -v google-chrome; then \
-	  echo "services: Chromium is there"; \
+	@missing=""; \
+	command -v chromium || command -v chromium-browser || command -v google-chrome || missing="$$missing chromium"; \
+	command -v Rscript || missing="$$missing r-base-core"; \
+	if [ -z "$$missing" ]; then \
+	  echo "services: Chromium and R are there"; \
 	else \
-	  echo "services: installing Chromium with apt-get, for the tests of report.html"; \
-	  apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; \
+	  echo "services: installing$$missing with apt-get, for the tests of report.html and of docs/r.md"; \
+	  apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$missing; \
 	fi
 
 # Every package at a fixed version and hash; the project itself from this folder, built without the network.

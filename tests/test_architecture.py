@@ -57,12 +57,26 @@ ONLY_HERE = {
         "ledger.tables",
     },
     "sqlite3": {"ledger.sqlite"},
-    "scipy": {"conditions.relaxation", "privacy.audit", "baselines.projection", "baselines.topdown"},
+    "scipy": {
+        "conditions.relaxation",
+        "privacy.audit",
+        "baselines.projection",
+        "baselines.topdown",
+        "inference.frequentist",
+        "inference.model",
+        "inference.priors",
+    },
     "duckdb": {"bundle.parquet", "release.reading.session"},
     "pydantic": {"release.spec.json_schema", "release.spec.mistakes", "release.spec.model"},
     "ruamel": {"release.spec.text"},
     "rich": {"cli.demo", "cli.output", "cli.reproduce"},
-    "click": {"cli", "cli.output", *(f"cli.{name}" for name in COMMANDS)},
+    "click": {
+        "cli",
+        "cli.infer",
+        "cli.output",
+        "cli.study",
+        "click",
+    }" for name in COMMANDS)},
     "matplotlib": {
         "pictures.drawing",
         "pictures.bias",
@@ -73,6 +87,7 @@ ONLY_HERE = {
         "pictures.picture",
     },
     "jinja2": {"page"},
+    "arviz_stats": {"inference.model", "inference.posterior"},
 }
 # `constraints.count()` is a question to the set that only the engine can answer: a late import.
 LOOKS_UP = {("conditions.constraints", "sampling.certain")} | {
