@@ -25,8 +25,8 @@ LAYERS = [
     {"__main__"},
 ]
 COMMANDS = [
-    *["check", "compare", "demo", "init", "keygen", "ledger"],
-    *["plan", "release", "reproduce", "show", "simulate", "verify"],
+    *["check", "compare", "demo", "infer", "init", "keygen", "ledger"],
+    *["plan", "release", "reproduce", "show", "simulate", "study", "verify"],
 ]
 ONLY_HERE = {
     "alembic": {"ledger.store", "ledger.migrations.env", "ledger.migrations.versions.v0001"},
@@ -70,13 +70,7 @@ ONLY_HERE = {
     "pydantic": {"release.spec.json_schema", "release.spec.mistakes", "release.spec.model"},
     "ruamel": {"release.spec.text"},
     "rich": {"cli.demo", "cli.output", "cli.reproduce"},
-    "click": {
-        "cli",
-        "cli.infer",
-        "cli.output",
-        "cli.study",
-        "click",
-    }" for name in COMMANDS)},
+    "click": {"cli", "cli.output", *(f"cli.{name}" for name in COMMANDS)},
     "matplotlib": {
         "pictures.drawing",
         "pictures.bias",
