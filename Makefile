@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench soak check-real lint types schema services lock clean
+.PHONY: demo test bench soak check-real lint types schema commands services lock clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -32,6 +32,10 @@ types: .venv/installed
 # The JSON Schema of spec files, for editors; a test says when it is not current.
 schema: .venv/installed
 	$(BIN)/python -c "from congenial.release.spec.json_schema import json_schema_text as text; print(text(), end='')" > docs/spec.schema.json
+
+# The help of every command; a test says when it is not current.
+commands: .venv/installed
+	$(BIN)/python -c "from congenial.cli.reference import reference; print(reference(), end='')" > docs/commands.md
 
 # What the tests need beyond pip, from the system's package manager; so far nothing.
 services:
