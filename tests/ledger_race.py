@@ -69,7 +69,7 @@ def without_lock(ledger: Ledger) -> Ledger:
 
     engine = store.engine
     if engine.dialect.name == "postgresql":
-        engine = engine.execution_options(isolation_level="REPEATABLE READ")  # type: ignore[assignment]
+        engine = engine.execution_options(isolation_level="REPEATABLE READ")
     return Ledger(replace(store, backend=Unlocked(), engine=engine))
 
 

@@ -18,8 +18,6 @@ def reference() -> str:
 def _helps(command: click.Command, name: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
     own = name.rsplit(maxsplit=1)[-1]
     context = click.Context(command, info_name=own, parent=parent, terminal_width=_WIDTH, **command.context_settings)
-        command, info_name=name.rsplit(maxsplit=1)[-1], parent=parent, terminal_width=_WIDTH, **settings
-    )
     yield name, command.get_help(context)
     if isinstance(command, click.Group):
         for inner, one in command.commands.items():
