@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench soak check-real lint types schema services lock clean
+.PHONY: demo test bench soak check-real lint types schema commands services lock clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -33,8 +33,12 @@ types: .venv/installed
 schema: .venv/installed
 	$(BIN)/python -c "from congenial.release.spec.json_schema import json_schema_text as text; print(text(), end='')" > docs/spec.schema.json
 
-# What the tests need beyond pip: Chromium, which draws report.html in the tests. On Debian and its kin it is installed
-# from the distribution's packages when it is not there; elsewhere, install it yourself, or see the tests skipped.
+# The help of every command; a test says when it is not current.
+commands: .venv/installed
+	$(BIN)/python -c "from congenial.cli.reference import reference; print(reference(), end='')" > docs/commands.md
+
+# What the tests need beyond pip: Chromium, which draws report.html, and R, which runs docs/r.md. On Debian and its kin they
+# are installed from the distribution's packages when they are not there; elsewhere, install them, or see tests skipped.
 services:
 	@missing=""; \
 	command -v chromium || command -v chromium-browser || command -v google-chrome || missing="$$missing chromium"; \

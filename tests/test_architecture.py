@@ -70,7 +70,7 @@ ONLY_HERE = {
     "pydantic": {"release.spec.json_schema", "release.spec.mistakes", "release.spec.model"},
     "ruamel": {"release.spec.text"},
     "rich": {"cli.demo", "cli.output", "cli.reproduce"},
-    "click": {"cli", "cli.output", *(f"cli.{name}" for name in COMMANDS)},
+    "click": {"cli", "cli.output", "cli.reference", *(f"cli.{name}" for name in COMMANDS)},
     "matplotlib": {
         "pictures.drawing",
         "pictures.bias",

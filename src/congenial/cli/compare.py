@@ -42,7 +42,9 @@ def compare(
             out=out,
             progress=step,
         )
-    if result.is_confidential:
+    if result.is_confidential and as_json:
+        show_json({"is_confidential": True, "folder": str(out)})
+    elif result.is_confidential:
         click.echo(f"CONFIDENTIAL: written to {out}")
     elif as_json:
         show_json({name: list(column) for name, column in result.summary.items()})

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from congenial.cli.output import progress_bar, refusals_in_words
+from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, show_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -15,14 +15,13 @@ if TYPE_CHECKING:
 @click.option(
     "--out", type=click.Path(path_type=Path), help="New folder for the demo. Default: congenial-demo, or the next free."
 )
+@as_json_option
 @refusals_in_words
-def demo(out: Path | None) -> None:
+def demo(out: Path | None, as_json: bool) -> None:
     """Release Gong and Meng's P12 example: a spec, its data, a budget ledger and a bundle, in a new folder.
 
     The confidential table is the simulated one that the paper prints, so showing it discloses nothing.
     """
-    from rich.console import Console
-
     from congenial.examples import p12_table
     from congenial.release.demonstration import demonstrate
     from congenial.release.run import STEPS
@@ -31,6 +30,11 @@ def demo(out: Path | None) -> None:
     with progress_bar("demo", len(STEPS)) as step:
         made = demonstrate(folder, progress=step)
     released = made.bundle.tables[None]
+    if as_json:
+        show_json({"bundle": str(made.folder), "ledger": str(made.ledger), "counts": released.tolist()})
+        return
+    from rich.console import Console
+
     console = Console(width=100, highlight=False)
     console.print(_side_by_side(p12_table().counts.reshape(2, -1).tolist(), released.reshape(2, -1).tolist()))
     console.print(f"Charged to the ledger {made.ledger}: {made.account}.", soft_wrap=True)

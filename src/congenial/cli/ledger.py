@@ -136,12 +136,18 @@ def verify(dataset: str | None, place: str | None, bundle: Path | None, as_json:
 @click.argument("dataset", required=False)
 @ledger_option
 @click.option("--out", type=click.Path(path_type=Path), help="File to write; standard output when not given.")
+@as_json_option
 @refusals_in_words
-def export(dataset: str | None, place: str | None, out: Path | None) -> None:
-    """Write all records as JSON lines, which can be verified without the database."""
+def export(dataset: str | None, place: str | None, out: Path | None, as_json: bool) -> None:
+    """Write all records as JSON lines, which can be verified without the database; with --json as one list."""
     from congenial.ledger import open_ledger
 
     text = open_ledger(place).export(dataset)
+    if out is None and as_json:
+        import json
+
+        show_json([json.loads(line) for line in text.splitlines()])
+        return
     if out is None:
         click.echo(text, nl=False)
         return
@@ -150,4 +156,7 @@ def export(dataset: str | None, place: str | None, out: Path | None) -> None:
             file.write(text)
     except OSError as refused:
         raise click.ClickException(f"{out} cannot be written: {(refused.strerror or '').lower()}") from None
-    click.echo(f"written to {out}")
+    if as_json:
+        show_json({"file": str(out)})
+    else:
+        click.echo(f"written to {out}")

@@ -47,6 +47,7 @@ REFUSED: dict[str, tuple[Spec, bytes, str]] = {
     "header only": (COUNTS, b"sex,AGE,n\n", "has a header and no rows"),
     "header without end": (MICRO, b"sex,AGE", "has a header and no rows"),
     "missing column": (COUNTS, f"sex,AGEGRP,n\nf,{NAME},{N}\n".encode(), "no column 'AGE'; did you mean 'AGEGRP'?"),
+    "no header": (COUNTS, f"f,y,{N}\nm,y,{MORE}\n".encode(), "its first line must hold the names of the columns"),
     "missing count": (COUNTS, f"sex,AGE,m\nf,y,{N}\n".encode(), "no column 'n'"),
     "missing id": (IDS, f"sex,AGE,id\nf,y,{ID}\n".encode(), "no column 'pid'; did you mean 'id'?"),
     "missing area": (AREAS, f"sex,AGE\nf,{NAME}\n".encode(), "no column 'county'"),

@@ -5,6 +5,7 @@ import csv
 import glob
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from congenial.errors import ReadingError, did_you_mean
@@ -42,8 +43,14 @@ class Source:
         file = self.paths[0].name
         if found:
             raise ReadingError(f"{file} has {len(found)} columns with the name {name!r}; rename all but one")
-        hint = did_you_mean(name, [column.name for column in self.columns])
-        raise ReadingError(f"{file} has no column {name!r}; {hint}")
+        raise ReadingError(f"{file} has no column {name!r}; {self._hint(name)}")
+
+    def _hint(self, name: str) -> str:
+        """Name the closest column. The others of a CSV file are not listed: without a header they would be a row."""
+        names = [column.name for column in self.columns]
+        if self.is_parquet or get_close_matches(name, names, n=1):
+            return did_you_mean(name, names)
+        return "its first line must hold the names of the columns"
 
 
 def find_files(patterns: Sequence[str], folder: Path) -> tuple[Path, ...]:
