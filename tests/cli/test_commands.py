@@ -55,6 +55,7 @@ LINES: dict[str, list[str]] = {
     "release": ["again.yaml", "--out", "again", *LEDGER, "--who", "Ada", "--sign", "key"],
     "verify": ["bundle", *LEDGER, "--key", "key.pub"],
     "show": ["bundle", "--area", "02"],
+    "infer": ["bundle", "--area", "02", "--query", "all", "--draws", "200", "--seed", "1"],
     "ledger create": ["other", *LEDGER, "--epsilon", "1/2"],
     "ledger status": LEDGER,
     "ledger history": ["town", *LEDGER],
@@ -63,6 +64,7 @@ LINES: dict[str, list[str]] = {
     "keygen": ["other-key"],
     "simulate": ["spec.yaml", "--out", "simulated"],
     "compare": ["spec.yaml", "--releases", "3", "--seed", "1", "--method", "raw"],
+    "study coverage": ["spec.yaml", "--releases", "1", "--draws", "40", "--seed", "1"],
     "reproduce": [],
     "demo": ["--out", "demo"],
 }
@@ -120,6 +122,7 @@ REFUSED: dict[str, list[str]] = {
     "release": ["spec.yaml", *LEDGER, "--out", "bundle"],
     "verify": ["data.csv"],
     "show": ["bundle", "--area", "03"],
+    "infer": ["bundle", "--query", "nothing=here"],
     "ledger create": ["town", *LEDGER, "--epsilon", "1"],
     "ledger status": ["twon", *LEDGER],
     "ledger history": ["town", "--ledger", "nothing.db"],
@@ -128,6 +131,7 @@ REFUSED: dict[str, list[str]] = {
     "keygen": ["key"],
     "simulate": ["spec.yaml", "--out", "bundle"],
     "compare": ["spec.yaml", "--method", "magic"],
+    "study coverage": ["spec.yaml", "--releases", "0"],
     "reproduce": ["--out", "data.csv"],
     "demo": ["--out", "bundle"],
 }
