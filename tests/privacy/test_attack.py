@@ -38,7 +38,7 @@ def test_search_reaches_the_bound_of_p12() -> None:
     mechanism = p12_mechanism()
     constraints = mechanism.disclose(p12_table())
     certificate = mechanism.certificate(constraints)
-    found = search_worst_pair(constraints, mechanism.measured, rng=replay_rng("p12"), n_steps=1_500)
+    found = search_worst_pair(constraints, mechanism.measured, rng=replay_rng("p12"), n_steps=600)
     bound = log(2 - exp(-1))
     assert 0.9999 * bound < found.loss - 1 <= bound
     assert certificate.loss is not None

@@ -7,6 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.conditions.constraints import Constraints
+from congenial.conditions.groups import spread
+from congenial.conditions.integer_program import minimise
+from congenial.conditions.lattice import integer_solutions
 from congenial.errors import PrivacyError
 from congenial.privacy.loss import Losses
 from congenial.privacy.moves import check_relation
@@ -15,6 +18,10 @@ from congenial.randomness import RandomStream
 from congenial.sampling.target import Measured
 
 Ints = NDArray[np.int64]
+
+
+_FEW_GROUPS = 64
+_STARTS = 6
 
 
 @dataclass(frozen=True)
@@ -61,15 +68,20 @@ def search_worst_pair(
         raise PrivacyError("no two tables that obey the conditions are neighbours, so there is no pair to attack")
     losses = Losses.of(constraints, measured)
     classes = [np.array(cells) for cells in constraints.alike.values() if len(cells) > 1]
+    across = _across(constraints)
     first, second = (np.array(side, np.int64) for side in structure.pair)
     best, best_loss, tried = (first, second), -np.inf, 0
     starts = [(first, second), (second, first), *_in_each_class(constraints, first, classes, neighbours)]
+    for corner in _corners(constraints):
+        starts += _in_each_class(constraints, corner, classes, neighbours)
+    starts = sorted(starts, key=lambda pair: -_value(losses, *pair))[:_STARTS]
     for start in starts:
         pair, value = start, _value(losses, *start)
         tried += 1
         for step in range(n_steps // len(starts)):
             size = max(1, int(max(first.max(initial=1), 1) * (1 - step / max(1, n_steps // len(starts))) ** 2))
-            moved = _moved(pair, classes, size, rng)
+            # Every fourth step shifts records between classes, along the equalities' own solutions.
+            moved = _shifted(pair, across, size, rng) if across and step % 4 == 3 else _moved(pair, classes, size, rng)
             if moved is None or not bool(np.all(constraints.holds(np.stack(moved)))):
                 continue
             tried += 1
@@ -80,6 +92,45 @@ def search_worst_pair(
             best, best_loss = pair, value
     found = losses.pair(*best)
     return Attack(best_loss, found.gamma, tuple(best[0].tolist()), tuple(best[1].tolist()), tried)
+
+
+Circuit = list[tuple[Ints, int]]
+"""Cells to choose one from, with a weight, for each group that a step touches."""
+
+
+def _corners(constraints: Constraints) -> Iterator[Ints]:
+    """Go through tables in which one group of cells holds as few or as many records as it can."""
+    grouped = constraints.grouped
+    if len(grouped.members) > _STARTS:
+        return
+    for group in range(len(grouped.members)):
+        for sign in (1, -1):
+            found = minimise(grouped.rows, grouped.box, {group: sign}).point
+            if found is not None:
+                yield np.array(spread(grouped, list(found), constraints.lower, constraints.upper), np.int64)
+
+
+def _across(constraints: Constraints) -> list[Circuit]:
+    """Return steps between groups of cells that keep every equality."""
+    grouped = constraints.grouped
+    equal = [(row.weights, 0) for row in grouped.rows if row.lower is not None and row.lower == row.upper]
+    solutions = integer_solutions(equal, len(grouped.members)) if len(grouped.members) <= _FEW_GROUPS else None
+    lines = () if solutions is None else solutions.basis
+    return [[(np.array(grouped.members[g]), weight) for g, weight in enumerate(line) if weight] for line in lines]
+
+
+def _shifted(pair: tuple[Ints, Ints], across: Sequence[Circuit], size: int, rng: RandomStream) -> tuple[Ints, Ints]:
+    """Take some steps of one circuit in both tables at once, out of cells that hold records where it can."""
+    which, records, way = rng.below(np.array([len(across), size, 2], np.int64)).tolist()
+    first, second = pair[0].copy(), pair[1].copy()
+    for cells, weight in across[which]:
+        signed = weight if way else -weight
+        held = cells[np.minimum(first[cells], second[cells]) > 0] if signed < 0 else cells
+        choice = held if len(held) else cells
+        cell = int(choice[int(rng.below(np.array([len(choice)], np.int64))[0])])
+        for table in (first, second):
+            table[cell] += signed * (1 + records)
+    return first, second
 
 
 def _in_each_class(
