@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
@@ -69,6 +70,16 @@ def _is_number(text: str) -> bool:
     )
 
 
+def _is_first_run() -> bool:
+    """Whether no compiled kernel is kept on disk yet, as far as the usual places tell."""
+    import os
+
+    import congenial
+
+    kept = os.environ.get("NUMBA_CACHE_DIR") or str(Path(congenial.__file__).parent / "sampling" / "kernels")
+    return not any(Path(kept).rglob("*.nbi"))
+
+
 @contextmanager
 def progress_bar(what: str, n_steps: int) -> Iterator[Callable[[str], None]]:
     """Give a function that names the next step; a bar on stderr shows it if that is a terminal."""
@@ -78,8 +89,11 @@ def progress_bar(what: str, n_steps: int) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    console = Console(stderr=True)
+    if _is_first_run():
+        console.print("The first run compiles the sampler, once; that takes about a minute.", highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=n_steps)
         begun = 0
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, refusals_in_words, show_json, show_table
+from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, show_json, show_table
 
 
 @click.command()
@@ -23,7 +23,9 @@ def plan(spec: Path, reference: Path | None, as_json: bool) -> None:
     """
     from congenial.release.account import account_of
 
-    account = account_of(spec, reference)
+    with progress_bar(f"planning {spec.name}", 1) as step:
+        step("reading, certifying, drawing around a public table")
+        account = account_of(spec, reference)
     if as_json:
         show_json(account.as_json())
         return
