@@ -24,7 +24,7 @@ def plan(spec: Path, reference: Path | None, as_json: bool) -> None:
     from congenial.release.account import account_of
 
     with progress_bar(f"planning {spec.name}", 1) as step:
-        step("reading, certifying, drawing around a public table")
+        step("drawing around a public table")
         account = account_of(spec, reference)
     if as_json:
         show_json(account.as_json())
