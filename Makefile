@@ -60,7 +60,7 @@ services:
 
 # Renew requirements.lock after a change of the dependencies in pyproject.toml.
 lock: .venv/installed
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra dev --extra opendp --extra postgresql -o requirements.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra dev --extra arviz --extra opendp --extra postgresql -o requirements.lock pyproject.toml
 
 clean:
 	rm -rf .venv dist build

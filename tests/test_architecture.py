@@ -45,7 +45,7 @@ ONLY_HERE = {
         "sampling.independence",
         "sampling.program",
     },
-    "narwhals": {"table"},
+    "narwhals": {"table", "inference.frames"},
     "opendp": {"interchange"},
     "psycopg": {"ledger.postgresql"},
     "sqlalchemy": {
@@ -82,6 +82,7 @@ ONLY_HERE = {
     },
     "jinja2": {"page"},
     "arviz_stats": {"inference.model", "inference.posterior"},
+    "arviz_base": {"inference.model"},
 }
 # `constraints.count()` is a question to the set that only the engine can answer: a late import.
 LOOKS_UP = {("conditions.constraints", "sampling.certain")} | {

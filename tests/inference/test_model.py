@@ -124,3 +124,12 @@ def test_nothing_open_is_said() -> None:
     law = law_of(mechanism, cg.Table(schema, [4]))
     with pytest.raises(cg.CongenialError, match="nothing open"):
         _Chain(law.target(None, [4]), Design.of(law, []), np.array([10.0]), 2, cg.replay_rng(1))
+
+
+def test_draws_are_arviz_s() -> None:
+    found = log_linear(
+        LAW, None, RELEASED, Design.of(LAW, ["bin"]), n_draws=100, n_chains=4, rng=cg.replay_rng("arviz")
+    )
+    tree = found.to_arviz()
+    assert tree["posterior"]["theta"].dims == ("chain", "draw", "parameter")
+    assert tree["posterior"]["theta"].coords["parameter"].values.tolist() == list(found.names)

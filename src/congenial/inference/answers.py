@@ -10,6 +10,7 @@ from typing import Any
 from congenial.bundle.loading import Bundle
 from congenial.bundle.published import Area
 from congenial.errors import InferenceError
+from congenial.inference.frames import frame
 from congenial.inference.frequentist import Confidence
 from congenial.inference.intervals import Estimate
 from congenial.randomness import RandomStream
@@ -50,6 +51,16 @@ class Answer:
                 "why": other.why,
             },
         }
+
+
+def answers_frame(answers: Sequence[Answer], backend: str = "pandas") -> Any:
+    """Return answers as a pandas, polars or pyarrow table, a row a number."""
+    rows = [one.as_json() for one in answers]
+    names = ("area", "query", "released", "mean", "median", "low", "high", "level", "is_exact")
+    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in names}
+    columns["low_without_a_prior"] = [row["without_a_prior"]["low"] for row in rows]
+    columns["high_without_a_prior"] = [row["without_a_prior"]["high"] for row in rows]
+    return frame(columns, backend)
 
 
 def _text(value: float) -> str:

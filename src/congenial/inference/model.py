@@ -129,6 +129,15 @@ class ModelPosterior:
         """Return draws as arviz's ``from_dict`` takes them, axes (chain, draw, parameter or cell)."""
         return {"posterior": {"theta": self.theta, "table": self.tables}}
 
+    def to_arviz(self) -> Any:
+        """Return the draws as arviz's own object, with named parameters; needs the extra ``arviz``."""
+        try:
+            from arviz_base import from_dict
+        except ImportError:
+            raise InferenceError("arviz-base is not installed; pip install congenial[arviz]") from None
+        coordinates = {"parameter": list(self.names)}
+        return from_dict(self.as_dict(), coords=coordinates, dims={"theta": ["parameter"]})
+
     def __repr__(self) -> str:
         n_chains, n_draws, _ = self.theta.shape
         lines = [f"log-linear model: {n_chains} chains of {n_draws:,} draws, tables accepted {self.acceptance:.0%}"]

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -137,6 +137,17 @@ class Posterior:
         asked = [query] if isinstance(query, str) else list(query)
         statistics = [one for text in asked for one in parse_query(text, self.law.schema)]
         return estimates(self, statistics, self.released, level=level, is_simultaneous=is_simultaneous)
+
+    def frame(self, backend: str = "pandas") -> Any:
+        """Return the draws as a pandas, polars or pyarrow table: a row a draw, a column a cell, weights where exact."""
+        from congenial.inference.frames import frame
+
+        schema = self.law.schema
+        columns: dict[str, list[Any]] = {"draw": list(range(1, len(self.tables) + 1))}
+        if self.weights is not None:
+            columns["probability"] = self.weights.tolist()
+        columns |= {schema.cell_name(cell): self.tables[:, cell].tolist() for cell in range(schema.n_cells)}
+        return frame(columns, backend)
 
     def of(self, function: Callable[[Ints], ArrayLike]) -> Floats:
         """Return any function of the table for each draw: it takes tables (draw, cell) and gives a number each."""
