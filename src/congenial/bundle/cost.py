@@ -28,7 +28,8 @@ def certificate_of(law: PublishedLaw, neighbours: str, rows_per_unit: int = 1) -
     Parameters
     ----------
     rows_per_unit : int
-        How many records one unit may have: the certificate covers all of them changing together.
+        How many records one unit may have: the certificate covers all of them changing together. Where published
+        numbers tie records together, so many units change at once, each with all its records.
     """
     classes = tuple(query.rows for query in law.queries)
     named = tuple((query.text, query.precision) for query in law.queries)
@@ -37,7 +38,13 @@ def certificate_of(law: PublishedLaw, neighbours: str, rows_per_unit: int = 1) -
         case, precisions = cases[0], [precision for _, precision in named]
         if rows_per_unit == 1:
             return case.certificate(precisions)
-        return case.certificate(precisions, max(rows_per_unit, case.structure.k or 1))
+        if neighbours == "bounded" and not case.moves.total_is_fixed:
+            # A unit that changes may have fewer or more rows than before: no table of the same size is its neighbour.
+            raise PrivacyError(
+                f"a unit may have up to {rows_per_unit} rows, so that a changed unit can change the number of rows,"
+                " which bounded neighbours never do: publish the total exactly, or use unbounded neighbours"
+            )
+        return case.certificate(precisions, rows_per_unit * (case.structure.k or 1))
     if rows_per_unit > 1:
         raise PrivacyError(
             f"a unit may have {rows_per_unit} rows, in several areas, and no certificate covers that; release one"

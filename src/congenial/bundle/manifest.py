@@ -116,6 +116,28 @@ class Manifest:
             "files": dict(self.files),
         }
 
+    @property
+    def plan_digest(self) -> str:
+        """SHA-256 of the plan that was charged: what the ledger keeps of it."""
+        return plan_digest(self.release, self.dataset, self.law, self.certificate)
+
+    def _check(self) -> None:
+        """Refuse parts that contradict each other."""
+        if self.rows_per_unit < 1:
+            raise BundleError("a unit has at least one row")
+        if self.is_for_release != (self.receipt is not None):
+            raise BundleError("a release has a receipt, and a simulation has none")
+        if self.receipt is None:
+            return
+        if (self.receipt.release, self.receipt.dataset) != (self.release, self.dataset):
+            raise BundleError("its receipt is of another release")
+        price = {
+            "epsilon": (self.certificate.loss,),
+            "rho": (self.certificate.rho, self.certificate.rho_at_all_orders),
+        }.get(self.receipt.currency, ())
+        if self.receipt.loss not in price:
+            raise BundleError("its receipt is for another amount than its certificate")
+
     @classmethod
     def from_bytes(cls, content: bytes) -> "Manifest":
         """Read a manifest and check that not a byte of it was changed; refuses what a newer version wrote."""
@@ -132,8 +154,13 @@ class Manifest:
             )
         if not _is_untouched(values, content):
             raise BundleError("manifest.json was changed since it was published: its digest does not fit")
+        _check_texts(values)
         try:
-            return cls._read(values)
+            found = cls._read(values)
+            if found.as_bytes() != content:
+                raise BundleError("it holds keys or values that its version does not have")
+            found._check()
+            return found
         except (KeyError, TypeError, ValueError, AttributeError, CongenialError) as wrong:
             reason = str(wrong) if isinstance(wrong, CongenialError) else "a part is missing or has the wrong form"
             raise BundleError(f"manifest.json cannot be read: {reason}") from None
@@ -167,6 +194,16 @@ class Manifest:
         )
 
 
+def _check_texts(value: object) -> None:
+    """Refuse control characters: a title must not move the cursor of whoever prints it."""
+    if isinstance(value, str) and any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in value):
+        raise BundleError("manifest.json has a text with control characters in it")
+    for part in (
+        (*value.keys(), *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
+        _check_texts(part)
+
+
 _Plain = TypeVar("_Plain", str, int, bool)
 
 
@@ -192,6 +229,17 @@ def _is_untouched(values: dict[str, Any], content: bytes) -> bool:
         return stated == digest(_rendered(values)) and _rendered({**values, "digest": stated}) == content
     except (UnicodeEncodeError, RecursionError):  # half a surrogate, or a thousand brackets: never written here
         return False
+
+
+def plan_digest(release: str, dataset: str, law: PublishedLaw, certificate: Certificate) -> str:
+    """Return the SHA-256 of a plan. It holds the disclosed values and nothing else of the data."""
+    values = {
+        "release": release,
+        "dataset": dataset,
+        "law": law.as_json(),
+        "certificate": certificate_json(certificate),
+    }
+    return digest(json.dumps(values, sort_keys=True).encode())
 
 
 def digest(content: bytes) -> str:

@@ -41,9 +41,8 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def sign(content: bytes, key_path: Path) -> bytes:
+def sign(content: bytes, key: Ed25519PrivateKey) -> bytes:
     """Return the signature file of some bytes."""
-    key = read_private_key(key_path)
     record = {
         "algorithm": "Ed25519",
         "public_key": _raw(key.public_key()).hex(),
@@ -59,8 +58,12 @@ def read_private_key(path: Path) -> Ed25519PrivateKey:
     except OSError as refused:
         raise BundleError(f"the key {path} cannot be read: {(refused.strerror or '').lower()}") from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
+        if path.suffix == ".pub":
+            raise BundleError(
+                f"{path} is a public key; sign with the private one, {path.with_suffix('').name}"
+            ) from None
         raise BundleError(
-            f"{path} holds no private key without a password in PEM form; make one: congenial keygen {path.name}"
+            f"{path} holds no private key without a password in PEM form; congenial keygen NEW_FILE makes one"
         ) from None
     if not isinstance(key, Ed25519PrivateKey):
         raise BundleError(f"{path} holds a key of another kind, and Ed25519 is needed; make one: congenial keygen")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--simultaneous", is_flag=True, help="Intervals that hold for all numbers of an area together.")
 @click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Write a picture of the intervals (SVG or PNG).")
-@click.option("--export-draws", type=click.Path(path_type=Path), help="Write the posterior draws as CSV (one area).")
+@click.option("--export-draws", type=click.Path(path_type=Path), help="Write the posterior draws as CSV.")
 @as_json_option
 @refusals_in_words
 def infer(
@@ -66,4 +66,8 @@ def infer(
     named = len(chosen) > 1 or chosen != [None]
     header = (*(["area"] if named else []), "number", "released", "estimate", "low", "high", "without a prior")
     rows = [(*([str(one.area)] if named else []), *one.cells()) for one in out]
+    if not found.manifest.is_for_release:
+        click.secho("NOT FOR RELEASE: this bundle is a simulation.", bold=True)
     show_table(header, rows, f"{level:.0%} intervals, prior {prior}" + (", all together" if simultaneous else ""))
+    for why in dict.fromkeys(one.confidence.why for one in out if not one.confidence.is_available):
+        click.echo(f"Not available without a prior: {why}.")

@@ -55,7 +55,7 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str 
     grid = Table(box=box.SIMPLE_HEAD)
     for place, name in enumerate(header):
         is_number = bool(place) and all(_is_number(row[place]) for row in rows)
-        grid.add_column(name, justify="right" if is_number else "left", overflow="fold")
+        grid.add_column(name.replace("[", r"\["), justify="right" if is_number else "left", overflow="fold")
     for row in rows:
         grid.add_row(*(text.replace("[", r"\[") for text in row))
     # Into a file or a pipe, lines may be longer than a terminal's 80 characters.

@@ -35,6 +35,7 @@ _STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "legend.fontsize": 9,
     "lines.linewidth": 1.8,
+    "text.parse_math": False,  # a label may hold dollar signs
     "svg.fonttype": "path",  # looks the same where DejaVu Sans is not installed
     "svg.hashsalt": "congenial",  # the same numbers give the same bytes
     "figure.constrained_layout.use": True,

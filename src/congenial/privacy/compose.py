@@ -176,9 +176,16 @@ def _over_areas(plans: Sequence[Planned]) -> Composition:
             "no change of one record is possible in any area, so areas cannot be composed at one record;"
             ' compose them as releases of one dataset, over="data", on a schema that has the area as a dimension'
         )
-    found = [*inside, *passing]
-    silent = len(plans) - len(inside)
-    reasons = (f"in {silent} areas no record can change alone: nothing is promised there at k = 1",) if silent else ()
+    # Where records can change only several at a time, the fewest that can are priced: an area more never costs less.
+    tied = [one for plan in plans if (one := _at_fewest(plan, relation)) is not None]
+    found = [*inside, *tied, *passing]
+    reasons: tuple[str, ...] = ()
+    if tied:
+        most = max(one.k for one in tied)
+        reasons = (
+            f"in {len(tied)} areas no record can change alone: nothing is promised there for one record, and the fewest"
+            f" that can change, up to {most}, are priced",
+        )
     statement = f"{len(plans)} areas, one record: the worst area alone"
     if passing:
         statement = (
@@ -189,10 +196,10 @@ def _over_areas(plans: Sequence[Planned]) -> Composition:
             "composition",
             relation,
             1,
-            _worst([one.loss for one in inside], [one.loss for one in passing]),
-            _worst([one.rho for one in inside], [one.rho for one in passing]),
+            _worst([one.loss for one in [*inside, *tied]], [one.loss for one in passing]),
+            _worst([one.rho for one in [*inside, *tied]], [one.rho for one in passing]),
             "all" if all(one.orders == "all" for one in found) else "integer",
-            _worst([one.rho_at_all_orders for one in inside], [one.rho_at_all_orders for one in passing]),
+            _worst([one.rho_at_all_orders for one in [*inside, *tied]], [one.rho_at_all_orders for one in passing]),
             max(one.loss_without_invariants for one in found),
             statement,
             reasons,
@@ -208,6 +215,14 @@ def _at_one_record(plan: Planned, relation: str, *, try_all_pairs: bool) -> Cert
         return None
     # Where it is open whether fewer than k records can change, the price of k covers them.
     return case.certificate([precision for _, precision in plan.precisions], k, try_all_pairs=try_all_pairs)
+
+
+def _at_fewest(plan: Planned, relation: str) -> Certificate | None:
+    """Return the price of the fewest records that can change in an area, where that is proven to be several."""
+    case = plan.case if plan.case.neighbours == relation else replace(plan.case, neighbours=relation)
+    if case.structure.k is None or case.structure.k == 1 or not case.structure.is_smallest:
+        return None
+    return case.certificate([precision for _, precision in plan.precisions], try_all_pairs=False)
 
 
 def _worst(inside: Sequence[Fraction | None], passing: Sequence[Fraction | None]) -> Fraction | None:

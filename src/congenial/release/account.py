@@ -4,6 +4,7 @@ import csv
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from congenial.bundle.manifest import certificate_json
 from congenial.bundle.published import Area, PublishedLaw
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import integer_solutions
+from congenial.conditions.queries import margin
 from congenial.errors import BaselineError, ReadingError
 from congenial.noise import FAMILIES
 from congenial.privacy.certificate import shown
@@ -25,13 +27,17 @@ from congenial.privacy.neighbours import Neighbours, neighbours_of
 from congenial.privacy.semantics import meaning
 from congenial.randomness import replay_rng
 from congenial.release.planning import SpecPlan, plan_spec, structure_of
+from congenial.release.reading.files import find_files
 from congenial.release.reading.tables import read_tables
 from congenial.release.run import disclose
 from congenial.release.spec.load import load_spec
+from congenial.release.spec.spec import Spec
 from congenial.sampling import exact
 from congenial.table import Table
 
 Ints = NDArray[np.int64]
+
+_LOOKED_AT = 60  # areas in which every cell is looked at, at some 30 milliseconds each
 
 UNIFORM = "people spread as evenly as the invariants allow"
 
@@ -52,9 +58,6 @@ class Account:
         currency, amount = self.plan.spent
         asked = "no budget, every precision is given" if self.plan.budget is None else f"budget {self.plan.budget.text}"
         exactly = [f"{one.text}" + (f" ({one.mandate})" if one.mandate else "") for one in spec.invariants]
-        first = law.tables[0][1]
-        zeros = {law.schema.cell_name(cell) for cell, most in enumerate(first.upper) if most == 0}
-        hidden = [f"{name} = {value:,}" for name, value in first.disclosed_cells.items() if name not in zeros]
         return [
             (
                 "What will be published",
@@ -72,12 +75,40 @@ class Account:
                 "What stays protected",
                 [
                     str(meaning(certificate, self.structure)),
-                    *([_given_away(hidden)] if hidden else []),
+                    *(one.text for one in self.structure.attributes if one.is_pinned or one.is_narrowed),
+                    *self.given_away,
                 ],
             ),
             ("Noise", self._noise()),
             ("Sampler", [str(self.plan.sampling), f"a draw of everything takes about {self._time()}"]),
         ]
+
+    @cached_property
+    def given_away(self) -> list[str]:
+        """Cells and sums that the invariants give away, in words: no noise protects them."""
+        law = self.plan.law
+        cells = []
+        for area, constraints in law.tables[:_LOOKED_AT]:
+            where = "" if area is None else f"{law.area_name} {area}: "
+            cells += [f"{where}{name} = {value:,}" for name, value in self._disclosed(area, constraints).items()]
+        lines = [_listed("The invariants give away", cells)] if cells else []
+        if len(law.tables) > _LOOKED_AT:
+            lines.append(f"(looked at in the first {_LOOKED_AT} of {len(law.tables):,} areas)")
+        stated = {one.row.cells for one in law.tables[0][1].rows}
+        rows = {row.name: row.cells for name in law.schema.names for row in margin(name).rows(law.schema)}
+        sums = [name for name, error in self.errors[0].margins if error < 1e-6 and rows.get(name) not in stated]
+        return [*lines, *([_listed("Exact too, because it follows", sums)] if sums else [])]
+
+    def _disclosed(self, area: Area, constraints: Constraints) -> dict[str, int]:
+        """Return cells that the invariants determine, those that the spec declares to be fixed left out."""
+        schema = self.plan.law.schema
+        drawn = next((one for one in self.errors if one.area == area), None)
+        if drawn is not None and (drawn.cells > 0).all():
+            return {}  # every cell varied in the draws around a public table: nothing is determined
+        conditions = [statement.condition for statement in self.plan.spec.conditions]
+        declared = Constraints.of(schema, conditions)
+        fixed = {schema.cell_name(cell) for cell in range(schema.n_cells) if _is_fixed(declared, cell)}
+        return {name: value for name, value in constraints.disclosed_cells.items() if name not in fixed}
 
     def _noise(self) -> list[str]:
         make = FAMILIES[self.plan.law.noise]
@@ -126,6 +157,7 @@ class Account:
             "certificate": certificate_json(self.plan.certificate),
             "precisions": {query.text: str(query.precision) for query in self.plan.law.queries},
             "meaning": str(meaning(self.plan.certificate, self.structure)),
+            "given_away": self.given_away,
             "sampler": {
                 "is_exact": self.plan.sampling.is_exact,
                 "width": self.plan.sampling.width,
@@ -145,9 +177,13 @@ class Account:
         }
 
 
-def _given_away(cells: Sequence[str]) -> str:
-    more = f" and {len(cells) - 8:,} more" if len(cells) > 8 else ""
-    return f"The invariants give away: {'; '.join(cells[:8])}{more}"
+def _listed(head: str, found: Sequence[str]) -> str:
+    more = f" and {len(found) - 8:,} more" if len(found) > 8 else ""
+    return f"{head}: {'; '.join(found[:8])}{more}"
+
+
+def _is_fixed(constraints: Constraints, cell: int) -> bool:
+    return constraints.lower[cell] is not None and constraints.lower[cell] == constraints.upper[cell]
 
 
 def account_of(spec_path: Path, reference: Path | None = None) -> Account:
@@ -159,6 +195,10 @@ def account_of(spec_path: Path, reference: Path | None = None) -> Account:
         A CSV with a public table of one area; errors are computed around it.
     """
     spec = load_spec(spec_path)
+    if reference is not None and spec.data.status == "confidential" and _is_data(spec, spec_path, reference):
+        raise ReadingError(
+            "the reference is a data file of the spec itself, which is confidential; give a public table"
+        )
     plan = plan_spec(spec, disclose(spec, read_tables(spec, spec_path.absolute().parent)))
     plan.sampling.check()
     centres: dict[Area, Ints] = {}
@@ -175,6 +215,11 @@ def account_of(spec_path: Path, reference: Path | None = None) -> Account:
     exact.Messages.of(engine, centre).sample(1, replay_rng("once to time"))  # its kernels are loaded by now
     seconds = time.perf_counter() - start
     return Account(plan, neighbours_of(plan.law.tables[0][1], spec.neighbours), errors, seconds)
+
+
+def _is_data(spec: Spec, spec_path: Path, reference: Path) -> bool:
+    files = find_files(spec.data.paths, spec_path.absolute().parent)
+    return reference.exists() and any(file.samefile(reference) for file in files)
 
 
 def _typical(law: PublishedLaw) -> dict[Area, Ints]:

@@ -1,7 +1,5 @@
 """From a spec and what its invariants disclose to a law, its certificate and its sampler. Public."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -9,7 +7,7 @@ from functools import cached_property
 from math import floor, log10
 
 from congenial.bundle.cost import certificate_of
-from congenial.bundle.manifest import certificate_json
+from congenial.bundle.manifest import plan_digest
 from congenial.bundle.published import Area, MeasuredQuery, PublishedLaw
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
@@ -72,13 +70,7 @@ class SpecPlan:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the plan. It holds the disclosed values and nothing else of the data."""
-        values = {
-            "release": self.spec.release,
-            "dataset": self.spec.dataset,
-            "law": self.law.as_json(),
-            "certificate": certificate_json(self.certificate),
-        }
-        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+        return plan_digest(self.spec.release, self.spec.dataset, self.law, self.certificate)
 
 
 def structure_of(constraints: Constraints) -> tuple[object, ...]:

@@ -99,11 +99,10 @@ def release(
     confidential_report : path, optional
         A file outside the bundle, beginning with CONFIDENTIAL, that compares the release with the truth.
     """
-    folder, key_path = Path(out), None if key is None else Path(key)
+    folder = Path(out)
     secret = None if confidential_report is None else Path(confidential_report)
     check_new(folder)
-    if key_path is not None:
-        read_private_key(key_path)
+    private_key = None if key is None else read_private_key(Path(key))
     if secret is not None:
         check_place(secret, folder)
     ready = prepare(Path(spec_path), progress)
@@ -112,7 +111,7 @@ def release(
         dataset=ready.spec.dataset,
         release=ready.spec.release,
         certificate=ready.plan.certificate,
-        invariants=_disclosed(ready.plan),
+        invariants=_disclosed(ready),
         plan_digest=ready.plan.digest,
         who=who,
     )
@@ -123,10 +122,11 @@ def release(
         drawn = draw(ready, secure_rng())
         progress(STEPS[4])
         manifest = describe(ready, drawn, receipt, receipt.at)
-        write_folder(folder, bundle_files(manifest, drawn, ready.spec.outputs, key_path))
-    except CongenialError as refused:
+        write_folder(folder, bundle_files(manifest, drawn, ready.spec.outputs, private_key))
+    except Exception as refused:  # noqa: BLE001  whatever it was, the curator must know that the charge stands
+        reason = str(refused) if isinstance(refused, CongenialError) else f"internal error ({type(refused).__name__})"
         raise BundleError(
-            f"{refused}. The budget was charged (spend {receipt.number} of dataset {receipt.dataset!r}) and is not"
+            f"{reason}. The budget was charged (spend {receipt.number} of dataset {receipt.dataset!r}) and is not"
             " refunded, because a table was drawn; release again under another name once the cause is removed"
         ) from None
     if secret is not None:
@@ -213,10 +213,9 @@ def describe(ready: Prepared, drawn: Mapping[Area, Ints], receipt: Receipt | Non
     )
 
 
-def _disclosed(plan: SpecPlan) -> list[tuple[str, object]]:
-    """Return every exact row with its value, for the ledger."""
-    out: list[tuple[str, object]] = []
-    for area, constraints in plan.law.tables:
-        head = "" if area is None else f"{plan.law.area_name} {area}: "
-        out += [(f"{head}{one.row.name}", one.lower) for one in constraints.rows if one.is_equality]
-    return out
+def _disclosed(ready: Prepared) -> list[tuple[str, object]]:
+    """Return every statistic that the release states exactly, with its value, for the ledger."""
+    spec = ready.spec
+    found = exactly(spec.schema, spec.invariants, {area: table.counts for area, table in ready.tables.items()})
+    heads = {area: "" if area is None else f"{ready.plan.law.area_name} {area}: " for area in ready.tables}
+    return [(f"{heads[area]}{one.text}", value) for one in found for area, value in one.values.items()]

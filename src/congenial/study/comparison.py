@@ -194,6 +194,8 @@ class Comparison:
             raise StudyError(f"{folder} is there already and not an empty folder; name a new one")
         mark = "CONFIDENTIAL-" if self.is_confidential else ""
         folder.mkdir(parents=True, exist_ok=True)
+        if self.is_confidential:
+            folder.chmod(0o700)
         pictures = self.pictures
         for picture in pictures:
             picture.write(folder, prefix=mark)

@@ -72,7 +72,8 @@ def _hints(levels: Levels, unknown: Sequence[Unknown]) -> str:
 
 def _written(file: Path, listed: Sequence[tuple[str, str, int]]) -> str:
     try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        file.unlink(missing_ok=True)  # whatever stands there, a link to a public file included, is not written to
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream)
             writer.writerow(["column", "value", "rows"])

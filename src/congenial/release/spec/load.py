@@ -68,7 +68,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
     check_columns(mistakes, dimensions, by, data, unit)
     if not file.outputs and "outputs" in document.tree:
         mistakes.add(("outputs",), "name at least one of 'csv', 'parquet', 'report', or leave outputs out")
-    schema = _schema(dimensions, mistakes)
+    schema = _schema(dimensions, by, mistakes)
     measured: list[Query] = []
     invariants: list[Statement] = []
     conditions: list[Statement] = []
@@ -124,9 +124,16 @@ def _spec(
     )
 
 
-def _schema(dimensions: list[Levels] | None, mistakes: Mistakes) -> Schema | None:
+def _schema(dimensions: list[Levels] | None, by: Levels | None, mistakes: Mistakes) -> Schema | None:
     if dimensions is None:
         return None
+    names = [levels.name for levels in (*dimensions, *([] if by is None else [by]))]
+    for place, name in enumerate(names):
+        like = next((other for other in names[:place] if other.casefold() == name.casefold()), None)
+        if like is not None and like != name:
+            mistakes.add(
+                ("dimensions",), f"{like!r} and {name!r} differ only in capitals, which Parquet readers mix up"
+            )
     with mistakes.at(("dimensions",)):
         return Schema({levels.name: levels.labels for levels in dimensions})
     return None
