@@ -112,7 +112,7 @@ def test_files_that_hold_no_private_key(tmp_path: Path) -> None:
     for name, words in {
         "none": "no such file",
         ".": "is a directory",
-        "text": "congenial keygen text",
+        "text": "congenial keygen NEW_FILE",
         "key.pub": "no private key",
         "locked": "without a password",
         "curve": "Ed25519 is needed",

@@ -1,7 +1,6 @@
 """Every file of a bundle, from the manifest's facts and the drawn tables alone."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,18 +10,15 @@ from congenial.bundle.manifest import Manifest
 from congenial.bundle.parquet import csv_to_parquet
 from congenial.bundle.published import Area
 from congenial.bundle.report import report
-from congenial.bundle.signing import sign
+from congenial.bundle.signing import PrivateKey, sign
 from congenial.bundle.table_text import tables_to_csv
 from congenial.bundle.words import readme
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 Ints = NDArray[np.int64]
 
 
 def bundle_files(
-    manifest: Manifest, tables: Mapping[Area, Ints], outputs: tuple[str, ...], key: "Ed25519PrivateKey | None" = None
+    manifest: Manifest, tables: Mapping[Area, Ints], outputs: tuple[str, ...], key: PrivateKey | None = None
 ) -> dict[str, bytes]:
     """Return the files of a bundle by name.
 

@@ -11,6 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from congenial.errors import BundleError
 
+PrivateKey = Ed25519PrivateKey
+
 
 def create_key(path: Path) -> str:
     """Write a new private key to a file that only its owner can read, and the public one beside it; return its name.
