@@ -113,7 +113,7 @@ def test_files_that_hold_no_private_key(tmp_path: Path) -> None:
         "none": "no such file",
         ".": "is a directory",
         "text": "congenial keygen NEW_FILE",
-        "key.pub": "no private key",
+        "key.pub": "is a public key; sign with the private one",
         "locked": "without a password",
         "curve": "Ed25519 is needed",
     }.items():
