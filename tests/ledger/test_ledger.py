@@ -111,7 +111,7 @@ def test_currencies(place: str) -> None:
 def test_neighbour_relations_do_not_mix(place: str, mine: str, asked: str) -> None:
     ledger = open_ledger(place, create=True)
     ledger.create_dataset("county", epsilon="100", neighbours=mine, who="Ada")
-    with pytest.raises(BudgetError, match=f'plan it with neighbours="{mine}"'):
+    with pytest.raises(BudgetError, match=f"plan it with neighbours: {mine}"):
         ledger.charge(request(cost=certificate(neighbours=asked)))
     assert ledger.history("county") == ()
 

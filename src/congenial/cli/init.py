@@ -22,7 +22,7 @@ def init(data: Path, out: Path, as_json: bool) -> None:
     """
     from congenial.release.spec.starter import starter_spec
 
-    text = starter_spec(data)
+    text = starter_spec(data, out.parent)
     try:
         with out.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -27,7 +27,7 @@ def new_dataset(
     named = check_name(name, "a dataset's name")
     creator = check_name(who, "who creates a dataset")
     if (epsilon is None) == (rho is None):
-        raise LedgerError('a dataset has one cap, in one currency: give epsilon="4", or rho="1/2"')
+        raise LedgerError("a dataset has one cap, in one currency: give an epsilon, such as 4, or a rho, such as 1/2")
     currency, given = ("epsilon", epsilon) if rho is None else ("rho", rho)
     cap = positive_fraction(given, f"the cap in {currency}")
     check_amount(cap, f"the cap in {currency}")
@@ -53,7 +53,7 @@ def price(dataset: Dataset, certificate: Certificate) -> Fraction:
     if certificate.neighbours != dataset.neighbours:
         raise BudgetError(
             f"the certificate speaks of {certificate.neighbours} neighbours and dataset {dataset.name!r} of"
-            f' {dataset.neighbours} ones, whose losses do not add up; plan it with neighbours="{dataset.neighbours}"'
+            f" {dataset.neighbours} ones, whose losses do not add up; plan it with neighbours: {dataset.neighbours}"
         )
     cost = certificate.loss if dataset.currency == "epsilon" else certificate.rho
     if cost is None and dataset.currency == "epsilon":

@@ -17,6 +17,8 @@ from congenial.schema import Schema
 if TYPE_CHECKING:
     from congenial.release.spec.model import SpecFile
 
+_LARGEST_BUDGET = 1_000
+
 Places = dict[spec_text.Path, spec_text.Path]
 
 
@@ -171,6 +173,10 @@ def _statements(entries: Any, section: str, read: Any, mistakes: Mistakes, place
 
 
 def _check_budget(file: "SpecFile", measured: list[Query], mistakes: Mistakes) -> None:
+    for name in ("epsilon", "rho"):
+        amount = None if file.budget is None else getattr(file.budget, name)
+        if amount is not None and amount > _LARGEST_BUDGET:
+            mistakes.add(("budget", name), f"a budget above {_LARGEST_BUDGET} protects nobody; most are below 10")
     from congenial.privacy.calibrate import Budget
 
     said = file.budget

@@ -83,7 +83,7 @@ def read_unit(file: "SpecFile", mistakes: Mistakes) -> PrivacyUnit | None:
         mistakes.add(("unit", "at_most"), "`at_most` needs an `id:`, the column by which rows are counted")
     if said.one_row_per is not None and (said.at_most or 1) > 1:
         mistakes.add(("unit", "at_most"), f"one row per {said.one_row_per} contradicts at most {said.at_most} rows")
-    return PrivacyUnit(said.one_row_per or said.id or "", said.id, said.at_most or 1)
+    return PrivacyUnit(said.one_row_per or "unit", said.id, said.at_most or 1)
 
 
 def check_columns(

@@ -5,6 +5,7 @@ so, and the spec is refused until none is left.
 """
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -17,15 +18,18 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _WORDS_OF_YAML = {"true", "false", "null", "yes", "no", "on", "off"}
 
 
-def starter_spec(data_path: str | Path) -> str:
+def starter_spec(data_path: str | Path, folder: str | Path | None = None) -> str:
     """Return a spec for a data file with places to fill in.
 
     Parameters
     ----------
     data_path : path
         A CSV or Parquet file; only its header is looked at.
+    folder : path, optional
+        Where the spec will be, so that it finds the data; beside them when not given.
     """
     path = Path(data_path)
+    beside = path.name if folder is None else os.path.relpath(path.absolute(), Path(folder).absolute())
     names, separator = _columns(path)
     count = next((name for name in names if name.casefold() in _COUNTS), None)
     area = next((name for name in names if _AREA.search(name) and name != count), None)
@@ -33,7 +37,7 @@ def starter_spec(data_path: str | Path) -> str:
     dimensions = [name for name in names if name not in {count, area, identity}]
     parts = [
         _HEAD.format(release=_release_name(path)),
-        _data(path, separator, count, identity),
+        _data(beside, separator, count, identity),
         _dimensions(dimensions),
         _areas(area),
         _TAIL,
@@ -80,9 +84,9 @@ release: {release}    # the name of this release, unique for its dataset
 """
 
 
-def _data(path: Path, separator: str, count: str | None, identity: str | None) -> str:
+def _data(path: str, separator: str, count: str | None, identity: str | None) -> str:
     kind = "microdata    # one row a record; counts: one row a cell" if count is None else "counts    # one row a cell"
-    lines = ["data:", f"  path: {_quoted(path.name)}", f"  kind: {kind}"]
+    lines = ["data:", f"  path: {_quoted(path)}", f"  kind: {kind}"]
     if count is not None:
         lines.append(f"  count: {_quoted(count)}    # the column of counts")
         lines.append("  # missing_cells: zero    # if cells without a row are empty; they are an error otherwise")
