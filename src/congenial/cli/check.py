@@ -14,7 +14,7 @@ from congenial.cli.output import as_json_option, refusals_in_words, show_json
 @refusals_in_words
 def check(spec: Path, spec_only: bool, as_json: bool) -> None:
     """Check SPEC and the data it names. Nothing is spent, nothing is shown of the data."""
-    from congenial.release.run import disclose
+    from congenial.release.planning import disclose
     from congenial.release.spec.load import load_spec
 
     found = load_spec(spec)

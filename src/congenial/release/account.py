@@ -26,10 +26,9 @@ from congenial.privacy.certificate import shown
 from congenial.privacy.neighbours import Neighbours, neighbours_of
 from congenial.privacy.semantics import meaning
 from congenial.randomness import replay_rng
-from congenial.release.planning import SpecPlan, plan_spec, structure_of
+from congenial.release.planning import SpecPlan, disclose, plan_spec, structure_of
 from congenial.release.reading.files import find_files
 from congenial.release.reading.tables import read_tables
-from congenial.release.run import disclose
 from congenial.release.spec.load import load_spec
 from congenial.release.spec.spec import Spec
 from congenial.sampling import exact

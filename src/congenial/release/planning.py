@@ -21,6 +21,7 @@ from congenial.release.spec.spec import Spec
 from congenial.sampling.layout import Engine
 from congenial.sampling.plan import Plan
 from congenial.sampling.system import System
+from congenial.table import Table
 
 _DIGITS = 15
 _STEPS = 50
@@ -77,6 +78,12 @@ def structure_of(constraints: Constraints) -> tuple[object, ...]:
     """Return what a sampler's program depends on: tables whose conditions agree in it can share one."""
     rows = tuple((one.row, None if one.is_equality else (one.lower, one.upper)) for one in constraints.rows)
     return rows, constraints.lower, constraints.upper
+
+
+def disclose(spec: Spec, tables: Mapping[Area, Table]) -> dict[Area, Constraints]:
+    """Return the constraints of every area at its table's invariants. Public from here on."""
+    mechanism = spec.mechanism()
+    return {area: mechanism.disclose(table) for area, table in tables.items()}
 
 
 def plan_spec(spec: Spec, disclosed: Mapping[Area, Constraints]) -> SpecPlan:

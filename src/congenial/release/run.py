@@ -15,14 +15,13 @@ from congenial.bundle.manifest import Manifest
 from congenial.bundle.published import Area
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.writing import check_new, write_folder
-from congenial.conditions.constraints import Constraints
 from congenial.errors import BundleError, CongenialError, StudyError
 from congenial.ledger import Ledger, Receipt, Request
 from congenial.ledger.request import moment
 from congenial.randomness import RandomStream, replay_rng, secure_rng
 from congenial.release.confidential_report import check_place, write_confidential_report
 from congenial.release.exactly import exactly
-from congenial.release.planning import SpecPlan, plan_spec, structure_of
+from congenial.release.planning import SpecPlan, disclose, plan_spec, structure_of
 from congenial.release.reading.tables import read_tables
 from congenial.release.spec.load import load_spec
 from congenial.release.spec.spec import Spec
@@ -55,12 +54,6 @@ class Released:
 
 def no_news(_: str) -> None:
     """Tell nobody how far the work is."""
-
-
-def disclose(spec: Spec, tables: Tables) -> dict[Area, Constraints]:
-    """Return the constraints of every area at its table's invariants. Public from here on."""
-    mechanism = spec.mechanism()
-    return {area: mechanism.disclose(table) for area, table in tables.items()}
 
 
 def prepare(spec_path: Path, progress: Callable[[str], None] = no_news) -> Prepared:
