@@ -5,7 +5,8 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 import congenial as cg
-from congenial.inference.model import Design, _Chain, _moves, log_linear
+from congenial.inference.model import Design, _Chain, log_linear
+from congenial.inference.moves import Moves
 from published import law_of
 
 SCHEMA = cg.Schema({"bin": ["a", "b", "c"]})
@@ -79,7 +80,7 @@ def test_without_the_normaliser_the_grid_disagrees(monkeypatch: pytest.MonkeyPat
 def test_moves_keep_every_equality_and_reach_across_groups() -> None:
     mechanism = cg.examples.p12_mechanism()
     constraints = mechanism.disclose(cg.examples.p12_table())
-    moves = _moves(constraints)
+    moves = Moves.of(constraints)
     assert len(moves.circuits) == 5  # inside four groups, and one across them
     steps = moves.draw(400, cg.replay_rng("moves"))
     matrix = np.stack([np.isin(np.arange(46), one.row.cells) for one in constraints.equalities]).astype(int)

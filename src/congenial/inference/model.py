@@ -18,10 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from congenial.bundle.published import Area, PublishedLaw
-from congenial.conditions.constraints import Constraints
-from congenial.conditions.lattice import integer_solutions
-from congenial.conditions.rows import Column, columns
 from congenial.errors import InferenceError, did_you_mean
+from congenial.inference.moves import Moves
 from congenial.randomness import RandomStream, secure_rng
 from congenial.sampling import exact
 from congenial.sampling.target import Target
@@ -200,7 +198,7 @@ class _Chain:
         self.theta = (
             mode + self._normals((n_chains, len(mode))) @ np.linalg.cholesky(spread + 1e-12 * np.eye(len(mode))).T
         )
-        self.moves = _moves(target.constraints)
+        self.moves = Moves.of(target.constraints)
         self.accepted = self.proposed = 0
 
     def _normals(self, shape: tuple[int, ...]) -> Floats:
@@ -286,44 +284,3 @@ def _laplace(design: Floats, counts: Floats, scale: Floats) -> tuple[Floats, Flo
             break
     rates = np.exp(np.clip(design @ theta, -30, 30))
     return np.asarray(theta), np.asarray(np.linalg.inv((design.T * rates) @ design + precision), np.float64)
-
-
-@dataclass(frozen=True)
-class _Moves:
-    """Steps that keep every equality: each a choice of cells from groups, with the group's weight."""
-
-    circuits: tuple[tuple[tuple[Ints, int], ...], ...]
-    n_cells: int
-
-    def draw(self, n: int, rng: RandomStream) -> Ints:
-        """Return a random step for each of n tables; its opposite is as likely."""
-        step = np.zeros((n, self.n_cells), np.int64)
-        signs = 1 - 2 * rng.below(np.full(n, 2))
-        which = rng.below(np.full(n, len(self.circuits)))
-        for line in range(n):
-            for cells, weight in self.circuits[which[line]]:
-                cell = cells[int(rng.below(np.array([len(cells)]))[0])]
-                step[line, cell] += signs[line] * weight
-        return step
-
-
-def _moves(constraints: Constraints) -> _Moves:
-    """Return steps between cells with the same column, and across groups along a basis of the equalities' kernel."""
-    n_cells = constraints.schema.n_cells
-    rows = [one.row for one in constraints.equalities]
-    by_column: dict[Column, list[int]] = {}
-    for cell, column in enumerate(columns(rows, n_cells)):
-        if constraints.lower[cell] is not None and constraints.lower[cell] == constraints.upper[cell]:
-            continue
-        by_column.setdefault(column, []).append(cell)
-    groups = [np.array(cells) for cells in by_column.values()]
-    keys = [dict(column) for column in by_column]
-    circuits: list[tuple[tuple[Ints, int], ...]] = [((cells, 1), (cells, -1)) for cells in groups if len(cells) > 1]
-    equalities = [({g: key[r] for g, key in enumerate(keys) if r in key}, 0) for r in range(len(rows))]
-    between = integer_solutions(equalities, len(groups))
-    for line in () if between is None else between.basis:
-        parts = tuple((groups[g], weight) for g, weight in enumerate(line) if weight)
-        circuits += [parts] if parts else []
-    if not circuits:
-        raise InferenceError("the published numbers leave nothing open: there is no table to infer")
-    return _Moves(tuple(circuits), n_cells)

@@ -18,10 +18,12 @@ from congenial.bundle.published import Area, PublishedLaw
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import row_values
 from congenial.errors import InferenceError, TooLargeError
+from congenial.inference.moves import Moves
 from congenial.inference.priors import LogDensity, Prior, prior_of
 from congenial.randomness import RandomStream, secure_rng
 from congenial.sampling import exact
 from congenial.sampling.enumerate import enumerate_tables, estimate_log10_count, surely_more_than
+from congenial.sampling.target import Target
 
 if TYPE_CHECKING:
     from congenial.inference.intervals import Estimate
@@ -31,6 +33,8 @@ Floats = NDArray[np.float64]
 
 _MOST_TABLES = 1_000  # S* up to here is gone through, pair by pair
 _POOR_ACCEPTANCE = 0.10
+_FEW_DRAWS = 50
+_STEPS_A_CELL = 4
 _BURN_IN = 100
 
 
@@ -198,7 +202,23 @@ def posterior(
     listed = _all_tables(law.constraints[area])
     if listed is not None:
         return _enumerated(law, area, released, belief, listed)
-    return _sampled(law, area, released, belief, n_draws, n_chains, rng or secure_rng())
+    stream = rng or secure_rng()
+    try:
+        found = _sampled(law, area, released, belief, n_draws, n_chains, stream)
+    except InferenceError:
+        found = None
+    if found is not None and found.acceptance >= _POOR_ACCEPTANCE:
+        return found
+    found = _stepped(law, area, released, belief, n_draws, n_chains, stream)
+    if not np.nanmin(found.effective_draws) >= _FEW_DRAWS:
+        warnings.warn(
+            "the prior pulls far away from the release, and the draws are few in effect:"
+            f" {np.nanmin(found.effective_draws):.0f} for the worst cell. Look at posterior.effective_draws, and raise"
+            " n_draws (--draws)",
+            PoorProposalWarning,
+            stacklevel=2,
+        )
+    return found
 
 
 def _all_tables(constraints: Constraints) -> Ints | None:
@@ -262,15 +282,63 @@ def _sampled(
         picks, moves = _walk(own, own_coins)
         accepted += moves
         chains.append(proposals[number * (each + _BURN_IN) + picks[_BURN_IN:]])
-    found = Posterior(law, area, released, prior, np.stack(chains), None, accepted / n_proposals)
-    if found.acceptance < _POOR_ACCEPTANCE:
-        warnings.warn(
-            f"only {found.acceptance:.1%} of proposals were accepted: the prior pulls far away from the release, and"
-            " the draws are few in effect. Look at posterior.effective_draws, and raise n_draws",
-            PoorProposalWarning,
-            stacklevel=3,
+    return Posterior(law, area, released, prior, np.stack(chains), None, accepted / n_proposals)
+
+
+def _stepped(
+    law: PublishedLaw, area: Area, released: Ints, prior: Prior, n_draws: int, n_chains: int, rng: RandomStream
+) -> Posterior:
+    """Run chains by small steps, for priors that pull far away from the release.
+
+    Some hundred steps leave ``f(s) = prior(s) p(t; s)`` invariant; then ``c(s) / c(s')`` decides on all of them
+    together (the surrogate transition method), which leaves ``f / c``, the posterior, invariant. One proposal of the
+    exact sampler in every sweep reaches every table that fits.
+    """
+    target = law.target(area, released)
+    engine, moves = exact.engine_of(target), Moves.of(target.constraints)
+    pool = exact.Messages.of(engine, target.centre)
+    tables = _possible_starts(pool, prior, n_chains, rng)
+    log_c = exact.log_normalisers(engine, tables)
+    each = n_draws // n_chains
+    burn_in = max(_BURN_IN, each // 4)
+    out, accepted = np.empty((n_chains, each, tables.shape[1]), np.int64), 0
+    for sweep in range(burn_in + each):
+        for is_jump in (False, True):
+            tried = pool.sample(n_chains, rng) if is_jump else _small_steps(target, tables, prior, moves, rng)
+            tried_c = exact.log_normalisers(engine, tried)
+            gain = log_c - tried_c + (prior(tried) - prior(tables) if is_jump else 0.0)
+            taken = np.log(rng.uniforms(n_chains)) < gain
+            tables, log_c = np.where(taken[:, None], tried, tables), np.where(taken, tried_c, log_c)
+            accepted += 0 if is_jump else int(taken.sum())
+        if sweep >= burn_in:
+            out[:, sweep - burn_in] = tables
+    return Posterior(law, area, released, prior, out, None, accepted / (n_chains * (burn_in + each)))
+
+
+def _possible_starts(pool: exact.Messages, prior: Prior, n_chains: int, rng: RandomStream) -> Ints:
+    drawn = pool.sample(_BURN_IN * n_chains, rng)
+    possible = drawn[np.isfinite(prior(drawn))]
+    if len(possible) < n_chains:
+        raise InferenceError(
+            "the prior gives hardly any proposed table a chance: it contradicts the release, or nearly; take a prior"
+            " that allows tables near the release"
         )
-    return found
+    return possible[:n_chains]
+
+
+def _small_steps(target: Target, start: Ints, prior: Prior, moves: Moves, rng: RandomStream) -> Ints:
+    """Take many small steps from each table that leave ``prior(s) p(t; s)`` invariant."""
+    tables = start.copy()
+    log_f = prior(tables) + target.log_weight(tables)
+    for _ in range(_STEPS_A_CELL * tables.shape[1]):
+        tried = tables + moves.draw(len(tables), rng)
+        inside = np.flatnonzero(target.constraints.holds(tried))
+        tried_f = np.full(len(tables), -np.inf)
+        if inside.size:
+            tried_f[inside] = prior(tried[inside]) + target.log_weight(tried[inside])
+        taken = np.log(rng.uniforms(len(tables))) < tried_f - log_f
+        tables[taken], log_f = tried[taken], np.where(taken, tried_f, log_f)
+    return tables
 
 
 def _walk(log_ratio: Floats, log_coins: Floats) -> tuple[NDArray[np.intp], int]:
