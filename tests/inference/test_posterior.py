@@ -211,7 +211,7 @@ def test_a_poor_proposal_is_said_aloud() -> None:
     law = law_of(mechanism, released)
     sharp = priors.poisson(law.schema, np.geomspace(0.01, 100, 46))
     with pytest.warns(PoorProposalWarning, match="raise n_draws"):
-        posterior(law, None, released.counts, prior=sharp, n_draws=200, rng=cg.replay_rng("poor"))
+        posterior(law, None, released.counts, prior=sharp, n_draws=40, rng=cg.replay_rng("poor"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         posterior(law, None, released.counts, n_draws=200, rng=cg.replay_rng("good"))

@@ -26,10 +26,12 @@ class Moves:
         step = np.zeros((n, self.n_cells), np.int64)
         signs = 1 - 2 * rng.below(np.full(n, 2))
         which = rng.below(np.full(n, len(self.circuits)))
-        for line in range(n):
-            for cells, weight in self.circuits[which[line]]:
-                cell = cells[int(rng.below(np.array([len(cells)]))[0])]
-                step[line, cell] += signs[line] * weight
+        for number, circuit in enumerate(self.circuits):
+            lines = np.flatnonzero(which == number)
+            if lines.size:
+                for cells, weight in circuit:
+                    picked = cells[rng.below(np.full(lines.size, len(cells)))]
+                    np.add.at(step, (lines, picked), signs[lines] * weight)
         return step
 
     @classmethod
