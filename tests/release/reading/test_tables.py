@@ -160,7 +160,8 @@ def test_types_of_parquet_columns(tmp_path: Path) -> None:
     pq.write_table(pa.table(values), file)
     dimensions = (
         "{i8: ['1', '2'], u64: ['1', '18446744073709551615'], text: ['01', '1'], dictionary: [a, b],"
-        " bool: ['true', 'false'], date: [1970-01-01, 1970-01-02], TEXT: [x, y], last: [x, y]}"
+        " bool: ['true', 'false'], date: [1970-01-01, 1970-01-02], capitals: {column: TEXT, levels: [x, y]}, last: [x,"
+        " y]}"
     )
     cells = counts(spec(path="data.parquet", dimensions=dimensions), tmp_path)
     assert [place for place, count in enumerate(cells) if count] == [0, 2**8 - 1]
