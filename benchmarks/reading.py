@@ -11,8 +11,8 @@ from pathlib import Path
 
 import duckdb
 
-from congenial.release.reading import read_tables
-from congenial.release.spec import parse_spec
+from congenial.reading import read_tables
+from congenial.spec import parse_spec
 
 ROWS = """
     SELECT lpad((1 + random() * 99)::INTEGER::VARCHAR, 3, '0') AS county, (1 + random())::TINYINT AS sex,

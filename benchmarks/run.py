@@ -17,8 +17,9 @@ import congenial as cg
 from congenial.baselines.baseline import Problem, noisy_answers
 from congenial.baselines.topdown import TopDown
 from congenial.examples import P12_INDEX_SET, P12_VOTING_AGES, p12_mechanism, p12_schema, p12_table
-from congenial.sampling import exact, independence
-from congenial.sampling.plan import make_plan
+from congenial.sampling import independence
+from congenial.sampling.contraction import messages as exact
+from congenial.sampling.contraction.order import make_plan
 from congenial.sampling.system import System
 
 Result = dict[str, object]

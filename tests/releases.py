@@ -65,7 +65,7 @@ CASES = {
         HEAD
         + BUDGET
         + "invariants: [total]\n"
-        + "measure: [{cells: all, share: 2}, {margin: [sex], share: 1}, {total: '010', precision: 1/9}]\n"
+        + "measure: [{cells: all, portion: 2}, {margin: [sex], portion: 1}, {total: '010', precision: 1/9}]\n"
     ),
     "gaussian": Case(
         HEAD + "budget: {rho: 1/2}\nnoise: discrete_gaussian\ninvariants: [total]\n", FEW, cap=("rho", "2")

@@ -10,8 +10,8 @@ from congenial.conditions.constraints import Constraints
 from congenial.errors import PrivacyError, did_you_mean
 from congenial.mechanism import Mechanism
 from congenial.randomness import secure_rng
-from congenial.sampling.exact import sample_one
-from congenial.sampling.layout import Engine
+from congenial.sampling.contraction.layout import Engine
+from congenial.sampling.contraction.messages import sample_one
 from congenial.sampling.system import System
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def as_measurement(mechanism: Mechanism, constraints: Constraints, measure: str 
 def _identifier(constraints: Constraints) -> str:
     limits = [f"{low}..{high}" for low, high in zip(constraints.lower, constraints.upper, strict=True)]
     rows = [
-        f"{one.lower}<={list(zip(one.row.cells, one.row.weights, strict=True))}<={one.upper}"
+        f"{one.lower}<={list(zip(one.row.cells, one.row.coefficients, strict=True))}<={one.upper}"
         for one in constraints.rows
     ]
     return f"congenial tables of {constraints.schema!r}: {' '.join(limits)}; {'; '.join(rows)}"

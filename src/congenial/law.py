@@ -5,19 +5,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from congenial.arrays import Floats, Ints
 from congenial.conditions.queries import Query
 from congenial.conditions.rows import Row
 from congenial.errors import ConditionError, SamplingError
 from congenial.randomness import RandomStream, secure_rng
-from congenial.sampling import exact
+from congenial.sampling.contraction import messages as exact
+from congenial.sampling.contraction.layout import Engine
 from congenial.sampling.enumerate import EnumeratedLaw
-from congenial.sampling.layout import Engine
 from congenial.sampling.target import Target
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class Mechanism:
     ----------
     schema : Schema
     measure : queries
-        What gets noise: `cells`, `total`, `margin`, `linear`, each with a precision, or sharing the budget by weights.
+        What gets noise: `cells`, `total`, `margin`, `linear`, each with a precision, or a portion of the budget.
     invariants : conditions
         What every released table obeys: queries without a precision come out at the confidential value.
     noise : str
@@ -128,12 +128,12 @@ class Mechanism:
         precisions = calibrate(
             case,
             [query.precision for query in self.queries],
-            [query.weight or Fraction(1) for query in self.queries],
+            [query.portion or Fraction(1) for query in self.queries],
             self.budget,
         )
         out = copy.copy(self)
         out.queries = tuple(
-            replace(query, precision=precision, weight=None)
+            replace(query, precision=precision, portion=None)
             for query, precision in zip(self.queries, precisions, strict=True)
         )
         out.budget = None
@@ -253,7 +253,7 @@ class Mechanism:
 def _how(query: Query) -> str:
     if query.precision is not None:
         return f"{query.text} at precision {query.precision}"
-    return f"{query.text} by budget" + ("" if query.weight is None else f", weight {query.weight}")
+    return f"{query.text} by budget" + ("" if query.portion is None else f", portion {query.portion}")
 
 
 def _classes(schema: Schema, queries: Sequence[Query], noise: object) -> tuple[tuple[Row, ...], ...]:
@@ -275,7 +275,7 @@ def _classes(schema: Schema, queries: Sequence[Query], noise: object) -> tuple[t
             make_noise(noise, query.precision)  # raises when the noise does not go that far
         rows = tuple(query.rows(schema))
         for row in rows:
-            other = seen.setdefault((row.cells, row.weights), query)
+            other = seen.setdefault((row.cells, row.coefficients), query)
             if other is not query:
                 raise ConditionError(
                     f"{row.name} is measured twice, by {_how(other)} and by {_how(query)};"
@@ -303,7 +303,7 @@ def _check_conditions(schema: Schema, conditions: Sequence[Condition]) -> None:
     stated: list[Condition] = []
     for condition in conditions:
         if isinstance(condition, Query) and not condition.is_stated:
-            if condition.precision is None and condition.weight is None:
+            if condition.precision is None and condition.portion is None:
                 condition.rows(schema)
                 continue
         elif isinstance(condition, Share) and condition.equals is None:

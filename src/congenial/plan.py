@@ -14,8 +14,8 @@ from congenial.privacy.certificate import Certificate, shown, shown_below
 from congenial.privacy.certify import Case
 from congenial.privacy.neighbours import Neighbours
 from congenial.privacy.semantics import Meaning, meaning
-from congenial.sampling.layout import Engine
-from congenial.sampling.plan import Plan
+from congenial.sampling.contraction.layout import Engine
+from congenial.sampling.contraction.order import Plan
 from congenial.sampling.system import System
 from congenial.sampling.target import Measured
 

@@ -9,22 +9,22 @@ import pytest
 
 import congenial as cg
 from congenial.bundle.cost import certificate_of
-from congenial.bundle.published import MeasuredQuery, PublishedLaw
 from congenial.conditions.queries import Condition
 from congenial.errors import PrivacyError
+from congenial.public_law import MeasuredQuery, PublicLaw
 
 SCHEMA = cg.Schema({"g": ["a", "b"]})
 
 
 def law(
     conditions: list[Condition], *tables: list[int], schema: cg.Schema = SCHEMA, precision: str = "1/2"
-) -> PublishedLaw:
+) -> PublicLaw:
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision=precision)], invariants=conditions)
     query = MeasuredQuery("cells", Fraction(precision), tuple(mechanism.classes[0]))
     made = [mechanism.disclose(cg.Table(schema, np.array(table).reshape(schema.shape))) for table in tables]
     areas = [None] if len(made) == 1 else [str(number) for number in range(len(made))]
     named = tuple(zip(areas, made, strict=True))
-    return PublishedLaw(schema, "double_geometric", (query,), None if len(made) == 1 else "area", named)
+    return PublicLaw(schema, "double_geometric", (query,), None if len(made) == 1 else "area", named)
 
 
 @pytest.mark.parametrize("neighbours", ["bounded", "unbounded"])

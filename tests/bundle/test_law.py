@@ -9,14 +9,14 @@ import pytest
 
 from congenial.bundle.loading import load_bundle
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.published import PublishedLaw
 from congenial.law import Law
 from congenial.mechanism import Mechanism
+from congenial.public_law import PublicLaw
 from congenial.randomness import replay_rng
-from congenial.release.reading import read_tables
-from congenial.release.spec.load import load_spec
-from congenial.release.spec.spec import Spec
+from congenial.reading import read_tables
 from congenial.sampling.enumerate import EnumeratedLaw
+from congenial.spec.load import load_spec
+from congenial.spec.spec import Spec
 from congenial.table import Table
 from releases import CASES, Maker
 
@@ -33,7 +33,7 @@ ENUMERATED = [
 ONE_TABLE = [*ENUMERATED, "nothing exact", "unbounded"]
 
 
-def law_from_the_file_alone(made: Maker, case: str, tmp_path: Path) -> PublishedLaw:
+def law_from_the_file_alone(made: Maker, case: str, tmp_path: Path) -> PublicLaw:
     """Take manifest.json to an empty folder and read it there."""
     alone = tmp_path / "manifest.json"
     shutil.copyfile(made(case) / "bundle" / "manifest.json", alone)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from congenial.bundle.law_json import law_as_json, law_of_json
 from congenial.bundle.manifest import Manifest, digest
-from congenial.bundle.published import MeasuredQuery, PublishedLaw
 from congenial.errors import BundleError, CongenialError
+from congenial.public_law import MeasuredQuery, PublicLaw
 from releases import CASES, Maker
 from systems import SYSTEMS
 
@@ -37,9 +38,9 @@ def test_manifests_come_back_byte_for_byte(case: str, made: Maker) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_laws_come_back(case: str, made: Maker) -> None:
     law = Manifest.from_bytes(content_of(made, case)).law
-    given = json.loads(json.dumps(law.as_json()))
-    assert PublishedLaw.from_json(given) == law
-    assert PublishedLaw.from_json(given).as_json() == given
+    given = json.loads(json.dumps(law_as_json(law)))
+    assert law_of_json(given) == law
+    assert law_as_json(law_of_json(given)) == given
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -49,9 +50,9 @@ def test_laws_of_many_systems_come_back(name: str) -> None:
     schema, noise = target.constraints.schema, target.measured[0].noise.family
     queries = tuple(MeasuredQuery(one.row.name, one.noise.precision, (one.row,)) for one in target.measured)
     tables = (("a", target.constraints), ("b", target.constraints))
-    law = PublishedLaw(schema, noise, queries, "area", tables)
-    again = PublishedLaw.from_json(json.loads(json.dumps(law.as_json())))
-    assert again.as_json() == law.as_json()
+    law = PublicLaw(schema, noise, queries, "area", tables)
+    again = law_of_json(json.loads(json.dumps(law_as_json(law))))
+    assert law_as_json(again) == law_as_json(law)
     for kept in again.constraints.values():  # all but the remarks on conditions that said nothing new
         wanted = target.constraints
         assert (kept.rows, kept.lower, kept.upper) == (wanted.rows, wanted.lower, wanted.upper)

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from congenial.bundle.loading import load_bundle
 from congenial.bundle.parquet import csv_to_parquet
-from congenial.bundle.published import PublishedLaw
 from congenial.bundle.table_text import header_of, tables_from_csv, tables_to_csv
 from congenial.conditions.constraints import Constraints
 from congenial.errors import BundleError
+from congenial.public_law import PublicLaw
 from congenial.schema import Schema
 from releases import CASES, Maker
 
@@ -61,7 +61,7 @@ WORDS = st.text(
 def test_any_labels_and_counts_come_back(labels: list[str], areas: list[str], data: st.DataObject) -> None:
     """Quotes, commas, NULL, NA, blanks, other scripts: CSV and Parquet give them back."""
     schema = Schema({"d": labels})
-    law = PublishedLaw(schema, "double_geometric", (), "a", tuple((area, Constraints.of(schema, [])) for area in areas))
+    law = PublicLaw(schema, "double_geometric", (), "a", tuple((area, Constraints.of(schema, [])) for area in areas))
     counts: dict[str | None, NDArray[np.int64]] = {
         area: np.array(data.draw(st.lists(st.integers(0, 2**53), min_size=len(labels), max_size=len(labels))))
         for area in areas
@@ -76,7 +76,7 @@ def test_any_labels_and_counts_come_back(labels: list[str], areas: list[str], da
 
 def test_columns_named_count() -> None:
     schema = Schema({"count": ["a"], "released_count": ["b"]})
-    law = PublishedLaw(schema, "double_geometric", (), None, ((None, Constraints.of(schema, [])),))
+    law = PublicLaw(schema, "double_geometric", (), None, ((None, Constraints.of(schema, [])),))
     assert header_of(law) == ["count", "released_count", "released_released_count"]
     content = tables_to_csv(law, {None: np.array([7])})
     assert tables_from_csv(law, content)[None].tolist() == [7]

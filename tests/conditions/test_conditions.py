@@ -183,4 +183,4 @@ def test_badly_formed_conditions_are_named(make: object, words: str) -> None:
 
 def test_a_linear_query_from_an_array() -> None:
     constraints = of(cg.linear([[1, 0, 0], [0, 0, -1]], equals=-2), cg.bounds(0, 9))
-    assert constraints.rows[0].row.weights == (1, -1)
+    assert constraints.rows[0].row.coefficients == (1, -1)

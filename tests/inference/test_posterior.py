@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
-from congenial.bundle.published import PublishedLaw
 from congenial.conditions.queries import Condition
 from congenial.inference import priors
 from congenial.inference.posterior import PoorProposalWarning, Posterior, _sampled, _stepped, _walk, posterior
-from congenial.sampling import exact
+from congenial.public_law import PublicLaw
+from congenial.sampling.contraction import messages as exact
 from published import law_of
 
 Ints = NDArray[np.int64]
@@ -26,13 +26,13 @@ SYSTEMS: dict[str, list[Condition]] = {
 }
 
 
-def small(name: str, noise: str = "double_geometric") -> tuple[PublishedLaw, Ints]:
+def small(name: str, noise: str = "double_geometric") -> tuple[PublicLaw, Ints]:
     mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/2")], invariants=SYSTEMS[name], noise=noise)
     table = cg.Table(SCHEMA, [[2, 1], [0, 3]])
     return law_of(mechanism, table), table.counts
 
 
-def brute(law: PublishedLaw, released: Ints, prior: priors.Prior) -> tuple[Ints, Floats]:
+def brute(law: PublicLaw, released: Ints, prior: priors.Prior) -> tuple[Ints, Floats]:
     """Return all tables and their posterior probabilities, from the exact enumerated laws of each table."""
     tables = None
     chances = []
@@ -59,7 +59,7 @@ def test_small_sets_are_enumerated_exactly(name: str, noise: str, belief: str) -
     np.testing.assert_allclose(found.mean(), chances @ tables)
 
 
-def one_step(law: PublishedLaw, released: Ints, rng: cg.randomness.RandomStream, *, with_normaliser: bool) -> Ints:
+def one_step(law: PublicLaw, released: Ints, rng: cg.randomness.RandomStream, *, with_normaliser: bool) -> Ints:
     """Start 100,000 chains at exact posterior draws, make one step each, and return where they stand (as numbers)."""
     tables, chances = brute(law, released, priors.flat())
     starts = tables[np.searchsorted(np.cumsum(chances), rng.uniforms(N_DRAWS)).clip(0, len(tables) - 1)]

@@ -16,7 +16,7 @@ from congenial.privacy.attack import search_worst_pair
 from congenial.privacy.audit import audit, audit_draws, audit_exactly
 from congenial.privacy.loss import Losses
 from congenial.randomness import RandomStream, replay_rng
-from congenial.sampling.exact import messages
+from congenial.sampling.contraction.messages import messages
 from congenial.sampling.target import Measured, Target
 
 Ints = NDArray[np.int64]

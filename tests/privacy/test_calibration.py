@@ -80,13 +80,13 @@ def test_unbounded_calibration_in_closed_form(epsilon: str) -> None:
 
 MIXES: dict[str, tuple[list[Query], list[Condition]]] = {
     "cells": ([cg.cells()], [cg.total()]),
-    "weights": ([cg.cells(weight=2), cg.margin("sex", weight="1/3")], [cg.total()]),
+    "weights": ([cg.cells(portion=2), cg.margin("sex", portion="1/3")], [cg.total()]),
     "a precision of its own": ([cg.cells(), cg.margin("sex", precision="1/200")], [cg.total()]),
     "all three": (
-        [cg.cells(weight=3), cg.margin("age", weight=1), cg.margin("sex", precision="1/300")],
+        [cg.cells(portion=3), cg.margin("age", portion=1), cg.margin("sex", precision="1/300")],
         [cg.total({"sex": "f"})],
     ),
-    "no total": ([cg.cells(weight=5), cg.total(weight=1)], []),
+    "no total": ([cg.cells(portion=5), cg.total(portion=1)], []),
     "two records": ([cg.cells()], [cg.margin("sex"), cg.margin("age")]),
 }
 
@@ -111,15 +111,15 @@ def test_a_calibrated_release_stays_within_its_budget(mix: str, relation: str) -
         fixed = mechanism.calibrated(constraints)
         open_ones = [number for number, query in enumerate(measure) if query.precision is None]
         chosen = [query.precision or Fraction(0) for query in fixed.queries]
-        top = max(measure[number].weight or Fraction(1) for number in open_ones)
-        scale = chosen[open_ones[0]] * top / (measure[open_ones[0]].weight or 1)
+        top = max(measure[number].portion or Fraction(1) for number in open_ones)
+        scale = chosen[open_ones[0]] * top / (measure[open_ones[0]].portion or 1)
         for number in open_ones:
-            assert chosen[number] == scale * (measure[number].weight or 1) / top
+            assert chosen[number] == scale * (measure[number].portion or 1) / top
         unit = Fraction(1)
         while scale / unit < 10**14:
             unit /= 10
         more = [
-            (scale + unit) * (query.weight or 1) / top if query.precision is None else query.precision
+            (scale + unit) * (query.portion or 1) / top if query.precision is None else query.precision
             for query in measure
         ]
         dearer = Case(constraints, mechanism.classes, "double_geometric", relation).certificate(more)
@@ -165,7 +165,7 @@ BAD: dict[str, tuple[Callable[[], object], type[CongenialError], str]] = {
         ConditionError,
         "measured twice",
     ),
-    "precision and weight": (lambda: cg.cells(precision=1, weight=1), ConditionError, "not both"),
+    "precision and weight": (lambda: cg.cells(precision=1, portion=1), ConditionError, "not both"),
     "nothing to set": (
         lambda: made(measure=[cg.cells(precision=1)], epsilon=1),
         ConditionError,

@@ -13,7 +13,7 @@ DATA = "sex,pay,n\nf,$0 to 5% of $100,3\nf,\\x_k_ {#},4\nm,$0 to 5% of $100,5\nm
 SPEC = r"""release: r
 data: {path: data.csv, kind: counts, count: n}
 dimensions: {sex: [f, m], pay: ['$0 to 5% of $100', '\x_k_ {#}']}
-measure: [{cells: all, share: 1}, {total: {pay: '$0 to 5% of $100'}, share: 1}]
+measure: [{cells: all, portion: 1}, {total: {pay: '$0 to 5% of $100'}, portion: 1}]
 invariants: [total, {cells: {sex: f, pay: '\x_k_ {#}'}}]
 budget: {epsilon: 1}
 """

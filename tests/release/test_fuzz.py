@@ -65,10 +65,10 @@ SECTIONS: list[list[str]] = [
     ],
     [
         "", "", "",
-        "measure: [{cells: all, share: 1}, {margin: [sex], share: 1/3}]\n",
+        "measure: [{cells: all, portion: 1}, {margin: [sex], portion: 1/3}]\n",
         "measure: [{cells: all}, {total: all, precision: 1/100}]\n",
         "measure: [{total: all}]\n",
-        "measure: [{linear: [{times: 3, of: f}, {times: 1, of: m}], share: 1}, {cells: all, share: 1}]\n",
+        "measure: [{linear: [{times: 3, of: f}, {times: 1, of: m}], portion: 1}, {cells: all, portion: 1}]\n",
         "measure: [{cells: all, precision: 1/2}]\n",
         "measure: [{cells: all, precision: 0}]\n",
     ],

@@ -157,8 +157,8 @@ CONDITIONS = {
     "a share": "invariants: [{share: f, of: all, equals: 1/3}]\n",
     "a budget of 0": "budget: {epsilon: 0}\n",
     "a budget too large": "budget: {epsilon: 1000}\n",
-    "a wide system": "measure:\n  - {cells: all, share: 1}\n"
-    "  - {linear: [{times: 99991, of: f}, {times: 7, of: '010'}], share: 1}\n",
+    "a wide system": "measure:\n  - {cells: all, portion: 1}\n"
+    "  - {linear: [{times: 99991, of: f}, {times: 7, of: '010'}], portion: 1}\n",
 }
 
 
@@ -203,7 +203,7 @@ OTHERS = {
     "one table": MARGIN,
     "ranges": MARGIN + "conditions: [{bounds: all, at_most: 9}]\n",
     "Gaussian": HEAD + "budget: {rho: 1/2}\nnoise: discrete_gaussian\n",
-    "several queries": MARGIN + "measure: [{cells: all, share: 2}, {margin: [age], share: 1}]\n",
+    "several queries": MARGIN + "measure: [{cells: all, portion: 2}, {margin: [age], portion: 1}]\n",
 }
 
 

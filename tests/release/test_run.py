@@ -10,7 +10,6 @@ import pytest
 
 from congenial.bundle.cost import certificate_of
 from congenial.bundle.loading import load_bundle
-from congenial.bundle.published import PublishedLaw
 from congenial.bundle.signing import create_key
 from congenial.errors import (
     AlreadySpentError,
@@ -26,11 +25,12 @@ from congenial.errors import (
     TooLargeError,
 )
 from congenial.ledger import Ledger
+from congenial.public_law import PublicLaw
 from congenial.randomness import secure_rng
 from congenial.release import run
 from congenial.release.planning import SpecPlan
 from congenial.release.run import Released, prepare, release, simulate
-from congenial.sampling import exact
+from congenial.sampling.contraction import messages as exact
 from releases import BUDGET, CASES, COUNTS, HEAD, MICRODATA, NOW, TWO_AREAS, Case, ledger_for, place
 
 ALL_FILES = {"README.txt", "manifest.json", "report.html", "table.csv", "table.parquet"}
@@ -72,7 +72,7 @@ def test_the_budget_covers_all_areas_and_rows_together(name: str, tmp_path: Path
     assert again.k >= plan.spec.rows_per_unit
 
 
-def scaled(plan: SpecPlan, factor: Fraction) -> PublishedLaw:
+def scaled(plan: SpecPlan, factor: Fraction) -> PublicLaw:
     asked = plan.spec.mechanism().queries
     pairs = zip(plan.law.queries, asked, strict=True)
     queries = [query if own.precision else replace(query, precision=query.precision * factor) for query, own in pairs]
@@ -172,8 +172,8 @@ REFUSED: dict[str, tuple[Case, type[CongenialError], str]] = {
     "a system that is too wide": (
         spec_of(
             BUDGET
-            + "measure:\n  - {cells: all, share: 1}\n"
-            + "  - {linear: [{times: 1000003, of: f}, {times: 999983, of: '010'}], share: 1}\n",
+            + "measure:\n  - {cells: all, portion: 1}\n"
+            + "  - {linear: [{times: 1000003, of: f}, {times: 999983, of: '010'}], portion: 1}\n",
             COUNTS.replace(",3\n", ",900719925474099\n"),
         ),
         TooLargeError,

@@ -15,10 +15,10 @@ from agreement import ALPHA, own_rng, p_value
 from congenial.balls import log_of
 from congenial.errors import ConditionError, SamplingError, TooLargeError
 from congenial.examples import p12_mechanism, p12_schema, p12_table
-from congenial.sampling import exact
-from congenial.sampling.certain import exact_normaliser
+from congenial.sampling.contraction import messages as exact
+from congenial.sampling.contraction.certain import exact_normaliser
+from congenial.sampling.contraction.layout import Engine, Layout
 from congenial.sampling.enumerate import EnumeratedLaw
-from congenial.sampling.layout import Engine, Layout
 from systems import SYSTEMS, System
 
 

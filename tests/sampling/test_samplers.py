@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.randomness import RandomStream
-from congenial.sampling import exact, independence, rejection
+from congenial.sampling import independence, rejection
+from congenial.sampling.contraction import messages as exact
 from congenial.sampling.enumerate import EnumeratedLaw
 from congenial.sampling.target import Target
 from systems import SYSTEMS, System

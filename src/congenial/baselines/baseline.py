@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from congenial.arrays import Floats, Ints
 from congenial.baselines.quadratic import Polytope
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import dense
@@ -18,9 +18,6 @@ from congenial.noise import Noise
 from congenial.randomness import RandomStream
 from congenial.sampling.target import Measured
 from congenial.table import Table
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 POST_PROCESSED = "epsilon of the raw mechanism for tables that share the invariants' values; otherwise nothing is known"
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from congenial.baselines.baseline import POST_PROCESSED, Floats, Label, Problem
+from congenial.arrays import Floats
+from congenial.baselines.baseline import POST_PROCESSED, Label, Problem
 from congenial.baselines.quadratic import least_squares
 from congenial.conditions.compile import fixed_cells, implied_value
 from congenial.conditions.rows import Row

@@ -6,11 +6,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from congenial.arrays import Floats
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row, dense
 from congenial.errors import BaselineError
-
-Floats = NDArray[np.float64]
 
 _TOLERANCE = 1e-9
 _FREE = 1e30

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from congenial.baselines.baseline import POST_PROCESSED, Floats, Ints, Label, Problem
+from congenial.arrays import Floats, Ints
+from congenial.baselines.baseline import POST_PROCESSED, Label, Problem
 from congenial.baselines.quadratic import Polytope, least_squares
 from congenial.conditions.rows import Row
 from congenial.errors import BaselineError

@@ -2,19 +2,15 @@
 
 from collections.abc import Mapping
 
-import numpy as np
-from numpy.typing import NDArray
-
+from congenial.arrays import Ints
 from congenial.bundle.loading import MANIFEST, SIGNATURE, TABLE
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.parquet import csv_to_parquet
-from congenial.bundle.published import Area
 from congenial.bundle.report import report
 from congenial.bundle.signing import PrivateKey, sign
 from congenial.bundle.table_text import tables_to_csv
 from congenial.bundle.words import readme
-
-Ints = NDArray[np.int64]
+from congenial.public_law import Area
 
 
 def bundle_files(

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from congenial.bundle.published import PublishedLaw
 from congenial.errors import PrivacyError
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.certify import Case
 from congenial.privacy.compose import compose
+from congenial.public_law import PublicLaw
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class _Area:
         return self.case.certificate([precision for _, precision in self.precisions])
 
 
-def certificate_of(law: PublishedLaw, neighbours: str, rows_per_unit: int = 1) -> Certificate:
+def certificate_of(law: PublicLaw, neighbours: str, rows_per_unit: int = 1) -> Certificate:
     """Return the certificate of a release for one privacy unit.
 
     Parameters

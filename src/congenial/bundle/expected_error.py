@@ -4,16 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from congenial.bundle.published import Area, PublishedLaw
+from congenial.arrays import Floats, Ints
 from congenial.conditions.queries import margin
 from congenial.conditions.rows import dense
 from congenial.law import Law
+from congenial.public_law import Area, PublicLaw
 from congenial.randomness import replay_rng
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 # Draws, not exact moments: 46 cells and 25 margins take 0.1 s so, and 2 s one marginal law at a time. The standard
 # error of what is shown is below one percent from 5,000 draws on.
@@ -43,7 +40,7 @@ class ExpectedError:
     margins: tuple[tuple[str, float], ...]
 
 
-def expected_error(law: PublishedLaw, area: Area, centre: Ints, reference: str) -> ExpectedError:
+def expected_error(law: PublicLaw, area: Area, centre: Ints, reference: str) -> ExpectedError:
     """Return the errors of cells and one-way margins around a public table of one area, from repeatable draws."""
     n_draws = int(np.clip(_NUMBERS // law.schema.n_cells, _FEWEST_DRAWS, _MOST_DRAWS))
     gaps = Law(law.target(area, centre)).sample(n_draws, replay_rng("expected error")) - centre

@@ -7,15 +7,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from congenial.arrays import Ints
 from congenial.bundle.cost import certificate_of
 from congenial.bundle.manifest import Manifest, digest
-from congenial.bundle.published import Area, PublishedLaw
 from congenial.bundle.signing import check_signature, read_public_key
 from congenial.bundle.table_text import tables_from_csv
 from congenial.errors import BundleError, PrivacyError, did_you_mean
+from congenial.public_law import Area, PublicLaw
 from congenial.randomness import RandomStream
 
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from congenial.inference.posterior import Posterior
     from congenial.inference.priors import LogDensity, Prior
 
-Ints = NDArray[np.int64]
 
 MANIFEST, SIGNATURE, TABLE = "manifest.json", "signature.json", "table.csv"
 _LARGEST = 1 << 30
@@ -48,7 +45,7 @@ class Bundle:
     is_recertified: bool
 
     @property
-    def law(self) -> PublishedLaw:
+    def law(self) -> PublicLaw:
         """The law of the release, but for the confidential tables."""
         return self.manifest.law
 

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from congenial.bundle.published import Area, PublishedLaw
+from congenial.bundle.law_json import law_as_json, law_of_json
 from congenial.errors import BundleError, CongenialError
 from congenial.ledger.plain import certificate_as_json, certificate_from_json
 from congenial.ledger.receipt import Receipt
 from congenial.privacy.certificate import PAGES, Certificate
+from congenial.public_law import Area, PublicLaw
 
 FORMAT = "congenial bundle"
 VERSION = 1
@@ -67,7 +68,7 @@ class Manifest:
     is_for_release: bool
     unit: str
     rows_per_unit: int
-    law: PublishedLaw
+    law: PublicLaw
     exactly: tuple[Exactly, ...]
     conditions: tuple[tuple[str, str | None], ...]
     budget: Mapping[str, str]
@@ -110,7 +111,7 @@ class Manifest:
                 "certificate": certificate_json(self.certificate),
             },
             "sampler": {"name": self.sampler, "is_exact": self.is_exact},
-            "law": self.law.as_json(),
+            "law": law_as_json(self.law),
             "receipt": None if self.receipt is None else self.receipt.as_json(),
             "software": dict(self.software),
             "files": dict(self.files),
@@ -167,7 +168,7 @@ class Manifest:
 
     @classmethod
     def _read(cls, values: Mapping[str, Any]) -> "Manifest":
-        law = PublishedLaw.from_json(values["law"])
+        law = law_of_json(values["law"])
         return cls(
             release=_as(str, values["release"]),
             title=_as(str, values["title"]),
@@ -231,12 +232,12 @@ def _is_untouched(values: dict[str, Any], content: bytes) -> bool:
         return False
 
 
-def plan_digest(release: str, dataset: str, law: PublishedLaw, certificate: Certificate) -> str:
+def plan_digest(release: str, dataset: str, law: PublicLaw, certificate: Certificate) -> str:
     """Return the SHA-256 of a plan. It holds the disclosed values and nothing else of the data."""
     values = {
         "release": release,
         "dataset": dataset,
-        "law": law.as_json(),
+        "law": law_as_json(law),
         "certificate": certificate_json(certificate),
     }
     return digest(json.dumps(values, sort_keys=True).encode())

@@ -3,12 +3,12 @@
 import tempfile
 from pathlib import Path
 
-from congenial.bundle.published import PublishedLaw
 from congenial.bundle.table_text import header_of
 from congenial.errors import BundleError
+from congenial.public_law import PublicLaw
 
 
-def csv_to_parquet(law: PublishedLaw, content: bytes) -> bytes:
+def csv_to_parquet(law: PublicLaw, content: bytes) -> bytes:
     """Return the same table as a Parquet file: labels as text, counts as 64-bit integers."""
     import duckdb
 

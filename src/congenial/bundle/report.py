@@ -5,19 +5,17 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from congenial.arrays import Ints
 from congenial.bundle import words
 from congenial.bundle.expected_error import ExpectedError, expected_error, typical_areas
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.published import Area
 from congenial.display import as_grid
 from congenial.noise import FAMILIES
 from congenial.page import render
 from congenial.pictures.drawing import as_svg
 from congenial.pictures.noise import noise_laws
-
-Ints = NDArray[np.int64]
+from congenial.public_law import Area
 
 _WHOLE_TABLES = 100  # areas whose tables are laid out by themselves
 _PAGE_OF_AREAS = 100

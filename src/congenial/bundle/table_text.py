@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
-from congenial.bundle.published import Area, PublishedLaw
+from congenial.arrays import Ints
 from congenial.errors import BundleError
+from congenial.public_law import Area, PublicLaw
 
-Ints = NDArray[np.int64]
 COUNT = "count"
 
 
-def header_of(law: PublishedLaw) -> list[str]:
+def header_of(law: PublicLaw) -> list[str]:
     """Return the columns: the area if there are several, the dimensions, the count."""
     names = [*([] if law.area_name is None else [law.area_name]), *law.schema.names]
     count = COUNT
@@ -24,11 +23,11 @@ def header_of(law: PublishedLaw) -> list[str]:
     return [*names, count]
 
 
-def _labels(law: PublishedLaw) -> Iterator[tuple[str, ...]]:
+def _labels(law: PublicLaw) -> Iterator[tuple[str, ...]]:
     return product(*(dimension.labels for dimension in law.schema.dimensions))
 
 
-def tables_to_csv(law: PublishedLaw, tables: Mapping[Area, Ints]) -> bytes:
+def tables_to_csv(law: PublicLaw, tables: Mapping[Area, Ints]) -> bytes:
     """Return the tables as CSV bytes: labels quoted, so that "010" stays text; areas and cells in declared order."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
@@ -40,7 +39,7 @@ def tables_to_csv(law: PublishedLaw, tables: Mapping[Area, Ints]) -> bytes:
     return out.getvalue().encode()
 
 
-def tables_from_csv(law: PublishedLaw, content: bytes) -> dict[Area, Ints]:
+def tables_from_csv(law: PublicLaw, content: bytes) -> dict[Area, Ints]:
     """Read what `tables_to_csv` wrote, and refuse anything else."""
     try:
         lines = list(csv.reader(io.StringIO(content.decode()), strict=True))

@@ -15,11 +15,11 @@ from congenial.cli.output import as_json_option, refusals_in_words, show_json
 def check(spec: Path, spec_only: bool, as_json: bool) -> None:
     """Check SPEC and the data it names. Nothing is spent, nothing is shown of the data."""
     from congenial.release.planning import disclose
-    from congenial.release.spec.load import load_spec
+    from congenial.spec.load import load_spec
 
     found = load_spec(spec)
     if not spec_only:
-        from congenial.release.reading.tables import read_tables
+        from congenial.reading.tables import read_tables
 
         disclose(found, read_tables(found, spec.absolute().parent))
     areas = 1 if found.areas is None else len(found.areas)

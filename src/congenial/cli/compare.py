@@ -24,8 +24,8 @@ def compare(
     confidential data the result goes to a folder that begins with CONFIDENTIAL, and nowhere else.
     """
     from congenial.randomness import replay_rng, secure_rng
-    from congenial.release.reading.tables import read_tables
-    from congenial.release.spec.load import load_spec
+    from congenial.reading.tables import read_tables
+    from congenial.spec.load import load_spec
     from congenial.study.compare import DEFAULT_METHODS
     from congenial.study.compare import compare as run
 

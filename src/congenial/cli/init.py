@@ -20,7 +20,7 @@ def init(data: Path, out: Path, as_json: bool) -> None:
     Only the names of its columns are looked at. Levels are yours to declare: what occurs in confidential data is
     confidential itself.
     """
-    from congenial.release.spec.starter import starter_spec
+    from congenial.reading.starter import starter_spec
 
     text = starter_spec(data, out.parent)
     try:

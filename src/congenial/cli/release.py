@@ -60,7 +60,7 @@ def release(
     from congenial.ledger import open_ledger
     from congenial.release.run import STEPS
     from congenial.release.run import release as run
-    from congenial.release.spec.load import load_spec
+    from congenial.spec.load import load_spec
 
     found = load_spec(spec)
     folder = Path(found.release) if out is None else out

@@ -17,7 +17,7 @@ def simulate(spec: Path, out: Path | None, seed: int, as_json: bool) -> None:
     """Make a bundle from public or simulated data and a public seed. Nothing is charged, nobody is protected."""
     from congenial.release.run import STEPS
     from congenial.release.run import simulate as run
-    from congenial.release.spec.load import load_spec
+    from congenial.spec.load import load_spec
 
     folder = Path(f"NOT-FOR-RELEASE-{load_spec(spec).release}") if out is None else out
     with progress_bar("simulating", len(STEPS)) as step:

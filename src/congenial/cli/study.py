@@ -27,10 +27,10 @@ def coverage(spec: Path, releases: int, draws: int, seed: int | None, path: Path
     squares of the raw noise, at equal certified privacy. The data must be public or simulated.
     """
     from congenial.randomness import replay_rng, secure_rng
-    from congenial.release.reading.tables import read_tables
-    from congenial.release.spec.load import load_spec
+    from congenial.reading.tables import read_tables
+    from congenial.spec.load import load_spec
+    from congenial.study.coverage import LEVELS, coverage_study
     from congenial.study.exhibit import write_csv
-    from congenial.trials.coverage import LEVELS, coverage_study
 
     found = load_spec(spec)
     tables = read_tables(found, spec.absolute().parent)

@@ -65,8 +65,8 @@ def _parts(schema: Schema, conditions: Iterable[Condition], counts: Counts | Non
             bounded |= set(cells)
             parts.append(_bounds_part(schema, cells, condition))
         elif isinstance(condition, Query | Share):
-            if isinstance(condition, Query) and (condition.precision is not None or condition.weight is not None):
-                what = "precision" if condition.weight is None else "weight"
+            if isinstance(condition, Query) and (condition.precision is not None or condition.portion is not None):
+                what = "precision" if condition.portion is None else "portion"
                 raise ConditionError(
                     f"{condition.text} has a {what}, so it is measured, not exact;"
                     f" move it to measure=[...] or drop the {what}"
@@ -118,7 +118,7 @@ def _cell_limits(n_cells: int, parts: Sequence[Part]) -> tuple[list[int | None],
     lower: list[int | None] = [None] * n_cells
     upper: list[int | None] = [None] * n_cells
     for one in (one for part in parts for one in part.limits if len(one.row.cells) == 1):
-        cell, weight = one.row.cells[0], one.row.weights[0]
+        cell, weight = one.row.cells[0], one.row.coefficients[0]
         low, high = (one.lower, one.upper) if weight > 0 else (_negative(one.upper), _negative(one.lower))
         size = abs(weight)
         if low is not None:
@@ -138,7 +138,7 @@ def _negative(limit: int | None) -> int | None:
 
 def _reduced(one: Limited, parts: Sequence[Part]) -> Limited:
     """Divide a row by the greatest common divisor of its weights; its limits round inward."""
-    divisor = gcd(*one.row.weights)
+    divisor = gcd(*one.row.coefficients)
     if divisor == 1:
         return one
     lower = None if one.lower is None else -(-one.lower // divisor)
@@ -146,7 +146,7 @@ def _reduced(one: Limited, parts: Sequence[Part]) -> Limited:
     if lower is not None and upper is not None and lower > upper:
         raise_clash([part for part in parts if one in part.limits], max(one.row.cells) + 1)
     name = f"1/{divisor} of [{one.row.name}]"
-    return Limited(Row(name, one.row.cells, tuple(w // divisor for w in one.row.weights)), lower, upper)
+    return Limited(Row(name, one.row.cells, tuple(w // divisor for w in one.row.coefficients)), lower, upper)
 
 
 def fixed_cells(lower: Sequence[int | None], upper: Sequence[int | None]) -> list[Limited]:
@@ -165,7 +165,7 @@ def implied_value(equalities: Sequence[Limited], row: Row) -> Fraction | None:
 
 def equality_dependence(equalities: Sequence[Limited]) -> Dependence:
     """Say which equalities follow from which earlier ones."""
-    return dependence([dict(zip(one.row.cells, one.row.weights, strict=True)) for one in equalities])
+    return dependence([dict(zip(one.row.cells, one.row.coefficients, strict=True)) for one in equalities])
 
 
 def _without_consequences(

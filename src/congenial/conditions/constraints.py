@@ -104,7 +104,7 @@ class Constraints:
     def same_rows(self, other: "Constraints") -> bool:
         """Whether the rows over several cells say the same, name and order aside."""
         first, second = (
-            {(one.row.cells, one.row.weights, one.lower, one.upper) for one in side.rows} for side in (self, other)
+            {(one.row.cells, one.row.coefficients, one.lower, one.upper) for one in side.rows} for side in (self, other)
         )
         return first == second
 
@@ -219,7 +219,9 @@ class Constraints:
         >>> Constraints.of(square, lines).count()
         21
         """
-        from congenial.sampling.certain import count_of  # the engine answers: the one place where a layer looks up
+        from congenial.sampling.contraction.certain import (
+            count_of,  # the engine answers: the one place where a layer looks up
+        )
 
         return count_of(self)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from math import ceil, inf
 
 import numpy as np
-from numpy.typing import NDArray
 
+from congenial.arrays import Floats
 from congenial.conditions.groups import Box, GroupedRow
 from congenial.conditions.lattice import integer_solutions, solve_equalities
 from congenial.conditions.relaxation import infeasibility_multipliers, is_proven_empty, relax
@@ -20,8 +20,6 @@ _ROUNDS = 200
 _NODES = 400
 _FEW_GROUPS = 64
 _FAR = 2**55  # limits that run away, as they can where cells are unlimited, are not followed further
-
-Floats = NDArray[np.float64]
 
 
 class EmptyError(Exception):

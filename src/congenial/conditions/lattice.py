@@ -76,7 +76,7 @@ def echelon(equalities: Sequence[Limited]) -> list[Limited]:
         return []
     entries = []
     for one in equalities:
-        of_cell = dict(zip(one.row.cells, one.row.weights, strict=True))
+        of_cell = dict(zip(one.row.cells, one.row.coefficients, strict=True))
         entries += [*(of_cell.get(cell, 0) for cell in cells), one.lower or 0]
     reduced, _, rank = flint.fmpz_mat(len(equalities), len(cells) + 1, entries).rref()
     out = []

@@ -30,7 +30,7 @@ class Query:
     dimensions: tuple[str, ...] = ()
     coefficients: Any = None
     precision: Fraction | None = None
-    weight: Fraction | None = None
+    portion: Fraction | None = None
     equals: Any = None
     at_least: int | None = None
     at_most: int | None = None
@@ -156,23 +156,23 @@ def as_list(conditions: object, name: str) -> tuple[Any, ...]:
 
 
 def cells(
-    where: Where | None = None, *, precision: object = None, weight: object = None, equals: object = None
+    where: Where | None = None, *, precision: object = None, portion: object = None, equals: object = None
 ) -> Query:
-    """Every single cell. A measured query has a precision, or a weight when a budget is shared out (1 if not said).
+    """Every single cell. It has a precision, or a portion of the budget relative to those of others (1).
 
     Examples
     --------
     >>> cells(precision="1/2").precision
     Fraction(1, 2)
     """
-    return _query("cells", where=where, precision=precision, weight=weight, equals=equals)
+    return _query("cells", where=where, precision=precision, portion=portion, equals=equals)
 
 
 def total(
     where: Where | None = None,
     *,
     precision: object = None,
-    weight: object = None,
+    portion: object = None,
     equals: int | None = None,
     at_least: int | None = None,
     at_most: int | None = None,
@@ -186,14 +186,14 @@ def total(
     'total(age=18+)'
     """
     rest: dict[str, Any] = {"at_least": at_least, "at_most": at_most, "name": name}
-    return _query("total", where=where, precision=precision, weight=weight, equals=equals, **rest)
+    return _query("total", where=where, precision=precision, portion=portion, equals=equals, **rest)
 
 
 def margin(
     *dimensions: str,
     where: Where | None = None,
     precision: object = None,
-    weight: object = None,
+    portion: object = None,
     equals: object = None,
 ) -> Query:
     """The sums over all other dimensions, one for each combination of labels of these.
@@ -209,14 +209,14 @@ def margin(
         raise ConditionError("a margin needs at least one dimension; for the sum of all cells write total()")
     if len(set(dimensions)) != len(dimensions):
         raise ConditionError(f"margin{dimensions} names a dimension twice")
-    return _query("margin", dimensions=dimensions, where=where, precision=precision, weight=weight, equals=equals)
+    return _query("margin", dimensions=dimensions, where=where, precision=precision, portion=portion, equals=equals)
 
 
 def linear(
     coefficients: object,
     *,
     precision: object = None,
-    weight: object = None,
+    portion: object = None,
     equals: int | None = None,
     at_least: int | None = None,
     at_most: int | None = None,
@@ -237,7 +237,7 @@ def linear(
     if isinstance(coefficients, Mapping):
         coefficients = tuple(coefficients.items())
     rest: dict[str, Any] = {"at_least": at_least, "at_most": at_most, "name": name}
-    return _query("linear", coefficients=coefficients, precision=precision, weight=weight, equals=equals, **rest)
+    return _query("linear", coefficients=coefficients, precision=precision, portion=portion, equals=equals, **rest)
 
 
 def share(where: Where, *, of: Where | None = None, equals: object = None) -> Share:
@@ -293,14 +293,14 @@ def where_text(where: Where) -> str:
 
 
 def _query(
-    kind: str, *, precision: object, weight: object, equals: object, where: Where | None = None, **rest: Any
+    kind: str, *, precision: object, portion: object, equals: object, where: Where | None = None, **rest: Any
 ) -> Query:
     exact = None if precision is None else exact_fraction(precision, "precision")
     if exact is not None and exact < 0:
         raise ConditionError(f'precision must not be negative, and it is {exact}; write one such as "1/2"')
-    share = None if weight is None else positive_fraction(weight, "weight")
-    if exact is not None and share is not None:
-        raise ConditionError(f"{kind}: give a precision, or a weight for a share of the budget, not both")
+    part = None if portion is None else positive_fraction(portion, "portion")
+    if exact is not None and part is not None:
+        raise ConditionError(f"{kind}: give a precision, or a portion of the budget, not both")
     for limit in ("at_least", "at_most"):
         if limit in rest:
             rest[limit] = _limit(rest[limit], limit)
@@ -309,7 +309,7 @@ def _query(
         raise ConditionError(f"{kind}: give either equals or at_least/at_most, not both")
     if low is not None and high is not None and low > high:
         raise ConditionError(f"{kind}: at_least={low} is above at_most={high}; swap them")
-    return Query(kind, precision=exact, weight=share, equals=equals, where=frozen_where(where), **rest)
+    return Query(kind, precision=exact, portion=part, equals=equals, where=frozen_where(where), **rest)
 
 
 def _limit(value: object, name: str) -> int | None:

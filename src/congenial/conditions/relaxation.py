@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from congenial.arrays import Floats
 from congenial.conditions.groups import Box, GroupedRow
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

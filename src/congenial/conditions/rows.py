@@ -18,13 +18,13 @@ class Row:
     ----------
     cells : tuple of int
         Cell numbers, ascending.
-    weights : tuple of int
-        Their weights, none of them 0.
+    coefficients : tuple of int
+        What each is multiplied by, none of them 0.
     """
 
     name: str
     cells: tuple[int, ...]
-    weights: tuple[int, ...]
+    coefficients: tuple[int, ...]
 
     @classmethod
     def of(cls, name: str, cells: Sequence[int] | NDArray[np.intp]) -> "Row":
@@ -33,7 +33,7 @@ class Row:
 
     def value(self, counts: Sequence[int]) -> int:
         """Return the statistic of one table, in exact integers."""
-        return sum(weight * int(counts[cell]) for cell, weight in zip(self.cells, self.weights, strict=True))
+        return sum(weight * int(counts[cell]) for cell, weight in zip(self.cells, self.coefficients, strict=True))
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def range_text(lower: int | None, upper: int | None) -> str:
 
 def row_values(rows: Sequence[Row], tables: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return each row's value of each table (table, row): in 64 bits where they suffice, else in Python integers."""
-    largest = max((sum(map(abs, row.weights)) for row in rows), default=0) * int(np.abs(tables).max(initial=0))
+    largest = max((sum(map(abs, row.coefficients)) for row in rows), default=0) * int(np.abs(tables).max(initial=0))
     if largest < 2**62:
         return tables @ dense(rows, tables.shape[-1]).T
     values = [[row.value(table) for row in rows] for table in tables.tolist()]
@@ -98,7 +98,7 @@ def columns(rows: Sequence[Row], n_cells: int) -> list[Column]:
     """
     out: list[list[tuple[int, int]]] = [[] for _ in range(n_cells)]
     for number, row in enumerate(rows):
-        for cell, weight in zip(row.cells, row.weights, strict=True):
+        for cell, weight in zip(row.cells, row.coefficients, strict=True):
             out[cell].append((number, weight))
     return [tuple(column) for column in out]
 
@@ -107,5 +107,5 @@ def dense(rows: Sequence[Row], n_cells: int) -> NDArray[np.int64]:
     """Return rows as a matrix, a line a row."""
     matrix = np.zeros((len(rows), n_cells), np.int64)
     for line, row in zip(matrix, rows, strict=True):
-        line[list(row.cells)] = row.weights
+        line[list(row.cells)] = row.coefficients
     return matrix

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from congenial.bundle.loading import Bundle
-from congenial.bundle.published import Area
 from congenial.errors import InferenceError
 from congenial.inference.frames import frame
 from congenial.inference.frequentist import Confidence
 from congenial.inference.intervals import Estimate
+from congenial.public_law import Area
 from congenial.randomness import RandomStream
 
 

@@ -7,18 +7,15 @@ cells where cells are bounded below only and each is in at most one published su
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from congenial.bundle.published import Area, PublishedLaw
+from congenial.arrays import Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row
 from congenial.inference.intervals import check_level, exact_value
 from congenial.inference.query import Statistic
 from congenial.law import Law
 from congenial.noise import DoubleGeometric
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from congenial.public_law import Area, PublicLaw
 
 _LONGEST = 20_000  # reaches beyond it are not optimised
 
@@ -55,7 +52,7 @@ class Confidence:
         return f"{self.query}: {self.level:.0%} confidence interval {self.low:g} to {self.high:g} ({self.how})"
 
 
-def confidence(law: PublishedLaw, area: Area, released: Ints, statistic: Statistic, level: float = 0.9) -> Confidence:
+def confidence(law: PublicLaw, area: Area, released: Ints, statistic: Statistic, level: float = 0.9) -> Confidence:
     """Return the interval of a count, or of a share or ratio over a number that the invariants determine."""
     check_level(level)
     constraints = law.constraints[area]
@@ -85,9 +82,7 @@ def _none(statistic: Statistic, level: float, why: str) -> Confidence:
 Found = tuple[float, float, str, str]
 
 
-def _count(
-    law: PublishedLaw, area: Area, constraints: Constraints, released: Ints, row: Row, level: float
-) -> Found | str:
+def _count(law: PublicLaw, area: Area, constraints: Constraints, released: Ints, row: Row, level: float) -> Found | str:
     at = row.value(released.tolist())
     limits = [end for ends in (constraints.lower, constraints.upper) for end in ends if end is not None]
     if not limits and not constraints.ranges:
@@ -98,7 +93,7 @@ def _count(
         least = int(gaps[int(np.searchsorted(total, tail, side="right"))])
         most = int(gaps[min(int(np.searchsorted(total, 1 - tail, side="left")), len(gaps) - 1)])
         return at - most, at - least, EXACT, "the law of the error is the same for every table"
-    if set(row.weights) - {1}:
+    if set(row.coefficients) - {1}:
         return "the number is not a plain sum of cells"
     blocks = published_sums(law, constraints)
     if isinstance(blocks, str):
@@ -123,7 +118,7 @@ def _is_pinned(constraints: Constraints, cell: int) -> bool:
     return constraints.lower[cell] is not None and constraints.lower[cell] == constraints.upper[cell]
 
 
-def published_sums(law: PublishedLaw, constraints: Constraints) -> str | list[Block]:
+def published_sums(law: PublicLaw, constraints: Constraints) -> str | list[Block]:
     """Return the published sums, none of which share a cell; or why the bound of errors does not apply."""
     if law.noise != "double_geometric":
         return "with limits on cells, the bound is proven for Double Geometric noise"
@@ -138,11 +133,11 @@ def published_sums(law: PublishedLaw, constraints: Constraints) -> str | list[Bl
         return "some cells have a lower limit and others have none"
     found: list[Block] = []
     for one in constraints.equalities:
-        if len(set(one.row.weights)) != 1 or abs(one.row.weights[0]) != 1:
+        if len(set(one.row.coefficients)) != 1 or abs(one.row.coefficients[0]) != 1:
             return "a published number is not a plain sum of cells"
         pinned = sum(constraints.lower[cell] or 0 for cell in one.row.cells if _is_pinned(constraints, cell))
         cells = frozenset(cell for cell in one.row.cells if not _is_pinned(constraints, cell))
-        found.append(Block(cells, one.row.weights[0] * (one.lower or 0) - pinned))
+        found.append(Block(cells, one.row.coefficients[0] * (one.lower or 0) - pinned))
     blocks = _disjoint(found)
     if blocks is None:
         return "the published sums overlap, so errors of cells are tied together in more than one way"
@@ -189,7 +184,7 @@ class Part:
     base: float
 
 
-def _errors(law: PublishedLaw, blocks: list[Block], cells: set[int]) -> tuple[list[Part], list[Part]]:
+def _errors(law: PublicLaw, blocks: list[Block], cells: set[int]) -> tuple[list[Part], list[Part]]:
     """Return bounds of how far a released sum lies above, and below, the confidential one: one for each published sum.
 
     In a published sum with k of its cells inside the query and m outside, the error upwards is at most negative

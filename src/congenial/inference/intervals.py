@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from congenial.arrays import Floats
 from congenial.conditions.compile import fixed_cells, implied_value
 from congenial.conditions.constraints import Constraints
 from congenial.errors import InferenceError
@@ -16,8 +17,6 @@ from congenial.inference.query import Statistic
 
 if TYPE_CHECKING:
     from congenial.inference.posterior import Posterior
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

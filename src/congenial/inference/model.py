@@ -17,15 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.bundle.published import Area, PublishedLaw
+from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError, did_you_mean
 from congenial.inference.moves import Moves
+from congenial.public_law import Area, PublicLaw
 from congenial.randomness import RandomStream, secure_rng
-from congenial.sampling import exact
+from congenial.sampling.contraction import messages as exact
 from congenial.sampling.target import Target
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _SMALL_MOVES = 8  # for each cell and sweep
 _THETA_MOVES = 8  # random walks of theta in a sweep
@@ -41,7 +39,7 @@ class Design:
     matrix: Floats
 
     @classmethod
-    def of(cls, law: PublishedLaw, terms: Sequence[str], covariates: Mapping[str, ArrayLike] | None = None) -> "Design":
+    def of(cls, law: PublicLaw, terms: Sequence[str], covariates: Mapping[str, ArrayLike] | None = None) -> "Design":
         """Return an intercept, main effects of dimensions (first level left out), and covariates of the cells.
 
         Parameters
@@ -146,7 +144,7 @@ class ModelPosterior:
 
 
 def log_linear(
-    law: PublishedLaw,
+    law: PublicLaw,
     area: Area,
     released: Ints,
     design: Design,

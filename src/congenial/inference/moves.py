@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from congenial.arrays import Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import integer_solutions
 from congenial.conditions.rows import Column, columns
 from congenial.errors import InferenceError
 from congenial.randomness import RandomStream
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

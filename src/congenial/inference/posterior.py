@@ -14,23 +14,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.bundle.published import Area, PublishedLaw
+from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import row_values
 from congenial.errors import InferenceError, TooLargeError
 from congenial.inference.moves import Moves
 from congenial.inference.priors import LogDensity, Prior, prior_of
 from congenial.noise import DoubleGeometric
+from congenial.public_law import Area, PublicLaw
 from congenial.randomness import RandomStream, secure_rng
-from congenial.sampling import exact
+from congenial.sampling.contraction import messages as exact
 from congenial.sampling.enumerate import enumerate_tables, estimate_log10_count, surely_more_than
 from congenial.sampling.target import Target
 
 if TYPE_CHECKING:
     from congenial.inference.intervals import Estimate
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _MOST_TABLES = 1_000  # S* up to here is gone through, pair by pair
 _POOR_ACCEPTANCE = 0.10
@@ -58,7 +57,7 @@ class Posterior:
         Share of proposals accepted; 1 where every table was gone through.
     """
 
-    law: PublishedLaw
+    law: PublicLaw
     area: Area
     released: Ints
     prior: Prior
@@ -115,13 +114,13 @@ class Posterior:
 
         Examples
         --------
-        >>> from congenial.bundle.published import MeasuredQuery, PublishedLaw
+        >>> from congenial.public_law import MeasuredQuery, PublicLaw
         >>> from congenial.examples import p12_mechanism, p12_printed_release
         >>> from congenial.randomness import replay_rng
         >>> mechanism, released = p12_mechanism(), p12_printed_release()
         >>> queries = [MeasuredQuery("cells", mechanism.queries[0].precision, tuple(mechanism.classes[0]))]
         >>> tables = ((None, mechanism.disclose(released)),)
-        >>> law = PublishedLaw(mechanism.schema, mechanism.noise, tuple(queries), None, tables)
+        >>> law = PublicLaw(mechanism.schema, mechanism.noise, tuple(queries), None, tables)
         >>> found = posterior(law, None, released.counts, n_draws=400, rng=replay_rng(1))
         >>> found.interval("sex=female")
         sex=female: exactly 130
@@ -178,7 +177,7 @@ class Posterior:
 
 
 def posterior(
-    law: PublishedLaw,
+    law: PublicLaw,
     area: Area,
     released: Ints,
     *,
@@ -237,7 +236,7 @@ def _all_tables(constraints: Constraints) -> Ints | None:
         return None
 
 
-def _enumerated(law: PublishedLaw, area: Area, released: Ints, prior: Prior, tables: Ints) -> Posterior:
+def _enumerated(law: PublicLaw, area: Area, released: Ints, prior: Prior, tables: Ints) -> Posterior:
     """Go through all tables: log weight of every pair, normalisers as sums, posterior probabilities exactly."""
     measured = law.measured
     values = row_values([one.row for one in measured], tables)
@@ -264,7 +263,7 @@ def _log_sum(log_values: Floats) -> Floats:
 
 
 def _sampled(
-    law: PublishedLaw, area: Area, released: Ints, prior: Prior, n_draws: int, n_chains: int, rng: RandomStream
+    law: PublicLaw, area: Area, released: Ints, prior: Prior, n_draws: int, n_chains: int, rng: RandomStream
 ) -> Posterior:
     target = law.target(area, released)
     engine = exact.engine_of(target)
@@ -288,7 +287,7 @@ def _sampled(
 
 
 def _stepped(
-    law: PublishedLaw, area: Area, released: Ints, prior: Prior, n_draws: int, n_chains: int, rng: RandomStream
+    law: PublicLaw, area: Area, released: Ints, prior: Prior, n_draws: int, n_chains: int, rng: RandomStream
 ) -> Posterior:
     """Run chains by small steps, for priors that pull far away from the release.
 

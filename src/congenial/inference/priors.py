@@ -4,13 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError, did_you_mean
 from congenial.schema import Schema
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 LogDensity = Callable[[Ints], Floats]
 
 

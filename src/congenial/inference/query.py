@@ -14,14 +14,11 @@ from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
+from congenial.arrays import Floats, Ints
 from congenial.conditions.rows import Row, row_values
 from congenial.errors import InferenceError, SchemaError, did_you_mean
 from congenial.schema import Schema
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _SIGNS = "&={}(),|/!"
 _QUOTES = "\"'"

@@ -9,9 +9,10 @@ import flint
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from congenial.arrays import Floats
 from congenial.balls import ball, double_above_exp, scaled_ends
 from congenial.noise.exact_choice import exact_choice
-from congenial.noise.family import DiscreteNoise, Floats, even_order
+from congenial.noise.family import DiscreteNoise, even_order
 from congenial.randomness import RandomStream
 
 

@@ -8,11 +8,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from congenial.arrays import Floats
 from congenial.errors import NoiseError
 from congenial.fraction import Exact, exact_fraction
 from congenial.randomness import RandomStream
-
-Floats = NDArray[np.float64]
 
 LARGEST = 2.0**60
 

@@ -7,7 +7,8 @@ from math import factorial, log
 import numpy as np
 from numpy.typing import ArrayLike
 
-from congenial.noise.family import Floats, Noise, even_order, levels
+from congenial.arrays import Floats
+from congenial.noise.family import Noise, even_order, levels
 from congenial.randomness import RandomStream
 
 

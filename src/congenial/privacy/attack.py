@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from congenial.arrays import Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.groups import spread
 from congenial.conditions.integer_program import minimise
@@ -16,9 +16,6 @@ from congenial.privacy.moves import check_relation
 from congenial.privacy.neighbours import neighbours_of
 from congenial.randomness import RandomStream
 from congenial.sampling.target import Measured
-
-Ints = NDArray[np.int64]
-
 
 _FEW_GROUPS = 64
 _STARTS = 6

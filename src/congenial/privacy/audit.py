@@ -11,6 +11,7 @@ from math import inf, log, prod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from congenial.arrays import Ints
 from congenial.conditions.constraints import Constraints
 from congenial.errors import PrivacyError, TooLargeError
 from congenial.fraction import exact_fraction
@@ -18,10 +19,9 @@ from congenial.privacy.attack import search_worst_pair
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.enumerated import Enumerated
 from congenial.randomness import RandomStream
-from congenial.sampling.exact import messages
+from congenial.sampling.contraction.messages import messages
 from congenial.sampling.target import Measured, Target
 
-Ints = NDArray[np.int64]
 Draw = Callable[[Ints, int], Ints]
 """A mechanism from outside: a table and a number of draws to draws (draw, cell)."""
 

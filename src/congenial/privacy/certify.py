@@ -292,7 +292,8 @@ class _Maker:
                 return None
             widths[cell] = high - low
         reach = [
-            sum(abs(w) * widths[c] for c, w in zip(one.row.cells, one.row.weights, strict=True)) for one in moves.soft
+            sum(abs(w) * widths[c] for c, w in zip(one.row.cells, one.row.coefficients, strict=True))
+            for one in moves.soft
         ]
         sizes = []
         for kind in moves.kinds:
@@ -352,7 +353,7 @@ def _rest(whole: Fraction, part: Fraction) -> str:
 
 
 def _inside(row: Row, cells: set[int]) -> dict[int, int]:
-    return {cell: weight for cell, weight in zip(row.cells, row.weights, strict=True) if cell in cells}
+    return {cell: weight for cell, weight in zip(row.cells, row.coefficients, strict=True) if cell in cells}
 
 
 def _short(one: Certificate) -> str:

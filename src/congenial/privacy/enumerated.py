@@ -12,6 +12,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
+from congenial.arrays import Floats
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import row_values
 from congenial.errors import PrivacyError, TooLargeError
@@ -22,8 +23,6 @@ from congenial.sampling.target import Measured
 
 MOST_TABLES = 400
 ORDERS = range(2, 65)
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

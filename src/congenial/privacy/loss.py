@@ -14,8 +14,8 @@ from congenial.conditions.rows import row_values
 from congenial.errors import PrivacyError
 from congenial.noise import DiscreteNoise, DoubleGeometric
 from congenial.privacy.formulas import round_up
-from congenial.sampling.exact import Messages, engine_of
-from congenial.sampling.layout import Engine
+from congenial.sampling.contraction.layout import Engine
+from congenial.sampling.contraction.messages import Messages, engine_of
 from congenial.sampling.target import Measured, Target
 
 _UNIT = 2.0**-53

@@ -143,7 +143,7 @@ class Moves:
         for c, rows in enumerate(classes):
             for row in rows:
                 if len(row.cells) == 1:
-                    own[row.cells[0]].append((c, abs(row.weights[0])))
+                    own[row.cells[0]].append((c, abs(row.coefficients[0])))
         everyone = Row.of("everyone", mobile)
         # A measured row that the equalities fix never changes.
         *is_fixed, total_is_fixed = _fixed([*(one.row for one in several), everyone], equal, set(mobile))
@@ -211,7 +211,7 @@ class Moves:
             same = [(kind, kind) for kind in kinds if len(kind.cells) > 1]
             return {self._shape(a, b, soft, power) for a, b in [*same, *combinations(kinds, 2)]}
         # Too many pairs: |w - w'| <= |w| + |w'|, and (w - w')^2 <= w^2 + w'^2, twice that if signs differ.
-        mixed = any(min(one.row.weights) < 0 < max(one.row.weights) for one in soft)
+        mixed = any(min(one.row.coefficients) < 0 < max(one.row.coefficients) for one in soft)
         alone = {self._shape(kind, None, soft, power, 2 if power == 2 and mixed else 1) for kind in kinds}
         limits = frozenset(own for shape in alone for own in shape.limits) | self._range_limits
         sides = {shape.counts for shape in alone}  # two cells of one kind are a pair too
@@ -288,7 +288,7 @@ class Moves:
         for number, one in enumerate(self.soft):
             weights = {i: w for i, kind in enumerate(self.kinds) for row, w in kind.soft if row == number}
             both = {**weights, **{n + i: -w for i, w in weights.items()}}
-            soft.append(_largest(rows, box, both, norm * max(map(abs, one.row.weights))))
+            soft.append(_largest(rows, box, both, norm * max(map(abs, one.row.coefficients))))
         return entries, soft
 
 
@@ -330,7 +330,7 @@ def _kinds(
 
 def _fixed(rows: Sequence[Row], equal: Sequence[Row], mobile: set[int]) -> list[bool]:
     """Say of each row whether the equalities leave it one value; other cells do not move."""
-    lines = [{c: w for c, w in zip(one.cells, one.weights, strict=True) if c in mobile} for one in (*equal, *rows)]
+    lines = [{c: w for c, w in zip(one.cells, one.coefficients, strict=True) if c in mobile} for one in (*equal, *rows)]
     follows = dependence(lines).follows
     # Independent rows are the earliest possible: a row that follows from equalities alone names no other.
     return [
@@ -345,8 +345,8 @@ def _proportional(row: Row, several: Sequence[Soft]) -> Column:
     for one in several:
         first, second = (one.row, row)
         if first.cells == second.cells:
-            ratio = Fraction(first.weights[0], second.weights[0])
-            if all(a == ratio * b for a, b in zip(first.weights, second.weights, strict=True)):
+            ratio = Fraction(first.coefficients[0], second.coefficients[0])
+            if all(a == ratio * b for a, b in zip(first.coefficients, second.coefficients, strict=True)):
                 # Both are integer rows and a range row is divided by its gcd, so the multiple is whole.
-                out.append((one.klass, abs(int(ratio)) * gcd(*second.weights)))
+                out.append((one.klass, abs(int(ratio)) * gcd(*second.coefficients)))
     return tuple(out)

@@ -7,12 +7,11 @@ from math import inf, isfinite, isinf
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from congenial.arrays import Floats
 from congenial.errors import ConditionError
 from congenial.fraction import Exact, exact_fraction, positive_fraction
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

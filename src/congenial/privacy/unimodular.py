@@ -111,7 +111,7 @@ def _restricted(hard: Sequence[Row], soft: Sequence[Row], cells: Sequence[int]) 
         for rows, out in zip((hard, soft), kept, strict=True):
             for row in rows:
                 weights: Weights = {}
-                for cell, weight in zip(row.cells, row.weights, strict=True):
+                for cell, weight in zip(row.cells, row.coefficients, strict=True):
                     if cell in moving:
                         weights[cell] = weights.get(cell, 0) + int(weight)
                 divisor = gcd(*weights.values())

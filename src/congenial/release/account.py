@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from congenial.arrays import Ints
 from congenial.baselines.baseline import Problem
 from congenial.baselines.quadratic import least_squares
 from congenial.baselines.topdown import rounded
 from congenial.bundle.expected_error import ExpectedError, expected_error, typical_areas
 from congenial.bundle.manifest import certificate_json
-from congenial.bundle.published import Area, PublishedLaw
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import integer_solutions
 from congenial.conditions.queries import margin
@@ -25,16 +24,15 @@ from congenial.noise import FAMILIES
 from congenial.privacy.certificate import shown
 from congenial.privacy.neighbours import Neighbours, neighbours_of
 from congenial.privacy.semantics import meaning
+from congenial.public_law import Area, PublicLaw
 from congenial.randomness import replay_rng
+from congenial.reading.files import find_files
+from congenial.reading.tables import read_tables
 from congenial.release.planning import SpecPlan, disclose, plan_spec, structure_of
-from congenial.release.reading.files import find_files
-from congenial.release.reading.tables import read_tables
-from congenial.release.spec.load import load_spec
-from congenial.release.spec.spec import Spec
-from congenial.sampling import exact
+from congenial.sampling.contraction import messages as exact
+from congenial.spec.load import load_spec
+from congenial.spec.spec import Spec
 from congenial.table import Table
-
-Ints = NDArray[np.int64]
 
 _LOOKED_AT = 60  # areas in which every cell is looked at, at some 30 milliseconds each
 
@@ -221,7 +219,7 @@ def _is_data(spec: Spec, spec_path: Path, reference: Path) -> bool:
     return reference.exists() and any(file.samefile(reference) for file in files)
 
 
-def _typical(law: PublishedLaw) -> dict[Area, Ints]:
+def _typical(law: PublicLaw) -> dict[Area, Ints]:
     """Return an even table for one area, or for three of many: what the invariants say of their size decides which."""
     if len(law.tables) <= 3:
         return {area: evenly(law, constraints) for area, constraints in law.tables}
@@ -233,7 +231,7 @@ def _size(constraints: Constraints) -> int:
     return max((one.lower or 0 for one in constraints.equalities), default=0)
 
 
-def evenly(law: PublishedLaw, constraints: Constraints) -> Ints:
+def evenly(law: PublicLaw, constraints: Constraints) -> Ints:
     """Return a public table within the invariants whose cells are as equal as they can be."""
     problem = Problem(constraints, law.measured)
     n = law.schema.n_cells
@@ -274,7 +272,7 @@ def _even_groups(constraints: Constraints, level: float) -> Ints | None:
     return table if constraints.holds(table) else None
 
 
-def _given(law: PublishedLaw, constraints: Constraints, path: Path) -> Ints:
+def _given(law: PublicLaw, constraints: Constraints, path: Path) -> Ints:
     """Read a public table: the dimensions' columns and one of counts."""
     names = law.schema.names
     try:

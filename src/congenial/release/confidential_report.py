@@ -5,16 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from congenial.bundle.published import Area
+from congenial.arrays import Ints
 from congenial.display import as_grid
 from congenial.errors import BundleError
 from congenial.page import render
-from congenial.release.spec.spec import Spec
+from congenial.public_law import Area
+from congenial.spec.spec import Spec
 from congenial.table import Table
-
-Ints = NDArray[np.int64]
 
 MARK = "CONFIDENTIAL-"
 _MOST_TABLES = 20

@@ -2,16 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from congenial.arrays import Ints
 from congenial.bundle.manifest import Exactly
-from congenial.bundle.published import Area
 from congenial.conditions.queries import Query, Share
-from congenial.release.spec.conditions import Statement
+from congenial.public_law import Area
 from congenial.schema import Schema
-
-Ints = NDArray[np.int64]
+from congenial.spec.conditions import Statement
 
 
 def exactly(schema: Schema, statements: Sequence[Statement], tables: Mapping[Area, Ints]) -> tuple[Exactly, ...]:

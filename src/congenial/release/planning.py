@@ -8,7 +8,6 @@ from math import floor, log10
 
 from congenial.bundle.cost import certificate_of
 from congenial.bundle.manifest import plan_digest
-from congenial.bundle.published import Area, MeasuredQuery, PublishedLaw
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
 from congenial.errors import PrivacyError, SuppressedError
@@ -17,10 +16,11 @@ from congenial.noise import FAMILIES
 from congenial.privacy.calibrate import Budget
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.certify import Case
-from congenial.release.spec.spec import Spec
-from congenial.sampling.layout import Engine
-from congenial.sampling.plan import Plan
+from congenial.public_law import Area, MeasuredQuery, PublicLaw
+from congenial.sampling.contraction.layout import Engine
+from congenial.sampling.contraction.order import Plan
 from congenial.sampling.system import System
+from congenial.spec.spec import Spec
 from congenial.table import Table
 
 _DIGITS = 15
@@ -34,13 +34,13 @@ class SpecPlan:
 
     Attributes
     ----------
-    law : PublishedLaw
+    law : PublicLaw
     certificate : Certificate
         Of all tables together, for one privacy unit.
     """
 
     spec: Spec
-    law: PublishedLaw
+    law: PublicLaw
     certificate: Certificate
     budget: Budget | None
 
@@ -96,7 +96,7 @@ def plan_spec(spec: Spec, disclosed: Mapping[Area, Constraints]) -> SpecPlan:
         )
     tables = tuple(disclosed.items())
     first = mechanism.calibrated_for(Case(tables[0][1], mechanism.classes, mechanism.noise, mechanism.neighbours))
-    law = PublishedLaw(
+    law = PublicLaw(
         spec.schema,
         spec.noise,
         tuple(
@@ -117,7 +117,7 @@ def _in_words(query: Query) -> str:
     return "every cell" if query.kind == "cells" and query.where is None and query.name is None else query.text
 
 
-def _shrunk(spec: Spec, mechanism: Mechanism, law: PublishedLaw, budget: Budget) -> tuple[PublishedLaw, Certificate]:
+def _shrunk(spec: Spec, mechanism: Mechanism, law: PublicLaw, budget: Budget) -> tuple[PublicLaw, Certificate]:
     """Lower the precisions that the budget sets, in proportion, until all areas together stay within it.
 
     One table calibrates itself; this is for units with several rows, and for areas between which a record can pass.
@@ -145,7 +145,7 @@ def _shrunk(spec: Spec, mechanism: Mechanism, law: PublishedLaw, budget: Budget)
     )
 
 
-def _check_supported(law: PublishedLaw, budget: Budget) -> None:
+def _check_supported(law: PublicLaw, budget: Budget) -> None:
     least = FAMILIES[law.noise].least
     for query in law.queries:
         if 0 < query.precision < least:
@@ -155,7 +155,7 @@ def _check_supported(law: PublishedLaw, budget: Budget) -> None:
             )
 
 
-def _costliest(law: PublishedLaw, neighbours: str) -> set[Area]:
+def _costliest(law: PublicLaw, neighbours: str) -> set[Area]:
     if len(law.tables) <= _WITNESSES:
         return set(law.areas)
     classes, precisions = tuple(query.rows for query in law.queries), [query.precision for query in law.queries]
@@ -169,7 +169,7 @@ def _costliest(law: PublishedLaw, neighbours: str) -> set[Area]:
     return {area for area, _ in ranked[:_WITNESSES]}
 
 
-def _scaled(mechanism: Mechanism, law: PublishedLaw, scale: Fraction) -> PublishedLaw:
+def _scaled(mechanism: Mechanism, law: PublicLaw, scale: Fraction) -> PublicLaw:
     """Scale the precisions that the user did not fix; under Gaussian noise too, where precision is 1/variance."""
     pairs = zip(law.queries, mechanism.queries, strict=True)
     queries = tuple(

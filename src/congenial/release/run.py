@@ -8,27 +8,26 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from congenial.arrays import Ints
 from congenial.bundle.contents import bundle_files
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.published import Area
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.writing import check_new, write_folder
 from congenial.errors import BundleError, CongenialError, StudyError
 from congenial.ledger import Ledger, Receipt, Request
 from congenial.ledger.request import moment
+from congenial.public_law import Area
 from congenial.randomness import RandomStream, replay_rng, secure_rng
+from congenial.reading.tables import read_tables
 from congenial.release.confidential_report import check_place, write_confidential_report
 from congenial.release.exactly import exactly
 from congenial.release.planning import SpecPlan, disclose, plan_spec, structure_of
-from congenial.release.reading.tables import read_tables
-from congenial.release.spec.load import load_spec
-from congenial.release.spec.spec import Spec
-from congenial.sampling import exact
+from congenial.sampling.contraction import messages as exact
+from congenial.spec.load import load_spec
+from congenial.spec.spec import Spec
 from congenial.table import Table
 
-Ints = NDArray[np.int64]
 Tables = Mapping[Area, Table]
 
 STEPS = ("reading the data", "planning", "charging the budget", "drawing", "writing the bundle")

@@ -7,8 +7,8 @@ from fractions import Fraction
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
+from congenial.arrays import Floats, Ints
 from congenial.errors import SamplingError
 from congenial.noise import DoubleGeometric, Laplace, Noise
 from congenial.noise.exact_choice import CdfBounds, exact_choice
@@ -16,11 +16,8 @@ from congenial.randomness import RandomStream
 from congenial.sampling.draws import Draws
 from congenial.sampling.target import Target
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
-
-def double_geometric_sum_zero(noise: DoubleGeometric, n_cells: int, n_draws: int, rng: RandomStream) -> Integers:
+def double_geometric_sum_zero(noise: DoubleGeometric, n_cells: int, n_draws: int, rng: RandomStream) -> Ints:
     """Return exact draws (draw, cell) of Double Geometric noise given that it sums to zero.
 
     Noise is a difference of two geometrics; given a zero sum both sides total the same N, with
@@ -56,7 +53,7 @@ def _size_cdf(base: Fraction, n_cells: int) -> CdfBounds:
     return cdf_bounds
 
 
-def _compositions(sizes: Integers, n_parts: int, rng: RandomStream) -> Integers:
+def _compositions(sizes: Ints, n_parts: int, rng: RandomStream) -> Ints:
     """Return a uniform weak composition of each size into parts: where d - 1 bars stand among size + d - 1 places."""
     places = sizes + n_parts - 1
     bars = np.full((len(sizes), n_parts - 1), -1, np.int64)
@@ -105,7 +102,7 @@ def sample(target: Target, n_draws: int, rng: RandomStream) -> Draws:
     noise = _common_noise(target)
     n_cells = len(target.centre)
     if isinstance(noise, DoubleGeometric):
-        tables: Integers | Floats = target.centre + double_geometric_sum_zero(noise, n_cells, n_draws, rng)
+        tables: Ints | Floats = target.centre + double_geometric_sum_zero(noise, n_cells, n_draws, rng)
     elif isinstance(noise, Laplace):
         tables = target.centre + laplace_sum_zero(noise, n_cells, n_draws, rng)
     else:
@@ -115,7 +112,9 @@ def sample(target: Target, n_draws: int, rng: RandomStream) -> Draws:
 
 def _common_noise(target: Target) -> Noise:
     constraints = target.constraints
-    is_total = len(constraints.rows) == 1 and constraints.equalities and set(constraints.rows[0].row.weights) == {1}
+    is_total = (
+        len(constraints.rows) == 1 and constraints.equalities and set(constraints.rows[0].row.coefficients) == {1}
+    )
     covers = is_total and len(constraints.rows[0].row.cells) == len(target.centre)
     unlimited = set(constraints.lower) == set(constraints.upper) == {None}
     noises = {one.noise for one in target.measured}

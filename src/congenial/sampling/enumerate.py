@@ -12,6 +12,7 @@ from math import comb, lgamma, prod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from congenial.arrays import Ints
 from congenial.balls import log_of
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import echelon
@@ -27,8 +28,6 @@ MOST_BYTES = 2**30
 _PROBES = 2_000
 _SAFE_INTEGER = 2**61
 
-Integers = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class _Walk:
@@ -37,13 +36,13 @@ class _Walk:
     n_cells: int
     base: tuple[int, ...]
     widths: tuple[int, ...]
-    matrix: Integers
-    low: Integers
-    high: Integers
-    rest_low: Integers
-    rest_high: Integers
+    matrix: Ints
+    low: Ints
+    high: Ints
+    rest_low: Ints
+    rest_high: Ints
 
-    def choices(self, cell: int, sums: Integers) -> tuple[Integers, Integers]:
+    def choices(self, cell: int, sums: Ints) -> tuple[Ints, Ints]:
         """Return the first and last value of a cell that every row still allows, for each line of partial sums."""
         first = np.zeros(len(sums), np.int64)
         last = np.full(len(sums), self.widths[cell], np.int64)
@@ -76,7 +75,7 @@ def _walk(conditions: Sequence[Limited], lower: Sequence[int], upper: Sequence[i
     widths = [high - low for low, high in zip(lower, upper, strict=True)]
     # Combinations of equalities that end as early as possible see a dead end long before the last cell.
     early = echelon([one for one in conditions if one.is_equality])
-    rows = [*conditions, *(one for one in early if max(map(abs, one.row.weights)) < 2**31)]
+    rows = [*conditions, *(one for one in early if max(map(abs, one.row.coefficients)) < 2**31)]
     matrix = dense([one.row for one in rows], len(lower))
     at_base = [one.row.value(lower) for one in rows]
     reach = [sum(abs(int(w)) * width for w, width in zip(line, widths, strict=True)) for line in matrix]
@@ -112,7 +111,7 @@ def surely_more_than(constraints: Constraints, limit: int) -> bool:
     group_of = {cell: cells for cells in constraints.grouped.members for cell in cells}
     for one in constraints.equalities:
         low, high = ([end[cell] for cell in one.row.cells] for end in (constraints.lower, constraints.upper))
-        if set(one.row.weights) != {1} or None in low or set(high) != {None} or one.lower is None:
+        if set(one.row.coefficients) != {1} or None in low or set(high) != {None} or one.lower is None:
             continue
         sizes = [len(cells) for cells in {group_of[cell] for cell in one.row.cells}]
         excess = -(-(one.lower - sum(end for end in low if end is not None)) // len(sizes))
@@ -151,7 +150,7 @@ def estimate_log10_count(constraints: Constraints) -> float:
     return float((peak + np.log(np.exp(log_count - peak).sum() / _PROBES)) / np.log(10))
 
 
-def _log_ways(widths: list[int], sums: Integers) -> NDArray[np.float64]:
+def _log_ways(widths: list[int], sums: Ints) -> NDArray[np.float64]:
     """Return the log number of ways in which cells of these widths make each sum."""
     if len(widths) == 1:
         return np.zeros(len(sums))
@@ -170,12 +169,12 @@ def _log_ways(widths: list[int], sums: Integers) -> NDArray[np.float64]:
         return np.log(np.maximum(ways[sums], 0.0)) + log_scale
 
 
-def _lgamma(values: Integers) -> NDArray[np.float64]:
+def _lgamma(values: Ints) -> NDArray[np.float64]:
     """Return the log gamma function of each value."""
     return np.array([lgamma(value) for value in values.tolist()])
 
 
-def enumerate_tables(constraints: Constraints, limit: int = MOST_TABLES) -> Integers:
+def enumerate_tables(constraints: Constraints, limit: int = MOST_TABLES) -> Ints:
     """Return every table of S* as a line (table, cell), in lexicographic order; refuses more than `limit`."""
     walk = _walk(constraints.rows, *_limits(constraints))
     estimate = estimate_log10_count(constraints)
@@ -235,7 +234,7 @@ class EnumeratedLaw:
     (6, Fraction(1, 1))
     """
 
-    tables: Integers = field(repr=False)
+    tables: Ints = field(repr=False)
     weights: tuple[int, ...] = field(repr=False)
     scale: int = field(repr=False)
 
@@ -244,7 +243,7 @@ class EnumeratedLaw:
         """Go through every table; needs discrete noise."""
         tables = enumerate_tables(target.constraints, limit)
         tables.setflags(write=False)
-        powers: dict[Fraction, Integers] = {}
+        powers: dict[Fraction, Ints] = {}
         for one, deviation in zip(target.measured, target.deviations(tables).T, strict=True):
             if not isinstance(one.noise, DiscreteNoise):
                 raise SamplingError(
@@ -290,7 +289,7 @@ class EnumeratedLaw:
         """The exact probability of each table."""
         return tuple(Fraction(weight, self.total_weight) for weight in self.weights)
 
-    def sample(self, n_draws: int, rng: RandomStream) -> Integers:
+    def sample(self, n_draws: int, rng: RandomStream) -> Ints:
         """Return independent draws (draw, cell) with exactly these probabilities."""
         return self.tables[exact_choice(weights_cdf(list(self.weights)), n_draws, rng)]
 

@@ -13,6 +13,7 @@ import flint
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from congenial.arrays import Floats
 from congenial.conditions.compile import fixed_cells
 from congenial.conditions.lattice import dependence
 from congenial.conditions.rows import dense
@@ -22,8 +23,6 @@ from congenial.noise import FAMILIES, DiscreteGaussian, DiscreteNoise, Noise
 from congenial.randomness import RandomStream
 from congenial.sampling.draws import Draws
 from congenial.sampling.target import Target
-
-Floats = NDArray[np.float64]
 
 _CHUNK_WORDS = 1 << 20
 _FLOAT_INTEGERS = 2**53

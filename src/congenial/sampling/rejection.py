@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from congenial.arrays import Floats, Ints
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream
 from congenial.sampling.draws import Draws
@@ -13,20 +13,17 @@ from congenial.sampling.target import Measured, Target
 
 _BATCH = 100_000
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
 
 class Proposal(Protocol):
     """Any law that can be drawn from and dominates the target: ``weight(t) <= exp(log_bound) * q(t)`` on S*."""
 
     log_bound: float
 
-    def draw(self, n: int, rng: RandomStream) -> Integers:
+    def draw(self, n: int, rng: RandomStream) -> Ints:
         """Return proposed tables (draw, cell)."""
         ...
 
-    def log_density(self, tables: Integers) -> Floats:
+    def log_density(self, tables: Ints) -> Floats:
         """Return the log probability of each proposed table, up to the constant that `log_bound` accounts for."""
         ...
 
@@ -45,7 +42,7 @@ class Unconstrained:
     def _own(self) -> dict[int, Measured]:
         return {one.cell: one for one in self.target.measured if one.cell is not None}
 
-    def draw(self, n: int, rng: RandomStream) -> Integers:
+    def draw(self, n: int, rng: RandomStream) -> Ints:
         """Return the centre plus noise."""
         own, bounds = self._own(), self.target.constraints.cell_bounds
         out = np.empty((n, len(self.target.centre)), np.int64)
@@ -62,7 +59,7 @@ class Unconstrained:
                 )
         return out
 
-    def log_density(self, tables: Integers) -> Floats:
+    def log_density(self, tables: Ints) -> Floats:
         """Return the summed log weights of the cells' own noise."""
         out = np.zeros(len(tables))
         for cell, one in self._own().items():
@@ -99,7 +96,7 @@ def sample(
     if n_draws < 1:
         raise SamplingError(f"n_draws is a whole number from 1 on, not {n_draws!r}")
     source = proposal or Unconstrained(target)
-    kept: list[Integers] = []
+    kept: list[Ints] = []
     n_kept = n_proposed = 0
     while n_kept < n_draws:
         if n_proposed >= most_proposals:

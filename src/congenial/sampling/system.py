@@ -98,9 +98,9 @@ class System:
         for one in measured:
             fall = fall_of(one.noise)
             if len(one.row.cells) == 1:
-                falls[one.row.cells[0]] *= fall.stretched(one.row.weights[0])
+                falls[one.row.cells[0]] *= fall.stretched(one.row.coefficients[0])
             else:
-                weights = tuple(zip(one.row.cells, one.row.weights, strict=True))
+                weights = tuple(zip(one.row.cells, one.row.coefficients, strict=True))
                 soft[weights] = soft.get(weights, Fall()) * fall
         rows = [
             SystemRow("equal" if one.is_equality else "range", _weights(one.row), one.lower, one.upper)
@@ -117,4 +117,4 @@ class System:
 
 
 def _weights(row: Row) -> tuple[tuple[int, int], ...]:
-    return tuple(zip(row.cells, row.weights, strict=True))
+    return tuple(zip(row.cells, row.coefficients, strict=True))

@@ -22,7 +22,7 @@ class Measured:
     @property
     def cell(self) -> int | None:
         """The cell that is measured by itself, if it is one with weight 1."""
-        return self.row.cells[0] if self.row.weights == (1,) else None
+        return self.row.cells[0] if self.row.coefficients == (1,) else None
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Target:
         if len(limited) == len(lower):
             return True
         held = [*(one.row for one in self.constraints.equalities), *(one.row for one in self.measured)]
-        rows = [*({cell: 1} for cell in limited), *(dict(zip(r.cells, r.weights, strict=True)) for r in held)]
+        rows = [*({cell: 1} for cell in limited), *(dict(zip(r.cells, r.coefficients, strict=True)) for r in held)]
         return dependence(rows).rank == len(lower)
 
     def deviations(self, draws: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.baselines.baseline import Baseline, Floats, Ints, Problem, noisy_answers, repair_all
+from congenial.arrays import Floats, Ints
+from congenial.baselines.baseline import Baseline, Problem, noisy_answers, repair_all
 from congenial.baselines.projection import Clipped, L1Projection, L2Projection, Raw
 from congenial.baselines.topdown import TopDown
 from congenial.conditions.queries import bounds
@@ -18,7 +19,7 @@ from congenial.mechanism import Mechanism
 from congenial.privacy.calibrate import Budget
 from congenial.privacy.certificate import Certificate, shown
 from congenial.randomness import RandomStream, secure_rng
-from congenial.sampling import exact
+from congenial.sampling.contraction import messages as exact
 from congenial.study.comparison import Comparison, Result
 from congenial.table import Table
 
@@ -224,7 +225,7 @@ def without_conditions(mechanism: Mechanism, certificate: Certificate) -> Mechan
     budget = mechanism.budget
     if budget is None:
         # The precisions were given: keep their proportions, and spend what they cost under the conditions.
-        queries = [replace(query, precision=None, weight=query.precision or None) for query in mechanism.queries]
+        queries = [replace(query, precision=None, portion=query.precision or None) for query in mechanism.queries]
         pure = certificate.loss is not None
         budget = Budget(epsilon=certificate.loss, rho=None if pure else certificate.rho, orders=certificate.orders)
     else:

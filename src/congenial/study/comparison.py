@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from congenial.arrays import Floats, Ints
 from congenial.errors import StudyError
 from congenial.page import render
 from congenial.pictures.bias import BiasLine, bias_by_size
@@ -17,9 +18,6 @@ from congenial.pictures.boxes import distance_boxes
 from congenial.pictures.picture import Picture
 from congenial.privacy.certificate import Certificate
 from congenial.study.exhibit import Columns, Grid, write_csv
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SIZES = (0, 1, 3, 6, 11, 21, 51, 101, 501, 1_001, 10_001)
 """Where each class of true counts begins."""

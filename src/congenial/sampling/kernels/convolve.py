@@ -4,13 +4,8 @@ Messages are windows of a function on the integers: `x` holds its values from `x
 terms are added, never subtracted, so relative errors stay near the rounding of one operation times the length.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
+from congenial.arrays import Floats
 from congenial.sampling.kernels.compiled import compiled
-
-Floats = NDArray[np.float64]
-
 
 SHORT = 15  # up to here adding shifted copies, which the compiler vectorises, beats the sliding window
 

@@ -3,9 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from congenial.arrays import Floats
 from congenial.sampling.kernels.compiled import compiled
-
-Floats = NDArray[np.float64]
 
 
 @compiled

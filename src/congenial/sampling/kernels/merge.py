@@ -2,14 +2,9 @@
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from congenial.arrays import Floats, Ints
 from congenial.sampling.kernels.compiled import compiled
-from congenial.sampling.kernels.windows import NEVER
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from congenial.sampling.kernels.layout import NEVER
 
 
 @compiled

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
+from congenial.arrays import Floats, Ints
 from congenial.baselines.baseline import Problem, noisy_answers, repair_all
 from congenial.baselines.projection import L2Projection, Raw
 from congenial.examples import P12_INDEX_SET, p12_mechanism, p12_schema
@@ -16,9 +16,6 @@ from congenial.randomness import RandomStream
 from congenial.sampling import independence
 from congenial.study.exhibit import Columns, Exhibit, Finding
 from congenial.table import Table
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 RAW_1, PROJECTED, CHAIN, EXACT, RAW_HALF = (
     "raw, precision 1",

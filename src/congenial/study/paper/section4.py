@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from congenial.arrays import Ints
 from congenial.conditions.queries import cells, total
 from congenial.mechanism import Mechanism
 from congenial.schema import Schema
 from congenial.study.exhibit import Exhibit, Finding, Grid
 from congenial.table import Table
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Cells = tuple[int, int, int]
 
 PRECISION = "1/2"

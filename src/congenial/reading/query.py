@@ -1,0 +1,116 @@
+"""The SQL that turns rows into places of cells. Only numbers and quoted texts are written into it."""
+
+from collections.abc import Sequence
+
+from congenial.errors import ReadingError
+from congenial.reading.files import Source
+from congenial.reading.session import path_list, quoted
+from congenial.spec.levels import Levels
+from congenial.table import LARGEST_COUNT
+
+_INTEGERS = {f"{sign}{size}" for sign in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")}
+_NUMBERS = {*_INTEGERS, "DOUBLE", "FLOAT", "DECIMAL"}
+_EXACT_TEXT = {*_INTEGERS, "VARCHAR", "BOOLEAN", "DATE", "ENUM", "UUID"}
+_NUMBER = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
+
+COUNT_PROBLEMS = {
+    1: "empty values",
+    2: "negative counts",
+    3: "counts with a decimal point or an exponent; write whole numbers as digits only, 12 and not 12.0",
+    4: "counts beyond 2^53, the largest whole number that every reader of a release holds exactly",
+    5: "values that are not numbers; write digits only, without spaces or thousands separators",
+}
+
+
+def rows_of(sources: Sequence[Source], columns: Sequence[str | Levels], separator: str) -> str:
+    """Return a query for columns of all files, as v0, v1, ...
+
+    Parameters
+    ----------
+    columns : names or levels
+        A name, and levels with codes, give exact text; levels that cut a numeric column give a double, NULL for what
+        is not a number.
+    """
+    return " UNION ALL ".join(_rows_of(source, columns, separator) for source in sources)
+
+
+def _rows_of(source: Source, columns: Sequence[str | Levels], separator: str) -> str:
+    names = [f"c{place}" for place in range(len(source.columns))]
+    picked = [f"{_value(source, column)} AS v{number}" for number, column in enumerate(columns)]
+    return f"SELECT {', '.join(picked)} FROM {scan(source, separator)} AS file({', '.join(names)})"  # noqa: S608
+
+
+def _value(source: Source, column: str | Levels) -> str:
+    place = source.place(column if isinstance(column, str) else column.column)
+    if isinstance(column, str) or not column.cut:
+        return f"c{place}::VARCHAR"
+    if source.columns[place].type == "VARCHAR":
+        return f"CASE WHEN regexp_full_match(c{place}, {quoted(_NUMBER)}) THEN TRY_CAST(c{place} AS DOUBLE) END"
+    return f"c{place}::DOUBLE"
+
+
+def scan(source: Source, separator: str) -> str:
+    """Return the table function that reads the files of a source."""
+    files = path_list(source.paths)
+    if source.is_parquet:
+        return f"read_parquet({files}, hive_partitioning = false)"
+    columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(len(source.columns)))
+    return (
+        f"read_csv({files}, auto_detect = false, header = true, delim = {quoted(separator)}, quote = '\"',"
+        f" escape = '\"', strict_mode = true, null_padding = false, ignore_errors = false, compression = 'none',"
+        f" hive_partitioning = false, columns = {{{columns}}})"
+    )
+
+
+def check_types(sources: Sequence[Source], levels: Sequence[Levels], count: str | None) -> None:
+    """Refuse columns whose values have no exact text: a level is compared letter by letter."""
+    for source in sources:
+        for one in levels:
+            column = source.columns[source.place(one.column)]
+            kind = column.type.split("(")[0]
+            if kind not in (_NUMBERS | {"VARCHAR"} if one.cut else _EXACT_TEXT):
+                fix = "numbers" if one.cut else "text or whole numbers"
+                raise ReadingError(
+                    f"column {column.name!r} of {source.paths[0].name} holds values of type {kind};"
+                    f" store them as {fix}" + ("" if one.cut else ", or cut the column into intervals")
+                )
+        if count is not None:
+            column = source.columns[source.place(count)]
+            if column.type not in {*_INTEGERS, "VARCHAR"}:
+                raise ReadingError(
+                    f"the counts in column {column.name!r} of {source.paths[0].name} have type"
+                    f" {column.type.split('(')[0]}; store them as whole numbers"
+                )
+
+
+def place_of(value: str, levels: Levels, number: int) -> tuple[str, str]:
+    """Return the expression for the place of a value among the levels, NULL if there is none, and the join it needs."""
+    if not levels.cut:
+        return f"l{number}.place", f" LEFT JOIN levels_{number} AS l{number} ON {value} = l{number}.code"
+    places = ["0" if levels.has_below else "NULL", *map(str, range(levels.has_below, len(levels.labels)))]
+    branches = [f"WHEN {value} < {_double(end)} THEN {place}" for end, place in zip(levels.cut, places, strict=False)]
+    return (
+        f"CASE WHEN {value} IS NULL OR NOT isfinite({value}) THEN NULL {' '.join(branches)} ELSE {places[-1]} END",
+        "",
+    )
+
+
+def _double(value: float) -> str:
+    return f"{quoted(repr(value))}::DOUBLE"
+
+
+def count_problem(value: str) -> str:
+    """Return the expression for what is wrong with a count: a key of `COUNT_PROBLEMS`, or 0."""
+    return (
+        f"CASE WHEN {value} IS NULL THEN 1"
+        f" WHEN regexp_full_match({value}, '-[0-9]+') THEN 2"
+        f" WHEN regexp_full_match({value}, '[0-9]+') THEN CASE WHEN {count_value(value)} IS NULL THEN 4 ELSE 0 END"
+        f" WHEN regexp_full_match({value}, {quoted(_NUMBER)}) THEN 3"
+        " ELSE 5 END"
+    )
+
+
+def count_value(value: str) -> str:
+    """Return the expression for a count, NULL if it is too large or no count."""
+    number = f"CASE WHEN regexp_full_match({value}, '0*[0-9]{{1,16}}') THEN TRY_CAST({value} AS BIGINT) END"
+    return f"CASE WHEN {number} <= {LARGEST_COUNT} THEN {number} END"

@@ -1,0 +1,156 @@
+"""From the data files that a spec names to confidential tables, one for each area."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.errors import ReadingError
+from congenial.reading import query
+from congenial.reading.csv_trouble import csv_trouble
+from congenial.reading.files import CONFIDENTIAL, Source, find_files
+from congenial.reading.headers import read_sources
+from congenial.reading.ids import check_ids
+from congenial.reading.session import Session, session
+from congenial.reading.unknown import raise_unknown
+from congenial.spec.levels import Levels
+from congenial.spec.spec import Spec
+from congenial.table import Table
+
+_MOST_CELLS = 50_000_000  # of all areas together
+
+
+def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
+    """Read the data that a spec names. Confidential.
+
+    Parameters
+    ----------
+    folder : path
+        The folder of the spec, where relative paths start. Values that are not declared levels are listed there, in
+        a file marked CONFIDENTIAL.
+
+    Returns
+    -------
+    tables : mapping
+        From each area's label, or from None when there are no areas, to its table.
+
+    Raises
+    ------
+    ReadingError
+        When the files do not hold what the spec declares. Columns and declared levels are named, values never.
+    """
+    base = Path(folder).resolve()
+    levels = (*(() if spec.by is None else (spec.by,)), *spec.dimensions)
+    n_areas = 1 if spec.by is None else len(spec.by.labels)
+    if n_areas * spec.schema.n_cells > _MOST_CELLS:
+        raise ReadingError(
+            f"{n_areas:,} areas of {spec.schema.n_cells:,} cells are more than {_MOST_CELLS:,} cells together;"
+            " release the areas in parts"
+        )
+    paths = find_files(spec.data.paths, base)
+    with session(paths) as database:
+        sources = read_sources(database, paths, spec.data.separator)
+        query.check_types(sources, levels, spec.data.count)
+        _check_names(sources, spec)
+        found = _grouped(database, sources, levels, spec)
+        if found is None:
+            raise ReadingError(_trouble(sources, spec.data.separator))
+        if not len(found["n"]):
+            raise ReadingError(
+                f"{paths[0].name} has a header and no rows" if len(paths) == 1 else "the files have no rows"
+            )
+        places = [found[f"p{number}"] for number in range(len(levels))]
+        if any(np.ma.getmaskarray(place).any() for place in places):
+            file = base / f"{CONFIDENTIAL}unknown-levels-{spec.release}.csv"
+            raise_unknown(database, sources, levels, spec.data.separator, file)
+        if spec.unit is not None and spec.unit.id_column is not None:
+            rows = query.rows_of(sources, [spec.unit.id_column], spec.data.separator)
+            if not check_ids(database, rows, spec.unit):
+                raise ReadingError(_trouble(sources, spec.data.separator))
+    counts = _counts(found, places, levels, spec)
+    areas: Sequence[str | None] = [None] if spec.areas is None else spec.areas
+    tables = counts.reshape(n_areas, *spec.schema.shape)
+    return {area: Table(spec.schema, one) for area, one in zip(areas, tables, strict=True)}
+
+
+def _check_names(sources: Sequence[Source], spec: Spec) -> None:
+    """Look up every column before any row is read."""
+    columns = [levels.column for levels in spec.dimensions]
+    columns += [] if spec.by is None else [spec.by.column]
+    columns += [] if spec.data.count is None else [spec.data.count]
+    columns += [] if spec.unit is None or spec.unit.id_column is None else [spec.unit.id_column]
+    for source in sources:
+        for column in columns:
+            source.place(column)
+
+
+def _grouped(
+    database: Session, sources: Sequence[Source], levels: Sequence[Levels], spec: Spec
+) -> dict[str, Any] | None:
+    """Group the rows by the places of their levels; None when the files cannot be read."""
+    for number, one in enumerate(levels):
+        if not one.cut:
+            database.rows(
+                f"CREATE TABLE levels_{number} AS SELECT unnest($codes) AS code, unnest($places)::INTEGER AS place",
+                {"codes": list(one.codes), "places": list(range(len(one.codes)))},
+            )
+    columns: list[str | Levels] = [*levels, *(() if spec.data.count is None else (spec.data.count,))]
+    rows = query.rows_of(sources, columns, spec.data.separator)
+    parts = [query.place_of(f"v{number}", one, number) for number, one in enumerate(levels)]
+    picked = [f"{place} AS p{number}" for number, (place, _) in enumerate(parts)]
+    keys = ", ".join(f"p{number}" for number in range(len(levels)))
+    joins = "".join(join for _, join in parts)
+    count = f"v{len(levels)}"
+    if spec.data.count is None:
+        inner, totals = "", "count(*) AS n"
+    else:
+        inner = f", {query.count_value(count)} AS value, {query.count_problem(count)} AS problem"
+        totals = "count(*) AS n, max(value) AS value, max(problem) AS problem"
+    return database.columns(
+        f"SELECT {keys}, {totals} FROM (SELECT {', '.join(picked)}{inner} FROM ({rows}){joins}) GROUP BY {keys}"  # noqa: S608
+    )
+
+
+def _trouble(sources: Sequence[Source], separator: str) -> str:
+    for source in sources:
+        for path in source.paths if not source.is_parquet else ():
+            found = csv_trouble(path, len(source.columns), separator)
+            if found is not None:
+                return found
+    names = ", ".join(path.name for source in sources for path in source.paths[:3])
+    return f"the rows of {names} cannot be read; the file may be damaged, or not be what its name says"
+
+
+def _counts(found: dict[str, Any], places: Sequence[Any], levels: Sequence[Levels], spec: Spec) -> NDArray[np.int64]:
+    """Put the groups into their cells and check the counts."""
+    shape = tuple(len(one.labels) for one in levels)
+    cells = np.ravel_multi_index(tuple(np.asarray(place, np.int64) for place in places), shape)
+    counts = np.zeros(int(np.prod(shape)), np.int64)
+    if spec.data.count is None:
+        counts[cells] = np.asarray(found["n"], np.int64)
+        return counts
+    problems = sorted(set(np.asarray(found["problem"]).tolist()) - {0})
+    if problems:
+        words = "; ".join(query.COUNT_PROBLEMS[problem] for problem in problems)
+        raise ReadingError(f"column {spec.data.count!r} has {words}")
+    twice = cells[np.asarray(found["n"]) > 1]
+    if len(twice):
+        name = _cell_name(int(twice.min()), levels)
+        raise ReadingError(f"cell {name} has more than one row; add its counts up first, or use `kind: microdata`")
+    is_there = np.zeros(len(counts), bool)
+    is_there[cells] = True
+    if spec.data.missing_cells == "error" and not is_there.all():
+        name = _cell_name(int(np.flatnonzero(~is_there)[0]), levels)
+        raise ReadingError(
+            f"cell {name} has no row; give every cell a count, or write `missing_cells: zero` if cells without a row"
+            " are empty"
+        )
+    counts[cells] = np.asarray(found["value"], np.int64)
+    return counts
+
+
+def _cell_name(cell: int, levels: Sequence[Levels]) -> str:
+    index = np.unravel_index(cell, tuple(len(one.labels) for one in levels))
+    return ", ".join(f"{one.name}={one.labels[place]}" for one, place in zip(levels, index, strict=True))

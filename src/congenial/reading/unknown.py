@@ -1,0 +1,83 @@
+"""What does not fit the declared levels: named by column in the message, by value in a file marked CONFIDENTIAL."""
+
+import csv
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from congenial.errors import ReadingError
+from congenial.reading.files import Source
+from congenial.reading.query import place_of, rows_of
+from congenial.reading.session import Session
+from congenial.spec.levels import Levels
+
+_MOST_VALUES = 1_000  # of each column
+
+Unknown = tuple[str, int]
+"""A value that is not a declared level and how many rows have it."""
+
+
+def raise_unknown(
+    session: Session,
+    sources: Sequence[Source],
+    levels: Sequence[Levels],
+    separator: str,
+    file: Path,
+) -> None:
+    """Raise what is wrong with the columns of the dimensions; the values go to `file`, never into the message."""
+    problems: list[str] = []
+    listed: list[tuple[str, str, int]] = []
+    for number, one in enumerate(levels):
+        has_empty, unknown = _misfits(session, sources, one, number, separator)
+        if has_empty:
+            problems.append(f"column {one.column!r} has empty values; give each row a level, or declare one for them")
+        if unknown:
+            what = "numbers outside the declared cuts, or no numbers," if one.cut else "values"
+            problems.append(f"column {one.column!r} has {what} that are not declared levels{_hints(one, unknown)}")
+            listed += [(one.column, value, rows) for value, rows in unknown]
+    where = _written(file, listed) if listed else ""
+    raise ReadingError("; ".join(problems or ["some rows do not fit the declared levels"]) + where)
+
+
+def _misfits(
+    session: Session, sources: Sequence[Source], levels: Levels, number: int, separator: str
+) -> tuple[bool, list[Unknown]]:
+    rows = rows_of(sources, [levels, levels.column], separator)
+    place, join = place_of("v0", levels, number)
+    found = session.rows(
+        f"SELECT v1, count(*) AS n FROM ({rows}){join} WHERE {place} IS NULL"  # noqa: S608  quoted by `quoted`
+        f" GROUP BY v1 ORDER BY v1 IS NOT NULL, n DESC, v1 LIMIT {_MOST_VALUES + 1}"
+    )
+    values = found or []
+    return any(value is None for value, _ in values), [(value, n) for value, n in values if value is not None]
+
+
+def _hints(levels: Levels, unknown: Sequence[Unknown]) -> str:
+    """Say what may help, without a value."""
+    codes = set(levels.codes)
+    values = [value for value, _ in unknown]
+    bare = {code.lstrip("0") for code in codes}
+    small = {code.casefold() for code in codes}
+    hints = []
+    if any(value.strip() in codes for value in values):
+        hints.append("some match a level after trimming spaces")
+    elif any(value.lstrip("0") in bare for value in values):
+        hints.append("some match a level but for leading zeros")
+    elif any(value.casefold() in small for value in values):
+        hints.append("some match a level but for capital letters")
+    if any(value in levels.labels for value in values):
+        hints.append("some are labels, where codes are declared")
+    return f" ({'; '.join(hints)})" if hints else ""
+
+
+def _written(file: Path, listed: Sequence[tuple[str, str, int]]) -> str:
+    try:
+        file.unlink(missing_ok=True)  # whatever stands there, a link to a public file included, is not written to
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(["column", "value", "rows"])
+            writer.writerows(listed)
+    except OSError:
+        return f"; what they are could not be written to {file.name}: is the folder of the spec writable?"
+    return f"; what they are is in {file.name}, which stays confidential"

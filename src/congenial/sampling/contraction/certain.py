@@ -1,0 +1,390 @@
+"""The exact sampler once more, in numbers without rounding: fractions, integers, or balls with proven radius.
+
+It goes through the same plan in the same order as the kernels, so the same random bits give the same table. It decides
+the draws that floats leave open, gives normalisers as exact fractions, and counts tables.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from math import inf
+from typing import Any
+
+import flint
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.arrays import Ints
+from congenial.balls import ball, ends
+from congenial.conditions.constraints import Constraints
+from congenial.errors import SamplingError, TooLargeError
+from congenial.randomness import RandomStream
+from congenial.sampling.contraction.algebra import Form, Merge, Step
+from congenial.sampling.contraction.layout import Engine, Layout
+from congenial.sampling.contraction.order import Plan
+from congenial.sampling.contraction.program import FAR
+from congenial.sampling.system import Fall, System
+
+Number = Any
+"""A Fraction, an int or an Arb ball: whatever adds and multiplies."""
+
+_MOST_ENTRIES = 5 * 10**7
+_WORD = 64
+
+
+@dataclass(frozen=True)
+class ExactMessages:
+    """All messages of one table in exact numbers."""
+
+    layout: Layout
+    weight: Callable[[Fall, int], Number]
+    prefixes: list[list[list[Number]]]
+    nodes: list[list[Number]]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan they follow."""
+        return self.layout.engine.plan
+
+    @classmethod
+    def of(cls, layout: Layout, weight: Callable[[Fall, int], Number], zero: Number) -> "ExactMessages":
+        """Build them group by group, then merge by merge."""
+        plan = layout.engine.plan
+        if layout.size > _MOST_ENTRIES:
+            raise TooLargeError(
+                f"exact arithmetic on {layout.size:,} states is out of reach; the limit is {_MOST_ENTRIES:,}"
+            )
+        made = cls(layout, weight, [], [])
+        position = 0
+        for cells in plan.groups:
+            steps: list[list[Number]] = []
+            for cell in cells:
+                steps.append(made._convolved(position, cell, steps[-1] if steps else None, zero))
+                position += 1
+            made.prefixes.append(steps)
+            made.nodes.append(steps[-1] if steps else [weight(Fall(), 0)])
+        for number in range(len(plan.merges)):
+            made.nodes.append(made._merged(number, zero))
+        return made
+
+    def _merged(self, number: int, zero: Number) -> list[Number]:
+        """Add up all pairs of a merge, along runs of the last free coordinate where all sums are whole."""
+        left, right, merge = self.plan.merges[number]
+        node = len(self.plan.groups) + number
+        out = [zero] * int(self.layout.state.node_size[node])
+        step = merge.forward
+        if not step.free or not self.layout.engine.program.forward.is_whole[number] or step.checks:
+            for z, value in self.pairs(number, step, ()):
+                index = self.layout.index(node, [_apply(form, z) for form in merge.key_forms])
+                if index is not None:
+                    out[index] = out[index] + value
+            return out
+        n_left, n = merge.left.width, merge.left.width + merge.right.width
+        ranges = [self._range(number, coordinate) for coordinate in step.free]
+        unit = (*([0] * (len(step.free) - 1)), 1)
+        slope = _coordinates(step, n, unit) or []
+        falls = [(self.plan.system.rows[row].fall, form) for row, form in merge.complete if self._is_soft(row)]
+        for outer in product(*ranges[:-1]):
+            z = _coordinates(step, n, (*outer, ranges[-1].start)) or []
+            steps: range = range(len(ranges[-1]))
+            runs = [
+                self._run(left, z[:n_left], slope[:n_left]),
+                self._run(right, z[n_left:], slope[n_left:]),
+                self._run(node, _all(merge.key_forms, z), _all(merge.key_forms, slope)),
+                *(self._limits_of_row(row, _value(form, z), _value(form, slope)) for row, form in merge.complete),
+            ]
+            first, last = max(run[2] for run in runs), min(run[3] for run in runs)
+            (a, da, *_), (b, db, *_), (c, dc, *_) = runs[:3]
+            left_message, right_message = self.nodes[left], self.nodes[right]
+            for j in range(max(0, first), min(len(steps) - 1, last) + 1):
+                value = left_message[a + da * j] * right_message[b + db * j]
+                for fall, form in falls:
+                    value = value * self.weight(fall, _value(form, z) + j * _value(form, slope))
+                out[c + dc * j] = out[c + dc * j] + value
+        return out
+
+    def _is_soft(self, row: int) -> bool:
+        return self.plan.system.rows[row].kind == "soft"
+
+    def _range(self, number: int, coordinate: int) -> range:
+        left, right, merge = self.plan.merges[number]
+        n_left = merge.left.width
+        node, d = (left, coordinate) if coordinate < n_left else (right, coordinate - n_left)
+        low = int(self.layout.state.node_low[node, d])
+        return range(low, low + int(self.layout.state.node_length[node, d]))
+
+    def _run(self, node: int, key: list[int], slope: list[int]) -> tuple[int, int, int, int]:
+        """Return start and stride in a node's message along a run, and the steps that stay inside its window."""
+        state = self.layout.state
+        index = stride = 0
+        first, last = 0, FAR
+        for d, (value, change) in enumerate(zip(key, slope, strict=True)):
+            low, size = int(state.node_low[node, d]), int(state.node_stride[node, d])
+            first, last = _inside(value, change, low, low + int(state.node_length[node, d]) - 1, first, last)
+            index += (value - low) * size
+            stride += change * size
+        return index, stride, first, last
+
+    def _limits_of_row(self, row: int, value: int, change: int) -> tuple[int, int, int, int]:
+        if self._is_soft(row):
+            return 0, 0, 0, FAR
+        return 0, 0, *_inside(value, change, self.layout.rows_low[row], self.layout.rows_high[row], 0, FAR)
+
+    def _convolved(self, position: int, cell: int, x: list[Number] | None, zero: Number) -> list[Number]:
+        state, fall = self.layout.state, self.plan.system.falls[cell]
+        low, length = int(state.prefix_low[position]), int(state.prefix_length[position])
+        below, above = self.layout.reach(cell)
+        if x is None:
+            return [self.weight(fall, low + i) if -below <= low + i <= above else zero for i in range(length)]
+        x_low = int(state.prefix_low[position - 1])
+        if fall.quadratic != 1:
+            return [
+                sum(
+                    (
+                        self.weight(fall, low + k - x_low - i) * x[i]
+                        for i in _fits(low + k - x_low, below, above, len(x))
+                    ),
+                    zero,
+                )
+                for k in range(length)
+            ]
+        up = _tail(x, x_low, self.weight(fall, 1), above, low, length, zero)
+        down = _tail(x[::-1], -(x_low + len(x) - 1), self.weight(fall, 1), below - 1, -(low + length), length, zero)
+        ratio = self.weight(fall, 1)
+        return [a + ratio * b for a, b in zip(up, down[::-1], strict=True)] if below > 0 else up
+
+    def pairs(self, number: int, step: Step, key: tuple[int, ...]) -> Iterator[tuple[list[int], Number]]:
+        """Go through the pairs of parts that fit together, in the kernels' order, with their weight."""
+        left, right, merge = self.plan.merges[number]
+        n_left = merge.left.width
+        for free in product(*(self._range(number, coordinate) for coordinate in step.free)):
+            inputs = (*free, *key)
+            z = _coordinates(step, n_left + merge.right.width, inputs)
+            if z is None or any(_apply(check, inputs) != 0 for check in step.checks):
+                continue
+            left_index, right_index = self.layout.index(left, z[:n_left]), self.layout.index(right, z[n_left:])
+            if left_index is None or right_index is None:
+                continue
+            value = self.nodes[left][left_index] * self.nodes[right][right_index]
+            weighted = self._row_weights(merge, z, value)
+            if weighted is not None:
+                yield z, weighted
+
+    def _row_weights(self, merge: Merge, z: list[int], value: Number) -> Number | None:
+        for row, form in merge.complete:
+            sum_of_row = _apply(form, z)
+            if sum_of_row is None:
+                return None
+            if self.plan.system.rows[row].kind == "range":
+                if not self.layout.rows_low[row] <= sum_of_row <= self.layout.rows_high[row]:
+                    return None
+            else:
+                value = value * self.weight(self.plan.system.rows[row].fall, sum_of_row)
+        return value
+
+    @property
+    def root(self) -> list[Number]:
+        """The last message."""
+        return self.nodes[-1]
+
+
+def _value(form: Form, inputs: list[int]) -> int:
+    return sum(c * i for c, i in zip(form.coefficients, inputs, strict=True)) // form.divisor
+
+
+def _all(forms: tuple[Form, ...], inputs: list[int]) -> list[int]:
+    return [_value(form, inputs) for form in forms]
+
+
+def _inside(value: int, change: int, low: int, high: int, first: int, last: int) -> tuple[int, int]:
+    """Narrow the steps j for which ``low <= value + change * j <= high``."""
+    if change == 0:
+        return (first, last) if low <= value <= high else (1, 0)
+    if change < 0:
+        value, change, low, high = -value, -change, -high, -low
+    return max(first, -((value - low) // change)), min(last, (high - value) // change)
+
+
+def _fits(offset: int, below: int, above: int, n: int) -> range:
+    """Return the places i of a message with ``-below <= offset - i <= above``."""
+    return range(max(0, offset - above), min(n, offset + below + 1))
+
+
+def _tail(x: list[Number], x0: int, a: Number, reach: int, out0: int, length: int, zero: Number) -> list[Number]:
+    """Return ``sum_{v=0..reach} a^v x(k - v)`` for k from `out0` on; what leaves the reach is subtracted again."""
+    running, out = zero, [zero] * length
+    leaving = a ** (reach + 1) if reach + 1 < out0 + length - x0 else None
+    for i in range(out0 + length - x0):
+        running = a * running + (x[i] if i < len(x) else zero)
+        old = i - reach - 1
+        if leaving is not None and 0 <= old < len(x):
+            running = running - leaving * x[old]
+        k = x0 + i - out0
+        if k >= 0:
+            out[k] = running
+    return out
+
+
+def _apply(form: Form, inputs: tuple[int, ...] | list[int]) -> int | None:
+    value = sum(c * i for c, i in zip(form.coefficients, inputs, strict=True))
+    return None if value % form.divisor else value // form.divisor
+
+
+def _coordinates(step: Step, n: int, inputs: tuple[int, ...]) -> list[int] | None:
+    out = []
+    for coordinate in range(n):
+        if coordinate in step.follows:
+            value = _apply(step.follows[coordinate], inputs)
+            if value is None:
+                return None
+            out.append(value)
+        else:
+            out.append(inputs[step.free.index(coordinate)])
+    return out
+
+
+def exact_normaliser(engine: Engine, centre: Ints) -> Fraction:
+    """Return c(s) as a fraction; needs limits on every cell."""
+    layout = Layout.of(engine, centre)
+    if layout.is_clipped:
+        layout = Layout.of(engine.unlimited(), centre)
+    return sum(ExactMessages.of(layout, lambda fall, v: fall.weight(v), Fraction(0)).root, Fraction(0))
+
+
+def count_tables(engine: Engine, point: Ints) -> int:
+    """Return how many tables obey the conditions, given one of them; the engine's weights must all be 1."""
+    return int(sum(ExactMessages.of(Layout.of(engine, point), lambda _fall, _v: 1, 0).root))
+
+
+def count_of(constraints: Constraints) -> int:
+    """Return how many tables obey the constraints."""
+    engine = Engine.of(System.of(constraints, ()).counting())
+    if engine.plan.n_states == inf:
+        raise TooLargeError(
+            "infinitely many tables obey the conditions, or cells without limits hide how many there are"
+        )
+    return count_tables(engine, np.array(constraints.point, np.int64))
+
+
+class Certain:
+    """Decides draws without doubt. Confidential."""
+
+    def __init__(self, engine: Engine, centre: Ints) -> None:
+        self._engine = engine
+        self._centre = centre
+        self._bits = 128
+        self._made: ExactMessages | None = None
+
+    def _messages(self) -> ExactMessages:
+        """Build the messages in balls; windows leave out a square of what the float ones did, or nothing."""
+        if self._made is None:
+            layout = Layout.of(self._engine, self._centre)
+            if layout.is_clipped:
+                layout = Layout.of(self._engine.wider(), self._centre)
+            with flint.ctx.workprec(self._bits):
+                bases: dict[Fall, tuple[flint.arb, flint.arb]] = {}
+
+                def weight(fall: Fall, v: int) -> flint.arb:
+                    if fall not in bases:
+                        bases[fall] = (ball(fall.linear), ball(fall.quadratic))
+                    linear, quadratic = bases[fall]
+                    return linear ** abs(v) * quadratic ** (v * v) if fall.quadratic != 1 else linear ** abs(v)
+
+                self._made = ExactMessages.of(layout, weight, flint.arb(0))
+        return self._made
+
+    def draw(self, words: NDArray[np.uint64], rng: RandomStream) -> Ints:
+        """Return the table of these words; where 64 bits do not decide, more are taken from `rng`."""
+        bits = [(int(word), _WORD) for word in words]
+        while True:
+            try:
+                with flint.ctx.workprec(self._bits):
+                    return self._draw(bits)
+            except _Unclear as unclear:
+                seen, n_bits = bits[unclear.decision]
+                bits[unclear.decision] = (seen << _WORD | int(rng.words(1)[0]), n_bits + _WORD)
+                self._bits *= 2
+                self._made = None
+                if self._engine.plan.nats < 2000 and Layout.of(self._engine, self._centre).is_clipped:
+                    self._engine = self._engine.wider()
+
+    def _draw(self, bits: list[tuple[int, int]]) -> Ints:
+        made = self._messages()
+        plan = made.plan
+        n_groups = len(plan.groups)
+        chosen: dict[int, list[int]] = {len(plan.coordinates) - 1: []}
+        decision = 0
+        for number in range(len(plan.merges) - 1, -1, -1):
+            left, right, merge = plan.merges[number]
+            key = tuple(chosen[n_groups + number])
+            pairs = made.pairs(number, merge.backward, key)
+            z = _pick(pairs, made.layout.missing_of_node(n_groups + number), bits[decision], decision)
+            chosen[left], chosen[right] = z[: merge.left.width], z[merge.left.width :]
+            decision += 1
+        out = self._centre.copy()
+        position = 0
+        for group, cells in enumerate(plan.groups):
+            if not cells:
+                continue
+            rest = chosen[group][0]
+            for place in range(len(cells) - 1, 0, -1):
+                cell = cells[place]
+                terms = self._terms(made, group, place, position + place, cell, rest)
+                value = _pick(terms, made.layout.missing_of_prefix(position + place), bits[decision], decision)
+                out[cell] += value
+                rest -= value
+                decision += 1
+            out[cells[0]] += rest
+            position += len(cells)
+        return out
+
+    @staticmethod
+    def _terms(
+        made: ExactMessages, group: int, place: int, position: int, cell: int, rest: int
+    ) -> Iterator[tuple[int, Number]]:
+        """Go through the values of a cell, nearest first, with their weight."""
+        state, fall = made.layout.state, made.plan.system.falls[cell]
+        x, x0 = made.prefixes[group][place - 1], int(state.prefix_low[position - 1])
+        below, above = made.layout.reach(cell)
+        farthest = max(abs(rest - x0), abs(rest - x0 - len(x) + 1))
+        for size in range(farthest + 1):
+            weight = None
+            for v in (size, -size) if size else (0,):
+                if 0 <= rest - v - x0 < len(x) and -below <= v <= above:
+                    weight = made.weight(fall, size) if weight is None else weight
+                    yield v, weight * x[rest - v - x0]
+
+
+class _Unclear(Exception):  # noqa: N818
+    def __init__(self, decision: int) -> None:
+        super().__init__(decision)
+        self.decision = decision
+
+
+def _pick(pairs: Iterator[tuple[Any, Number]], missing: Fraction, seen: tuple[int, int], decision: int) -> Any:
+    """Return the outcome at which the running sum passes U times the total, or raise `_Unclear`."""
+    outcomes, sums = [], []
+    running = flint.arb(0)
+    for outcome, value in pairs:
+        running = running + value
+        outcomes.append(outcome)
+        sums.append(running)
+    if not sums:
+        raise SamplingError("internal: a key without any table; please report this system")
+    low_total, high_total = ends(running)
+    word, bits = seen
+    low_aim, high_aim = Fraction(word, 2**bits) * low_total, Fraction(word + 1, 2**bits) * (high_total + missing)
+    # The first outcome whose sum is surely above U; every earlier sum must surely be at or below it.
+    first, last = 0, len(sums) - 1
+    while first < last:
+        middle = (first + last) // 2
+        if ends(sums[middle])[0] >= high_aim:
+            last = middle
+        else:
+            first = middle + 1
+    is_sure = ends(sums[first])[0] >= high_aim or (first == len(sums) - 1 and missing == 0)
+    before = ends(sums[first - 1])[1] if first else Fraction(0)
+    if is_sure and before + missing <= low_aim:
+        return outcomes[first]
+    raise _Unclear(decision)

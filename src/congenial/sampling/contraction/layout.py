@@ -1,0 +1,216 @@
+"""Where the messages of one table lie: windows around its centre, from the plan's public half-widths."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+
+from congenial.arrays import Floats, Ints
+from congenial.errors import TooLargeError
+from congenial.sampling.contraction.order import Coordinate, Plan, make_plan
+from congenial.sampling.contraction.program import FAR, Program, make_program
+from congenial.sampling.system import System
+
+_MOST_NATS = 1e6
+
+
+class State(NamedTuple):
+    """Scratch of the kernels for one table: by position in the plan's order of cells, by node, and small vectors."""
+
+    rest_low: Ints
+    rest_high: Ints
+    prefix_low: Ints
+    prefix_length: Ints
+    prefix_offset: Ints
+    prefix_clips: Ints
+    prefix_scale: Floats
+    prefix_units: Floats
+    prefix_missing: Floats
+    prefix_log_mass: Floats
+    node_low: Ints
+    node_length: Ints
+    node_stride: Ints
+    node_offset: Ints
+    node_size: Ints
+    node_clips: Ints
+    node_exponent: Ints
+    node_units: Floats
+    node_missing: Floats
+    node_flushed: Floats
+    node_log_mass: Floats
+    chosen: Ints
+    key: Ints
+    picked: Ints
+    inputs: Ints
+    first_of: Ints
+    length_of: Ints
+    z_first: Ints
+    z_slope: Ints
+    group_low: Ints
+    group_high: Ints
+    group_total: Ints
+    rows_low: Ints
+    rows_high: Ints
+
+
+def empty_state(program: Program) -> State:
+    """Return scratch of the right shapes."""
+    n_cells, n_nodes, width = program.order.size, program.node_dim.size, program.coordinate_row.shape[1]
+    shapes: dict[str, int | tuple[int, int]] = {
+        "prefix": n_cells,
+        "rest": n_cells,
+        "node": n_nodes,
+        "group": program.group_start.size - 1,
+        "rows": program.row_kind.size,
+        "grid": (n_nodes, width),
+        "small": 4 * width + 1,
+    }
+    return State(*[np.zeros(shapes[place], kind) for place, kind in _FIELDS])
+
+
+_GRIDS = {"node_low", "node_length", "node_stride", "chosen"}
+_PLACES = {"prefix", "rest", "node", "group", "rows"}
+
+
+def _field(name: str, kind: object) -> tuple[str, type]:
+    first = name.split("_", maxsplit=1)[0]
+    place = "grid" if name in _GRIDS else first if first in _PLACES else "small"
+    return place, np.float64 if kind == Floats else np.int64
+
+
+_FIELDS = [_field(name, kind) for name, kind in State.__annotations__.items()]
+
+
+@dataclass(frozen=True, eq=False)
+class Engine:
+    """A plan compiled for any number of tables with the same public structure."""
+
+    plan: Plan
+
+    @classmethod
+    def of(cls, system: System) -> "Engine":
+        """Return the engine of a system; structures seen before are not planned again."""
+        return _engine(system)
+
+    @cached_property
+    def program(self) -> Program:
+        """The plan as arrays."""
+        return make_program(self.plan)
+
+    @cached_property
+    def longest(self) -> int:
+        """The longest sum of cells of a group."""
+        return int(max((prefix.length for group in self.plan.prefixes for prefix in group), default=1))
+
+    @cached_property
+    def n_decisions(self) -> int:
+        """Random words that a draw takes."""
+        return len(self.plan.merges) + sum(max(0, len(cells) - 1) for cells in self.plan.groups)
+
+    def wider(self) -> "Engine":
+        """Return the engine with windows that leave out the square of what they did."""
+        if self.plan.nats > _MOST_NATS:
+            raise TooLargeError("the windows of the exact sampler would have to be too wide for this table")
+        return _wider(self)
+
+    def unlimited(self) -> "Engine":
+        """Return the engine without windows: every sum runs over its whole range."""
+        plan = self.plan
+
+        def free(coordinates: tuple[Coordinate, ...]) -> tuple[Coordinate, ...]:
+            return tuple(replace(coordinate, half=None) for coordinate in coordinates)
+
+        open_plan = replace(
+            plan,
+            coordinates=tuple(free(node) for node in plan.coordinates),
+            prefixes=tuple(free(group) for group in plan.prefixes),
+        )
+        return Engine(open_plan)
+
+
+@lru_cache(maxsize=256)
+def _engine(system: System) -> Engine:
+    return Engine(make_plan(system))
+
+
+@lru_cache(maxsize=64)
+def _wider(engine: Engine) -> Engine:
+    return Engine(engine.plan.with_nats(2 * engine.plan.nats))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The windows of one table. Confidential: they lie around its centre."""
+
+    engine: Engine
+    centre: Ints
+    state: State
+    size: int
+
+    @classmethod
+    def of(cls, engine: Engine, centre: Ints) -> "Layout":
+        """Place all windows."""
+        from congenial.sampling.kernels.layout import lay_out  # numba: 0.3 s to import
+
+        state = empty_state(engine.program)
+        return cls.checked(engine, centre, state, lay_out(engine.program, centre, state))
+
+    @classmethod
+    def checked(cls, engine: Engine, centre: Ints, state: State, size: int) -> "Layout":
+        """Return windows that were placed, unless one has no end."""
+        if size < 0:
+            raise TooLargeError(
+                "a sum of cells has neither limits nor noise, so the exact sampler cannot hold it;"
+                " measure cells(precision=...) or give bounds(lower, upper)"
+            )
+        return cls(engine, centre, state, int(size))
+
+    @property
+    def rows_low(self) -> list[int]:
+        """Least deviation of each hard row."""
+        return [int(value) for value in self.state.rows_low]
+
+    @property
+    def rows_high(self) -> list[int]:
+        """Largest deviation of each hard row."""
+        return [int(value) for value in self.state.rows_high]
+
+    @property
+    def is_clipped(self) -> bool:
+        """Whether any window leaves something out."""
+        return bool(self.state.node_clips.any())
+
+    def reach(self, cell: int) -> tuple[int, int]:
+        """Return how far a cell can go below and above its centre."""
+        system, value = self.engine.plan.system, int(self.centre[cell])
+        low, high = system.lower[cell], system.upper[cell]
+        return FAR if low is None else min(FAR, value - low), FAR if high is None else min(FAR, high - value)
+
+    def index(self, node: int, key: list[int] | list[int | None]) -> int | None:
+        """Return the place of a key in a node's message; None outside its window."""
+        index = 0
+        for d, value in enumerate(key):
+            if value is None:
+                return None
+            place = value - int(self.state.node_low[node, d])
+            if not 0 <= place < int(self.state.node_length[node, d]):
+                return None
+            index += place * int(self.state.node_stride[node, d])
+        return index
+
+    def missing_of_node(self, node: int) -> Fraction:
+        """Return a bound of what windows left out of any entry of a node's message."""
+        return self._missing(int(self.state.node_clips[node]), float(self.state.node_log_mass[node]))
+
+    def missing_of_prefix(self, position: int) -> Fraction:
+        """Return the same for the sum of a group's first cells."""
+        return self._missing(int(self.state.prefix_clips[position]), float(self.state.prefix_log_mass[position]))
+
+    def _missing(self, clips: int, log_mass: float) -> Fraction:
+        if clips == 0:
+            return Fraction(0)
+        # 2 clips exp(log_mass - nats), rounded up to a power of two.
+        return 2 * clips * Fraction(2) ** ceil((log_mass - self.engine.plan.nats) / 0.6931 + 1)

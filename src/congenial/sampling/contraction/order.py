@@ -1,0 +1,348 @@
+"""The plan: in which order cells are merged, how large the messages become, and whether that fits. All public."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf, prod
+
+from congenial.conditions.groups import Box, GroupedRow
+from congenial.conditions.integer_program import propagate
+from congenial.errors import TooLargeError
+from congenial.sampling.contraction.algebra import Merge, Node, Rows, leaf, merge
+from congenial.sampling.contraction.windows import half_width
+from congenial.sampling.system import System
+
+MOST_STATES = 2 * 10**7
+MOST_WORK = 5 * 10**10
+
+Lengths = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """One coordinate of a key, as integer weights on the sums of groups, and how far it can stray."""
+
+    weights: tuple[tuple[int, int], ...]
+    row: int | None
+    half: int | None
+    length: float
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A merge order with its costs.
+
+    Attributes
+    ----------
+    groups : tuple of tuples of cells
+        Cells with identical columns, merged one after another.
+    merges : tuple of (left node, right node, Merge)
+        Nodes are numbered: groups first, then merges in this order.
+    coordinates : tuple of tuples of Coordinate
+        For each node.
+    prefixes : tuple of tuples of Coordinate
+        For each group, the sum of its first cells: 1 of them, 2 of them, ...
+    nats : float
+        Windows leave out at most ``exp(-nats)`` of the unconstrained mass each.
+    """
+
+    system: System = field(repr=False)
+    rows: Rows = field(repr=False)
+    groups: tuple[tuple[int, ...], ...]
+    merges: tuple[tuple[int, int, Merge], ...] = field(repr=False)
+    coordinates: tuple[tuple[Coordinate, ...], ...] = field(repr=False)
+    prefixes: tuple[tuple[Coordinate, ...], ...] = field(repr=False)
+    nats: float
+
+    @property
+    def width(self) -> int:
+        """The largest number of independent open sums that a message is indexed by."""
+        return max((len(coordinates) for coordinates in self.coordinates), default=0)
+
+    @cached_property
+    def n_states(self) -> float:
+        """Entries of all messages together; infinite when a sum has no limit and no noise."""
+        of_groups = sum(sum(prefix.length for prefix in group) if group else 1 for group in self.prefixes)
+        return of_groups + sum(_size(self.coordinates[len(self.groups) + i]) for i in range(len(self.merges)))
+
+    @property
+    def n_bytes(self) -> float:
+        """Memory of the messages of one table."""
+        return 8 * self.n_states
+
+    @cached_property
+    def n_operations(self) -> float:
+        """Multiplications of one forward pass, about."""
+        work = 0.0
+        for group, prefixes in zip(self.groups, self.prefixes, strict=True):
+            for position, cell in enumerate(group):
+                is_linear = self.system.falls[cell].quadratic == 1
+                reach = half_width([(self.system.falls[cell], 1)], self.nats)
+                work += prefixes[position].length * (4 if is_linear else 2 * (reach or 0) + 1)
+        for left, right, step in self.merges:
+            lengths = [c.length for c in (*self.coordinates[left], *self.coordinates[right])]
+            work += prod(lengths[coordinate] for coordinate in step.forward.free)
+        return work
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the exact sampler runs within the memory and work budget."""
+        return self.n_states <= MOST_STATES and self.n_operations <= MOST_WORK
+
+    def check(self) -> None:
+        """Raise with the numbers and the alternative when the plan does not fit."""
+        if not self.is_exact:
+            raise TooLargeError(
+                f"the exact sampler needs about {_number(self.n_states)} states ({_number(self.n_bytes / 2**20)} MB)"
+                f" and {_number(self.n_operations)} operations for width {self.width}; the limits are"
+                f" {MOST_STATES:.0e} states and {MOST_WORK:.0e} operations. The alternative is Algorithm 1"
+                " (congenial.sampling.independence), which is not certified; or drop or merge invariants"
+            )
+
+    def with_nats(self, nats: float) -> "Plan":
+        """Return the same merge order with wider or narrower windows."""
+        public = _Public.of(self.system, self.rows, self.groups, nats)
+        nodes = [*_leaves(self.rows, self.groups), *(step.whole for _, _, step in self.merges)]
+        return replace(
+            self,
+            nats=nats,
+            coordinates=tuple(public.coordinates(node) for node in nodes),
+            prefixes=public.prefixes(),
+        )
+
+    def __repr__(self) -> str:
+        n_groups = sum(1 for cells in self.groups if cells)
+        plural = "s" if n_groups != 1 else ""
+        head = f"{n_groups} group{plural} of cells, width {self.width}, about {_number(self.n_states)} states"
+        if self.is_exact:
+            return f"{head}, exact"
+        return f"{head}: too large for the exact sampler ({_number(self.n_operations)} operations)"
+
+
+def _number(value: float) -> str:
+    return "infinitely many" if value == inf else f"{value:,.0f}" if value < 1e7 else f"{value:.1e}"
+
+
+def _size(coordinates: tuple[Coordinate, ...]) -> float:
+    return prod(coordinate.length for coordinate in coordinates)
+
+
+def default_nats(system: System) -> float:
+    """Return how small the first windows' tails are: doubled at run time in the rare case that it is not enough."""
+    return 90.0 + 0.25 * system.n_cells
+
+
+def make_plan(system: System) -> Plan:
+    """Group cells, merge two nodes at a time within each independent component, then the components.
+
+    Two greedy orders are tried, the smallest next message first and the least next work first; the cheaper one is kept.
+    """
+    groups = _groups(system)
+    rows = _rows(system, groups)
+    public = _Public.of(system, rows, groups, default_nats(system))
+    known: _Known = {}
+    plans = [_Greedy(public, prefer_small, known).plan() for prefer_small in (True, False)]
+    return min(plans, key=lambda plan: (not plan.is_exact, plan.n_operations))
+
+
+_Known = dict[tuple[frozenset[int], frozenset[int]], tuple[float, float, Merge]]
+
+
+class _Greedy:
+    """Builds a plan; components of the same public structure share one order of merges."""
+
+    def __init__(self, public: "_Public", prefer_small: bool, known: "_Known") -> None:
+        self.public = public
+        self.order = (0, 1) if prefer_small else (1, 0)
+        self.nodes = _leaves(public.rows, public.groups)
+        self.coordinates = [public.coordinates(node) for node in self.nodes]
+        self.merges: list[tuple[int, int, Merge]] = []
+        self.known = known
+
+    def plan(self) -> Plan:
+        """Merge everything."""
+        public = self.public
+        orders: dict[object, list[tuple[int, int]]] = {}
+        roots = []
+        empty = len(public.groups) - 1
+        for component in public.rows.components:
+            if component == (empty,):
+                continue
+            signature = public.signature(component)
+            if signature not in orders:
+                orders[signature] = self._find_order(component)
+            else:
+                self._follow(component, orders[signature])
+            roots.append(len(self.nodes) - 1 if len(component) > 1 else component[0])
+        whole = empty
+        for root in roots:
+            whole = self._merge(whole, root)
+        merges, coordinates = tuple(self.merges), tuple(self.coordinates)
+        return Plan(public.system, public.rows, public.groups, merges, coordinates, public.prefixes(), public.nats)
+
+    def _cost(self, left: int, right: int) -> tuple[float, float, Merge]:
+        """Return size of the message, work, and the merge itself."""
+        pair = (self.nodes[left].groups, self.nodes[right].groups)
+        if pair not in self.known:
+            step = merge(self.nodes[left], self.nodes[right], self.public.rows)
+            lengths = [c.length for c in (*self.coordinates[left], *self.coordinates[right])]
+            work = prod(lengths[coordinate] for coordinate in step.forward.free)
+            self.known[pair] = (_size(self.public.coordinates(step.whole)), work, step)
+        return self.known[pair]
+
+    def _merge(self, left: int, right: int) -> int:
+        step = self._cost(left, right)[2]
+        self.merges.append((left, right, step))
+        self.nodes.append(step.whole)
+        self.coordinates.append(self.public.coordinates(step.whole))
+        return len(self.nodes) - 1
+
+    def _find_order(self, component: tuple[int, ...]) -> list[tuple[int, int]]:
+        """Merge a component; return the pairs by their place in it: its groups first, then its merges."""
+        place = {group: position for position, group in enumerate(component)}
+        alive, order = list(component), []
+        while len(alive) > 1:
+            pairs = _candidates(alive, self.nodes)
+            left, right = min(pairs, key=lambda pair: (*(self._cost(*pair)[which] for which in self.order), pair))
+            order.append((place[left], place[right]))
+            made = self._merge(left, right)
+            place[made] = len(place)
+            alive = [node for node in alive if node not in {left, right}] + [made]
+        return order
+
+    def _follow(self, component: tuple[int, ...], order: list[tuple[int, int]]) -> None:
+        numbers = list(component)
+        for left, right in order:
+            numbers.append(self._merge(numbers[left], numbers[right]))
+
+
+def _candidates(alive: list[int], nodes: list[Node]) -> list[tuple[int, int]]:
+    """Return the pairs that share an open row; where equalities have cut the last link, the first two."""
+    by_row: dict[int, list[int]] = {}
+    for number in alive:
+        for row in nodes[number].sums:
+            by_row.setdefault(row, []).append(number)
+    pairs = {(a, b) for members in by_row.values() for i, a in enumerate(members) for b in members[i + 1 :]}
+    return sorted(pairs) or [(alive[0], alive[1])]
+
+
+def _groups(system: System) -> tuple[tuple[int, ...], ...]:
+    columns: list[list[tuple[int, int]]] = [[] for _ in range(system.n_cells)]
+    for number, row in enumerate(system.rows):
+        for cell, weight in row.weights:
+            columns[cell].append((number, weight))
+    members: dict[object, list[int]] = {}
+    for cell, column in enumerate(columns):
+        # A cell in no row is independent of all others: a group of its own.
+        members.setdefault(tuple(column) or ("alone", cell), []).append(cell)
+    # An empty group at the end: components are closed by merging with it, one after the other.
+    return (*(tuple(cells) for cells in members.values()), ())
+
+
+def _rows(system: System, groups: tuple[tuple[int, ...], ...]) -> Rows:
+    of_cell = [dict[int, int]() for _ in range(system.n_cells)]
+    for number, row in enumerate(system.rows):
+        for cell, weight in row.weights:
+            of_cell[cell][number] = weight
+    columns = tuple(of_cell[cells[0]] if cells else {} for cells in groups)
+    return Rows(tuple(row.kind for row in system.rows), columns)
+
+
+def _leaves(rows: Rows, groups: tuple[tuple[int, ...], ...]) -> list[Node]:
+    return [leaf(g, rows.columns[g]) if cells else Node(frozenset([g]), (), {}) for g, cells in enumerate(groups)]
+
+
+@dataclass(frozen=True)
+class _Public:
+    """What is known of every sum before any table is seen: its range and its window."""
+
+    system: System
+    rows: Rows
+    groups: tuple[tuple[int, ...], ...]
+    box: Box
+    nats: float
+
+    @classmethod
+    def of(cls, system: System, rows: Rows, groups: tuple[tuple[int, ...], ...], nats: float) -> "_Public":
+        hard = [(number, row) for number, row in enumerate(system.rows) if row.kind in {"equal", "range"}]
+        grouped = [GroupedRow(_weights(rows, number), row.lower, row.upper) for number, row in hard]
+        low = [_sum(system.lower[cell] for cell in cells) for cells in groups]
+        high = [_sum(system.upper[cell] for cell in cells) for cells in groups]
+        return cls(system, rows, groups, propagate(grouped, (low, high)), nats)
+
+    def signature(self, component: tuple[int, ...]) -> object:
+        """Return what the costs of a component depend on, with its rows numbered from 0."""
+        local: dict[int, int] = {}
+        groups = []
+        for g in component:
+            column = [(local.setdefault(row, len(local)), weight) for row, weight in self.rows.columns[g].items()]
+            falls = frozenset(Counter(self.system.falls[cell] for cell in self.groups[g]).items())
+            groups.append((tuple(column), falls, _length(self.box, {g: 1}), len(self.groups[g])))
+        return tuple(groups), tuple(self.rows.kinds[row] for row in local)
+
+    def coordinates(self, node: Node) -> tuple[Coordinate, ...]:
+        """Return a node's coordinates with their lengths."""
+        if node.key == (-1,) and len(node.groups) == 1:
+            (group,) = node.groups
+            return (self._coordinate({group: 1}, None),)
+        return tuple(
+            self._coordinate({g: w for g, w in _weights(self.rows, row).items() if g in node.groups}, row)
+            for row in node.key
+        )
+
+    def _coordinate(self, weights: dict[int, int], row: int | None) -> Coordinate:
+        terms = [(self.system.falls[cell], weight) for g, weight in weights.items() for cell in self.groups[g]]
+        half = half_width(terms, self.nats)
+        length = _length(self.box, weights)
+        if row is not None and self.system.rows[row].kind == "equal":
+            outside = {g: w for g, w in _weights(self.rows, row).items() if g not in weights}
+            length = min(length, _length(self.box, outside))
+        limited = length if half is None else min(length, 2 * half + 1)
+        return Coordinate(tuple(weights.items()), row, half, limited)
+
+    def prefixes(self) -> tuple[tuple[Coordinate, ...], ...]:
+        """Return the sums of the first cells of each group."""
+        out = []
+        for g, cells in enumerate(self.groups):
+            whole = _length(self.box, {g: 1})
+            steps = []
+            for count in range(1, len(cells) + 1):
+                half = half_width([(self.system.falls[cell], 1) for cell in cells[:count]], self.nats)
+                own = sum(_cell_length(self.system, cell) - 1 for cell in cells[:count]) + 1
+                rest = sum(_cell_length(self.system, cell) - 1 for cell in cells[count:])
+                length = min(own, whole + rest) if count < len(cells) else whole
+                if all(self.system.lower[cell] is not None for cell in cells):
+                    length = min(length, _whole_from_least(self.box, g, self.system, cells))
+                steps.append(Coordinate(((g, 1),), None, half, length if half is None else min(length, 2 * half + 1)))
+            out.append(tuple(steps))
+        return tuple(out)
+
+
+def _whole_from_least(box: Box, group: int, system: System, cells: tuple[int, ...]) -> float:
+    """Return how many values a prefix can have when every cell has a least value: the most of the whole limits it."""
+    high = box[1][group]
+    return inf if high is None else high - sum(low for cell in cells if (low := system.lower[cell]) is not None) + 1
+
+
+def _cell_length(system: System, cell: int) -> float:
+    low, high = system.lower[cell], system.upper[cell]
+    return inf if low is None or high is None else high - low + 1
+
+
+def _weights(rows: Rows, number: int) -> dict[int, int]:
+    return {g: rows.columns[g][number] for g in sorted(rows.supports[number])}
+
+
+def _sum(limits: object) -> int | None:
+    values = list(limits)  # type: ignore[call-overload]
+    return None if None in values else sum(values)
+
+
+def _length(box: Box, weights: dict[int, int]) -> float:
+    total = 1.0
+    for g, weight in weights.items():
+        low, high = box[0][g], box[1][g]
+        if low is None or high is None:
+            return inf
+        total += abs(weight) * (high - low)
+    return total

@@ -1,0 +1,205 @@
+"""Ranges and windows of all sums of one table."""
+
+from typing import Any
+
+import numpy as np
+
+from congenial.arrays import Ints
+from congenial.sampling.kernels.compiled import compiled
+
+FAR = 2**40
+NEVER = 2**62
+
+
+@compiled
+def _clipped(value: int) -> int:
+    return max(-NEVER, min(NEVER, value))
+
+
+@compiled
+def _group_ranges(program: Any, centre: Ints, state: Any) -> None:
+    """Set the range of each group's deviation, and the limits of each hard row's, by interval propagation."""
+    n_groups = program.group_start.size - 1
+    low, high, totals = state.group_low, state.group_high, state.group_total
+    rows_low, rows_high = state.rows_low, state.rows_high
+    for g in range(n_groups):
+        low[g] = high[g] = totals[g] = 0
+        for position in range(program.group_start[g], program.group_start[g + 1]):
+            cell = program.order[position]
+            totals[g] += centre[cell]
+            below = program.lower[cell] - centre[cell]
+            above = program.upper[cell] - centre[cell]
+            low[g] = -NEVER if below < -FAR or low[g] == -NEVER else low[g] + below
+            high[g] = NEVER if above > FAR or high[g] == NEVER else high[g] + above
+    for r in range(program.row_kind.size):
+        value = 0
+        for g in range(n_groups):
+            value += program.row_weight[r, g] * totals[g]
+        if program.row_kind[r] == 0:
+            rows_low[r] = rows_high[r] = 0
+        elif program.row_kind[r] == 1:
+            rows_low[r] = -NEVER if program.row_lower[r] == -NEVER else _clipped(program.row_lower[r] - value)
+            rows_high[r] = NEVER if program.row_upper[r] == NEVER else _clipped(program.row_upper[r] - value)
+            rows_low[r] = -NEVER if rows_low[r] < -FAR else rows_low[r]
+            rows_high[r] = NEVER if rows_high[r] > FAR else rows_high[r]
+        else:
+            rows_low[r], rows_high[r] = -NEVER, NEVER
+    for _ in range(4):
+        changed = False
+        for r in range(program.row_kind.size):
+            if program.row_kind[r] > 1:
+                continue
+            for side in range(2):
+                # side 0: sum <= rows_high; side 1: -sum <= -rows_low
+                limit = rows_high[r] if side == 0 else -rows_low[r]
+                if limit >= FAR:
+                    continue
+                known, open_terms = 0, 0
+                for g in range(n_groups):
+                    weight = program.row_weight[r, g] if side == 0 else -program.row_weight[r, g]
+                    if weight != 0:
+                        end = low[g] if weight > 0 else high[g]
+                        if abs(end) == NEVER:
+                            open_terms += 1
+                        else:
+                            known += weight * end
+                if open_terms > 1:
+                    continue
+                for g in range(n_groups):
+                    weight = program.row_weight[r, g] if side == 0 else -program.row_weight[r, g]
+                    if weight == 0:
+                        continue
+                    end = low[g] if weight > 0 else high[g]
+                    is_open = abs(end) == NEVER
+                    if open_terms == 1 and not is_open:
+                        continue
+                    room = limit - (known if is_open else known - weight * end)
+                    if weight > 0:
+                        top = room // weight
+                        if top < high[g] and top < FAR:
+                            high[g], changed = top, True
+                    else:
+                        bottom = -(room // -weight)
+                        if bottom > low[g] and bottom > -FAR:
+                            low[g], changed = bottom, True
+        if not changed:
+            break
+
+
+@compiled
+def _window(low: int, high: int, half: int) -> tuple[int, int, bool]:
+    """Return start and length of a window of a range, and whether it leaves anything out.
+
+    The length depends on the range's length and the half-width only, not on where the centre lies in the range.
+    """
+    if half >= 0 and (low == -NEVER or high == NEVER or high - low > 2 * half):
+        start = max(-half, low)
+        if high != NEVER:
+            start = min(start, high - 2 * half)
+        return start, 2 * half + 1, True
+    return low, high - low + 1, False
+
+
+@compiled
+def lay_out(program: Any, centre: Ints, state: Any) -> int:
+    """Place the windows of all messages; return the number of entries they need, or -1 where a sum has no limit."""
+    _group_ranges(program, centre, state)
+    n_groups = program.group_start.size - 1
+    low, high, rows_low, rows_high = state.group_low, state.group_high, state.rows_low, state.rows_high
+    used = 0
+    for g in range(n_groups):
+        start, stop = program.group_start[g], program.group_start[g + 1]
+        state.node_clips[g] = 0
+        state.node_log_mass[g] = 0.0
+        rest_low, rest_high = 0, 0
+        for position in range(stop - 1, start - 1, -1):  # what the cells after this one can be
+            state.rest_low[position], state.rest_high[position] = rest_low, rest_high
+            cell = program.order[position]
+            below, above = program.lower[cell] - centre[cell], program.upper[cell] - centre[cell]
+            rest_low = -NEVER if below < -FAR or rest_low == -NEVER else rest_low + below
+            rest_high = NEVER if above > FAR or rest_high == NEVER else rest_high + above
+        own_low, own_high = 0, 0
+        clips, least, most = 0, rest_low, rest_high
+        for position in range(start, stop):
+            cell = program.order[position]
+            below, above = program.lower[cell] - centre[cell], program.upper[cell] - centre[cell]
+            own_low = -NEVER if below < -FAR or own_low == -NEVER else own_low + below
+            own_high = NEVER if above > FAR or own_high == NEVER else own_high + above
+            first, last = own_low, own_high
+            if low[g] != -NEVER and state.rest_high[position] != NEVER:
+                first = max(first, low[g] - state.rest_high[position])
+            if high[g] != NEVER and state.rest_low[position] != -NEVER:
+                last = min(last, high[g] - state.rest_low[position])
+            begin, length, is_clipped = _window(first, last, program.prefix_half[position])
+            if begin == -NEVER or length > FAR:
+                return -1
+            reach = program.table_reach[program.table_of[cell]]
+            # What the other cells of the group can be at least and at most limits this one too.
+            if high[g] != NEVER and least != -NEVER:
+                above = min(above, high[g] - (least - below))
+            if low[g] != -NEVER and most != NEVER:
+                below = max(below, low[g] - (most - (program.upper[cell] - centre[cell])))
+            clips += is_clipped or below < -reach or above > reach
+            state.prefix_low[position] = begin
+            state.prefix_length[position] = length
+            state.prefix_offset[position] = used
+            state.prefix_clips[position] = clips
+            used += length
+            mass = program.log_mass[cell]
+            if program.base[program.table_of[cell]] == 1.0:  # flat: as many values as its limits or its group's allow
+                if above <= FAR and below >= -FAR:  # within its own limits and the group's
+                    mass = np.log(float(above - below + 1))
+                elif high[g] != NEVER and least != -NEVER:
+                    mass = np.log(float(high[g] - least + 1))
+                else:
+                    return -1
+            state.node_log_mass[g] += mass
+            state.prefix_log_mass[position] = state.node_log_mass[g]
+        if stop > start:
+            state.node_low[g, 0] = state.prefix_low[stop - 1]
+            state.node_length[g, 0] = state.prefix_length[stop - 1]
+            state.node_offset[g] = state.prefix_offset[stop - 1]
+            state.node_size[g] = state.prefix_length[stop - 1]
+        else:
+            state.node_offset[g], state.node_size[g] = used, 1
+            used += 1
+        state.node_stride[g, 0] = 1
+        state.node_clips[g] = clips
+    for m in range(program.left.size):
+        node, left, right = n_groups + m, program.left[m], program.right[m]
+        state.node_log_mass[node] = state.node_log_mass[left] + state.node_log_mass[right]
+        clips = state.node_clips[left] + state.node_clips[right]
+        size = 1
+        for d in range(program.node_dim[node] - 1, -1, -1):
+            own_low, own_high, r = 0, 0, program.coordinate_row[node, d]
+            out_low, out_high = 0, 0
+            for g in range(n_groups):
+                inside = program.coordinate_weight[node, d, g]
+                weight = inside if inside != 0 else (program.row_weight[r, g] if r >= 0 else 0)
+                if weight == 0:
+                    continue
+                least = low[g] if weight > 0 else high[g]
+                most = high[g] if weight > 0 else low[g]
+                if inside != 0:
+                    own_low = -NEVER if abs(least) == NEVER or own_low == -NEVER else own_low + weight * least
+                    own_high = NEVER if abs(most) == NEVER or own_high == NEVER else own_high + weight * most
+                else:
+                    out_low = -NEVER if abs(least) == NEVER or out_low == -NEVER else out_low + weight * least
+                    out_high = NEVER if abs(most) == NEVER or out_high == NEVER else out_high + weight * most
+            if r >= 0 and program.row_kind[r] <= 1:
+                if rows_low[r] != -NEVER and out_high != NEVER:
+                    own_low = max(own_low, rows_low[r] - out_high)
+                if rows_high[r] != NEVER and out_low != -NEVER:
+                    own_high = min(own_high, rows_high[r] - out_low)
+            begin, length, is_clipped = _window(own_low, own_high, program.coordinate_half[node, d])
+            if begin == -NEVER or length > FAR:
+                return -1
+            clips += is_clipped
+            state.node_low[node, d], state.node_length[node, d], state.node_stride[node, d] = begin, length, size
+            size *= length
+            if size > FAR:
+                return -1
+        state.node_clips[node] = clips
+        state.node_offset[node], state.node_size[node] = used, size
+        used += size
+    return used

@@ -1,0 +1,137 @@
+"""The declared levels of a dimension: labels, codes in the data, intervals, and named groups."""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from congenial.errors import ConditionError, SchemaError, did_you_mean
+from congenial.spec.mistakes import Mistakes
+from congenial.spec.text import Path
+
+if TYPE_CHECKING:
+    from congenial.spec.model import Area, Dimension, Range
+
+
+@dataclass(frozen=True)
+class Levels:
+    """How one column of the data becomes the labels of a dimension. Public.
+
+    Attributes
+    ----------
+    codes : tuple of str
+        The values in the data, one for each label; empty when a numeric column is cut.
+    cut : tuple of float
+        Where the intervals begin; `has_below` says whether a level lies below the first.
+    groups : mapping from name to labels
+    """
+
+    name: str
+    column: str
+    labels: tuple[str, ...]
+    codes: tuple[str, ...] = ()
+    cut: tuple[float, ...] = ()
+    has_below: bool = False
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def pick(self, word: str) -> tuple[str, ...]:
+        """Return the labels that a group's or a label's name stands for."""
+        if word in self.groups:
+            return self.groups[word]
+        if word in self.labels:
+            return (word,)
+        if word in self.codes:
+            label = self.labels[self.codes.index(word)]
+            raise ConditionError(f"{word!r} is a code of {self.name!r} in the data; write its label {label!r}")
+        hint = did_you_mean(word, [*self.groups, *self.labels])
+        raise ConditionError(f"{word!r} is not a label or group of dimension {self.name!r}; {hint}")
+
+
+def declared(name: str, said: "list[str] | Dimension | Area", mistakes: Mistakes, path: Path) -> Levels | None:
+    """Return the levels that a dimension, or the areas, declare; None when they are noted as mistaken."""
+    from congenial.spec.model import Dimension
+
+    before = len(mistakes.found)
+    levels = None
+    with mistakes.at(path):
+        if isinstance(said, list):
+            levels = Levels(name, name, *_labels_and_codes(name, said))
+        elif isinstance(said, Dimension):
+            levels = _dimension(name, said)
+            for group, members in said.groups.items():
+                with mistakes.at((*path, "groups", group)):
+                    levels.groups[group] = _members(levels, group, members)
+        else:
+            levels = Levels(name, said.column or name, *_labels_and_codes(name, said.levels))
+    return levels if len(mistakes.found) == before else None
+
+
+def _dimension(name: str, said: "Dimension") -> Levels:
+    if (said.levels is None) == (said.cut is None):
+        raise SchemaError(f"dimension {name!r} needs its `levels`, or a `cut` for a numeric column: one of them")
+    if said.below and said.cut is None:
+        raise SchemaError("`below` goes with `cut`")
+    column = said.column or name
+    if said.cut is not None:
+        return _intervals(name, column, said.cut, has_below=said.below)
+    return Levels(name, column, *_labels_and_codes(name, said.levels))
+
+
+def _labels_and_codes(name: str, said: list[str] | dict[str, str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if not said:
+        raise SchemaError(f"{name!r} needs its `levels`: a list, or a mapping from codes in the data to labels")
+    labels = tuple(said if isinstance(said, list) else said.values())
+    seen: set[str] = set()
+    for label in labels:
+        if label in seen:
+            raise SchemaError(f"{name!r} has the level {label!r} twice")
+        seen.add(label)
+    return labels, tuple(said)
+
+
+def _intervals(name: str, column: str, cut: list[Fraction], *, has_below: bool) -> Levels:
+    """Return half-open intervals; the data are compared as doubles, so the ends must differ as doubles."""
+    if not cut:
+        raise SchemaError(f"dimension {name!r}: `cut` needs at least one number")
+    if any(abs(end) > 10**300 for end in cut):
+        raise SchemaError(f"dimension {name!r}: the numbers of `cut` must lie between -1e300 and 1e300")
+    ends = tuple(float(end) for end in cut)
+    for before, after in pairwise(ends):
+        if not before < after:
+            raise SchemaError(f"dimension {name!r}: the numbers of `cut` must rise, and {after:g} follows {before:g}")
+    words = [_number(end) for end in cut]
+    labels = [f"{low} to <{high}" for low, high in pairwise(words)]
+    below = [f"below {words[0]}"] if has_below else []
+    return Levels(name, column, (*below, *labels, f"{words[-1]} or more"), cut=ends, has_below=has_below)
+
+
+def _number(value: Fraction) -> str:
+    """Write a number as people do where that is exact."""
+    if value.denominator == 1:
+        return str(value.numerator)
+    decimal = repr(float(value))
+    return decimal if Fraction(decimal) == value else str(value)
+
+
+def _members(levels: Levels, group: str, said: "str | list[str] | Range") -> tuple[str, ...]:
+    if group in levels.labels:
+        raise SchemaError(f"{group!r} is a label of {levels.name!r} and cannot be the name of a group too")
+    if isinstance(said, str | list):
+        members = [said] if isinstance(said, str) else said
+        if not members:
+            raise SchemaError(f"group {group!r} of {levels.name!r} is empty; name at least one level")
+        picked = {label for member in members for label in levels.pick(member)}
+        return tuple(label for label in levels.labels if label in picked)
+    if said.start is None and said.end is None:
+        raise SchemaError(f"group {group!r} of {levels.name!r} needs a `from`, a `to` or both")
+    start = 0 if said.start is None else _place(levels, said.start)
+    end = len(levels.labels) - 1 if said.end is None else _place(levels, said.end)
+    if start > end:
+        raise SchemaError(f"group {group!r} of {levels.name!r}: {said.start!r} stands after {said.end!r}; swap them")
+    return levels.labels[start : end + 1]
+
+
+def _place(levels: Levels, label: str) -> int:
+    if label not in levels.labels:
+        raise SchemaError(f"{label!r} is not a level of {levels.name!r}; {did_you_mean(label, levels.labels)}")
+    return levels.labels.index(label)

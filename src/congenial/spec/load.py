@@ -1,0 +1,221 @@
+"""From the text of a spec file to a `Spec`, or to every mistake in it at once."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from congenial.conditions.compile import compile_conditions
+from congenial.conditions.queries import Bounds, Query, cells
+from congenial.errors import ConditionError, CongenialError, Mistake, SpecError, UndecidedError
+from congenial.schema import Schema
+from congenial.spec import text as spec_text
+from congenial.spec.conditions import Reader, Statement
+from congenial.spec.levels import Levels
+from congenial.spec.mistakes import Mistakes, checked_format
+from congenial.spec.sections import check_columns, read_areas, read_data, read_dimensions, read_unit
+from congenial.spec.spec import DataFiles, PrivacyUnit, Spec
+
+if TYPE_CHECKING:
+    from congenial.spec.model import SpecFile
+
+_LARGEST_BUDGET = 1_000
+
+Places = dict[spec_text.Path, spec_text.Path]
+
+
+def load_spec(path: str | Path) -> Spec:
+    """Read and check a spec file.
+
+    Raises
+    ------
+    SpecError
+        With every mistake in the file, each with its line and column.
+    """
+    file = Path(path)
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(spec_text.LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "this is not a file name"
+        message = f"the spec cannot be read: {reason.lower()}"
+        raise SpecError([Mistake(str(path), 1, 1, "", message)]) from None
+    return parse_spec(content, file.name)
+
+
+def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
+    """Check the text of a spec file.
+
+    Examples
+    --------
+    >>> spec = parse_spec('''
+    ... release: demo
+    ... data: {path: counts.csv, kind: counts, count: n}
+    ... dimensions: {sex: [female, male], age: {levels: [0-17, 18-64, 65+], groups: {voting: {from: 18-64}}}}
+    ... invariants: [total, total of voting]
+    ... budget: {epsilon: 0.5}
+    ... ''')
+    >>> spec.mechanism()
+    Mechanism on Schema(sex: 2, age: 3; 6 cells)
+      measured: cells() by budget, double_geometric noise
+      exact: total(), total(age in {18-64, 65+})
+      budget: epsilon 0.5, bounded neighbours
+    """
+    document = spec_text.parse(content, file_name)
+    mistakes = Mistakes(document)
+    file, places = checked_format(document, mistakes)
+    dimensions = read_dimensions(file, mistakes)
+    by = read_areas(file, mistakes)
+    data, unit = read_data(file, mistakes), read_unit(file, mistakes)
+    if file.release is None:
+        mistakes.add(("release",), "a spec needs a `release:`, the name of this release")
+    check_columns(mistakes, dimensions, by, data, unit)
+    if not file.outputs and "outputs" in document.tree:
+        mistakes.add(("outputs",), "name at least one of 'csv', 'parquet', 'report', or leave outputs out")
+    schema = _schema(dimensions, by, mistakes)
+    measured: list[Query] = []
+    invariants: list[Statement] = []
+    conditions: list[Statement] = []
+    if schema is not None:
+        reader = Reader(tuple(dimensions or ()), schema)
+        measured = _measured(file, reader, mistakes, places)
+        invariants = _statements(file.invariants, "invariants", reader.invariant, mistakes, places)
+        conditions = _statements(file.conditions, "conditions", reader.condition, mistakes, places)
+    _check_budget(file, measured, mistakes)
+    n_stated = sum(len(document.tree.get(section, ())) for section in ("invariants", "conditions"))
+    if schema is not None and len(invariants) + len(conditions) == n_stated:
+        _check_clash(schema, [*invariants, *conditions], mistakes)
+    mistakes.raise_all()
+    spec = _spec(document, file, data, unit, tuple(dimensions or ()), by, measured, invariants, conditions)
+    with mistakes.at(("measure",)):  # what is left to find: queries that cannot be measured together
+        spec.mechanism()
+    mistakes.raise_all()
+    return spec
+
+
+def _spec(
+    document: spec_text.Document,
+    file: "SpecFile",
+    data: DataFiles | None,
+    unit: PrivacyUnit | None,
+    dimensions: tuple[Levels, ...],
+    by: Levels | None,
+    measured: list[Query],
+    invariants: list[Statement],
+    conditions: list[Statement],
+) -> Spec:
+    if data is None or file.release is None:  # noted as mistakes before
+        raise SpecError([document.mistake((), "the spec is not complete")])
+    return Spec(
+        file_name=document.file_name,
+        text=document.text,
+        release=file.release,
+        title=file.title or file.release,
+        dataset=file.dataset or file.release,
+        data=data,
+        unit=unit,
+        dimensions=dimensions,
+        by=by,
+        measured=tuple(measured),
+        invariants=tuple(invariants),
+        conditions=tuple(conditions),
+        noise=file.noise,
+        epsilon=None if file.budget is None else file.budget.epsilon,
+        delta=None if file.budget is None else file.budget.delta,
+        rho=None if file.budget is None else file.budget.rho,
+        neighbours=file.neighbours,
+        outputs=tuple(dict.fromkeys(file.outputs)),
+    )
+
+
+def _schema(dimensions: list[Levels] | None, by: Levels | None, mistakes: Mistakes) -> Schema | None:
+    if dimensions is None:
+        return None
+    names = [levels.name for levels in (*dimensions, *([] if by is None else [by]))]
+    for place, name in enumerate(names):
+        like = next((other for other in names[:place] if other.casefold() == name.casefold()), None)
+        if like is not None and like != name:
+            mistakes.add(
+                ("dimensions",), f"{like!r} and {name!r} differ only in capitals, which Parquet readers mix up"
+            )
+    with mistakes.at(("dimensions",)):
+        return Schema({levels.name: levels.labels for levels in dimensions})
+    return None
+
+
+def _measured(file: "SpecFile", reader: Reader, mistakes: Mistakes, places: Places) -> list[Query]:
+    if file.measure is None:
+        return [cells()]
+    if not file.measure and "measure" in mistakes.document.tree and not places:
+        mistakes.add(("measure",), "measure at least one query, such as `cells`, or leave `measure` out")
+    queries: list[Query] = []
+    for place, entry in enumerate(file.measure):
+        with mistakes.at(places.get(("measure", place), ("measure", place))):
+            queries.append(reader.measured(entry))
+    open_ones = [query for query in queries if query.precision is None]
+    if len({query.portion is None for query in open_ones}) > 1:
+        mistakes.add(
+            ("measure",),
+            "some of the measured queries have a `portion` of the budget and others have none;"
+            " give all of them a portion, or none",
+        )
+    return queries
+
+
+def _statements(entries: Any, section: str, read: Any, mistakes: Mistakes, places: Places) -> list[Statement]:
+    found = []
+    for place, entry in enumerate(entries):
+        path = places.get((section, place), (section, place))
+        with mistakes.at(path):
+            condition = read(entry)
+            text = entry if isinstance(entry, str) else entry.name or condition.text
+            mandate = None if isinstance(entry, str) else entry.mandate
+            found.append(Statement(condition, text, mandate, path, mistakes.document.values[path][0]))
+    return found
+
+
+def _check_budget(file: "SpecFile", measured: list[Query], mistakes: Mistakes) -> None:
+    for name in ("epsilon", "rho"):
+        amount = None if file.budget is None else getattr(file.budget, name)
+        if amount is not None and amount > _LARGEST_BUDGET:
+            mistakes.add(("budget", name), f"a budget above {_LARGEST_BUDGET} protects nobody; most are below 10")
+    from congenial.privacy.calibrate import Budget
+
+    said = file.budget
+    is_open = any(query.precision is None for query in measured)
+    if said is None:
+        if is_open and "budget" not in mistakes.document.tree:
+            mistakes.add(("budget",), "a `budget:` is needed, such as {epsilon: 1}, or a `precision` for every query")
+        return
+    with mistakes.at(("budget",)):
+        if Budget.of(epsilon=said.epsilon, delta=said.delta, rho=said.rho, noise=file.noise) is None:
+            raise ConditionError("a budget needs an `epsilon`, an `epsilon` and a `delta`, or a `rho`")
+        if measured and not is_open:
+            raise ConditionError("every measured query has a precision, so the budget has nothing to set; leave it out")
+
+
+def _check_clash(schema: Schema, statements: list[Statement], mistakes: Mistakes) -> None:
+    """Find stated values that no table obeys together, and point at the first statement that makes them clash."""
+    stated = [one for one in statements if _is_stated(one)]
+    error = _clash(schema, stated) if stated else None
+    if error is None:
+        return
+    # Bounds first: one of them may allow the negative counts that another statement needs.
+    ordered = sorted(stated, key=lambda one: not isinstance(one.condition, Bounds))
+    n_bounds = sum(isinstance(one.condition, Bounds) for one in ordered)
+    counts = range(max(1, n_bounds), len(ordered) + 1)
+    first = next((count for count in counts if _clash(schema, ordered[:count]) is not None), len(ordered))
+    mistakes.add(ordered[first - 1].path, str(error))
+
+
+def _clash(schema: Schema, statements: list[Statement]) -> CongenialError | None:
+    try:
+        compile_conditions(schema, [one.condition for one in statements])
+    except UndecidedError:  # the table will decide
+        return None
+    except CongenialError as error:
+        return error
+    return None
+
+
+def _is_stated(statement: Statement) -> bool:
+    condition = statement.condition
+    return condition.is_stated if isinstance(condition, Query) else getattr(condition, "equals", True) is not None

@@ -1,0 +1,244 @@
+"""The format of a spec file, key by key: what pydantic checks and what the JSON Schema for editors says.
+
+Every scalar arrives as text. Keys that are needed are checked by meaning later, so that one broken part does not hide
+what is wrong with the others; the JSON Schema does list them.
+"""
+
+import re
+import unicodedata
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+
+from congenial.fraction import exact_fraction, positive_fraction
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LONGEST = 1_000
+TO_FILL_IN = "FILL IN"
+"""What the starter spec leaves open; it is refused wherever it stands."""
+
+
+def _readable(text: str) -> str:
+    if any(unicodedata.category(letter) in {"Cc", "Cs", "Zl", "Zp"} for letter in text):
+        raise ValueError(f"{text[:40]!r} has control characters or line breaks; write plain text")
+    if not text.strip():
+        raise ValueError("this is empty; write some text")
+    if TO_FILL_IN in text:
+        raise ValueError("this is still to be filled in")
+    if len(text) > _LONGEST:
+        raise ValueError(f"this text has {len(text):,} characters and the limit is {_LONGEST:,}")
+    return text
+
+
+def _name(text: str) -> str:
+    if TO_FILL_IN in text:
+        raise ValueError("this is still to be filled in")
+    if not _NAME.fullmatch(text):
+        raise ValueError(
+            f"{text[:70]!r} is not a name of letters, digits, dots, dashes and underscores, at most 64, letter or digit"
+            " first; it becomes part of file names"
+        )
+    return text
+
+
+def _number(text: object) -> Fraction:
+    if text == TO_FILL_IN:
+        raise ValueError("this is still to be filled in")
+    return exact_fraction(text, "this")
+
+
+def _whole(text: object) -> object:
+    if isinstance(text, str) and re.fullmatch(r"[+-]?[0-9]{1,19}", text, re.ASCII):
+        return int(text)
+    raise ValueError(f"{str(text)[:40]!r} is not a whole number such as 12")
+
+
+def _positive(number: int) -> int:
+    if number < 1:
+        raise ValueError(f"{number} is below 1, the least that makes sense here")
+    return number
+
+
+def _limit(text: object) -> object:
+    return text if text == "none" else _whole(text)
+
+
+def _truth(text: object) -> object:
+    if text in ("true", "false"):  # it may be a list, which no set can look up
+        return text == "true"
+    raise ValueError(f"{str(text)[:40]!r} is not one of 'true', 'false'")
+
+
+def _separator(text: str) -> str:
+    separator = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}.get(text)
+    if separator is None:
+        raise ValueError(f"{text[:40]!r} is not one of 'comma', 'semicolon', 'tab', 'bar'")
+    return separator
+
+
+_SCALAR = {"type": ["string", "number", "boolean"]}  # editors read 010 as a number; here it stays text
+_NUMBER = {"type": ["string", "number"], "description": "an exact number: 1/2, 0.5 or 1e-10"}
+_INTEGER = {"type": ["string", "integer"]}
+
+Text = Annotated[str, AfterValidator(_readable), WithJsonSchema(_SCALAR)]
+Name = Annotated[str, AfterValidator(_name), WithJsonSchema({**_SCALAR, "pattern": f"^{_NAME.pattern}$"})]
+Number = Annotated[Fraction, BeforeValidator(_number), WithJsonSchema(_NUMBER)]
+Positive = Annotated[Fraction, BeforeValidator(lambda text: positive_fraction(text, "this")), WithJsonSchema(_NUMBER)]
+Whole = Annotated[int, BeforeValidator(_whole), WithJsonSchema(_INTEGER)]
+AtLeastOne = Annotated[int, BeforeValidator(_whole), AfterValidator(_positive), WithJsonSchema(_INTEGER)]
+Limit = Annotated[int | Literal["none"], BeforeValidator(_limit), WithJsonSchema(_INTEGER)]
+Stated = Annotated[Any, WithJsonSchema({"type": ["string", "number", "array"]})]
+Truth = Annotated[bool, BeforeValidator(_truth), WithJsonSchema({"type": "boolean"})]
+Separator = Annotated[str, AfterValidator(_separator), WithJsonSchema({"enum": ["comma", "semicolon", "tab", "bar"]})]
+
+
+def _shape(value: object) -> str:
+    if isinstance(value, str):
+        return "<text>"
+    return "<list>" if isinstance(value, list) else "<mapping>"
+
+
+# A short and a long form of one thing; pydantic is told which by the shape, so that it complains about one only.
+_SHAPE = Discriminator(_shape)
+Texts = Annotated[Annotated[Text, Tag("<text>")] | Annotated[list[Text], Tag("<list>")], _SHAPE]
+Selection = Annotated[Annotated[Text, Tag("<text>")] | Annotated[dict[Text, Texts], Tag("<mapping>")], _SHAPE]
+Levels = Annotated[Annotated[list[Text], Tag("<list>")] | Annotated[dict[Text, Text], Tag("<mapping>")], _SHAPE]
+
+
+class Part(BaseModel):
+    """A part of the file: keys that it does not know are mistakes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+class Data(Part):
+    """Where the confidential data are and how to read them."""
+
+    path: Texts | None = Field(None, description="CSV or Parquet: a file, a list of files, or a pattern with *")
+    kind: Literal["counts", "microdata"] | None = Field(None, description="one row a cell, or one row a record")
+    count: Text | None = Field(None, description="the column of counts (kind: counts)")
+    status: Literal["confidential", "public", "simulated"] = "confidential"
+    missing_cells: Literal["zero", "error"] | None = Field(None, description="what a cell without a row means")
+    separator: Separator = Field(",", description="between the columns of a CSV file")
+
+
+class Unit(Part):
+    """Whose privacy is protected, and in how many rows of microdata one of them may appear."""
+
+    one_row_per: Text | None = Field(None, description="a word such as person: declares that each has one row")
+    id: Text | None = Field(None, description="the column that says who a row belongs to; it is checked")
+    at_most: AtLeastOne | None = Field(None, description="rows that one id may have; 1 if not said")
+
+
+class Range(Part):
+    """Levels from one to another, in the declared order."""
+
+    start: Text | None = Field(None, alias="from")
+    end: Text | None = Field(None, alias="to")
+
+
+Group = Annotated[
+    Annotated[Text, Tag("<text>")] | Annotated[list[Text], Tag("<list>")] | Annotated[Range, Tag("<mapping>")], _SHAPE
+]
+
+
+class Dimension(Part):
+    """One dimension of the table."""
+
+    column: Text | None = Field(None, description="the column in the data; the dimension's name if not said")
+    levels: Levels | None = Field(None, description="every level, or a mapping from codes in the data to labels")
+    cut: list[Number] | None = Field(None, description="ends of half-open intervals of a numeric column")
+    below: Truth = Field(False, description="whether values below the first cut are a level of their own")
+    groups: dict[Text, Group] = Field({}, description="named sets of levels")
+
+
+class Area(Part):
+    """One table for each area."""
+
+    name: Text | None = None
+    column: Text | None = Field(None, description="the column in the data; the name if not said")
+    levels: Levels | None = Field(None, description="every area, or a mapping from codes in the data to labels")
+
+
+class Term(Part):
+    """One term of a linear combination of cells."""
+
+    times: Whole | None = None
+    of: Selection | None = None
+
+
+class Asked(Part):
+    """What can be asked of a table."""
+
+    total: Selection | None = Field(None, description="the sum of these cells; all of them: `total: all`")
+    margin: Texts | None = Field(None, description="one sum for each level of these dimensions")
+    cells: Selection | None = Field(None, description="each of these cells")
+    linear: list[Term] | None = Field(None, description="a whole-number combination of cells")
+    by: Texts | None = Field(None, description="with total: one sum for each level of these dimensions")
+    where: Selection | None = Field(None, description="with margin: only these cells")
+    name: Text | None = None
+
+
+class Measured(Asked):
+    """A query that gets noise."""
+
+    portion: Positive | None = Field(None, description="of the budget, relative to the portions of the others")
+    precision: Number | None = Field(None, description="fixes the noise, whatever the budget")
+
+
+class Invariant(Asked):
+    """What comes out exactly."""
+
+    share: Selection | None = Field(None, description="the proportion of these cells ...")
+    of: Selection | None = Field(None, description="... among these; among all if not said")
+    equals: Stated = Field(None, description="the value, when it is public already; a list for a margin")
+    mandate: Text | None = Field(None, description="which law or earlier publication demands it")
+
+
+class Condition(Part):
+    """What is known of every table without looking at the data."""
+
+    zeros: Selection | None = Field(None, description="cells that are 0 by logic")
+    bounds: Selection | None = Field(None, description="limits of each of these cells")
+    total: Selection | None = Field(None, description="limits of the sum of these cells")
+    linear: list[Term] | None = Field(None, description="limits of a whole-number combination of cells")
+    at_least: Limit | None = None
+    at_most: Limit | None = None
+    name: Text | None = None
+    mandate: Text | None = None
+
+
+class Budget(Part):
+    """What the release may cost in total."""
+
+    epsilon: Number | None = None
+    delta: Number | None = None
+    rho: Number | None = None
+
+
+def _words_or(model: Any) -> Any:
+    return Annotated[Annotated[Text, Tag("<text>")] | Annotated[model, Tag("<mapping>")], _SHAPE]
+
+
+class SpecFile(Part):
+    """A release of tables under differential privacy with some numbers exact."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["release", "data", "dimensions"]})
+
+    release: Name | None = Field(None, description="the name of this release, unique for its dataset")
+    title: Text | None = None
+    dataset: Name | None = Field(None, description="whose budget is charged; the release's name if not said")
+    data: Data | None = None
+    unit: Unit | None = None
+    dimensions: dict[
+        Text, Annotated[Annotated[list[Text], Tag("<list>")] | Annotated[Dimension, Tag("<mapping>")], _SHAPE]
+    ] = {}
+    by: Area | None = None
+    measure: list[_words_or(Measured)] | None = None  # type: ignore[valid-type]
+    invariants: list[_words_or(Invariant)] = []  # type: ignore[valid-type]
+    conditions: list[_words_or(Condition)] = []  # type: ignore[valid-type]
+    noise: Literal["double_geometric", "discrete_gaussian"] = "double_geometric"
+    budget: Budget | None = None
+    neighbours: Literal["bounded", "unbounded"] = "bounded"
+    outputs: list[Literal["csv", "parquet", "report"]] = ["csv", "parquet", "report"]

@@ -1,0 +1,127 @@
+"""A validated spec: everything that is public about a release before the data are read."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from congenial.conditions.queries import Query
+from congenial.mechanism import Mechanism
+from congenial.schema import Schema
+from congenial.spec.conditions import Statement
+from congenial.spec.levels import Levels
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """Where the data are and how to read them.
+
+    Attributes
+    ----------
+    paths : tuple of str
+        Files or patterns with ``*``, relative to the folder of the spec.
+    kind : str
+        ``"counts"`` (one row a cell) or ``"microdata"`` (one row a record).
+    count : str or None
+        The column of counts.
+    status : str
+        ``"confidential"``, ``"public"`` or ``"simulated"``.
+    missing_cells : str
+        What a cell without a row means in counts: ``"zero"`` or ``"error"``.
+    separator : str
+        Between the columns of a CSV file.
+    """
+
+    paths: tuple[str, ...]
+    kind: str
+    count: str | None
+    status: str
+    missing_cells: str
+    separator: str
+
+
+@dataclass(frozen=True)
+class PrivacyUnit:
+    """Whose privacy is protected.
+
+    Attributes
+    ----------
+    word : str
+        What a unit is called in the report.
+    id_column : str or None
+        The column that says which unit a row belongs to, when there is one to check.
+    rows_per_unit : int
+        How many rows one unit may have at most.
+    """
+
+    word: str
+    id_column: str | None
+    rows_per_unit: int
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is released, how, and under which budget. Public: there are no data in it.
+
+    Attributes
+    ----------
+    release, title, dataset : str
+        The release's name, its title for the report, and whose budget is charged.
+    unit : PrivacyUnit or None
+        None for counts, which are taken to be counts of the units.
+    dimensions : tuple of Levels
+    by : Levels or None
+        The areas, when there is one table for each.
+    measured : tuple of Query
+    invariants, conditions : tuple of Statement
+    epsilon, delta, rho : Fraction or None
+    outputs : tuple of str
+    text : str
+        The file as it was written.
+    """
+
+    file_name: str
+    text: str
+    release: str
+    title: str
+    dataset: str
+    data: DataFiles
+    unit: PrivacyUnit | None
+    dimensions: tuple[Levels, ...]
+    by: Levels | None
+    measured: tuple[Query, ...]
+    invariants: tuple[Statement, ...]
+    conditions: tuple[Statement, ...]
+    noise: str
+    epsilon: Fraction | None
+    delta: Fraction | None
+    rho: Fraction | None
+    neighbours: str
+    outputs: tuple[str, ...]
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The dimensions of one area's table."""
+        return Schema({dimension.name: dimension.labels for dimension in self.dimensions})
+
+    @property
+    def areas(self) -> tuple[str, ...] | None:
+        """The areas' labels; None when there is one table."""
+        return None if self.by is None else self.by.labels
+
+    @property
+    def rows_per_unit(self) -> int:
+        """How many rows, so how many counts, one privacy unit may touch."""
+        return 1 if self.unit is None else self.unit.rows_per_unit
+
+    def mechanism(self) -> Mechanism:
+        """Return the mechanism for one area's table."""
+        return Mechanism(
+            self.schema,
+            measure=self.measured,
+            invariants=[statement.condition for statement in (*self.invariants, *self.conditions)],
+            noise=self.noise,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            rho=self.rho,
+            neighbours=self.neighbours,
+        )

@@ -1,0 +1,230 @@
+"""How often intervals cover the truth, and how wide they are: four ways, at equal certified privacy.
+
+The posterior and the prior-free interval start from a congenial release. The naive interval puts the noise's quantiles
+around a TopDown release, as if nothing had been repaired. The GLS interval starts from the raw noisy cells, uses the
+equalities, rounds its ends inward and cuts them at zero.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.arrays import Floats, Ints
+from congenial.baselines.baseline import Problem, noisy_answers
+from congenial.baselines.topdown import TopDown
+from congenial.conditions.compile import fixed_cells
+from congenial.conditions.rows import Row, dense
+from congenial.errors import StudyError
+from congenial.inference.frequentist import confidence
+from congenial.inference.intervals import check_level, estimates
+from congenial.inference.posterior import posterior
+from congenial.inference.query import Statistic
+from congenial.mechanism import Mechanism
+from congenial.public_law import MeasuredQuery, PublicLaw
+from congenial.randomness import RandomStream, secure_rng
+from congenial.study.compare import SOURCES, without_conditions
+from congenial.study.comparison import SIZES, size_text
+from congenial.study.exhibit import Columns
+from congenial.table import Table
+
+POSTERIOR, PRIOR_FREE, NAIVE, GLS = (
+    "posterior, flat prior",
+    "without a prior",
+    "naive around TopDown",
+    "GLS of raw noise",
+)
+METHODS = (POSTERIOR, PRIOR_FREE, NAIVE, GLS)
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+
+Ends = tuple[Floats, Floats]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Coverage and mean width of cell intervals, by method, level and size of the true count.
+
+    Attributes
+    ----------
+    unavailable : mapping from method to reason
+        Methods that have no interval for this system.
+    """
+
+    columns: Columns
+    unavailable: dict[str, str]
+    n_tables: int
+    n_releases: int
+
+    def rows(self, level: float) -> list[tuple[str, str, str, str, str]]:
+        """Return the lines of one level: method, size of count, cells, coverage, width."""
+        lines = zip(*self.columns.values(), strict=True)
+        return [
+            (method, size, f"{n:,}", f"{coverage:.1%}", f"{width:.2f}")
+            for method, at, size, n, coverage, width in lines
+            if at == level
+        ]
+
+
+def coverage_study(
+    mechanism: Mechanism,
+    tables: Iterable[Table],
+    *,
+    source: str,
+    levels: Sequence[float] = LEVELS,
+    n_releases: int = 5,
+    n_draws: int = 1_000,
+    rng: RandomStream | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Coverage:
+    """Release each table several times, and count how often each kind of interval covers each cell.
+
+    Parameters
+    ----------
+    source : str
+        ``"public"`` or ``"simulated"``: coverage of confidential tables would be confidential itself.
+    """
+    if source not in SOURCES:
+        raise StudyError(f"a coverage study needs public or simulated tables, and source is {source!r}")
+    if not levels:
+        raise StudyError("a coverage study needs at least one level, such as 0.9")
+    for level in levels:
+        check_level(level)
+    if {row.cells for rows in mechanism.classes for row in rows} < {(c,) for c in range(mechanism.schema.n_cells)}:
+        raise StudyError("a coverage study needs every cell measured by itself: measure cells()")
+    if type(n_releases) is not int or n_releases < 1:
+        raise StudyError(f"n_releases is a whole number from 1 on, not {n_releases!r}")
+    truths = list(tables)
+    if not truths:
+        raise StudyError("a coverage study needs at least one table")
+    stream = rng or secure_rng()
+    tally = _Tally(levels)
+    unavailable: dict[str, str] = {}
+    for number, table in enumerate(truths, 1):
+        progress(f"table {number:,} of {len(truths):,}")
+        _one_table(mechanism, table, n_releases, n_draws, stream, tally, unavailable)
+    return Coverage(tally.columns(), unavailable, len(truths), n_releases)
+
+
+class _Tally:
+    """Counts of covered cells and sums of widths."""
+
+    def __init__(self, levels: Sequence[float]) -> None:
+        self.levels = levels
+        self.found: dict[tuple[str, float, int], list[float]] = {}
+
+    def add(self, method: str, level: float, truth: Ints, ends: Ends) -> None:
+        low, high = ends
+        sizes = np.searchsorted(SIZES, truth, side="right") - 1
+        for size in np.unique(sizes):
+            own = sizes == size
+            line = self.found.setdefault((method, level, int(size)), [0.0, 0.0, 0.0])
+            line[0] += int(own.sum())
+            line[1] += float(((truth >= low) & (truth <= high))[own].sum())
+            line[2] += float(np.maximum(high - low, 0)[own].sum())
+
+    def columns(self) -> Columns:
+        """Return a tidy frame, all sizes together last."""
+        whole: dict[tuple[str, float], list[float]] = {}
+        for (method, level, _), line in self.found.items():
+            total = whole.setdefault((method, level), [0.0, 0.0, 0.0])
+            for place, value in enumerate(line):
+                total[place] += value
+        keys = sorted(self.found, key=lambda key: (METHODS.index(key[0]), key[1], key[2]))
+        named = [(method, level, size_text(size)) for method, level, size in keys]
+        named += [(method, level, "all") for method, level in whole]
+        sums = np.array([*(self.found[key] for key in keys), *whole.values()]).reshape(-1, 3)
+        return {
+            "method": [line[0] for line in named],
+            "level": [line[1] for line in named],
+            "size_of_count": [line[2] for line in named],
+            "n_cells": sums[:, 0].astype(int).tolist(),
+            "coverage": (sums[:, 1] / sums[:, 0]).tolist(),
+            "mean_width": (sums[:, 2] / sums[:, 0]).tolist(),
+        }
+
+
+def _one_table(
+    mechanism: Mechanism,
+    table: Table,
+    n_releases: int,
+    n_draws: int,
+    rng: RandomStream,
+    tally: _Tally,
+    unavailable: dict[str, str],
+) -> None:
+    constraints = mechanism.disclose(table)
+    calibrated = mechanism.calibrated(constraints)
+    plain = without_conditions(mechanism, calibrated.plan(constraints).certificate)
+    law = PublicLaw(
+        mechanism.schema,
+        mechanism.noise,
+        tuple(
+            MeasuredQuery(query.text, query.precision or Fraction(0), tuple(rows))
+            for query, rows in zip(calibrated.queries, calibrated.classes, strict=True)
+        ),
+        None,
+        ((None, constraints),),
+    )
+    # Cells that the invariants determine need no interval; the others are cut at what is possible, for every method.
+    bounds = constraints.cell_bounds
+    open_cells = np.array([cell for cell in range(mechanism.schema.n_cells) if cell not in set(bounds.pinned)], np.intp)
+    if not len(open_cells):
+        return
+    least = np.array([-np.inf if end is None else end for end in bounds.lower])[open_cells]
+    most = np.array([np.inf if end is None else end for end in bounds.upper])[open_cells]
+    truth = table.counts[open_cells]
+
+    def count(method: str, level: float, ends: Ends) -> None:
+        tally.add(method, level, truth, (np.clip(ends[0], least, most), np.clip(ends[1], least, most)))
+
+    cells = [Statistic("", "count", Row.of("", [int(cell)])) for cell in open_cells]
+    problem = Problem(constraints, plain.measured)
+    answers = noisy_answers(problem, table, n_releases, rng)
+    for released, noisy in zip(calibrated.law(table).sample(n_releases, rng), answers, strict=True):
+        found = posterior(law, None, released, n_draws=n_draws, rng=rng)
+        repaired = TopDown().repair(problem, noisy).astype(np.float64)
+        for level in tally.levels:
+            known = estimates(found, cells, released, level=level)
+            ends = np.array([one.low for one in known]), np.array([one.high for one in known])
+            count(POSTERIOR, level, ends)
+            free = [confidence(law, None, released, one, level) for one in cells]
+            if all(one.is_available for one in free):
+                ends = np.array([one.low for one in free]), np.array([one.high for one in free])
+                count(PRIOR_FREE, level, ends)
+            else:
+                unavailable[PRIOR_FREE] = next(one.why for one in free if not one.is_available)
+            count(NAIVE, level, _only(naive(problem, repaired, level), open_cells))
+            count(GLS, level, _only(generalised_least_squares(problem, noisy, level), open_cells))
+
+
+def _only(ends: Ends, cells: NDArray[np.intp]) -> Ends:
+    return ends[0][cells], ends[1][cells]
+
+
+def naive(problem: Problem, repaired: Floats, level: float) -> Ends:
+    """Put the noise's own quantiles around a repaired table, as if it were the noisy one."""
+    noises = {one.cell: one.noise for one in problem.measured if one.cell is not None}
+    reach = np.array([float(noises[cell].quantile((1 + level) / 2)) for cell in range(problem.n_cells)])
+    return repaired - reach, repaired + reach
+
+
+def generalised_least_squares(problem: Problem, noisy: Floats, level: float) -> Ends:
+    """Estimate from the raw noisy queries under the equalities, with normal intervals; ends inward, not below zero."""
+    queries, weights = problem.queries, problem.weights  # the largest is 1, so that nothing is lost to rounding
+    smallest = min(float(value) for value in problem.variances)
+    constraints = problem.constraints
+    equalities = [*constraints.equalities, *fixed_cells(constraints.lower, constraints.upper)]
+    rows = dense([one.row for one in equalities], problem.n_cells).astype(np.float64)
+    values = np.array([float(one.lower or 0) for one in equalities])
+    information = (queries.T * weights) @ queries
+    size = len(rows)
+    system = np.block([[information, rows.T], [rows, np.zeros((size, size))]])
+    inverse = np.linalg.pinv(system)
+    n = problem.n_cells
+    centre = (inverse @ np.concatenate([(queries.T * weights) @ noisy, values]))[:n]
+    deviation = np.sqrt(np.maximum(np.diag(inverse)[:n], 0.0) * smallest)
+    reach = NormalDist().inv_cdf((1 + level) / 2) * deviation
+    return np.maximum(np.ceil(centre - reach - 1e-9), 0.0), np.maximum(np.floor(centre + reach + 1e-9), 0.0)
