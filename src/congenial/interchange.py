@@ -1,6 +1,5 @@
 """The mechanism as an OpenDP measurement, so that it composes with that library: the extra ``congenial[opendp]``."""
 
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,10 +8,8 @@ from congenial.balls import double_above
 from congenial.conditions.constraints import Constraints
 from congenial.errors import PrivacyError, did_you_mean
 from congenial.mechanism import Mechanism
+from congenial.privacy.certify import certificate_of
 from congenial.randomness import secure_rng
-from congenial.sampling.contraction.layout import Engine
-from congenial.sampling.contraction.messages import sample_one
-from congenial.sampling.system import System
 
 if TYPE_CHECKING:
     import opendp.prelude as dp
@@ -40,17 +37,17 @@ def as_measurement(mechanism: Mechanism, constraints: Constraints, measure: str 
         import opendp.prelude as dp
     except ImportError:
         raise PrivacyError("OpenDP is not installed; install the extra: pip install 'congenial[opendp]'") from None
-    fixed = mechanism.calibrated(constraints)
-    precisions = [query.precision or Fraction(0) for query in fixed.queries]
-    case = fixed.case(constraints, "unbounded")
-    engine = Engine.of(System.of(constraints, fixed.measured))
-    engine.plan.check()
+    plan = mechanism.plan(constraints)
+    plan.check_samplers()
+    case = plan.structures[0].case.unbounded
 
     def privacy_map(d_in: int) -> float:
         smallest = case.structure.k
         if case.is_one_table or smallest is None or (d_in < smallest and case.structure.is_smallest):
             return 0.0
-        certificate = case.certificate(precisions, d_in)  # fewer than the fewest that were found are covered too
+        certificate = certificate_of(
+            case, plan.law.precisions, d_in
+        )  # fewer than the fewest that were found are covered too
         bound = certificate.loss if measure == "pure" else certificate.rho_at_all_orders
         if bound is None:
             raise PrivacyError(f"a {certificate.kind} certificate bounds no {measure} loss")
@@ -65,7 +62,7 @@ def as_measurement(mechanism: Mechanism, constraints: Constraints, measure: str 
         if not is_inside:
             raise PrivacyError("the table does not obey the published conditions of this measurement")
         try:
-            drawn: list[int] = sample_one(engine, counts, secure_rng()).tolist()
+            drawn: list[int] = plan.draw(counts[None, :], secure_rng())[0].tolist()
         except KeyboardInterrupt:  # unwinding through foreign code would end the process
             raise PrivacyError("interrupted") from None
         return drawn

@@ -8,14 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
+from congenial.conditions.areas import Area
+from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
 from congenial.conditions.rows import Row
 from congenial.errors import ConditionError, SamplingError
+from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
 from congenial.sampling.contraction import messages as exact
 from congenial.sampling.contraction.layout import Engine
 from congenial.sampling.enumerate import EnumeratedLaw
-from congenial.sampling.target import Target
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Marginal:
 
 
 class Law:
-    """``P(t | s)`` on S*: confidential, because its centre is.
+    """A `PublicLaw` with a confidential centre: ``P(t | s)`` on S*. Confidential.
 
     Made by `Mechanism.law`. Everything here is exact: draws are independent and have this law, and the numbers come
     from the same messages, not from simulation.
@@ -54,8 +56,15 @@ class Law:
     array([2.006, 2.994])
     """
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
+    def __init__(self, public: PublicLaw, centre: ArrayLike, area: Area = None) -> None:
+        self.public = public
+        self.area = area
+        self.target = public.target(area, centre)
+
+    @property
+    def constraints(self) -> Constraints:
+        """What every table obeys. Public."""
+        return self.target.constraints
 
     @cached_property
     def enumerated(self) -> EnumeratedLaw:
@@ -76,7 +85,8 @@ class Law:
         Examples
         --------
         >>> from congenial.examples import p12_mechanism, p12_table
-        >>> from congenial.randomness import replay_rng
+        >>> from congenial.public_law import PublicLaw
+        from congenial.randomness import replay_rng
         >>> p12_mechanism().law(p12_table()).sample(5, replay_rng(1)).sum(axis=1)
         array([256, 256, 256, 256, 256])
         """
@@ -100,7 +110,7 @@ class Law:
                 f"draws are whole numbers of shape (draw, {n_cells}), not {tables.shape} {tables.dtype}"
             )
         tables = tables.astype(np.int64)
-        inside = np.asarray(self.target.constraints.holds(tables))
+        inside = np.asarray(self.constraints.holds(tables))
         out = np.full(len(tables), -np.inf)
         out[inside] = self.target.log_weight(tables[inside]) - self.log_normaliser()
         return out
@@ -114,7 +124,7 @@ class Law:
         >>> two_bins().marginal({"bin": "first"}).values
         array([0, 1, 2, 3, 4, 5])
         """
-        schema = self.target.constraints.schema
+        schema = self.constraints.schema
         if isinstance(query, Mapping):
             return self.marginal_of(Row.of("", [schema.cell(query)]))
         if not isinstance(query, Query):
@@ -162,5 +172,5 @@ class Law:
         return np.array(self._cell_moments[1])
 
     def __repr__(self) -> str:
-        schema = self.target.constraints.schema
+        schema = self.constraints.schema
         return f"Law on {schema}, {len(self.target.measured)} measured queries, centre confidential"

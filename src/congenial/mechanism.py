@@ -1,13 +1,14 @@
 """The mechanism: which queries are measured, with what noise, and what must come out exactly. Public, no data in it."""
 
-import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from congenial.conditions.areas import Areas
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Bounds, Condition, Query, Share, as_list
@@ -15,18 +16,27 @@ from congenial.conditions.rows import Row
 from congenial.errors import ConditionError, NoiseError, PrivacyError, SuppressedError, UndecidedError, did_you_mean
 from congenial.law import Law
 from congenial.noise import FAMILIES, make_noise
-from congenial.plan import ReleasePlan
-from congenial.privacy.calibrate import Budget, calibrate
+from congenial.plan import Plan
+from congenial.privacy.budget import Budget
+from congenial.privacy.calibrate import Asked, calibrate
 from congenial.privacy.certificate import Certificate
-from congenial.privacy.certify import Case
-from congenial.privacy.moves import check_relation
-from congenial.sampling.target import Measured, Target
+from congenial.privacy.pricing import Pricing
+from congenial.privacy.relation import check_relation
+from congenial.public_law import MeasuredQuery, PublicLaw
 from congenial.schema import Schema
 from congenial.table import Table
+
+if TYPE_CHECKING:
+    from congenial.ledger import Ledger
+    from congenial.release import Release
+
+Tables = Table | Mapping[str, Table]
+"""One confidential table, or one for each area."""
 
 _ROOMY = 1_000  # records in every cell of the made-up table that `explain` uses when no constraints are given
 
 
+@dataclass(frozen=True, init=False, repr=False)
 class Mechanism:
     """The congenial mechanism M*: the noise's own law, conditioned on the invariants.
 
@@ -46,6 +56,8 @@ class Mechanism:
     orders : str
         At which Renyi orders a budget in rho is kept: ``"integer"`` (2, 3, ...; enough for every epsilon at a delta) or
         ``"all"`` (ordinary zCDP, for other accountants).
+    rows_per_unit : int
+        How many records one protected unit (a person, a household) may have; the certificate covers all of them.
 
     Examples
     --------
@@ -59,6 +71,15 @@ class Mechanism:
     True
     """
 
+    schema: Schema
+    noise: str
+    neighbours: str
+    queries: tuple[Query, ...]
+    invariants: tuple[Condition, ...]
+    classes: tuple[tuple[Row, ...], ...]
+    budget: Budget | None
+    rows_per_unit: int
+
     def __init__(
         self,
         schema: Schema,
@@ -71,16 +92,25 @@ class Mechanism:
         rho: object = None,
         neighbours: str = "bounded",
         orders: str = "integer",
+        rows_per_unit: int = 1,
     ) -> None:
         if not isinstance(schema, Schema):
             raise ConditionError(f"a mechanism needs a Schema first, not a {type(schema).__name__}")
-        self.schema = schema
-        self.noise = noise
-        self.neighbours = check_relation(neighbours)
-        self.queries: tuple[Query, ...] = as_list(measure, "measure")
-        self.invariants: tuple[Condition, ...] = as_list(invariants, "invariants")
-        self.classes = _classes(schema, self.queries, noise)
-        self.budget = Budget.of(epsilon=epsilon, delta=delta, rho=rho, orders=orders, noise=noise)
+        if type(rows_per_unit) is not int or rows_per_unit < 1:
+            raise PrivacyError(f"rows_per_unit is a whole number of records from 1 on, not {rows_per_unit!r}")
+        queries, conditions = as_list(measure, "measure"), as_list(invariants, "invariants")
+        values = {
+            "schema": schema,
+            "noise": noise,
+            "neighbours": check_relation(neighbours),
+            "queries": queries,
+            "invariants": conditions,
+            "classes": _classes(schema, queries, noise),
+            "budget": Budget.of(epsilon=epsilon, delta=delta, rho=rho, orders=orders, noise=noise),
+            "rows_per_unit": rows_per_unit,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
         _check_budget(self.queries, self.budget)
         _check_conditions(schema, self.invariants)
 
@@ -90,94 +120,64 @@ class Mechanism:
         given = all(query.precision == 0 for query in self.queries)
         return given or (self.budget is not None and self.budget.is_nothing)
 
-    @property
-    def measured(self) -> tuple[Measured, ...]:
-        """The measured rows with their noise; needs every precision, see `calibrated`."""
-        out: list[Measured] = []
-        for query, rows in zip(self.queries, self.classes, strict=True):
-            if query.precision is None:
-                raise PrivacyError(
-                    f"the precision of {query.text} follows from the budget and the constraints;"
-                    " call mechanism.calibrated(constraints) first"
-                )
-            if query.precision:
-                law = FAMILIES[self.noise](query.precision)
-                out += [Measured(row, law) for row in rows]
-        return tuple(out)
+    @overload
+    def disclose(self, tables: Table) -> Constraints: ...
 
-    def disclose(self, table: Table) -> Constraints:
-        """Return S*: the invariants at the confidential table's values. These values are public from here on."""
-        return Constraints.of(self.schema, self.invariants, self._counts(table))
+    @overload
+    def disclose(self, tables: Mapping[str, Table], *, area: str = "area") -> Areas: ...
 
-    def calibrated(self, constraints: Constraints) -> "Mechanism":
-        """Return the mechanism with every precision set: the largest that the budget certifies under these constraints.
+    def disclose(self, tables: Tables, *, area: str = "area") -> Constraints | Areas:
+        """Return S*: the invariants at the confidential table's values. These values are public from here on.
+
+        Parameters
+        ----------
+        tables : Table, or mapping from an area's label to its Table
+        area : str
+            What an area is called, such as county.
+        """
+        if not isinstance(tables, Mapping):
+            return Constraints.of(self.schema, self.invariants, self._counts(tables).tolist())
+        counts = {label: self._counts(table) for label, table in tables.items()}
+        wrong = next((label for label in counts if not isinstance(label, str)), None)
+        if wrong is not None:
+            raise ConditionError(f"the label of an area is text, and {wrong!r} is not")
+        return Areas.disclosed(self.schema, self.invariants, counts, name=area)
+
+    def pricing(self, constraints: Constraints | Areas) -> Pricing:
+        """Return what a release under these constraints costs at any precisions."""
+        return self._pricing(self._own_areas(constraints))
+
+    def _pricing(self, areas: Areas) -> Pricing:
+        return Pricing(areas, self.classes, self.noise, self.neighbours, self.rows_per_unit)
+
+    def calibrate(self, constraints: Constraints | Areas) -> PublicLaw:
+        """Return the law with every precision set: the largest that the budget certifies under these constraints.
 
         Examples
         --------
         >>> from congenial.examples import p12_mechanism, p12_table
         >>> mechanism = p12_mechanism(epsilon="1")
-        >>> float(mechanism.calibrated(mechanism.disclose(p12_table())).queries[0].precision)
+        >>> float(mechanism.calibrate(mechanism.disclose(p12_table())).queries[0].precision)
         0.310057253479138
         """
-        return self if self.budget is None else self.calibrated_for(self.case(constraints))
+        return self._calibrated(self.pricing(constraints))
 
-    def calibrated_for(self, case: Case) -> "Mechanism":
-        """Return the mechanism with every precision set, for a case that is known to be of its own invariants."""
+    def _calibrated(self, pricing: Pricing) -> PublicLaw:
+        asked = [Asked(query.precision, query.portion or Fraction(1)) for query in self.queries]
         if self.budget is None:
-            return self
-        precisions = calibrate(
-            case,
-            [query.precision for query in self.queries],
-            [query.portion or Fraction(1) for query in self.queries],
-            self.budget,
-        )
-        out = copy.copy(self)
-        out.queries = tuple(
-            replace(query, precision=precision, portion=None)
-            for query, precision in zip(self.queries, precisions, strict=True)
-        )
-        out.budget = None
-        return out
+            precisions = tuple(query.precision or Fraction(0) for query in asked)
+        else:
+            precisions = calibrate(pricing, asked, self.budget)
+        parts = zip(self.queries, precisions, self.classes, strict=True)
+        queries = tuple(MeasuredQuery(_in_words(query), precision, rows) for query, precision, rows in parts)
+        return PublicLaw(self.schema, self.noise, queries, pricing.areas)
 
-    def case(self, constraints: Constraints, neighbours: str | None = None) -> Case:
-        """Return what certificates depend on besides the precisions, under this or another neighbour relation."""
-        if not isinstance(constraints, Constraints):
-            raise ConditionError(
-                f"constraints are needed here, not a {type(constraints).__name__}: write mechanism.disclose(table),"
-                " which is public"
-            )
-        if constraints.schema != self.schema:
-            raise ConditionError(f"the constraints speak of {constraints.schema}, the mechanism of {self.schema}")
-        self._check_own(constraints)
-        return Case(constraints, self.classes, self.noise, neighbours or self.neighbours)
-
-    def _check_own(self, constraints: Constraints) -> None:
-        """Refuse constraints that another mechanism's invariants made: their certificate would not be of this law."""
-        try:
-            point = constraints.point
-        except UndecidedError:
-            return
-        try:
-            own = Constraints.of(self.schema, self.invariants, point)
-        except ConditionError:
-            own = None
-        if (
-            own is None
-            or (own.lower, own.upper) != (constraints.lower, constraints.upper)
-            or not own.same_rows(constraints)
-        ):
-            raise ConditionError(
-                "these constraints are not those of the mechanism's own invariants"
-                f" ({', '.join(condition.text for condition in self.invariants) or 'none'});"
-                " use mechanism.disclose(table) of this mechanism"
-            )
-
-    def certificate(self, constraints: Constraints) -> Certificate:
+    def certificate(self, constraints: Constraints | Areas) -> Certificate:
         """Return what a release under these constraints costs at most. Public; suppression included."""
-        case = self.case(constraints)
-        return case.certificate([query.precision or Fraction(0) for query in self.calibrated_for(case).queries])
+        pricing = self.pricing(constraints)
+        return pricing.certificate(self._calibrated(pricing).precisions)
 
-    def plan(self, constraints: Constraints) -> ReleasePlan:
+    def plan(self, constraints: Constraints | Areas) -> Plan:
         """Return how a release under these constraints is sampled, and what it costs. Public.
 
         Examples
@@ -189,10 +189,11 @@ class Mechanism:
         (True, 'limited_cells', 0.4899)
         """
         self._check_suppressed()
-        case = self.case(constraints)
-        fixed = self.calibrated_for(case)
-        precisions = tuple((query.text, query.precision or Fraction(0)) for query in fixed.queries)
-        return ReleasePlan(case, precisions, fixed.measured, self.budget)
+        return self._plan(self._own_areas(constraints))
+
+    def _plan(self, areas: Areas) -> Plan:
+        pricing = self._pricing(areas)
+        return Plan(self._calibrated(pricing), pricing, self.budget)
 
     def explain(self, constraints: Constraints | None = None) -> str:
         """Return the whole account in words: precisions, cost, comparison with GM's halving, neighbours, meaning.
@@ -218,25 +219,103 @@ class Mechanism:
             ) from None
         return f"For a table with {_ROOMY:,} records in every cell:\n{self.plan(roomy).explain()}"
 
+    def law(self, table: Table) -> Law:
+        """Return the law that a release of this table is drawn from. Confidential."""
+        self._check_suppressed()
+        areas = Areas.one(self.disclose(table))
+        return Law(self._calibrated(self._pricing(areas)), table.counts)
+
+    def release(
+        self,
+        tables: Tables,
+        *,
+        ledger: "Ledger",
+        dataset: str,
+        release: str,
+        who: str,
+        title: str | None = None,
+        area: str = "area",
+        unit: str = "person",
+    ) -> "Release":
+        """Charge a ledger and draw one table for each area: exactly once, never refunded.
+
+        All that can be refused is refused before the charge. The charge is on disk before anything is drawn.
+
+        Parameters
+        ----------
+        tables : Table, or mapping from an area's label to its Table
+        ledger : Ledger
+            What `open_ledger` returns; the dataset must be in it.
+        dataset, release, who : str
+            Whose budget is charged, the name of this release (new for the dataset), and who asks.
+        title : str, optional
+            For readers; the release's name when not given.
+        area : str
+            What an area is called, such as county.
+        unit : str
+            What a protected unit is called in the report.
+
+        Returns
+        -------
+        release : Release
+            The plan, the receipt and the drawn tables; `release.write(folder)` publishes them.
+        """
+        from congenial.release import Naming, charge_and_draw, prepare
+
+        ready = prepare(self, tables, Naming(release, dataset, title or release, unit), area)
+        return charge_and_draw(ready, ledger=ledger, who=who)
+
     def _check_suppressed(self) -> None:
         if self.is_suppressed:
             raise SuppressedError(
                 "every precision is 0, which is suppression: nothing but the invariants is released, and there is"
-                " no law to draw from; give a measured query a precision above 0"
+                " no law to draw from; give a measured query a precision above 0, or raise the budget"
             )
 
-    def law(self, table: Table) -> Law:
-        """Return the law that a release of this table is drawn from. Confidential."""
-        self._check_suppressed()
-        constraints = self.disclose(table)
-        return Law(Target(constraints, self.calibrated(constraints).measured, table.counts))
+    def _own_areas(self, constraints: Constraints | Areas) -> Areas:
+        """Check that constraints are of this mechanism's own invariants, and return them area by area."""
+        if not isinstance(constraints, Constraints | Areas):
+            raise ConditionError(
+                f"constraints are needed here, not a {type(constraints).__name__}: write mechanism.disclose(table),"
+                " which is public"
+            )
+        areas = constraints if isinstance(constraints, Areas) else Areas.one(constraints)
+        for group in areas.groups:
+            self._check_own(group.pattern)
+        return areas
 
-    def _counts(self, table: Table) -> Sequence[int]:
+    def _check_own(self, constraints: Constraints) -> None:
+        """Refuse constraints that another mechanism's invariants made: their certificate would not be of this law."""
+        if constraints.schema != self.schema:
+            raise ConditionError(f"the constraints speak of {constraints.schema}, the mechanism of {self.schema}")
+        origin = constraints.origin
+        if origin is not None and len(origin) == len(self.invariants) and all(map(_is, origin, self.invariants)):
+            return
+        try:
+            point = constraints.point
+        except UndecidedError:
+            return
+        try:
+            own = Constraints.of(self.schema, self.invariants, point)
+        except ConditionError:
+            own = None
+        if (
+            own is None
+            or (own.lower, own.upper) != (constraints.lower, constraints.upper)
+            or not own.same_rows(constraints)
+        ):
+            raise ConditionError(
+                "these constraints are not those of the mechanism's own invariants"
+                f" ({', '.join(condition.text for condition in self.invariants) or 'none'});"
+                " use mechanism.disclose(table) of this mechanism"
+            )
+
+    def _counts(self, table: object) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
         if not isinstance(table, Table):
             raise ConditionError(f"a Table of the mechanism's schema is needed, not a {type(table).__name__}")
         if table.schema != self.schema:
             raise ConditionError(f"the table's schema {table.schema} is not the mechanism's {self.schema}")
-        return [int(count) for count in table.counts]
+        return table.counts
 
     def __repr__(self) -> str:
         if self.is_suppressed:
@@ -248,6 +327,15 @@ class Mechanism:
         if self.budget is not None:
             lines.append(f"budget: {self.budget.text}, {self.neighbours} neighbours")
         return "\n  ".join(lines)
+
+
+def _is(first: object, second: object) -> bool:
+    return first is second
+
+
+def _in_words(query: Query) -> str:
+    """Return a query as readers of a release see it."""
+    return "every cell" if query.kind == "cells" and query.where is None and query.name is None else query.text
 
 
 def _how(query: Query) -> str:

@@ -1,33 +1,43 @@
 """What a release will take and what it will cost, before any table is drawn. Public."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import sqrt
 from textwrap import wrap
 
-from congenial.errors import PrivacyError
-from congenial.noise import FAMILIES
-from congenial.privacy.calibrate import Budget
+import numpy as np
+
+from congenial.arrays import Ints
+from congenial.errors import PrivacyError, SamplingError
+from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.certificate import Certificate, shown, shown_below
-from congenial.privacy.certify import Case
+from congenial.privacy.compose import Part
 from congenial.privacy.neighbours import Neighbours
+from congenial.privacy.pricing import Pricing
 from congenial.privacy.semantics import Meaning, meaning
-from congenial.sampling.contraction.layout import Engine
-from congenial.sampling.contraction.order import Plan
+from congenial.privacy.structures import Structure
+from congenial.public_law import PublicLaw
+from congenial.randomness import RandomStream
+from congenial.sampling.choose import choose_sampler
+from congenial.sampling.sampler import Sampler
 from congenial.sampling.system import System
-from congenial.sampling.target import Measured
 
 
 @dataclass(frozen=True, repr=False)
-class ReleasePlan:
-    """How a release is sampled, at which precisions, and the certificate of its loss.
+class Plan:
+    """How a release of one table or of many areas is drawn, at which precisions, and the certificate of its loss.
+
+    What depends on rows and limits alone is made once for all areas that share them.
 
     Attributes
     ----------
-    precisions : tuple of (str, Fraction)
-        Each measured query in words, with its precision.
+    law : PublicLaw
+    pricing : Pricing
+        What the law's certificate is computed from.
+    budget : Budget or None
+        What was asked for; None where every precision was given.
 
     Examples
     --------
@@ -35,7 +45,7 @@ class ReleasePlan:
     >>> mechanism = p12_mechanism()
     >>> print(mechanism.plan(mechanism.disclose(p12_table())))
     4 groups of cells, width 1, about 7,957 states, exact
-    cells() at precision 0.5, double_geometric noise
+    every cell at precision 0.5, double_geometric noise
     limited_cells: at most epsilon 1.4899 and rho 0.5, bounded neighbours, one record changed
       cells with limits, every limit measured at precision 0.5 or more: D = 1 plus 0.4899 for conditioning, which is
       less than log 2
@@ -43,40 +53,88 @@ class ReleasePlan:
       proof and audit: docs/claims/conditional-loss.md
     """
 
-    case: Case
-    precisions: tuple[tuple[str, Fraction], ...]
-    measured: tuple[Measured, ...]
-    budget: Budget | None
+    law: PublicLaw
+    pricing: Pricing = field(repr=False)
+    budget: Budget | None = None
+
+    @classmethod
+    def of(cls, law: PublicLaw, neighbours: str, rows_per_unit: int = 1, budget: Budget | None = None) -> "Plan":
+        """Return the plan of a law that is given, such as a published one."""
+        return cls(law, Pricing(law.areas, law.classes, law.noise, neighbours, rows_per_unit), budget)
+
+    @property
+    def neighbours(self) -> str:
+        """The neighbour relation."""
+        return self.pricing.neighbours
 
     @cached_property
-    def sampling(self) -> Plan:
-        """The order in which the exact sampler merges cells, and its size; made when first asked for."""
-        return Engine.of(System.of(self.case.constraints, self.measured)).plan
+    def samplers(self) -> tuple[Sampler, ...]:
+        """The sampler of each group of areas; made when first asked for."""
+        measured = self.law.measured
+        return tuple(choose_sampler(System.of(group.largest, measured)) for group in self.law.areas.groups)
+
+    @property
+    def sampler(self) -> Sampler:
+        """The sampler that takes most."""
+        return max(self.samplers, key=lambda sampler: sampler.n_states)
+
+    def sampler_of(self, area: Area) -> Sampler:
+        """Return the sampler of one area's table."""
+        return self.samplers[self.law.areas.group_of(area)]
 
     @property
     def is_exact(self) -> bool:
-        """Whether the exact sampler runs within its memory and work limits."""
-        return self.sampling.is_exact
+        """Whether every area is drawn exactly, within memory and work limits."""
+        return all(sampler.is_exact for sampler in self.samplers)
 
-    @property
-    def width(self) -> int:
-        """The largest number of independent open sums that a message is indexed by."""
-        return self.sampling.width
+    def check_samplers(self) -> None:
+        """Refuse a release that cannot be drawn, with the reason and the way out."""
+        for sampler in self.samplers:
+            sampler.check()
 
-    @property
-    def n_states(self) -> float:
-        """Entries of all messages together."""
-        return self.sampling.n_states
+    def draw(self, tables: Ints, rng: RandomStream) -> Ints:
+        """Return one draw for each area (area, cell) around its confidential table, in the declared order."""
+        self.check_samplers()
+        drawn = np.empty_like(tables)
+        for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
+            drawn[group.places] = sampler.draw_each(tables[group.places], rng)
+        if not self.law.areas.holds(drawn).all():
+            raise SamplingError("internal: a drawn table breaks an invariant; nothing is published, please report this")
+        return drawn
 
     @cached_property
     def certificate(self) -> Certificate:
         """What the release costs at most; raises `PrivacyError` when nothing can be certified."""
-        return self.case.certificate([precision for _, precision in self.precisions])
+        return self.pricing.certificate(self.law.precisions)
+
+    @property
+    def spent(self) -> Spent:
+        """What the release costs, in the budget's currency."""
+        return spent(self.certificate, self.budget)
+
+    @property
+    def structures(self) -> tuple[Structure, ...]:
+        """The areas by what a certificate can tell apart."""
+        return self.pricing.structures
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The areas with their precisions, as `compose` takes them."""
+        return tuple(Part(structure.case, self.law.precisions, structure.n_areas) for structure in self.structures)
 
     @property
     def structure(self) -> Neighbours:
-        """Which tables are neighbours, and what is no longer protected."""
-        return self.case.structure
+        """Which tables are neighbours, and what is no longer protected; of many areas, in most of them."""
+        return max(self.structures, key=lambda structure: structure.n_areas).case.structure
+
+    @cached_property
+    def not_protected(self) -> Mapping[str, int]:
+        """What the published numbers give away by themselves, each sentence with the number of areas it is true of."""
+        out: dict[str, int] = {}
+        for structure in self.structures:
+            for sentence in structure.case.structure.no_longer_protected:
+                out[sentence] = out.get(sentence, 0) + structure.n_areas
+        return out
 
     @property
     def meaning(self) -> Meaning:
@@ -84,7 +142,11 @@ class ReleasePlan:
         return meaning(self.certificate, self.structure)
 
     def __repr__(self) -> str:
-        return "\n".join([str(self.sampling), _measured_text(self.precisions, self.case.noise), self._certified()])
+        return "\n".join([self.sampler.describe(), self._measured_text(), self._certified()])
+
+    def _measured_text(self) -> str:
+        parts = (f"{query.text} at precision {shown_below(query.precision)}" for query in self.law.queries)
+        return f"{', '.join(parts)}, {self.law.noise} noise"
 
     def _certified(self) -> str:
         try:
@@ -96,34 +158,34 @@ class ReleasePlan:
         """Return the whole account for a curator: cost, meaning, noise, what is not protected, proof, sampler."""
         parts = []
         if self.budget is not None:
-            spent = self.budget.cost(self.certificate)
+            cost = self.budget.cost(self.certificate)
             parts.append(
-                f"Budget: {self.budget.text}, {self.case.neighbours} neighbours;"
-                f" certified cost {shown(spent) if spent is not None else 'none'} for {self.certificate.per_record}."
+                f"Budget: {self.budget.text}, {self.neighbours} neighbours;"
+                f" certified cost {shown(cost) if cost is not None else 'none'} for {self.certificate.per_record}."
             )
-        parts += [str(self.meaning), "\n".join(["Noise:", *(f"  {line}" for line in self._noise())])]
-        parts += [str(self.structure), f"Certificate {self._certified()}", f"Sampler: {self.sampling}"]
+        parts += [str(self.meaning), "\n".join(["Noise:", *(f"  {line}" for line in self.noise_lines())])]
+        parts += [str(self.structure), f"Certificate {self._certified()}", f"Sampler: {self.sampler.describe()}"]
         if not self.is_exact:
             parts.append(
                 "This CANNOT BE DRAWN by the exact sampler: measure fewer overlapping sums or state fewer invariants."
             )
         return "\n\n".join(_wrapped(part) for part in parts)
 
-    def _noise(self) -> list[str]:
+    def noise_lines(self) -> list[str]:
         """Say of every query how large its noise is, and how large GM's halving would make it."""
-        make = FAMILIES[self.case.noise]
-        moving = {one.klass for one in self.case.moves.soft} | {
-            c for kind in self.case.moves.kinds for c, _ in kind.own
-        }
+        make = self.law.family
+        moving = {soft.klass for structure in self.structures for soft in structure.case.moves.soft}
+        moving |= {c for structure in self.structures for kind in structure.case.moves.kinds for c, _ in kind.own}
         lines = []
-        for number, (text, precision) in enumerate(self.precisions):
-            if not precision:
+        for number, query in enumerate(self.law.queries):
+            if not query.precision:
                 continue
-            deviation = sqrt(float(make(precision).variance))
-            line = f"{text}: precision {shown_below(precision)}, standard deviation {deviation:.3g} before conditioning"
+            deviation = sqrt(float(make(query.precision).variance))
+            line = f"{query.text}: precision {shown_below(query.precision)}, standard deviation {deviation:.3g}"
+            line += " before conditioning"
             if number not in moving:
                 line += "; the invariants fix it already, so measuring it adds nothing"
-            elif (halved := self._halved(precision)) is not None:
+            elif (halved := self._halved(query.precision)) is not None:
                 line += f"; GM's halving would give precision {shown_below(halved)}"
                 if halved >= make.least:
                     line += f", standard deviation {sqrt(float(make(halved).variance)):.3g}"
@@ -138,13 +200,8 @@ class ReleasePlan:
     def _halved(self, precision: Fraction) -> Fraction | None:
         """Return what GM's Theorem 2 allows: half of the budget, shared by k records; None if that is no less."""
         certificate, plain = self.certificate, self.certificate.loss_without_invariants
-        if (
-            self.case.is_gaussian
-            or self.budget is None
-            or self.budget.epsilon is None
-            or not plain
-            or not certificate.k
-        ):
+        is_pure = self.law.family.currency == "epsilon"
+        if not is_pure or self.budget is None or self.budget.epsilon is None or not plain or not certificate.k:
             return None
         halved = precision * self.budget.epsilon / (2 * certificate.k * plain)
         return halved if halved < precision else None
@@ -154,11 +211,8 @@ class ReleasePlan:
         """Whether noticeably less than the budget is spent."""
         if self.budget is None or self.certificate.k == 0:
             return False
-        spent, limit = (
-            self.budget.cost(self.certificate),
-            self.budget.epsilon if self.budget.rho is None else self.budget.rho,
-        )
-        return spent is not None and limit is not None and spent < limit * Fraction(999, 1000)
+        cost = self.budget.cost(self.certificate)
+        return cost is not None and cost < self.budget.limit * Fraction(999, 1000)
 
 
 def _wrapped(text: str) -> str:
@@ -168,7 +222,3 @@ def _wrapped(text: str) -> str:
         indent = " " * (len(line) - len(line.lstrip()))
         lines += wrap(line, 100, subsequent_indent=indent + "  " * bool(indent), break_long_words=False) or [""]
     return "\n".join(lines)
-
-
-def _measured_text(precisions: Sequence[tuple[str, Fraction]], noise: str) -> str:
-    return ", ".join(f"{text} at precision {shown_below(value)}" for text, value in precisions) + f", {noise} noise"

@@ -1,21 +1,18 @@
 """The public law: everything about a release's distribution except the confidential tables it is centred at."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from congenial.conditions.constraints import Constraints
+from congenial.conditions.areas import Area, Areas
 from congenial.conditions.rows import Row
-from congenial.noise import FAMILIES
+from congenial.errors import ConditionError, did_you_mean
+from congenial.noise import FAMILIES, Noise
 from congenial.sampling.target import Measured, Target
 from congenial.schema import Schema
-
-Area = str | None
-"""An area's label; None in a release of one table."""
 
 
 @dataclass(frozen=True)
@@ -29,40 +26,66 @@ class MeasuredQuery:
 
 @dataclass(frozen=True)
 class PublicLaw:
-    """Schema, measured queries with their precisions, and the conditions of every table. Public.
+    """Schema, noise, measured queries with their precisions, and what the table of every area obeys. Public.
 
     Attributes
     ----------
-    area_name : str or None
-        What an area is called, such as county; None for one table.
-    tables : tuple of (area, Constraints)
-        What each released table obeys.
+    noise : str
+        The family of the noise.
+    areas : Areas
+        The constraints of every area; of one table under the label None.
+
+    Examples
+    --------
+    >>> from congenial.examples import p12_mechanism, p12_table
+    >>> mechanism = p12_mechanism()
+    >>> mechanism.calibrate(mechanism.disclose(p12_table()))
+    law of one table on Schema(sex: 2, age: 23; 46 cells): every cell at precision 1/2, double_geometric noise
     """
 
     schema: Schema
     noise: str
     queries: tuple[MeasuredQuery, ...]
-    area_name: str | None
-    tables: tuple[tuple[Area, Constraints], ...]
+    areas: Areas
 
     @property
-    def areas(self) -> tuple[Area, ...]:
-        """The areas in their declared order; (None,) for one table."""
-        return tuple(area for area, _ in self.tables)
+    def family(self) -> type[Noise]:
+        """The family of the noise."""
+        return FAMILIES[self.noise]
 
-    @cached_property
-    def constraints(self) -> Mapping[Area, Constraints]:
-        """What the table of each area obeys."""
-        return dict(self.tables)
+    @property
+    def precisions(self) -> tuple[Fraction, ...]:
+        """The precision of each measured query."""
+        return tuple(query.precision for query in self.queries)
+
+    @property
+    def classes(self) -> tuple[tuple[Row, ...], ...]:
+        """The measured rows of each query; they share a precision."""
+        return tuple(query.rows for query in self.queries)
 
     @cached_property
     def measured(self) -> tuple[Measured, ...]:
         """Every measured row with its noise."""
-        make = FAMILIES[self.noise]
         return tuple(
-            Measured(row, make(query.precision)) for query in self.queries if query.precision for row in query.rows
+            Measured(row, self.family(query.precision))
+            for query in self.queries
+            if query.precision
+            for row in query.rows
         )
+
+    def with_precisions(self, precisions: tuple[Fraction, ...]) -> "PublicLaw":
+        """Return the law at other precisions, one for each query."""
+        pairs = zip(self.queries, precisions, strict=True)
+        return replace(self, queries=tuple(replace(query, precision=precision) for query, precision in pairs))
 
     def target(self, area: Area, centre: ArrayLike) -> Target:
         """Return the law of one area's table around a centre: the confidential table, or any other in S*."""
-        return Target(self.constraints[area], self.measured, np.asarray(centre, np.int64).reshape(-1))
+        if area not in self.areas:
+            raise ConditionError(
+                f"{area!r} is not an area of this law; {did_you_mean(str(area), map(str, self.areas))}"
+            )
+        return Target(self.areas[area], self.measured, np.asarray(centre, np.int64).reshape(-1))
+
+    def __repr__(self) -> str:
+        measured = ", ".join(f"{query.text} at precision {query.precision}" for query in self.queries)
+        return f"law of {self.areas} on {self.schema}: {measured}, {self.noise} noise"

@@ -66,7 +66,7 @@ class Problem:
     @classmethod
     def of(cls, mechanism: Mechanism, constraints: Constraints) -> "Problem":
         """Take a mechanism's queries and precisions under its constraints."""
-        return cls(constraints, mechanism.calibrated(constraints).measured)
+        return cls(constraints, mechanism.calibrate(constraints).measured)
 
     @property
     def n_cells(self) -> int:

@@ -1,15 +1,14 @@
 """How large the error of a released number is expected to be: from the published law, around a public table."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from congenial.arrays import Floats, Ints
+from congenial.conditions.areas import Area
 from congenial.conditions.queries import margin
 from congenial.conditions.rows import dense
-from congenial.law import Law
-from congenial.public_law import Area, PublicLaw
+from congenial.plan import Plan
 from congenial.randomness import replay_rng
 
 # Draws, not exact moments: 46 cells and 25 margins take 0.1 s so, and 2 s one marginal law at a time. The standard
@@ -40,13 +39,14 @@ class ExpectedError:
     margins: tuple[tuple[str, float], ...]
 
 
-def expected_error(law: PublicLaw, area: Area, centre: Ints, reference: str) -> ExpectedError:
+def expected_error(plan: Plan, area: Area, centre: Ints, reference: str) -> ExpectedError:
     """Return the errors of cells and one-way margins around a public table of one area, from repeatable draws."""
-    n_draws = int(np.clip(_NUMBERS // law.schema.n_cells, _FEWEST_DRAWS, _MOST_DRAWS))
-    gaps = Law(law.target(area, centre)).sample(n_draws, replay_rng("expected error")) - centre
-    rows = [row for name in law.schema.names for row in margin(name).rows(law.schema)]
-    chosen = rows if len(rows) <= _MOST_MARGINS and len(law.schema.names) > 1 else []
-    sums = gaps @ dense(chosen, law.schema.n_cells).T
+    schema = plan.law.schema
+    n_draws = int(np.clip(_NUMBERS // schema.n_cells, _FEWEST_DRAWS, _MOST_DRAWS))
+    gaps = plan.sampler_of(area).at(centre).sample(n_draws, replay_rng("expected error")) - centre
+    rows = [row for name in schema.names for row in margin(name).rows(schema)]
+    chosen = rows if len(rows) <= _MOST_MARGINS and len(schema.names) > 1 else []
+    sums = gaps @ dense(chosen, schema.n_cells).T
     names = [row.name for row in chosen]
     return ExpectedError(reference, area, _size(gaps), tuple(zip(names, _size(sums).tolist(), strict=True)))
 
@@ -55,8 +55,7 @@ def _size(gaps: Ints) -> Floats:
     return np.asarray(np.sqrt((gaps.astype(np.float64) ** 2).mean(axis=0)))
 
 
-def typical_areas(tables: Mapping[Area, Ints]) -> list[Area]:
-    """Return the area itself, or of several the smallest, the median and the largest released table."""
-    ranked = sorted(tables, key=lambda area: int(tables[area].sum()))
-    picked = [ranked[0], ranked[len(ranked) // 2], ranked[-1]] if len(ranked) > 3 else ranked
-    return list(dict.fromkeys(picked))
+def typical_places(sizes: Ints) -> list[int]:
+    """Return where the smallest, the median and the largest of some tables stand, by size; of three or fewer, all."""
+    ranked = np.argsort(sizes, kind="stable").tolist()
+    return [ranked[0], ranked[len(ranked) // 2], ranked[-1]] if len(ranked) > 3 else ranked

@@ -1,75 +1,71 @@
-"""The public law as plain values, for a manifest."""
+"""The public law as plain values, for a manifest. The values of many areas stand in a file of their own.
+
+A law's rows are written once, whoever shares them. Areas whose conditions differ only in values form a group: the group
+says which rows and limits hold, and the values of its equalities are `values` for one table, columns of areas.parquet
+for several.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from congenial.arrays import Ints
+from congenial.conditions.areas import Area, Areas, Group
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Limited, Row
 from congenial.errors import BundleError, CongenialError
 from congenial.fraction import exact_fraction
 from congenial.noise import FAMILIES
-from congenial.public_law import Area, MeasuredQuery, PublicLaw
+from congenial.public_law import MeasuredQuery, PublicLaw
 from congenial.schema import Schema
 
 EACH_CELL = "each cell"
 
 
 def law_as_json(law: PublicLaw) -> dict[str, Any]:
-    """Return plain values for a manifest. Rows that areas share are written once."""
+    """Return plain values for a manifest."""
     known: dict[Row, int] = {}
-    tables = [_table_json(area, constraints, known) for area, constraints in law.tables]
+    groups = [_group_json(group, known) for group in law.areas.groups]
     return {
         "dimensions": [{"name": one.name, "labels": list(one.labels)} for one in law.schema.dimensions],
         "noise": law.noise,
         "measured": [_query_json(law, query) for query in law.queries],
-        "area": law.area_name,
+        "area": law.areas.name,
         "rows": [_row_json(row) for row in known],
-        "tables": tables,
+        "groups": groups,
+        "values": [int(value) for value in law.areas.groups[0].values[0]] if law.areas.name is None else None,
+        "weights": None,  # of limits: no law of this version has any
+        "tree": None,  # of areas that add up: no law of this version has one
     }
 
 
 def _query_json(law: PublicLaw, query: MeasuredQuery) -> dict[str, Any]:
     each = [Row.of(law.schema.cell_name(cell), [cell]) for cell in range(law.schema.n_cells)]
     rows = EACH_CELL if list(query.rows) == each else [_row_json(row) for row in query.rows]
-    made = FAMILIES[law.noise](query.precision) if query.precision else None
-    base = None if made is None else str(getattr(made, "base"))  # noqa: B009  discrete laws have one
-    return {"query": query.text, "precision": str(query.precision), "base": base, "rows": rows}
+    return {"query": query.text, "precision": str(query.precision), "base": _base(law.noise, query), "rows": rows}
 
 
-def law_of_json(given: Mapping[str, Any]) -> PublicLaw:
-    """Read what `law_as_json` wrote; refuses what does not describe a law."""
-    try:
-        return _read(given)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as wrong:
-        reason = str(wrong) if isinstance(wrong, CongenialError) else "a part is missing or has the wrong form"
-        raise BundleError(f"the manifest does not describe a law: {reason}") from None
+def _base(noise: str, query: MeasuredQuery) -> str | None:
+    """Return the rational number whose powers are the weights: a version that rounds otherwise has another law."""
+    return str(FAMILIES[noise](query.precision).base) if query.precision else None
 
 
-def _read(given: Mapping[str, Any]) -> PublicLaw:
-    schema = Schema({one["name"]: tuple(one["labels"]) for one in given["dimensions"]})
-    noise = given["noise"]
-    if noise not in FAMILIES or not FAMILIES[noise].is_discrete:
-        raise BundleError(f"noise {noise!r} is not known to this version")
-    queries = tuple(_query(schema, noise, one) for one in given["measured"])
-    rows = [_row(one, schema.n_cells) for one in given["rows"]]
-    tables = tuple((one["area"], _constraints(schema, rows, one)) for one in given["tables"])
-    areas = [area for area, _ in tables]
-    if len(set(areas)) != len(areas) or not areas or (given["area"] is None) != (areas == [None]):
-        raise BundleError("the areas of its tables are not all different, or not named")
-    return PublicLaw(schema, noise, queries, given["area"], tables)
-
-
-def _table_json(area: Area, constraints: Constraints, known: dict[Row, int]) -> dict[str, Any]:
-    rows = [[known.setdefault(one.row, len(known)), one.lower, one.upper] for one in constraints.rows]
-    ends = zip(constraints.lower, constraints.upper, strict=True)
+def _group_json(group: Group, known: dict[Row, int]) -> dict[str, Any]:
+    pattern = group.pattern
+    rows = [
+        [known.setdefault(limited.row, len(known)), *([] if limited.is_equality else [limited.lower, limited.upper])]
+        for limited in pattern.rows
+    ]
+    ends = zip(pattern.lower, pattern.upper, strict=True)
     limits = [[cell, low, high] for cell, (low, high) in enumerate(ends) if (low, high) != (0, None)]
-    return {"area": area, "rows": rows, "limits": limits}
+    return {"rows": rows, "limits": limits}
 
 
 def _row_json(row: Row) -> dict[str, Any]:
     out: dict[str, Any] = {"text": row.name, "cells": _runs(row.cells)}
     if set(row.coefficients) != {1}:
-        out["weights"] = list(row.coefficients)
+        out["coefficients"] = list(row.coefficients)
     return out
 
 
@@ -84,17 +80,94 @@ def _runs(cells: Sequence[int]) -> list[list[int]]:
     return out
 
 
+class AreaValues:
+    """What areas.parquet says of the law: each area's label, its group, and the values of its equalities."""
+
+    def __init__(self, labels: Sequence[str], groups: Ints, values: Sequence[Sequence[int | None]]) -> None:
+        self.labels = tuple(labels)
+        self.groups = groups
+        self.values = values
+
+    @classmethod
+    def of(cls, areas: Areas) -> "AreaValues":
+        """Take them from areas, in the declared order."""
+        groups = np.zeros(len(areas), np.int64)
+        width = max(group.values.shape[1] for group in areas.groups)
+        columns: list[list[int | None]] = [[None] * len(areas) for _ in range(width)]
+        for number, group in enumerate(areas.groups):
+            groups[group.places] = number
+            for column, values in zip(columns, group.values.T.tolist(), strict=False):
+                for place, value in zip(group.places.tolist(), values, strict=True):
+                    column[place] = value
+        return cls([str(label) for label in areas.labels], groups, columns)
+
+
+def law_of_json(given: Mapping[str, Any], values: AreaValues | None = None) -> PublicLaw:
+    """Read what `law_as_json` wrote; refuses what does not describe a law."""
+    try:
+        return _read(given, values)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as wrong:
+        reason = str(wrong) if isinstance(wrong, CongenialError) else "a part is missing or has the wrong form"
+        raise BundleError(f"the manifest does not describe a law: {reason}") from None
+
+
+def _read(given: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
+    schema = Schema({one["name"]: tuple(one["labels"]) for one in given["dimensions"]})
+    noise = given["noise"]
+    if noise not in FAMILIES or not FAMILIES[noise].is_discrete:
+        raise BundleError(f"noise {noise!r} is not known to this version")
+    if given["weights"] is not None or given["tree"] is not None:
+        raise BundleError("it has weights or a tree, which this version does not know; install a newer congenial")
+    queries = tuple(_query(schema, noise, one) for one in given["measured"])
+    rows = [_row(one, schema.n_cells) for one in given["rows"]]
+    name = given["area"]
+    if (name is None) != (values is None) or not (name is None or isinstance(name, str)):
+        raise BundleError("it does not say whether there are several areas, or their values are missing")
+    if values is None:
+        own = [[_whole(value)] for value in given["values"]]
+        values = AreaValues([""], np.zeros(1, np.int64), own)
+        labels: tuple[Area, ...] = (None,)
+    else:
+        labels = values.labels
+        if given["values"] is not None:
+            raise BundleError("the values of several areas stand in a file of their own")
+    return PublicLaw(schema, noise, queries, Areas(name, labels, tuple(_groups(schema, rows, given["groups"], values))))
+
+
+def _groups(schema: Schema, rows: Sequence[Row], given: Sequence[Mapping[str, Any]], values: AreaValues) -> list[Group]:
+    if not values.labels or len(set(values.labels)) != len(values.labels):
+        raise BundleError("its areas are not all different, or there are none")
+    out, n_placed = [], 0
+    for number, one in enumerate(given):
+        places = np.flatnonzero(values.groups == number)
+        n_equal = sum(len(entry) == 1 for entry in one["rows"])
+        if not len(places) or len(values.values) < n_equal:
+            raise BundleError("a group has no area, or its areas lack values")
+        own = [[column[place] for column in values.values[:n_equal]] for place in places.tolist()]
+        beyond = any(column[place] is not None for column in values.values[n_equal:] for place in places.tolist())
+        if beyond or any(value is None for line in own for value in line):
+            raise BundleError("an area has more or fewer values than its group has equalities")
+        lines = [[_whole(value) for value in line] for line in own]
+        fits = all(abs(value) < 2**62 for line in lines for value in line)
+        table = np.array(lines, np.int64 if fits else object).reshape(len(places), n_equal)
+        out.append(Group(_constraints(schema, rows, one, lines[0]), places, table))
+        n_placed += len(places)
+    if n_placed != len(values.labels):
+        raise BundleError("an area is in no group")
+    return out
+
+
 def _row(given: Mapping[str, Any], n_cells: int) -> Row:
     runs = [(_whole(first), _whole(last)) for first, last in given["cells"]]
     if any(not 0 <= first <= last < n_cells for first, last in runs):  # before a run is written out: it may be endless
         raise BundleError("a row names cells that the schema does not have")
     cells = tuple(cell for first, last in runs for cell in range(first, last + 1))
-    weights = tuple(_whole(weight) for weight in given.get("weights", (1,) * len(cells)))
+    coefficients = tuple(_whole(number) for number in given.get("coefficients", (1,) * len(cells)))
     if list(cells) != sorted(set(cells)) or not cells:
         raise BundleError("a row names a cell twice, out of order, or none")
-    if len(weights) != len(cells) or 0 in weights:
-        raise BundleError("a row's weights do not fit its cells")
-    return Row(str(given["text"]), cells, weights)
+    if len(coefficients) != len(cells) or 0 in coefficients:
+        raise BundleError("a row's coefficients do not fit its cells")
+    return Row(str(given["text"]), cells, coefficients)
 
 
 def _query(schema: Schema, noise: str, given: Mapping[str, Any]) -> MeasuredQuery:
@@ -104,21 +177,25 @@ def _query(schema: Schema, noise: str, given: Mapping[str, Any]) -> MeasuredQuer
     else:
         rows = tuple(_row(one, schema.n_cells) for one in given["rows"])
     query = MeasuredQuery(str(given["query"]), precision, rows)
-    base = None if not precision else str(getattr(FAMILIES[noise](precision), "base"))  # noqa: B009
-    if base != given["base"]:
+    if _base(noise, query) != given["base"]:
         raise BundleError("this version rounds the noise of that precision to another base; use the version it names")
     return query
 
 
-def _constraints(schema: Schema, rows: Sequence[Row], given: Mapping[str, Any]) -> Constraints:
+def _constraints(schema: Schema, rows: Sequence[Row], given: Mapping[str, Any], values: Sequence[int]) -> Constraints:
     lower: list[int | None] = [0] * schema.n_cells
     upper: list[int | None] = [None] * schema.n_cells
     for cell, low, high in given["limits"]:
         if not 0 <= _whole(cell) < schema.n_cells:
             raise BundleError("a limit names a cell that the schema does not have")
         lower[cell], upper[cell] = _end(low), _end(high)
-    limited = tuple(Limited(rows[_index(number, rows)], _end(low), _end(high)) for number, low, high in given["rows"])
-    return Constraints(schema, limited, tuple(lower), tuple(upper))
+    limited, left = [], list(values)
+    for number, *ends in given["rows"]:
+        low, high = (_end(end) for end in ends) if ends else [left.pop(0)] * 2
+        if ends and low is not None and low == high:
+            raise BundleError("a range of one value is not written as one")
+        limited.append(Limited(rows[_index(number, rows)], low, high))
+    return Constraints(schema, tuple(limited), tuple(lower), tuple(upper))
 
 
 def _index(number: object, rows: Sequence[Row]) -> int:

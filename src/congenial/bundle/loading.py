@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from congenial.arrays import Ints
-from congenial.bundle.cost import certificate_of
-from congenial.bundle.manifest import Manifest, digest
+from congenial.bundle.areas_file import AREAS, areas_of_parquet
+from congenial.bundle.canonical import digest
+from congenial.bundle.exact import exactly
+from congenial.bundle.manifest import Manifest
 from congenial.bundle.signing import check_signature, read_public_key
 from congenial.bundle.table_text import tables_from_csv
+from congenial.conditions.areas import Area
 from congenial.errors import BundleError, PrivacyError, did_you_mean
-from congenial.public_law import Area, PublicLaw
+from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream
 
 if TYPE_CHECKING:
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
 
 MANIFEST, SIGNATURE, TABLE = "manifest.json", "signature.json", "table.csv"
 _LARGEST = 1 << 30
-_RECERTIFIED = 25  # tables; for more, the certificate is taken as stated
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,14 +37,11 @@ class Bundle:
     ----------
     signed_by : str or None
         The public key that signed the manifest, in hexadecimal digits.
-    is_recertified : bool
-        Whether the certificate was computed again from the published law and came out no larger.
     """
 
     manifest: Manifest
     tables: Mapping[Area, Ints]
     signed_by: str | None
-    is_recertified: bool
 
     @property
     def law(self) -> PublicLaw:
@@ -77,7 +76,7 @@ class Bundle:
         if area not in self.tables:
             known = [name for name in self.tables if name is not None]
             hint = did_you_mean(str(area), known) if known else "it has one table: leave the area out"
-            what = f"no area {area!r}" if area is not None else f"several tables; name one {self.law.area_name}"
+            what = f"no area {area!r}" if area is not None else f"several tables; name one {self.law.areas.name}"
             raise BundleError(f"the bundle has {what}; {hint}")
         return self.tables[area]
 
@@ -85,10 +84,11 @@ class Bundle:
         one = self.manifest
         kind = "" if one.is_for_release else ", a simulation, NOT FOR RELEASE"
         tables = "one table" if len(self.tables) == 1 else f"{len(self.tables):,} tables"
-        return f"bundle {one.release!r} of dataset {one.dataset!r}: {tables} of {one.law.schema.n_cells:,} cells{kind}"
+        cells = f"{tables} of {one.law.schema.n_cells:,} cells"
+        return f"bundle {one.naming.release!r} of dataset {one.naming.dataset!r}: {cells}{kind}"
 
 
-def load_bundle(folder: str | Path, *, key: str | Path | None = None, full: bool = False) -> Bundle:
+def load_bundle(folder: str | Path, *, key: str | Path | None = None) -> Bundle:
     """Load a bundle and verify it: digests of all files, tables against invariants, the certificate, the signature.
 
     Parameters
@@ -96,8 +96,6 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None, full: bool
     folder : path
     key : path, optional
         The publisher's public key. With it, a bundle that this key did not sign is refused.
-    full : bool
-        Compute the certificate again even for more than 25 tables, which takes some milliseconds a table.
 
     Raises
     ------
@@ -109,15 +107,18 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None, full: bool
         what = "is a file" if os.path.lexists(place) else "does not exist"
         raise BundleError(f"{place} {what}; a bundle is a folder with a {MANIFEST}")
     content = _read(place, MANIFEST)
-    manifest = Manifest.from_bytes(content)
+    manifest = Manifest.from_bytes(content, lambda n_exact: areas_of_parquet(_read(place, AREAS), n_exact))
     _check_files(place, manifest)
     signed_by = _signed_by(place, content, None if key is None else Path(key))
     tables = tables_from_csv(manifest.law, _read(place, TABLE))
-    for area, counts in tables.items():
-        if not manifest.law.constraints[area].holds(counts):
-            where = "the table" if area is None else f"the table of {area!r}"
-            raise BundleError(f"{where} does not obey the published invariants")
-    return Bundle(manifest, tables, signed_by, _is_recertified(manifest, full=full))
+    counts = np.stack(list(tables.values()))
+    for number in np.flatnonzero(~manifest.law.areas.holds(counts))[:1]:
+        area = manifest.law.areas.labels[number]
+        where = "the table" if area is None else f"the table of {area!r}"
+        raise BundleError(f"{where} does not obey the published invariants")
+    _check_exact(manifest, counts)
+    _check_certificate(manifest)
+    return Bundle(manifest, tables, signed_by)
 
 
 def _read(folder: Path, name: str) -> bytes:
@@ -159,12 +160,17 @@ def _signed_by(folder: Path, content: bytes, key: Path | None) -> str | None:
     return check_signature(content, _read(folder, SIGNATURE), public)
 
 
-def _is_recertified(manifest: Manifest, *, full: bool) -> bool:
-    """Compute the certificate again from the published law, where that is quick; what it states must come out."""
-    if len(manifest.law.tables) > _RECERTIFIED and not full:
-        return False
+def _check_exact(manifest: Manifest, counts: Ints) -> None:
+    """Compare what the manifest states exactly with what its conditions say of the released tables."""
+    law = manifest.law
+    if exactly(law.schema, manifest.conditions, law.areas.labels, counts) != manifest.exactly:
+        raise BundleError("the manifest states other exact numbers than its tables and conditions have")
+
+
+def _check_certificate(manifest: Manifest) -> None:
+    """Compute the certificate again from the published law; what the manifest states must come out."""
     try:
-        again = certificate_of(manifest.law, manifest.neighbours, manifest.rows_per_unit)
+        again = manifest.plan.certificate
     except PrivacyError:
         raise BundleError("the published law has no certificate") from None
     stated = manifest.certificate
@@ -182,4 +188,3 @@ def _is_recertified(manifest: Manifest, *, full: bool) -> bool:
         is_right &= stated.orders in {again.orders, "integer"} and (stated.loss is not None or stated.rho is not None)
     if not is_right:
         raise BundleError("the manifest's certificate is not the one that its law has")
-    return True

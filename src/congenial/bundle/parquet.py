@@ -1,26 +1,48 @@
-"""Released tables as Parquet, written by DuckDB from the CSV."""
+"""Parquet files, written and read by DuckDB."""
 
 import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from congenial.bundle.table_text import header_of
 from congenial.errors import BundleError
-from congenial.public_law import PublicLaw
 
 
-def csv_to_parquet(law: PublicLaw, content: bytes) -> bytes:
-    """Return the same table as a Parquet file: labels as text, counts as 64-bit integers."""
+@contextmanager
+def _database() -> Iterator[tuple[Any, Path]]:
     import duckdb
 
-    *labels, count = header_of(law)
-    types = {**dict.fromkeys(labels, "VARCHAR"), count: "BIGINT"}
-    # What is written here is about to be published, so it may touch the disk.
+    # What is written here is about to be published, or was, so it may touch the disk.
     with tempfile.TemporaryDirectory(prefix="congenial-") as folder, duckdb.connect(config={"threads": 1}) as database:
-        source, target = Path(folder) / "table.csv", Path(folder) / "table.parquet"
+        yield database, Path(folder)
+
+
+def csv_to_parquet(content: bytes, types: Mapping[str, str]) -> bytes:
+    """Return a CSV with a header as a Parquet file, with these types of columns."""
+    import duckdb
+
+    with _database() as (database, folder):
+        source, target = folder / "table.csv", folder / "table.parquet"
         source.write_bytes(content)
         try:
-            rows = database.read_csv(str(source), header=True, delimiter=",", quotechar='"', dtype=types)
+            rows = database.read_csv(str(source), header=True, delimiter=",", quotechar='"', dtype=dict(types))
             rows.write_parquet(str(target), compression="zstd")
         except duckdb.Error:
             raise BundleError("the table could not be written as Parquet; leave parquet out of outputs") from None
         return target.read_bytes()
+
+
+def parquet_columns(content: bytes) -> dict[str, list[Any]]:
+    """Return the columns of a Parquet file as lists."""
+    import duckdb
+
+    with _database() as (database, folder):
+        source = folder / "table.parquet"
+        source.write_bytes(content)
+        try:
+            relation = database.read_parquet(str(source))
+            rows = relation.fetchall()
+        except duckdb.Error:
+            raise BundleError("a Parquet file of the bundle cannot be read: it was cut short or changed") from None
+        return {name: [row[place] for row in rows] for place, name in enumerate(relation.columns)}

@@ -7,15 +7,14 @@ from itertools import islice, pairwise
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle import words
-from congenial.bundle.expected_error import ExpectedError, expected_error, typical_areas
+from congenial.bundle import promises
+from congenial.bundle.expected_error import ExpectedError, expected_error, typical_places
 from congenial.bundle.manifest import Manifest
+from congenial.conditions.areas import Area
 from congenial.display import as_grid
-from congenial.noise import FAMILIES
 from congenial.page import render
 from congenial.pictures.drawing import as_svg
 from congenial.pictures.noise import noise_laws
-from congenial.public_law import Area
 
 _WHOLE_TABLES = 100  # areas whose tables are laid out by themselves
 _PAGE_OF_AREAS = 100
@@ -35,17 +34,21 @@ class _Sheet:
 
 def report(manifest: Manifest, tables: Mapping[Area, Ints]) -> str:
     """Return the page."""
-    errors = [expected_error(manifest.law, area, tables[area], "the released table") for area in typical_areas(tables)]
+    sizes = np.array([counts.sum() for counts in tables.values()])
+    typical = [manifest.law.areas.labels[place] for place in typical_places(sizes)]
+    errors = [expected_error(manifest.plan, area, tables[area], "the released table") for area in typical]
     sheets, left_out = _sheets(manifest, tables)
     return render(
         "report.html",
-        title=manifest.title,
+        title=manifest.naming.title,
         manifest=manifest,
         law=manifest.law,
-        cost=words.cost(manifest),
-        strength=words.strength(manifest),
-        noise=words.noise_lines(manifest),
-        simulated=words.SIMULATED,
+        cost=promises.cost(manifest),
+        strength=promises.strength(manifest),
+        noise=promises.noise_lines(manifest),
+        not_protected=promises.not_protected(manifest),
+        conditions=promises.other_conditions(manifest),
+        simulated=promises.SIMULATED,
         noise_picture=_noise_picture(manifest),
         exactly=[(one.text, _grouped(next(iter(one.values.values()))), one.mandate or "") for one in manifest.exactly],
         exact_by_area=_exact_by_area(manifest),
@@ -60,12 +63,13 @@ def report(manifest: Manifest, tables: Mapping[Area, Ints]) -> str:
 def _exact_by_area(manifest: Manifest) -> _Sheet | None:
     """Lay the exact values of several areas out, a line an area; as many areas as fit."""
     law, exactly = manifest.law, manifest.exactly
-    if law.area_name is None or not exactly:
+    if law.areas.name is None or not exactly:
         return None
-    shown = law.areas[: max(1, _MOST_EXACT // len(exactly))]
-    more = f"; the first {len(shown):,}, the others are in manifest.json" if len(shown) < len(law.areas) else ""
+    shown = law.areas.labels[: max(1, _MOST_EXACT // len(exactly))]
+    more = f"; the first {len(shown):,}, the others are in areas.parquet" if len(shown) < len(law.areas) else ""
     rows = [[str(area), *(_grouped(one.values[area]) for one in exactly)] for area in shown]
-    return _Sheet(f"Their values for each {law.area_name}{more}", [law.area_name, *(one.text for one in exactly)], rows)
+    header = [law.areas.name, *(one.text for one in exactly)]
+    return _Sheet(f"Their values for each {law.areas.name}{more}", header, rows)
 
 
 def _grouped(value: str) -> str:
@@ -88,7 +92,7 @@ def _noise_picture(manifest: Manifest) -> str:
     laws = {}
     for query in manifest.law.queries:
         if query.precision:
-            noise = FAMILIES[manifest.law.noise](query.precision)
+            noise = manifest.law.family(query.precision)
             reach = max(3, int(np.ceil(4 * float(noise.variance) ** 0.5)))
             u = np.arange(-reach, reach + 1) if reach <= 2_000 else np.linspace(-reach, reach, 801).astype(np.int64)
             laws[query.text] = (u, noise.pmf(u))
@@ -108,18 +112,18 @@ def _sheets(manifest: Manifest, tables: Mapping[Area, Ints]) -> tuple[list[_Shee
             summary = "" if area is None else f"{area}: {int(counts.sum()):,}"
             sheets.append(_Sheet(summary, [", ".join(down), *header[1:]], rows[:5_000], 1 < len(rows) <= 5_000))
         return sheets, len(tables) - n_shown
-    header = [law.area_name or "", "total", *(law.schema.cell_name(cell) for cell in range(law.schema.n_cells))]
+    header = [law.areas.name or "", "total", *(law.schema.cell_name(cell) for cell in range(law.schema.n_cells))]
     pages = []
     for start in range(0, len(shown), _PAGE_OF_AREAS):
         page = shown[start : start + _PAGE_OF_AREAS]
         rows = [[str(area), f"{int(counts.sum()):,}", *(str(n) for n in counts.tolist())] for area, counts in page]
-        pages.append(_Sheet(f"{law.area_name} {page[0][0]} to {page[-1][0]}", header, rows))
+        pages.append(_Sheet(f"{law.areas.name} {page[0][0]} to {page[-1][0]}", header, rows))
     return pages, len(tables) - n_shown
 
 
 def _error_lines(manifest: Manifest, error: ExpectedError, counts: Ints) -> dict[str, object]:
     """Sum the errors up: cells by the size of their released count, then the margins."""
-    where = "" if error.area is None else f" of {manifest.law.area_name} {error.area}"
+    where = "" if error.area is None else f" of {manifest.law.areas.name} {error.area}"
     lines = []
     edges = (0, 1, 5, 10, 50, 100, 1_000, 2**62)
     for low, high in pairwise(edges):

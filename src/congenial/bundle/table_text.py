@@ -16,7 +16,7 @@ COUNT = "count"
 
 def header_of(law: PublicLaw) -> list[str]:
     """Return the columns: the area if there are several, the dimensions, the count."""
-    names = [*([] if law.area_name is None else [law.area_name]), *law.schema.names]
+    names = [*([] if law.areas.name is None else [law.areas.name]), *law.schema.names]
     count = COUNT
     while count in names:
         count = f"released_{count}"

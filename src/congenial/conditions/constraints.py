@@ -1,7 +1,7 @@
 """S*: the public set of tables that obey the conditions."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -52,6 +52,8 @@ class Constraints:
         Stated limits of single cells; `cell_bounds` has those that follow.
     notes : tuple of str
         Which conditions were dropped because they follow from others.
+    origin : tuple of conditions, or None
+        What they were compiled from, where that is known.
 
     Examples
     --------
@@ -71,12 +73,14 @@ class Constraints:
     lower: tuple[int | None, ...]
     upper: tuple[int | None, ...]
     notes: tuple[str, ...] = ()
+    origin: tuple[Condition, ...] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, schema: Schema, conditions: Iterable[Condition], counts: Counts | None = None) -> "Constraints":
         """Compile conditions with stated values, or with those of the confidential counts."""
-        compiled = compile_conditions(schema, as_list(conditions, "conditions"), counts)
-        return cls(schema, compiled.rows, compiled.lower, compiled.upper, compiled.notes)
+        stated = as_list(conditions, "conditions")
+        compiled = compile_conditions(schema, stated, counts)
+        return cls(schema, compiled.rows, compiled.lower, compiled.upper, compiled.notes, stated)
 
     def together(self, other: "Constraints") -> "Constraints":
         """Return the set of tables that obey both sets of conditions, as after two releases of one dataset.

@@ -16,10 +16,10 @@ from congenial.conditions.groups import Box, GroupedRow
 from congenial.conditions.lattice import integer_solutions, solve_equalities
 from congenial.conditions.relaxation import infeasibility_multipliers, is_proven_empty, relax
 
-_ROUNDS = 200
+ROUNDS = 200
 _NODES = 400
 _FEW_GROUPS = 64
-_FAR = 2**55  # limits that run away, as they can where cells are unlimited, are not followed further
+FAR = 2**55  # limits that run away, as they can where cells are unlimited, are not followed further
 
 
 class EmptyError(Exception):
@@ -38,7 +38,7 @@ class Minimum:
 def propagate(rows: Sequence[GroupedRow], box: Box) -> Box:
     """Narrow the limits by each row in turn until nothing changes; raises `EmptyError` when no integer is left."""
     low, high = list(box[0]), list(box[1])
-    for _ in range(_ROUNDS):
+    for _ in range(ROUNDS):
         changed = False
         for row in rows:
             if row.upper is not None:
@@ -63,11 +63,11 @@ def _narrow(weights: dict[int, int], limit: int, low: list[int | None], high: li
         old_low, old_high = low[g], high[g]
         if weights[g] > 0:
             end = room // weights[g]
-            if (old_high is None or end < old_high) and abs(end) < _FAR:
+            if (old_high is None or end < old_high) and abs(end) < FAR:
                 high[g], changed = end, True
         else:
             end = -(room // -weights[g])
-            if (old_low is None or end > old_low) and abs(end) < _FAR:
+            if (old_low is None or end > old_low) and abs(end) < FAR:
                 low[g], changed = end, True
         new_low, new_high = low[g], high[g]
         if new_low is not None and new_high is not None and new_low > new_high:

@@ -8,13 +8,13 @@ from fractions import Fraction
 from unicodedata import is_normalized
 
 from congenial.errors import LedgerError
-from congenial.privacy.certificate import PAGES, Certificate
+from congenial.privacy.certificate import THEOREMS, Certificate
+from congenial.privacy.relation import RELATIONS
 
 LONGEST_NAME = 200
 LONGEST_TEXT = 10_000
 LONGEST_AMOUNT = 200
 LARGEST_AMOUNT = 10**9
-RELATIONS = ("bounded", "unbounded")
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -106,7 +106,7 @@ def _check_certificate(certificate: object) -> None:
         raise LedgerError(
             f"only a certificate can be charged, not a {type(certificate).__name__}; write plan.certificate"
         )
-    if certificate.kind not in PAGES:
+    if certificate.kind not in THEOREMS:
         raise LedgerError(f"no theorem makes certificates of kind {str(certificate.kind)[:40]!r}; see docs/claims")
     if certificate.neighbours not in RELATIONS or certificate.orders not in ("all", "integer"):
         raise LedgerError("the certificate names no known neighbour relation or orders; take it from plan.certificate")

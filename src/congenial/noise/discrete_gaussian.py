@@ -35,6 +35,9 @@ class DiscreteGaussian(DiscreteNoise):
     """
 
     family = "discrete_gaussian"
+    title = "discrete Gaussian"
+    currency = "rho"
+    exponent = 2
     least = Fraction(1, 10**8)  # sigma 10,000: beyond it the table that a draw needs takes many seconds
 
     @cached_property

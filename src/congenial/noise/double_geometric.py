@@ -31,6 +31,7 @@ class DoubleGeometric(DiscreteNoise):
     """
 
     family = "double_geometric"
+    title = "Double Geometric"
 
     @cached_property
     def base(self) -> Fraction:

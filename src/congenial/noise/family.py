@@ -29,6 +29,9 @@ class Noise(ABC):
     precision: Fraction
 
     family: ClassVar[str]
+    title: ClassVar[str]
+    currency: ClassVar[str] = "epsilon"
+    exponent: ClassVar[int] = 1
     is_discrete: ClassVar[bool] = True
     least: ClassVar[Fraction] = Fraction(1, 2**40)
     most: ClassVar[Fraction] = Fraction(700)

@@ -26,6 +26,7 @@ class Laplace(Noise):
     """
 
     family = "laplace"
+    title = "Laplace"
     is_discrete = False
 
     def log_weight(self, u: ArrayLike) -> Floats:

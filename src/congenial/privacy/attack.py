@@ -12,8 +12,8 @@ from congenial.conditions.integer_program import minimise
 from congenial.conditions.lattice import integer_solutions
 from congenial.errors import PrivacyError
 from congenial.privacy.loss import Losses
-from congenial.privacy.moves import check_relation
 from congenial.privacy.neighbours import neighbours_of
+from congenial.privacy.relation import check_relation
 from congenial.randomness import RandomStream
 from congenial.sampling.target import Measured
 

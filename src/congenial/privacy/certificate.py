@@ -8,21 +8,36 @@ from congenial.errors import PrivacyError
 from congenial.fraction import exact_fraction
 from congenial.privacy.formulas import epsilon_at
 
-PAGES = {
-    "suppression": "docs/claims/conditional-loss.md",
-    "singleton": "docs/claims/conditional-loss.md",
-    "equalities_only": "docs/claims/conditional-loss.md",
-    "limited_cells": "docs/claims/conditional-loss.md",
-    "general": "docs/claims/conditional-loss.md",
-    "enumerated": "docs/claims/enumerated-loss.md",
-    "gaussian_equalities_only": "docs/claims/conditional-zcdp.md",
-    "gaussian_rank_one": "docs/claims/conditional-zcdp.md",
-    "gaussian_unimodular": "docs/claims/conditional-zcdp.md",
-    "gaussian_range": "docs/claims/conditional-zcdp.md",
-    "gaussian_enumerated": "docs/claims/enumerated-loss.md",
-    "composition": "docs/claims/composition.md",
+
+@dataclass(frozen=True)
+class Theorem:
+    """Where a kind of certificate has its statement, its proof and the test that audits it; and what it counts in.
+
+    `currency` is epsilon where one record without invariants is compared in epsilon, rho where in rho.
+    """
+
+    page: str
+    currency: str = "epsilon"
+
+
+_LOSS, _LISTED, _ZCDP = (
+    f"docs/claims/{name}.md" for name in ("conditional-loss", "enumerated-loss", "conditional-zcdp")
+)
+THEOREMS = {
+    "suppression": Theorem(_LOSS),
+    "singleton": Theorem(_LOSS),
+    "equalities_only": Theorem(_LOSS),
+    "limited_cells": Theorem(_LOSS),
+    "general": Theorem(_LOSS),
+    "enumerated": Theorem(_LISTED),
+    "gaussian_equalities_only": Theorem(_ZCDP, "rho"),
+    "gaussian_rank_one": Theorem(_ZCDP, "rho"),
+    "gaussian_unimodular": Theorem(_ZCDP, "rho"),
+    "gaussian_range": Theorem(_ZCDP, "rho"),
+    "gaussian_enumerated": Theorem(_LISTED, "rho"),
+    "composition": Theorem("docs/claims/composition.md"),
 }
-"""Where each kind of certificate has its statement, its proof and the test that audits it."""
+"""Every kind of certificate: nothing else may be charged."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,7 +83,12 @@ class Certificate:
     @property
     def page(self) -> str:
         """The page with statement, proof and audit."""
-        return PAGES[self.kind]
+        return THEOREMS[self.kind].page
+
+    @property
+    def currency(self) -> str:
+        """What losses are compared in: epsilon, or rho under noise that has no pure loss of its own."""
+        return THEOREMS[self.kind].currency
 
     @property
     def gamma(self) -> Fraction:
@@ -79,7 +99,7 @@ class Certificate:
         plain = self.loss_without_invariants
         if self.kind == "composition":
             raise PrivacyError("a composition has no gamma of its own; its releases have")
-        if self.kind.startswith("gaussian") and self.rho is not None:
+        if self.currency == "rho" and self.rho is not None:
             return self.rho / (self.k**2 * plain) - 1 if plain and self.k else Fraction(-1)
         if self.loss is None:
             raise PrivacyError(f"a {self.kind} certificate bounds no pure loss, so it has no gamma")

@@ -8,25 +8,26 @@ from typing import Protocol
 
 from congenial.conditions.constraints import Constraints
 from congenial.errors import PrivacyError, did_you_mean
+from congenial.privacy.case import Case
 from congenial.privacy.certificate import Certificate, shown
-from congenial.privacy.certify import Case
+from congenial.privacy.certify import certificate_of
 from congenial.privacy.neighbours import Neighbours, neighbours_of
 
 WAYS = ("data", "areas")
 
-_FEW_AREAS = 20
+_FEW_AREAS = 20  # in more areas, going through all pairs of the small ones takes longer than it is worth
 
 
 class Planned(Protocol):
-    """A release that is planned: `congenial.plan.ReleasePlan` is one."""
+    """A release that is planned: `congenial.plan.Plan` is one."""
 
     @property
-    def case(self) -> Case:
-        """What certificates depend on."""
+    def parts(self) -> tuple["Part", ...]:
+        """Its areas with their precisions."""
 
     @property
-    def precisions(self) -> tuple[tuple[str, Fraction], ...]:
-        """The measured queries and their precisions."""
+    def neighbours(self) -> str:
+        """The neighbour relation."""
 
     @property
     def certificate(self) -> Certificate:
@@ -69,7 +70,7 @@ def compose(plans: Sequence[Planned], over: str = "data") -> Composition:
 
     Parameters
     ----------
-    plans : sequence of ReleasePlan
+    plans : sequence of Plan
         All under one neighbour relation.
     over : str
         ``"data"``: all are releases of one dataset; losses add up, and the invariants accumulate. ``"areas"``: each
@@ -87,17 +88,20 @@ def compose(plans: Sequence[Planned], over: str = "data") -> Composition:
     _check_arguments(plans, over)
     if not plans:
         raise PrivacyError("there is nothing to compose: give at least one plan")
-    relations = {plan.case.neighbours for plan in plans}
+    relations = {plan.neighbours for plan in plans}
     if len(relations) > 1:
         raise PrivacyError(
             "the releases name different neighbour relations, bounded and unbounded; plan them under one"
         )
-    return _over_data(plans) if over == "data" else _over_areas(plans)
+    if over == "data":
+        return _over_data(plans)
+    parts = [part for plan in plans for part in plan.parts]
+    return Composition(over_areas(parts, try_all_pairs=sum(part.n_areas for part in parts) <= _FEW_AREAS))
 
 
 def _check_arguments(plans: object, over: object) -> None:
     if not isinstance(plans, Sequence) or not all(
-        hasattr(plan, "case") and hasattr(plan, "precisions") for plan in plans
+        hasattr(plan, "parts") and hasattr(plan, "certificate") for plan in plans
     ):
         raise PrivacyError(
             "compose takes a list of plans, compose([first, second]), each from mechanism.plan(constraints)"
@@ -109,14 +113,19 @@ def _check_arguments(plans: object, over: object) -> None:
 
 def _over_data(plans: Sequence[Planned]) -> Composition:
     """Add up, on the pairs of tables that obey every release's invariants."""
-    union = reduce(Constraints.together, [plan.case.constraints for plan in plans])
-    structure = neighbours_of(union, plans[0].case.neighbours)
+    if any(len(plan.parts) != 1 or plan.parts[0].n_areas != 1 for plan in plans):
+        raise PrivacyError(
+            "releases of one dataset are composed table by table: plans of several areas go in by their areas, or with"
+            " the area as a dimension of one table"
+        )
+    union = reduce(Constraints.together, [plan.parts[0].case.constraints for plan in plans])
+    structure = neighbours_of(union, plans[0].neighbours)
     found = []
     for plan in plans:
         # A pair that obeys all invariants obeys each; when all together leave no pair, each keeps its own price.
         is_enough = plan.certificate.k == 0 or plan.certificate.k >= (structure.k or 0)
         found.append(plan.certificate if is_enough else _certificate(plan, structure.k))
-    alone = {name for plan in plans for name in plan.case.constraints.disclosed_cells}
+    alone = {name for plan in plans for name in plan.parts[0].case.constraints.disclosed_cells}
     pinned = {name: value for name, value in union.disclosed_cells.items() if name not in alone}
     k = max((one.k for one in found), default=1)
     statement = f"{len(plans)} releases of one dataset: losses add up at k = {k}, under all invariants together"
@@ -138,7 +147,7 @@ def _amount(one: Certificate) -> str:
 
 
 def _certificate(plan: Planned, k: int | None) -> Certificate:
-    return plan.case.certificate([precision for _, precision in plan.precisions], k)
+    return certificate_of(plan.parts[0].case, plan.parts[0].precisions, k)
 
 
 def add_up(found: Sequence[Certificate], k: int, statement: str) -> Certificate:
@@ -161,15 +170,25 @@ def _total(parts: Sequence[Fraction | None]) -> Fraction | None:
     return sum(known, Fraction(0)) if len(known) == len(parts) else None
 
 
-def _over_areas(plans: Sequence[Planned]) -> Composition:
+@dataclass(frozen=True)
+class Part:
+    """One or more areas with one case and the precisions of their release."""
+
+    case: Case
+    precisions: tuple[Fraction, ...]
+    n_areas: int = 1
+
+
+def over_areas(parts: Sequence[Part], *, try_all_pairs: bool = True) -> Certificate:
     """Take the worst of what one record can do: change inside an area, or leave one and enter another."""
-    relation = plans[0].case.neighbours
-    # Whether an area has few tables is itself a question of 40 ms; with many areas a large one decides anyway.
-    few = len(plans) <= _FEW_AREAS
-    inside = [one for plan in plans if (one := _at_one_record(plan, relation, try_all_pairs=few)) is not None]
-    is_bounded = relation == "bounded"
-    open_areas = [plan for plan in plans if not plan.case.moves.total_is_fixed] if is_bounded else []
-    passing = [one for plan in open_areas if (one := _at_one_record(plan, "unbounded", try_all_pairs=few)) is not None]
+    relation, n_areas = parts[0].case.neighbours, sum(part.n_areas for part in parts)
+    inside = [price for part in parts if (price := _at_one_record(part, part.case, try_all_pairs)) is not None]
+    passing: list[Certificate] = []
+    if relation == "bounded":
+        for part in parts:
+            if not part.case.moves.total_is_fixed:
+                price = _at_one_record(part, part.case.unbounded, try_all_pairs)
+                passing += [price] * min(part.n_areas, 2) if price is not None else []
     passing = passing if len(passing) > 1 else []  # one area alone has nowhere to send a record
     if not inside and not passing:
         raise PrivacyError(
@@ -177,52 +196,47 @@ def _over_areas(plans: Sequence[Planned]) -> Composition:
             ' compose them as releases of one dataset, over="data", on a schema that has the area as a dimension'
         )
     # Where records can change only several at a time, the fewest that can are priced: an area more never costs less.
-    tied = [one for plan in plans if (one := _at_fewest(plan, relation)) is not None]
-    found = [*inside, *tied, *passing]
+    tied = [(part, price) for part in parts if (price := _at_fewest(part)) is not None]
     reasons: tuple[str, ...] = ()
     if tied:
-        most = max(one.k for one in tied)
+        most = max(price.k for _, price in tied)
         reasons = (
-            f"in {len(tied)} areas no record can change alone: nothing is promised there for one record, and the fewest"
-            f" that can change, up to {most}, are priced",
+            f"in {sum(part.n_areas for part, _ in tied):,} areas no record can change alone: nothing is promised there"
+            f" for one record, and the fewest that can change, up to {most}, are priced",
         )
-    statement = f"{len(plans)} areas, one record: the worst area alone"
+    alone = [*inside, *(price for _, price in tied)]
+    statement = f"{n_areas:,} areas, one record: the worst area alone"
     if passing:
-        statement = (
-            f"{len(plans)} areas, one record: inside an area, or from one to another, where two areas' losses add"
-        )
-    return Composition(
-        Certificate(
-            "composition",
-            relation,
-            1,
-            _worst([one.loss for one in [*inside, *tied]], [one.loss for one in passing]),
-            _worst([one.rho for one in [*inside, *tied]], [one.rho for one in passing]),
-            "all" if all(one.orders == "all" for one in found) else "integer",
-            _worst([one.rho_at_all_orders for one in [*inside, *tied]], [one.rho_at_all_orders for one in passing]),
-            max(one.loss_without_invariants for one in found),
-            statement,
-            reasons,
-        )
+        statement = f"{n_areas:,} areas, one record: inside one, or from one to another, where two areas' losses add"
+    return Certificate(
+        "composition",
+        relation,
+        1,
+        _worst([price.loss for price in alone], [price.loss for price in passing]),
+        _worst([price.rho for price in alone], [price.rho for price in passing]),
+        "all" if all(price.orders == "all" for price in (*alone, *passing)) else "integer",
+        _worst([price.rho_at_all_orders for price in alone], [price.rho_at_all_orders for price in passing]),
+        max(price.loss_without_invariants for price in (*alone, *passing)),
+        statement,
+        reasons,
     )
 
 
-def _at_one_record(plan: Planned, relation: str, *, try_all_pairs: bool) -> Certificate | None:
+def _at_one_record(part: Part, case: Case, try_all_pairs: bool) -> Certificate | None:
     """Return the price of one record in an area; None when it is proven that none can change alone."""
-    case = plan.case if plan.case.neighbours == relation else replace(plan.case, neighbours=relation)
     k = case.structure.k
     if k is None or (k > 1 and case.structure.is_smallest):
         return None
     # Where it is open whether fewer than k records can change, the price of k covers them.
-    return case.certificate([precision for _, precision in plan.precisions], k, try_all_pairs=try_all_pairs)
+    return certificate_of(case, part.precisions, k, try_all_pairs=try_all_pairs)
 
 
-def _at_fewest(plan: Planned, relation: str) -> Certificate | None:
+def _at_fewest(part: Part) -> Certificate | None:
     """Return the price of the fewest records that can change in an area, where that is proven to be several."""
-    case = plan.case if plan.case.neighbours == relation else replace(plan.case, neighbours=relation)
-    if case.structure.k is None or case.structure.k == 1 or not case.structure.is_smallest:
+    structure = part.case.structure
+    if structure.k is None or structure.k == 1 or not structure.is_smallest:
         return None
-    return case.certificate([precision for _, precision in plan.precisions], try_all_pairs=False)
+    return certificate_of(part.case, part.precisions, try_all_pairs=False)
 
 
 def _worst(inside: Sequence[Fraction | None], passing: Sequence[Fraction | None]) -> Fraction | None:

@@ -59,7 +59,8 @@ class Losses:
     >>> table, mechanism = p12_table(), p12_mechanism()
     >>> other = table.counts.copy()
     >>> other[0], other[1] = other[0] - 1, other[1] + 1
-    >>> losses = Losses.of(mechanism.disclose(table), mechanism.measured)
+    >>> law = mechanism.calibrate(mechanism.disclose(table))
+    >>> losses = Losses.of(law.areas[None], law.measured)
     >>> found = losses.pair(table.counts, other)
     >>> round(found.value, 4), found.error < 1e-11
     (1.0023, True)

@@ -16,27 +16,9 @@ from congenial.conditions.groups import Box, GroupedRow
 from congenial.conditions.integer_program import EmptyError, minimise
 from congenial.conditions.lattice import dependence
 from congenial.conditions.rows import Column, Row, columns
-from congenial.errors import PrivacyError, did_you_mean
 
-RELATIONS = ("bounded", "unbounded")
 MOST_PAIRS = 20_000
 MOST_KINDS = 150
-
-
-def check_relation(neighbours: object) -> str:
-    """Check the name of a neighbour relation.
-
-    Examples
-    --------
-    >>> check_relation("bounded")
-    'bounded'
-    """
-    if not isinstance(neighbours, str) or neighbours not in RELATIONS:
-        raise PrivacyError(
-            f"neighbours={neighbours!r} is not a neighbour relation; {did_you_mean(str(neighbours), RELATIONS)}"
-            ' ("bounded": one record changes its value; "unbounded": one record is added or removed)'
-        )
-    return neighbours
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ conditions alone, so all of it is public.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from congenial.conditions.constraints import CellBounds, Constraints
 from congenial.conditions.rows import Column
 from congenial.privacy.closest import Pair, closest_pair
-from congenial.privacy.moves import check_relation
+from congenial.privacy.relation import check_relation
 
 _QUICK = 80  # groups of cells: two integer programs each
 
@@ -62,8 +62,6 @@ class Neighbours:
         The fewest records in which two tables of S* can differ; None when no two tables are neighbours at any distance.
     is_smallest : bool
         Whether it is proven that fewer are impossible.
-    pair : pair of tables, or None
-        Two tables of S* that are `k` records apart: an example, unrelated to any confidential table.
 
     Examples
     --------
@@ -81,7 +79,14 @@ class Neighbours:
     relation: str
     k: int | None
     is_smallest: bool
-    pair: Pair | None
+    known_pair: Pair | None = field(default=None, repr=False)
+
+    @cached_property
+    def pair(self) -> Pair | None:
+        """Two tables of S* that are `k` records apart: an example, unrelated to any confidential table."""
+        if self.known_pair is not None or self.k is None:
+            return self.known_pair
+        return closest_pair(self.constraints, self.relation).pair
 
     @property
     def structure(self) -> str:

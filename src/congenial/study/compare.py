@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +14,12 @@ from congenial.baselines.projection import Clipped, L1Projection, L2Projection, 
 from congenial.baselines.topdown import TopDown
 from congenial.conditions.queries import bounds
 from congenial.errors import StudyError, did_you_mean
+from congenial.law import Law
 from congenial.mechanism import Mechanism
-from congenial.privacy.calibrate import Budget
-from congenial.privacy.certificate import Certificate, shown
+from congenial.plan import Plan
+from congenial.privacy.budget import Budget, spent
+from congenial.privacy.certificate import Certificate
 from congenial.randomness import RandomStream, secure_rng
-from congenial.sampling.contraction import messages as exact
 from congenial.study.comparison import Comparison, Result
 from congenial.table import Table
 
@@ -146,12 +146,11 @@ class _Run:
 
     def result(self, method: str) -> Result:
         label = BASELINES[method].label if method in BASELINES else None
-        worst = max(self.certificates, key=lambda one: _spent(one, self.budget)[1])
-        currency, amount, at = _spent(worst, self.budget)
+        worst = max(self.certificates, key=lambda certificate: spent(certificate, self.budget).amount)
         return Result(
             name=label.name if label else CONGENIAL,
             certificate=worst,
-            spent=f"{currency} {shown(amount)} {at}".rstrip(),
+            spent=spent(worst, self.budget).text,
             holds_for=label.privacy if label else "all tables that share the invariants' values",
             law=label.law if label else "known exactly: the conditional law",
             l1=np.array(self.l1),
@@ -163,28 +162,16 @@ class _Run:
         )
 
 
-def _spent(certificate: Certificate, budget: Budget | None) -> tuple[str, Fraction, str]:
-    """Return what a release costs in the budget's own currency: its name, the amount, and at which delta."""
-    if budget is not None and (cost := budget.cost(certificate)) is not None:
-        at = "" if budget.delta is None else f"at delta {float(budget.delta):g}"
-        return ("rho" if budget.rho is not None else "epsilon"), cost, at
-    if certificate.loss is not None:
-        return "epsilon", certificate.loss, ""
-    return "rho", certificate.rho or Fraction(0), ""
-
-
 def _one_table(mechanism: Mechanism, table: Table, runs: dict[str, _Run], n: int, rng: RandomStream) -> None:
     constraints = mechanism.disclose(table)
-    calibrated = mechanism.calibrated(constraints)
-    certificate = calibrated.plan(constraints).certificate
+    plan = mechanism.plan(constraints)
+    certificate = plan.certificate
     plain = without_conditions(mechanism, certificate)
-    problem = Problem(constraints, plain.measured)
+    problem = Problem(constraints, plain.law.measured)
     for method, run in runs.items():
         if method == CONGENIAL:
-            law = calibrated.law(table)
-            releases: Floats | Ints = law.sample(n, rng)
-            engine = exact.engine_of(law.target)
-            seconds = _best_of_three(lambda e=engine, c=law.target.centre: exact.sample_one(e, c, rng))  # type: ignore[misc]
+            releases: Floats | Ints = Law(plan.law, table.counts).sample(n, rng)
+            seconds = _best_of_three(lambda: plan.draw(table.counts[None, :], rng))
             broken = ~np.asarray(constraints.holds(releases))
             run.add(table, releases, broken, seconds, certificate)
             continue
@@ -192,8 +179,7 @@ def _one_table(mechanism: Mechanism, table: Table, runs: dict[str, _Run], n: int
         start = time.perf_counter()
         releases = repair_all(baseline, problem, noisy_answers(problem, table, n, rng))
         seconds = (time.perf_counter() - start) / n
-        unconstrained = plain.disclose(table)
-        run.add(table, releases, _broken(problem, releases), seconds, plain.plan(unconstrained).certificate)
+        run.add(table, releases, _broken(problem, releases), seconds, plain.certificate)
 
 
 def _broken(problem: Problem, releases: Floats | Ints) -> NDArray[np.bool_]:
@@ -211,15 +197,15 @@ def _best_of_three(call: Callable[[], object]) -> float:
     return min(found)
 
 
-def without_conditions(mechanism: Mechanism, certificate: Certificate) -> Mechanism:
-    """Return the noise alone, with no condition at all, at the largest precisions that the same loss certifies.
+def without_conditions(mechanism: Mechanism, certificate: Certificate) -> Plan:
+    """Return the plan of the noise alone, no condition at all, at the largest precisions that the same loss certifies.
 
     Examples
     --------
     >>> from congenial.examples import p12_mechanism, p12_table
     >>> mechanism = p12_mechanism(epsilon="1")
     >>> certificate = mechanism.plan(mechanism.disclose(p12_table())).certificate
-    >>> without_conditions(mechanism, certificate).queries[0].precision
+    >>> without_conditions(mechanism, certificate).law.queries[0].precision
     Fraction(1, 2)
     """
     budget = mechanism.budget
@@ -242,4 +228,4 @@ def without_conditions(mechanism: Mechanism, certificate: Certificate) -> Mechan
         orders=budget.orders if budget.rho is not None else "integer",
     )
     empty = Table(mechanism.schema, np.zeros(mechanism.schema.shape, np.int64))
-    return plain.calibrated(plain.disclose(empty))
+    return plain.plan(plain.disclose(empty))

@@ -7,7 +7,6 @@ equalities, rounds its ends inward and cuts them at zero.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from statistics import NormalDist
 
 import numpy as np
@@ -23,8 +22,8 @@ from congenial.inference.frequentist import confidence
 from congenial.inference.intervals import check_level, estimates
 from congenial.inference.posterior import posterior
 from congenial.inference.query import Statistic
+from congenial.law import Law
 from congenial.mechanism import Mechanism
-from congenial.public_law import MeasuredQuery, PublicLaw
 from congenial.randomness import RandomStream, secure_rng
 from congenial.study.compare import SOURCES, without_conditions
 from congenial.study.comparison import SIZES, size_text
@@ -156,18 +155,8 @@ def _one_table(
     unavailable: dict[str, str],
 ) -> None:
     constraints = mechanism.disclose(table)
-    calibrated = mechanism.calibrated(constraints)
-    plain = without_conditions(mechanism, calibrated.plan(constraints).certificate)
-    law = PublicLaw(
-        mechanism.schema,
-        mechanism.noise,
-        tuple(
-            MeasuredQuery(query.text, query.precision or Fraction(0), tuple(rows))
-            for query, rows in zip(calibrated.queries, calibrated.classes, strict=True)
-        ),
-        None,
-        ((None, constraints),),
-    )
+    plan = mechanism.plan(constraints)
+    plain, law = without_conditions(mechanism, plan.certificate), plan.law
     # Cells that the invariants determine need no interval; the others are cut at what is possible, for every method.
     bounds = constraints.cell_bounds
     open_cells = np.array([cell for cell in range(mechanism.schema.n_cells) if cell not in set(bounds.pinned)], np.intp)
@@ -181,9 +170,9 @@ def _one_table(
         tally.add(method, level, truth, (np.clip(ends[0], least, most), np.clip(ends[1], least, most)))
 
     cells = [Statistic("", "count", Row.of("", [int(cell)])) for cell in open_cells]
-    problem = Problem(constraints, plain.measured)
+    problem = Problem(constraints, plain.law.measured)
     answers = noisy_answers(problem, table, n_releases, rng)
-    for released, noisy in zip(calibrated.law(table).sample(n_releases, rng), answers, strict=True):
+    for released, noisy in zip(Law(law, table.counts).sample(n_releases, rng), answers, strict=True):
         found = posterior(law, None, released, n_draws=n_draws, rng=rng)
         repaired = TopDown().repair(problem, noisy).astype(np.float64)
         for level in tally.levels:

@@ -96,7 +96,7 @@ def law_of_a_cell() -> Columns:
     truth = int(table.counts[table.schema.cell(_CELL)])
     values = np.arange(-8, 13)
     known = dict(zip(marginal.values.tolist(), marginal.probabilities.tolist(), strict=True))
-    noise = mechanism.measured[0].noise
+    noise = law.target.measured[0].noise
     return {
         "count": values.tolist(),
         "conditional": [known.get(value, 0.0) for value in values.tolist()],

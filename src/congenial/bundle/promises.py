@@ -1,9 +1,10 @@
 """What a release promises, in plain words: for the report and the README of a bundle."""
 
+from textwrap import wrap
+
 from congenial.bundle.manifest import Manifest
-from congenial.noise import FAMILIES
-from congenial.privacy.certificate import shown
-from congenial.privacy.neighbours import neighbours_of
+from congenial.bundle.table_text import header_of
+from congenial.privacy.certificate import shown, shown_below
 from congenial.privacy.semantics import meaning
 
 SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed and protects nobody."
@@ -11,13 +12,20 @@ SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed a
 
 def strength(manifest: Manifest) -> str:
     """Return what an observer can learn about one unit, in a sentence or two."""
-    structure = neighbours_of(manifest.law.tables[0][1], manifest.neighbours)
-    text = str(meaning(manifest.certificate, structure))
+    text = str(meaning(manifest.certificate, manifest.plan.structure))
     if manifest.rows_per_unit > 1:
-        text = (
-            f"One {manifest.unit} may have up to {manifest.rows_per_unit} records, and all of them are covered. {text}"
-        )
+        most = f"up to {manifest.rows_per_unit} records, and all of them are covered"
+        text = f"One {manifest.naming.unit} may have {most}. {text}"
     return text
+
+
+def not_protected(manifest: Manifest) -> list[str]:
+    """Return what the published numbers give away by themselves; of several areas, in how many."""
+    n_all = len(manifest.law.areas)
+    return [
+        sentence if n_areas == n_all else f"in {n_areas:,} of {n_all:,} areas, {sentence}"
+        for sentence, n_areas in manifest.plan.not_protected.items()
+    ]
 
 
 def cost(manifest: Manifest) -> str:
@@ -38,12 +46,10 @@ def noise_lines(manifest: Manifest) -> list[str]:
     for query in law.queries:
         if not query.precision:
             continue
-        noise = FAMILIES[law.noise](query.precision)
-        deviation = float(noise.variance) ** 0.5
-        kind = {"double_geometric": "Double Geometric", "discrete_gaussian": "discrete Gaussian"}[law.noise]
+        deviation = float(law.family(query.precision).variance) ** 0.5
         out.append(
-            f"{query.text}: {kind} noise of precision {shown(query.precision, 6)}, standard deviation {deviation:.3g}"
-            " before the invariants are imposed"
+            f"{query.text}: {law.family.title} noise of precision {shown_below(query.precision)}, standard deviation"
+            f" {deviation:.3g} before the invariants are imposed"
         )
     return out
 
@@ -51,8 +57,8 @@ def noise_lines(manifest: Manifest) -> list[str]:
 def readme(manifest: Manifest) -> str:
     """Return README.txt: one page for an analyst."""
     law = manifest.law
-    tables = "one table" if len(law.tables) == 1 else f"{len(law.tables):,} tables, one for each {law.area_name}"
-    values = [f": {one.values[None]}" if law.area_name is None else "" for one in manifest.exactly]
+    tables = "one table" if len(law.areas) == 1 else f"{len(law.areas):,} tables, one for each {law.areas.name}"
+    values = [f": {one.values[None]}" if law.areas.name is None else "" for one in manifest.exactly]
     exact = [
         f"  - {one.text}{value}" + (f" ({one.mandate})" if one.mandate else "")
         for one, value in zip(manifest.exactly, values, strict=True)
@@ -64,12 +70,14 @@ def readme(manifest: Manifest) -> str:
     )
     if "table.parquet" in manifest.files:
         listed.insert(0, "table.parquet   the same as Parquet")
+    if "areas.parquet" in manifest.files:
+        listed.append("areas.parquet   the exact numbers of each area, as the manifest lists them")
     lines = [
-        manifest.title,
-        "=" * min(len(manifest.title), 79),
+        manifest.naming.title,
+        "=" * min(len(manifest.naming.title), 79),
         "",
         *([SIMULATED, ""] if not manifest.is_for_release else []),
-        f"Release {manifest.release} of dataset {manifest.dataset}, {manifest.made_at}.",
+        f"Release {manifest.naming.release} of dataset {manifest.naming.dataset}, {manifest.made_at}.",
         f"{tables[0].upper()}{tables[1:]} of {law.schema.n_cells:,} cells by {', '.join(law.schema.names)}.",
         "",
         "What it is",
@@ -78,7 +86,7 @@ def readme(manifest: Manifest) -> str:
         "",
         "Exact numbers",
         *(exact or ["  none"]),
-        *(f"  - {text}" + (f" ({mandate})" if mandate else "") for text, mandate in manifest.conditions),
+        *(f"  - {text}" for text in other_conditions(manifest)),
         "",
         "Privacy",
         f"  Certified loss: {cost(manifest)}.",
@@ -87,7 +95,7 @@ def readme(manifest: Manifest) -> str:
         "Files",
         "  table.csv       the released counts, a row a cell",
         *(f"  {line}" for line in listed),
-        "  manifest.json   schema, invariants, noise, certificate: it alone determines the law",
+        "  manifest.json   schema, invariants, noise, certificate: it determines the law",
         "",
         "How to use it",
         '  Read the counts in R:        x <- read.csv("table.csv", colClasses = "character")',
@@ -102,13 +110,17 @@ def readme(manifest: Manifest) -> str:
     return "\n".join(lines)
 
 
-def _count(manifest: Manifest) -> str:
-    from congenial.bundle.table_text import header_of
+def other_conditions(manifest: Manifest) -> list[str]:
+    """Return limits and structural zeros: what tables obey without a number that came out exactly."""
+    law = manifest.law
+    nothing = [0] * law.schema.n_cells
+    others = [one for one in manifest.conditions if not one.exact_values(law.schema, nothing)]
+    return [one.text + (f" ({one.mandate})" if one.mandate else "") for one in others]
 
+
+def _count(manifest: Manifest) -> str:
     return header_of(manifest.law)[-1]
 
 
 def _wrapped(text: str) -> list[str]:
-    from textwrap import wrap
-
     return [f"  {line}" for line in wrap(text, 96)]

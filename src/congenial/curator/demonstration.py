@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from congenial.bundle.loading import Bundle, load_bundle
+from congenial.curator.pipeline import release
 from congenial.errors import BundleError
 from congenial.ledger import open_ledger
-from congenial.release.run import no_news, release
+from congenial.release import no_news
+from congenial.spec.load import load_spec
 
 DATASET = "p12-example"
 
@@ -40,6 +42,7 @@ def demonstrate(folder: Path, progress: Callable[[str], None] = no_news) -> Demo
     place = folder / "budget.db"
     ledger = open_ledger(place, create=True)
     ledger.create_dataset(DATASET, epsilon="4", neighbours="bounded", who="demo")
-    made = release(folder / "spec.yaml", folder / "bundle", ledger=ledger, who="demo", progress=progress)
+    spec = load_spec(folder / "spec.yaml")
+    made = release(spec, folder, folder / "bundle", ledger=ledger, who="demo", progress=progress)
     account = str(ledger.status(DATASET)).splitlines()[0]
     return Demonstration(made.folder, place, account, load_bundle(made.folder))

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.conditions.areas import Area
 from congenial.display import as_grid
 from congenial.errors import BundleError
 from congenial.page import render
-from congenial.public_law import Area
+from congenial.release import Release
 from congenial.spec.spec import Spec
-from congenial.table import Table
 
 MARK = "CONFIDENTIAL-"
 _MOST_TABLES = 20
@@ -30,9 +30,15 @@ def check_place(path: Path, bundle: Path) -> None:
         raise BundleError(f"{path} cannot be written: its folder is read-only; name another place, or leave it out")
 
 
-def write_confidential_report(path: Path, spec: Spec, tables: Mapping[Area, Table], drawn: Mapping[Area, Ints]) -> None:
-    """Write the comparison to a file of its own that only its owner can read."""
-    gaps = {area: drawn[area] - tables[area].counts for area in drawn}
+def write_confidential_report(path: Path, spec: Spec, confidential: Ints, release: Release) -> None:
+    """Write the comparison to a file of its own that only its owner can read.
+
+    Parameters
+    ----------
+    confidential : array (area, cell)
+        The confidential tables, in the order of the release's areas.
+    """
+    gaps = dict(zip(release.plan.law.areas, release.counts - confidential, strict=True))
     ranked = sorted(gaps, key=lambda area: -int(np.abs(gaps[area]).sum()))[:_MOST_TABLES]
     page = render(
         "confidential.html",

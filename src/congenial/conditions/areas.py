@@ -1,0 +1,222 @@
+"""What the table of every area obeys. Areas whose conditions differ only in values share all that follows from rows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.arrays import Ints
+from congenial.conditions.compile import compile_conditions
+from congenial.conditions.constraints import Constraints
+from congenial.conditions.queries import Bounds, Condition, Query
+from congenial.conditions.rows import Row, row_values
+from congenial.errors import ConditionError
+from congenial.schema import Schema
+
+Area = str | None
+"""An area's label; None where there is one table."""
+
+Pattern = tuple[
+    tuple[tuple[Row, tuple[int | None, int | None] | None], ...], tuple[int | None, ...], tuple[int | None, ...]
+]
+"""Everything that constraints say but the values of their equalities."""
+
+
+def pattern_of(constraints: Constraints) -> Pattern:
+    """Return what constraints may have in common with those of other areas: rows and limits, no disclosed value."""
+    rows = tuple(
+        (limited.row, None if limited.is_equality else (limited.lower, limited.upper)) for limited in constraints.rows
+    )
+    return rows, constraints.lower, constraints.upper
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Areas whose constraints differ only in the values of their equalities.
+
+    Attributes
+    ----------
+    pattern : Constraints
+        Those of one of these areas.
+    places : array (area of the group,)
+        Where each of them stands among all areas.
+    values : array (area of the group, equality)
+        What its equalities must be, in the order of `pattern.equalities`.
+    """
+
+    pattern: Constraints
+    places: Ints
+    values: Ints
+
+    def constraints(self, number: int) -> Constraints:
+        """Return the constraints of one area of the group."""
+        values = iter(self.values[number].tolist())
+        rows = tuple(
+            replace(limited, lower=(value := int(next(values))), upper=value) if limited.is_equality else limited
+            for limited in self.pattern.rows
+        )
+        return Constraints(self.pattern.schema, rows, self.pattern.lower, self.pattern.upper)
+
+    @cached_property
+    def largest(self) -> Constraints:
+        """The constraints of the area with the largest values: what fits it fits every area of the group."""
+        if not self.values.size:
+            return self.pattern
+        return self.constraints(int(np.argmax(np.abs(self.values).sum(axis=1))))
+
+    def holds(self, tables: Ints) -> NDArray[np.bool_]:
+        """Say of one table for each area of the group (area, cell) whether it obeys that area's constraints."""
+        open_rows = replace(self.pattern, rows=self.pattern.ranges)
+        answers = np.asarray(open_rows.holds(tables))
+        equalities = self.pattern.equalities
+        if equalities:
+            answers &= (row_values([limited.row for limited in equalities], tables) == self.values).all(axis=1)
+        return answers
+
+
+@dataclass(frozen=True, eq=False)
+class Areas(Mapping[Area, Constraints]):
+    """The constraints of every area, in the declared order; of one table under the label None. Public.
+
+    Attributes
+    ----------
+    name : str or None
+        What an area is called, such as county; None for one table.
+    labels : tuple of str, or (None,)
+    groups : tuple of Group
+
+    Examples
+    --------
+    >>> from congenial.conditions.queries import total
+    >>> schema = Schema({"sex": ["female", "male"]})
+    >>> areas = Areas.disclosed(schema, [total()], {"north": [3, 4], "south": [0, 9]}, name="region")
+    >>> areas
+    2 areas, one for each region, in 1 group
+    >>> areas["south"].equalities[0].lower
+    9
+    """
+
+    name: str | None
+    labels: tuple[Area, ...]
+    groups: tuple[Group, ...]
+
+    @classmethod
+    def one(cls, constraints: Constraints) -> "Areas":
+        """Return the constraints of one table."""
+        return cls.collected(None, {None: constraints})
+
+    @classmethod
+    def collected(cls, name: str | None, constraints: Mapping[Area, Constraints]) -> "Areas":
+        """Return given constraints, those of one pattern together."""
+        if not constraints or (name is None) != (list(constraints) == [None]):
+            raise ConditionError("several areas need a name for what they are, such as county; one table has none")
+        members: dict[Pattern, list[int]] = {}
+        known = list(constraints.values())
+        for place, own in enumerate(known):
+            members.setdefault(pattern_of(own), []).append(place)
+        groups = []
+        for places in members.values():
+            values = [[limited.lower or 0 for limited in known[place].equalities] for place in places]
+            groups.append(Group(known[places[0]], np.array(places, np.int64), _table_of(values)))
+        return cls(name, tuple(constraints), tuple(groups))
+
+    @classmethod
+    def disclosed(
+        cls, schema: Schema, conditions: Sequence[Condition], tables: Mapping[str, Sequence[int] | Ints], *, name: str
+    ) -> "Areas":
+        """Return the conditions at each table's own values; those are public from here on."""
+        if not tables:
+            raise ConditionError("there are no areas; give a table for each")
+        counts = np.array([np.asarray(table, np.int64).reshape(-1) for table in tables.values()])
+        if all(_is_plain(condition, schema) for condition in conditions):
+            # Rows and limits are the same whatever the counts are: one compilation serves all areas (1 ms each else).
+            pattern = Constraints.of(schema, conditions, counts[0].tolist())
+            equalities = [limited.row for limited in pattern.equalities]
+            values = row_values(equalities, counts) if equalities else np.zeros((len(counts), 0), np.int64)
+            group = Group(pattern, np.arange(len(counts)), values)
+            is_right = group.holds(counts) & _obeys_stated(schema, conditions, counts)
+            for place in np.flatnonzero(~is_right)[:1]:  # says what is wrong with the first table that does not fit
+                compile_conditions(schema, conditions, counts[place].tolist())
+            return cls(name, tuple(tables), (group,))
+        own = (Constraints.of(schema, conditions, line) for line in counts.tolist())
+        return cls.collected(name, dict(zip(tables, own, strict=True)))
+
+    @cached_property
+    def _of_area(self) -> dict[Area, tuple[int, int]]:
+        """Each area's group and its number there."""
+        found = {
+            int(place): (number, inside)
+            for number, group in enumerate(self.groups)
+            for inside, place in enumerate(group.places.tolist())
+        }
+        return {label: found[place] for place, label in enumerate(self.labels)}
+
+    def __getitem__(self, area: Area) -> Constraints:
+        number, inside = self._of_area[area]
+        group = self.groups[number]
+        return group.pattern if len(self.labels) == 1 else group.constraints(inside)
+
+    def group_of(self, area: Area) -> int:
+        """Return which group an area is in."""
+        return self._of_area[area][0]
+
+    def __iter__(self) -> Iterator[Area]:
+        return iter(self.labels)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def holds(self, tables: Ints) -> NDArray[np.bool_]:
+        """Say of one table for each area (area, cell), in the declared order, whether it obeys its constraints."""
+        answers = np.ones(len(self.labels), bool)
+        for group in self.groups:
+            answers[group.places] = group.holds(tables[group.places])
+        return answers
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Areas) or (self.name, self.labels) != (other.name, other.labels):
+            return False
+        return len(self.groups) == len(other.groups) and all(map(_is_same, self.groups, other.groups))
+
+    __hash__ = None  # type: ignore[assignment]  # arrays inside
+
+    def __repr__(self) -> str:
+        if self.name is None:
+            return "one table"
+        groups = "1 group" if len(self.groups) == 1 else f"{len(self.groups):,} groups"
+        return f"{len(self.labels):,} areas, one for each {self.name}, in {groups}"
+
+
+def _is_same(first: Group, second: Group) -> bool:
+    return (
+        pattern_of(first.pattern) == pattern_of(second.pattern)
+        and np.array_equal(first.places, second.places)
+        and np.array_equal(first.values, second.values)
+    )
+
+
+def _table_of(values: Sequence[Sequence[int]]) -> Ints:
+    """Return whole numbers as an array (area, equality), in 64 bits where they fit."""
+    fits = all(abs(value) < 2**62 for line in values for value in line)
+    return np.array(values, np.int64 if fits else object).reshape(len(values), -1)
+
+
+def _is_plain(condition: Condition, schema: Schema) -> bool:
+    """Whether rows and limits do not depend on counts: sums of several cells that are equal, and limits of cells."""
+    if not isinstance(condition, Query):
+        return isinstance(condition, Bounds)
+    is_range = condition.at_least is not None or condition.at_most is not None
+    return not is_range and all(len(row.cells) > 1 for row in condition.rows(schema))
+
+
+def _obeys_stated(schema: Schema, conditions: Sequence[Condition], counts: Ints) -> NDArray[np.bool_]:
+    """Say of each table whether its sums have the values that conditions state."""
+    stated = [query for query in conditions if isinstance(query, Query) and query.is_stated]
+    limits = [limited for query in stated for limited in query.limits(schema, None)]
+    if not limits:
+        return np.ones(len(counts), bool)
+    wanted = np.array([limited.lower for limited in limits], object)
+    answers: NDArray[np.bool_] = (row_values([limited.row for limited in limits], counts) == wanted).all(axis=1)
+    return answers

@@ -1,0 +1,128 @@
+"""From a spec to a published bundle: the data read once, the release planned once, charged, drawn and written."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from congenial.bundle.manifest import Naming
+from congenial.bundle.signing import read_private_key
+from congenial.bundle.writing import check_new
+from congenial.conditions.areas import Area
+from congenial.curator.confidential_report import check_place, write_confidential_report
+from congenial.errors import BundleError, CongenialError
+from congenial.ledger import Ledger
+from congenial.reading.tables import read_tables
+from congenial.release import STEPS as RELEASE_STEPS
+from congenial.release import Prepared, Release, charge_and_draw, check_not_confidential, no_news
+from congenial.release import prepare as prepare_tables
+from congenial.release import simulate as simulate_tables
+from congenial.spec.spec import Spec
+from congenial.table import Table
+
+STEPS = ("reading the data", *RELEASE_STEPS, "writing the bundle")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A bundle that was written."""
+
+    folder: Path
+    release: Release
+
+
+def prepare(spec: Spec, folder: Path, progress: Callable[[str], None] = no_news) -> Prepared:
+    """Read the data that a spec in this folder names, and plan the release. Nothing is charged, nothing written."""
+    progress(STEPS[0])
+    tables = read_tables(spec, folder)
+    progress(STEPS[1])
+    unit = "person" if spec.unit is None else spec.unit.word
+    naming = Naming(spec.release, spec.dataset, spec.title, unit, spec.data.status)
+    if spec.by is None:
+        return prepare_tables(spec.mechanism, tables[None], naming, "")
+    return prepare_tables(spec.mechanism, _by_label(tables), naming, spec.by.name)
+
+
+def _by_label(tables: Mapping[Area, Table]) -> dict[str, Table]:
+    return {label: table for label, table in tables.items() if label is not None}
+
+
+def release(
+    spec: Spec,
+    folder: Path,
+    out: str | Path,
+    *,
+    ledger: Ledger,
+    who: str,
+    now: datetime | None = None,
+    key: str | Path | None = None,
+    confidential_report: str | Path | None = None,
+    progress: Callable[[str], None] = no_news,
+) -> Published:
+    """Release what a spec describes into a new bundle, charged to a ledger.
+
+    All that can be refused is refused before the charge. The charge is on disk before anything is drawn, and is never
+    refunded: a crash afterwards leaves a spend without a bundle, never a bundle without a spend.
+
+    Parameters
+    ----------
+    folder : path
+        The folder of the spec, where its paths start.
+    out : path
+        A folder that does not exist yet.
+    who : str
+        Who releases, for the ledger.
+    key : path, optional
+        A private key to sign the manifest with.
+    confidential_report : path, optional
+        A file outside the bundle, beginning with CONFIDENTIAL, that compares the release with the truth.
+    """
+    place = Path(out)
+    secret = None if confidential_report is None else Path(confidential_report)
+    check_new(place)
+    if key is not None:
+        read_private_key(Path(key))
+    if secret is not None:
+        check_place(secret, place)
+    ready = prepare(spec, folder, progress)
+    charged: list[str] = []
+
+    def told(step: str) -> None:
+        if step == RELEASE_STEPS[2]:  # what comes after this was paid for
+            charged.append(step)
+        progress(step)
+
+    try:
+        made = charge_and_draw(ready, ledger=ledger, who=who, now=now, progress=told)
+        progress(STEPS[-1])
+        made.write(place, outputs=spec.outputs, sign=key)
+    except Exception as refused:
+        if not charged:
+            raise
+        reason = str(refused) if isinstance(refused, CongenialError) else f"internal error ({type(refused).__name__})"
+        raise BundleError(
+            f"{reason}. The budget was charged for release {spec.release!r} of dataset {spec.dataset!r} and is not"
+            " refunded, because a table was drawn; release again under another name once the cause is removed"
+        ) from None
+    if secret is not None:
+        write_confidential_report(secret, spec, ready.confidential, made)
+    return Published(place, made)
+
+
+def simulate(
+    spec: Spec,
+    folder: Path,
+    out: str | Path,
+    *,
+    seed: int,
+    now: datetime | None = None,
+    progress: Callable[[str], None] = no_news,
+) -> Published:
+    """Make a bundle marked NOT FOR RELEASE, from public or simulated data and a public seed; nothing is charged."""
+    place = Path(out)
+    check_new(place)
+    check_not_confidential(spec.data.status)
+    made = simulate_tables(prepare(spec, folder, progress), seed, now=now)
+    progress(STEPS[-1])
+    made.write(place, outputs=spec.outputs)
+    return Published(place, made)

@@ -1,0 +1,104 @@
+"""What a release will publish, cost and protect, computed before anything is spent. Public."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from congenial.bundle.expected_error import ExpectedError, expected_error
+from congenial.conditions.areas import Area
+from congenial.conditions.constraints import Constraints
+from congenial.conditions.queries import margin
+from congenial.curator.pipeline import prepare
+from congenial.curator.typical import UNIFORM, read_reference, typical_tables
+from congenial.errors import ReadingError
+from congenial.plan import Plan
+from congenial.randomness import replay_rng
+from congenial.reading.files import find_files
+from congenial.spec.spec import Spec
+
+_LOOKED_AT = 60  # areas in which every cell is looked at, at some 30 milliseconds each
+
+
+@dataclass(frozen=True, repr=False)
+class Preview:
+    """A plan with its meaning, the error to expect around a public table, and the time a draw takes."""
+
+    spec: Spec
+    plan: Plan
+    errors: tuple[ExpectedError, ...]
+    seconds: float
+    digest: str
+
+    @cached_property
+    def given_away(self) -> list[str]:
+        """Cells and sums that the invariants give away, in words: no noise protects them."""
+        areas = self.plan.law.areas
+        cells = []
+        for area in areas.labels[:_LOOKED_AT]:
+            where = "" if area is None else f"{areas.name} {area}: "
+            cells += [f"{where}{name} = {value:,}" for name, value in self._disclosed(area).items()]
+        lines = [_listed("The invariants give away", cells)] if cells else []
+        if len(areas) > _LOOKED_AT:
+            lines.append(f"(looked at in the first {_LOOKED_AT} of {len(areas):,} areas)")
+        schema = self.plan.law.schema
+        stated = {limited.row.cells for limited in areas[areas.labels[0]].rows}
+        rows = {row.name: row.cells for name in schema.names for row in margin(name).rows(schema)}
+        sums = [name for name, error in self.errors[0].margins if error < 1e-6 and rows.get(name) not in stated]
+        return [*lines, *([_listed("Exact too, because it follows", sums)] if sums else [])]
+
+    def _disclosed(self, area: Area) -> dict[str, int]:
+        """Return cells that the invariants determine, those that the spec declares to be fixed left out."""
+        drawn = next((error for error in self.errors if error.area == area), None)
+        if drawn is not None and (drawn.cells > 0).all():
+            return {}  # every cell varied in the draws around a public table: nothing is determined
+        found = self.plan.law.areas[area].disclosed_cells
+        return {name: value for name, value in found.items() if name not in self._declared}
+
+    @cached_property
+    def _declared(self) -> set[str]:
+        """Cells that the spec itself fixes."""
+        schema = self.plan.law.schema
+        declared = Constraints.of(schema, [condition for condition in self.spec.conditions if condition.is_stated])
+        return {schema.cell_name(cell) for cell in range(schema.n_cells) if declared.is_fixed(cell)}
+
+
+def _listed(head: str, found: Sequence[str]) -> str:
+    more = f" and {len(found) - 8:,} more" if len(found) > 8 else ""
+    return f"{head}: {'; '.join(found[:8])}{more}"
+
+
+def preview(spec: Spec, folder: Path, reference: Path | None = None) -> Preview:
+    """Return what a spec will do. Of its data, only what the invariants disclose enters.
+
+    Parameters
+    ----------
+    folder : path
+        The folder of the spec, where its paths start.
+    reference : path, optional
+        A CSV with a public table of one area; errors are computed around it.
+    """
+    if reference is not None and spec.data.status == "confidential" and _is_data(spec, folder, reference):
+        raise ReadingError(
+            "the reference is a data file of the spec itself, which is confidential; give a public table"
+        )
+    ready = prepare(spec, folder)
+    plan = ready.plan
+    if reference is not None:
+        centres = {plan.law.areas.labels[0]: read_reference(plan.law, reference)}
+    else:
+        centres = typical_tables(plan.law)
+    name = UNIFORM if reference is None else reference.name
+    errors = tuple(expected_error(plan, area, centre, name) for area, centre in centres.items())
+    area, centre = next(iter(centres.items()))
+    sampler = plan.sampler_of(area)
+    start = time.perf_counter()
+    sampler.at(centre).sample(1, replay_rng("once to time"))  # its kernels are loaded by now
+    seconds = time.perf_counter() - start
+    return Preview(spec, plan, errors, seconds, ready.digest)
+
+
+def _is_data(spec: Spec, folder: Path, reference: Path) -> bool:
+    files = find_files(spec.data.paths, folder)
+    return reference.exists() and any(file.samefile(reference) for file in files)

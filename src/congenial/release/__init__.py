@@ -1,1 +1,0 @@
-"""From a spec file and confidential data to what is published."""

@@ -1,0 +1,5 @@
+"""Provisional."""
+
+from typing import Any
+
+Sampler = Any
