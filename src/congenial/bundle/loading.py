@@ -12,7 +12,7 @@ from congenial.bundle.cost import certificate_of
 from congenial.bundle.manifest import Manifest, digest
 from congenial.bundle.signing import check_signature, read_public_key
 from congenial.bundle.table_text import tables_from_csv
-from congenial.errors import BundleError, PrivacyError, did_you_mean
+from congenial.errors import BundleError, PrivacyError, did_you_mean, reason_of
 from congenial.public_law import Area, PublicLaw
 from congenial.randomness import RandomStream
 
@@ -129,7 +129,7 @@ def _read(folder: Path, name: str) -> bytes:
             raise BundleError(f"{name} is larger than a gigabyte; no bundle has such a file")
         return path.read_bytes()
     except OSError as refused:
-        raise BundleError(f"{name} cannot be read: {(refused.strerror or '').lower()}") from None
+        raise BundleError(f"{name} cannot be read: {reason_of(refused)}") from None
 
 
 def _check_files(folder: Path, manifest: Manifest) -> None:

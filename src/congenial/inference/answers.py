@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from congenial.bundle.loading import Bundle
-from congenial.errors import InferenceError
+from congenial.errors import InferenceError, reason_of
 from congenial.inference.frames import frame
 from congenial.inference.frequentist import Confidence
 from congenial.inference.intervals import Estimate
@@ -109,7 +109,7 @@ def write_draws(
                 head = [] if area is None else [area]
                 rows.writerows([*head, number, *line] for number, line in enumerate(tables.tolist(), 1))
     except OSError as refused:
-        raise InferenceError(f"{path} cannot be written: {(refused.strerror or '').lower()}") from None
+        raise InferenceError(f"{path} cannot be written: {reason_of(refused)}") from None
 
 
 def plot_answers(path: Path, answers: Sequence[Answer]) -> None:
@@ -134,4 +134,4 @@ def plot_answers(path: Path, answers: Sequence[Answer]) -> None:
         else:
             path.write_bytes(as_png(figure))
     except OSError as refused:
-        raise InferenceError(f"{path} cannot be written: {(refused.strerror or '').lower()}") from None
+        raise InferenceError(f"{path} cannot be written: {reason_of(refused)}") from None
