@@ -55,7 +55,7 @@ class Bundle:
         *,
         prior: "str | Prior | LogDensity" = "flat",
         n_draws: int = 4_000,
-        n_chains: int = 4,
+        n_chains: int | None = None,
         rng: RandomStream | None = None,
     ) -> "Posterior":
         """Return what the release says of the confidential table of an area, under a prior."""
