@@ -124,16 +124,26 @@ class Posterior:
         statistics = [statistic for text in asked for statistic in parse_query(text, self.law.schema)]
         return estimates(self, statistics, self.released, level=level, is_simultaneous=is_simultaneous)
 
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the draws by column: the area if there are several, draw, probability, and each cell by its name.
+
+        Probabilities sum to one; draws of chains have equal ones.
+        """
+        schema, n_draws = self.law.schema, len(self.tables)
+        probabilities = np.full(n_draws, 1 / n_draws) if self.weights is None else self.weights
+        area_name = "area" if self.law.area_name in {"draw", "probability"} else self.law.area_name
+        return {
+            **({} if area_name is None else {area_name: [self.area] * n_draws}),
+            "draw": list(range(1, n_draws + 1)),
+            "probability": probabilities.tolist(),
+            **{schema.cell_name(cell): self.tables[:, cell].tolist() for cell in range(schema.n_cells)},
+        }
+
     def frame(self, backend: str = "pandas") -> Any:
-        """Return the draws as a pandas, polars or pyarrow table: a row a draw, a column a cell, weights where exact."""
+        """Return the draws as a pandas, polars or pyarrow table: a row a draw, with the columns of `columns`."""
         from congenial.inference.frames import frame
 
-        schema = self.law.schema
-        columns: dict[str, list[Any]] = {"draw": list(range(1, len(self.tables) + 1))}
-        if self.weights is not None:
-            columns["probability"] = self.weights.tolist()
-        columns |= {schema.cell_name(cell): self.tables[:, cell].tolist() for cell in range(schema.n_cells)}
-        return frame(columns, backend)
+        return frame(self.columns(), backend)
 
     def of(self, function: Callable[[Ints], ArrayLike]) -> Floats:
         """Return any function of the table for each draw: it takes tables (draw, cell) and gives a number each."""
