@@ -83,7 +83,7 @@ ONLY_HERE = {
         "pictures.picture",
     },
     "jinja2": {"page"},
-    "arviz_stats": {"inference.model", "inference.posterior"},
+    "arviz_stats": {"inference.diagnostics"},
     "arviz_base": {"inference.model"},
 }
 # `constraints.count()` is a question to the set that only the engine can answer: a late import.

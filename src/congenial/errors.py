@@ -160,6 +160,19 @@ class ReadingError(CongenialError, ValueError):
     """Files that cannot be read as the tables that a spec describes. The message holds nothing from their rows."""
 
 
+def reason_of(error: OSError) -> str:
+    """Return why the operating system refused a file, as the end of a sentence.
+
+    Examples
+    --------
+    >>> reason_of(FileNotFoundError(2, "No such file or directory"))
+    'no such file or directory'
+    >>> reason_of(OSError())
+    'the system gives no reason'
+    """
+    return (error.strerror or "the system gives no reason").lower()
+
+
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """Return a hint with the closest known name, or the known names when none is close.
 

@@ -10,6 +10,7 @@ from textwrap import wrap
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.conditions.areas import Area
 from congenial.errors import PrivacyError, SamplingError
 from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.certificate import Certificate, shown, shown_below

@@ -1,15 +1,22 @@
 """Answers leave as frames, pictures and CSV, with the same numbers everywhere."""
 
 import csv
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import congenial as cg
 from congenial.bundle.loading import Bundle
+from congenial.cli import main
 from congenial.inference.answers import answer, answers_frame, plot_answers, write_draws
+from congenial.inference.query import parse_query
 from congenial.release.demonstration import demonstrate
+from congenial.release.run import release
 from images import is_blank
+from releases import CASES, COUNTS, FEW, NOW, Case, ledger_for, place
 
 
 @pytest.fixture(scope="module")
@@ -29,32 +36,69 @@ def test_frames_of_every_library_agree(bundle: Bundle) -> None:
         is_simultaneous=False,
         rng=rng,
     )
-    pandas, polars, arrow = (answers_frame(found, backend) for backend in ("pandas", "polars", "pyarrow"))
+    pandas, polars, arrow = (answers_frame(found.numbers, backend) for backend in ("pandas", "polars", "pyarrow"))
     assert pandas["mean"].tolist() == polars["mean"].to_list() == arrow["mean"].to_pylist()
     assert pandas["is_exact"].tolist() == [True, False]
     draws = bundle.posterior(n_draws=200, rng=cg.replay_rng(1)).frame("polars")
-    assert draws.shape == (200, 47)
+    assert draws.shape == (200, 48)  # the number of the draw, its probability, and 46 cells
     with pytest.raises(cg.CongenialError, match="did you mean 'pandas'"):
-        answers_frame(found, "panda")
+        answers_frame(found.numbers, "panda")
 
 
 def test_draws_and_pictures_are_written_once(bundle: Bundle, tmp_path: Path) -> None:
     rng = cg.replay_rng("written")
     found = answer(bundle, ["all by age"], None, level=0.8, prior="flat", n_draws=200, is_simultaneous=True, rng=rng)
-    plot_answers(tmp_path / "plot.png", found)
+    plot_answers(tmp_path / "plot.png", found.numbers)
     assert not is_blank(tmp_path / "plot.png")
-    plot_answers(tmp_path / "plot.svg", found)
+    plot_answers(tmp_path / "plot.svg", found.numbers)
     assert (tmp_path / "plot.svg").read_text(encoding="utf-8").startswith("<svg")
     with pytest.raises(cg.CongenialError, match="written as"):
-        plot_answers(tmp_path / "plot.gif", found)
-    write_draws(tmp_path / "draws.csv", bundle, [None], prior="flat", n_draws=40, rng=rng)
+        plot_answers(tmp_path / "plot.gif", found.numbers)
+    write_draws(tmp_path / "draws.csv", [found.posterior])
     with (tmp_path / "draws.csv").open(encoding="utf-8") as lines:
         header, *rows = csv.reader(lines)
-    assert len(rows) == 40
-    assert header[:2] == ["draw", "sex=female, age=under 5"]
-    assert all(sum(map(int, row[1:])) == 256 for row in rows)
+    assert header[:3] == ["draw", "probability", "sex=female, age=under 5"]
+    np.testing.assert_array_equal(np.array([row[2:] for row in rows], np.int64), found.posterior.tables)
+    assert {row[1] for row in rows} == {"0.005"}
     with pytest.raises(cg.CongenialError, match="cannot be written"):
-        write_draws(tmp_path / "draws.csv", bundle, [None], prior="flat", n_draws=40, rng=rng)
+        write_draws(tmp_path / "draws.csv", [found.posterior])
+
+
+def test_the_exported_draws_give_the_printed_intervals(tmp_path: Path) -> None:
+    """Two areas in one file: all 126 tables of the first with exact probabilities, draws of chains of the second."""
+    areas = {"01": FEW, "02": COUNTS}
+    lines = [f"{area},{line}" for area, data in areas.items() for line in data.splitlines()[1:]]
+    case = Case(CASES["areas with totals"].spec, "\n".join(["area,sex,age,n", *lines]) + "\n")
+    release(place(tmp_path, case), tmp_path / "bundle", ledger=ledger_for(tmp_path, case), who="Ada", now=NOW)
+    queries = ["--query", "sex=f", "--query", "sex=m & age in {010, 020}", "--query", "share(age=030 | sex=f)"]
+    written = ["--export-draws", str(tmp_path / "draws.csv")]
+    done = CliRunner().invoke(main, ["infer", str(tmp_path / "bundle"), *queries, "--draws", "400", "--json", *written])
+    assert done.exit_code == 0, done.output
+    with (tmp_path / "draws.csv").open(encoding="utf-8") as rows:
+        header, *draws = csv.reader(rows)
+    assert header[:4] == ["area", "draw", "probability", "sex=f, age=010"]
+    schema = cg.Schema({"sex": ["f", "m"], "age": ["010", "020", "030"]})
+    for printed in json.loads(done.stdout):
+        own = [row for row in draws if row[0] == printed["area"]]
+        tables, chances = np.array([row[3:] for row in own], np.int64), np.array([row[2] for row in own], np.float64)
+        assert chances.sum() == pytest.approx(1, abs=1e-12)
+        assert len(own) == 126 if printed["area"] == "01" else np.all(chances == 1 / 400)
+        values = parse_query(printed["query"], schema)[0].values(tables)
+        there = np.isfinite(values)
+        assert printed["mean"] == pytest.approx(np.average(values[there], weights=chances[there]), abs=1e-12)
+        for end, outside in (("low", values < printed["low"]), ("high", values > printed["high"])):
+            tail = 0.05 * chances[there].sum()
+            assert chances[outside & there].sum() <= tail + 1e-12, end
+            assert chances[(outside | (values == printed[end])) & there].sum() >= tail - 1e-12, end
+
+
+def test_an_area_called_draw_keeps_its_column(tmp_path: Path) -> None:
+    data = CASES["areas"].data.replace("area,", "draw,", 1)
+    case = Case(CASES["areas"].spec.replace("name: area", "name: draw"), data)
+    release(place(tmp_path, case), tmp_path / "bundle", ledger=ledger_for(tmp_path, case), who="Ada", now=NOW)
+    columns = cg.load_bundle(tmp_path / "bundle").posterior("02", n_draws=40, rng=cg.replay_rng("draw")).columns()
+    assert list(columns)[:3] == ["area", "draw", "probability"]
+    assert set(columns["area"]) == {"02"}
 
 
 def test_unknown_areas_are_refused(bundle: Bundle) -> None:

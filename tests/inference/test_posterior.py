@@ -10,7 +10,8 @@ import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.conditions.queries import Condition
 from congenial.inference import priors
-from congenial.inference.posterior import PoorProposalWarning, Posterior, _sampled, _stepped, _walk, posterior
+from congenial.inference.chains import Drawn, by_proposals, by_small_steps, walk
+from congenial.inference.posterior import PoorProposalWarning, Posterior, posterior
 from congenial.public_law import PublicLaw
 from congenial.sampling.contraction import messages as exact
 from published import law_of
@@ -59,6 +60,10 @@ def test_small_sets_are_enumerated_exactly(name: str, noise: str, belief: str) -
     np.testing.assert_allclose(found.mean(), chances @ tables)
 
 
+def with_diagnostics(law: PublicLaw, released: Ints, prior: priors.Prior, drawn: Drawn) -> Posterior:
+    return Posterior(law, None, released, prior, drawn.chains, None, drawn.acceptance)
+
+
 def one_step(law: PublicLaw, released: Ints, rng: cg.randomness.RandomStream, *, with_normaliser: bool) -> Ints:
     """Start 100,000 chains at exact posterior draws, make one step each, and return where they stand (as numbers)."""
     tables, chances = brute(law, released, priors.flat())
@@ -71,7 +76,7 @@ def one_step(law: PublicLaw, released: Ints, rng: cg.randomness.RandomStream, *,
     if with_normaliser:
         log_ratio = -exact.log_normalisers(engine, both.reshape(-1, 4)).reshape(N_DRAWS, 2)
     coins = np.log(rng.uniforms(N_DRAWS))
-    picks = [_walk(own, np.array([0.0, coin]))[0][1] for own, coin in zip(log_ratio, coins, strict=True)]
+    picks = [walk(own, np.array([0.0, coin]))[0][1] for own, coin in zip(log_ratio, coins, strict=True)]
     ends = both[np.arange(N_DRAWS), picks]
     numbers = {tuple(table): number for number, table in enumerate(tables.tolist())}
     return np.array([numbers[tuple(end)] for end in ends.tolist()])
@@ -91,7 +96,8 @@ def test_the_chain_keeps_the_posterior(name: str, request: pytest.FixtureRequest
 def test_draws_of_chains_have_the_enumerated_means() -> None:
     law, released = small("total")
     exactly = posterior(law, None, released)
-    drawn = _sampled(law, None, released, priors.flat(), 20_000, 4, cg.replay_rng("chain means"))
+    found = by_proposals(law.target(None, released), priors.flat(), 20_000, 4, cg.replay_rng("chain means"))
+    drawn = with_diagnostics(law, released, priors.flat(), found)
     assert not drawn.is_exact
     error = drawn.tables.std(axis=0) / np.sqrt(drawn.effective_draws)
     assert np.all(np.abs(drawn.mean() - exactly.mean()) < 6 * error)
@@ -222,15 +228,17 @@ def test_no_chain_holds_what_the_prior_forbids() -> None:
     schema = cg.Schema({"sex": ["f", "m"], "age": ["0", "1", "2"]})
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/2")], invariants=[cg.total()])
     table = cg.Table(schema, [[3, 1, 4], [2, 5, 9]])
-    law = law_of(mechanism, table)
+    target = law_of(mechanism, table).target(None, table.counts)
 
     def at_least(n: int) -> priors.Prior:
         return priors.prior_of(schema, lambda tables: np.where(tables[:, 0] >= n, 0.0, -np.inf))
 
     with pytest.raises(cg.CongenialError, match="hardly any proposed table"):
-        _sampled(law, None, table.counts, at_least(12), 400, 4, cg.replay_rng(0))
-    found = _sampled(law, None, table.counts, at_least(4), 400, 4, cg.replay_rng(0))
-    assert found.tables[:, 0].min() >= 4
+        by_proposals(target, at_least(12), 400, 4, cg.replay_rng(0))
+    with pytest.raises(cg.CongenialError, match="hardly any proposed table"):
+        by_small_steps(target, at_least(18), 400, 4, cg.replay_rng(0))
+    for draw in (by_proposals, by_small_steps):
+        assert draw(target, at_least(4), 400, 4, cg.replay_rng(0)).chains[:, :, 0].min() >= 4
 
 
 def test_negative_cells_have_no_chance_under_priors_of_counts() -> None:
@@ -259,16 +267,18 @@ def test_a_release_of_another_table_is_refused() -> None:
 
 def test_a_stuck_cell_is_not_called_perfect() -> None:
     law, released = small("total")
-    found = _sampled(law, None, released, priors.flat(), 2, 1, cg.replay_rng(3))
+    drawn = by_proposals(law.target(None, released), priors.flat(), 2, 1, cg.replay_rng(3))
+    found = with_diagnostics(law, released, priors.flat(), drawn)
     assert not np.isinf(found.effective_draws).any()
 
 
 def test_small_steps_have_the_enumerated_means_under_a_sharp_prior() -> None:
-    """A prior far from the release: chains by small steps agree with all tables gone through; without c they do not."""
+    """A prior far from the release: chains by small steps agree with all tables gone through."""
     law, released = small("total")
     sharp = priors.poisson(SCHEMA, [0.2, 0.2, 4.0, 0.2])
     exactly = posterior(law, None, released, prior=sharp)
-    drawn = _stepped(law, None, released, sharp, 8_000, 8, cg.replay_rng("small steps"))
+    found = by_small_steps(law.target(None, released), sharp, 8_000, 8, cg.replay_rng("small steps"))
+    drawn = with_diagnostics(law, released, sharp, found)
     error = drawn.tables.std(axis=0) / np.sqrt(drawn.effective_draws)
     assert np.all(np.abs(drawn.mean() - exactly.mean()) < 5 * error)
     assert drawn.split_rhat.max() < 1.02
@@ -284,3 +294,17 @@ def test_p12_under_independence_takes_small_steps() -> None:
     assert found.acceptance > 0.3
     assert np.all(found.constraints.holds(found.tables))
     assert np.nanmin(found.effective_draws) > 10
+    assert found.chains.shape[:2] == (40, 10)  # many, where nobody said how many
+
+
+@pytest.mark.parametrize("prior", ["flat", "independence"])
+@pytest.mark.parametrize("n_chains", [1, 3])
+def test_the_number_of_chains_is_the_user_s(prior: str, n_chains: int) -> None:
+    """Whether the exact sampler proposes (flat) or small steps go (independence, as the test before has it)."""
+    released = cg.examples.p12_printed_release()
+    law = law_of(cg.examples.p12_mechanism(), released)
+    rng = cg.replay_rng("chains")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PoorProposalWarning)
+        found = posterior(law, None, released.counts, prior=prior, n_draws=60, n_chains=n_chains, rng=rng)
+    assert found.chains.shape[:2] == (n_chains, 60 // n_chains)

@@ -7,6 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from congenial.arrays import Ints
 from congenial.bundle.areas_file import AREAS, areas_of_parquet
 from congenial.bundle.canonical import digest
@@ -15,7 +17,7 @@ from congenial.bundle.manifest import Manifest
 from congenial.bundle.signing import check_signature, read_public_key
 from congenial.bundle.table_text import tables_from_csv
 from congenial.conditions.areas import Area
-from congenial.errors import BundleError, PrivacyError, did_you_mean
+from congenial.errors import BundleError, PrivacyError, did_you_mean, reason_of
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream
 
@@ -54,7 +56,7 @@ class Bundle:
         *,
         prior: "str | Prior | LogDensity" = "flat",
         n_draws: int = 4_000,
-        n_chains: int = 4,
+        n_chains: int | None = None,
         rng: RandomStream | None = None,
     ) -> "Posterior":
         """Return what the release says of the confidential table of an area, under a prior."""
@@ -130,7 +132,7 @@ def _read(folder: Path, name: str) -> bytes:
             raise BundleError(f"{name} is larger than a gigabyte; no bundle has such a file")
         return path.read_bytes()
     except OSError as refused:
-        raise BundleError(f"{name} cannot be read: {(refused.strerror or '').lower()}") from None
+        raise BundleError(f"{name} cannot be read: {reason_of(refused)}") from None
 
 
 def _check_files(folder: Path, manifest: Manifest) -> None:

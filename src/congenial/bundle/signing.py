@@ -9,7 +9,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from congenial.errors import BundleError
+from congenial.errors import BundleError, reason_of
 
 PrivateKey = Ed25519PrivateKey
 
@@ -33,9 +33,7 @@ def create_key(path: Path) -> str:
         with public_path.open("xb") as out:
             out.write(public)
     except OSError as refused:
-        raise BundleError(
-            f"the key could not be written to {path}: {(refused.strerror or '').lower()}; name a new file"
-        ) from None
+        raise BundleError(f"the key could not be written to {path}: {reason_of(refused)}; name a new file") from None
     return public_path.name
 
 
@@ -58,7 +56,7 @@ def read_private_key(path: Path) -> Ed25519PrivateKey:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except OSError as refused:
-        raise BundleError(f"the key {path} cannot be read: {(refused.strerror or '').lower()}") from None
+        raise BundleError(f"the key {path} cannot be read: {reason_of(refused)}") from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
         if path.suffix == ".pub":
             raise BundleError(
@@ -77,7 +75,7 @@ def read_public_key(path: Path) -> Ed25519PublicKey:
     try:
         key = serialization.load_pem_public_key(path.read_bytes())
     except OSError as refused:
-        raise BundleError(f"the key {path} cannot be read: {(refused.strerror or '').lower()}") from None
+        raise BundleError(f"the key {path} cannot be read: {reason_of(refused)}") from None
     except (ValueError, UnsupportedAlgorithm):
         raise BundleError(f"{path} holds no public key in PEM form; it is the file that ends in .pub") from None
     if not isinstance(key, Ed25519PublicKey):

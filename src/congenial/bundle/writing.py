@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from congenial.errors import BundleError
+from congenial.errors import BundleError, reason_of
 
 
 def check_new(folder: Path) -> None:
@@ -19,7 +19,7 @@ def check_new(folder: Path) -> None:
     try:
         _temporary(folder).rmdir()
     except OSError as refused:
-        raise BundleError(f"nothing can be written into {parent}: {_reason(refused)}") from None
+        raise BundleError(f"nothing can be written into {parent}: {reason_of(refused)}") from None
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -42,7 +42,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
         inner.rename(folder)
         _flush(folder.absolute().parent)
     except OSError as refused:
-        raise BundleError(f"the bundle could not be written to {folder}: {_reason(refused)}") from None
+        raise BundleError(f"the bundle could not be written to {folder}: {reason_of(refused)}") from None
     finally:
         if outer is not None:
             shutil.rmtree(outer, ignore_errors=True)
@@ -58,7 +58,3 @@ def _flush(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _reason(refused: OSError) -> str:
-    return (refused.strerror or refused.__class__.__name__).lower()

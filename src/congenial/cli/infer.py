@@ -8,7 +8,7 @@ import click
 from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, show_json, show_table
 
 if TYPE_CHECKING:
-    from congenial.inference.answers import Answer
+    from congenial.inference.answers import Answers
 
 
 @click.command()
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--simultaneous", is_flag=True, help="Intervals that hold for all numbers of an area together.")
 @click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Write a picture of the intervals (SVG or PNG).")
-@click.option("--export-draws", type=click.Path(path_type=Path), help="Write the posterior draws as CSV.")
+@click.option("--export-draws", type=click.Path(path_type=Path), help="Write the draws behind these intervals as CSV.")
 @as_json_option
 @refusals_in_words
 def infer(
@@ -46,28 +46,38 @@ def infer(
     from congenial.inference.answers import answer, plot_answers, write_draws
     from congenial.randomness import replay_rng, secure_rng
 
-    found = load_bundle(bundle)
-    chosen = list(areas) if areas else list(found.tables)
+    loaded = load_bundle(bundle)
+    chosen = list(areas) if areas else list(loaded.tables)
     rng = secure_rng() if seed is None else replay_rng(f"infer {seed}")
-    out: list[Answer] = []
+    found: list[Answers] = []
     with progress_bar("inferring", len(chosen)) as step:
         for area in chosen:
             step("the table" if area is None else str(area))
-            out += answer(
-                found, queries, area, level=level, prior=prior, n_draws=draws, is_simultaneous=simultaneous, rng=rng
+            found.append(
+                answer(
+                    loaded,
+                    queries,
+                    area,
+                    level=level,
+                    prior=prior,
+                    n_draws=draws,
+                    is_simultaneous=simultaneous,
+                    rng=rng,
+                )
             )
+    numbers = [number for answers in found for number in answers.numbers]
     if export_draws is not None:
-        write_draws(export_draws, found, chosen, prior=prior, n_draws=draws, rng=rng)
+        write_draws(export_draws, [answers.posterior for answers in found])
     if plot is not None:
-        plot_answers(plot, out)
+        plot_answers(plot, numbers)
     if as_json:
-        show_json([one.as_json() for one in out])
+        show_json([number.as_json() for number in numbers])
         return
     named = len(chosen) > 1 or chosen != [None]
     header = (*(["area"] if named else []), "number", "released", "estimate", "low", "high", "without a prior")
-    rows = [(*([str(one.area)] if named else []), *one.cells()) for one in out]
-    if not found.manifest.is_for_release:
+    rows = [(*([str(number.area)] if named else []), *number.as_row()) for number in numbers]
+    if not loaded.manifest.is_for_release:
         click.secho("NOT FOR RELEASE: this bundle is a simulation.", bold=True)
     show_table(header, rows, f"{level:.0%} intervals, prior {prior}" + (", all together" if simultaneous else ""))
-    for why in dict.fromkeys(one.confidence.why for one in out if not one.confidence.is_available):
+    for why in dict.fromkeys(number.confidence.why for number in numbers if not number.confidence.is_available):
         click.echo(f"Not available without a prior: {why}.")

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from congenial.cli.output import as_json_option, refusals_in_words, show_json
+from congenial.errors import reason_of
 
 
 @click.command()
@@ -29,7 +30,7 @@ def init(data: Path, out: Path, as_json: bool) -> None:
     except FileExistsError:
         raise click.ClickException(f"{out} is there already; name another file with --out") from None
     except OSError as refused:
-        raise click.ClickException(f"{out} cannot be written: {(refused.strerror or '').lower()}") from None
+        raise click.ClickException(f"{out} cannot be written: {reason_of(refused)}") from None
     if as_json:
         show_json({"spec": str(out)})
     else:

@@ -6,6 +6,7 @@ import click
 
 from congenial.cli.output import as_json_option, refusals_in_words, show_json, show_table
 from congenial.cli.release import ledger_option, user_name, who_option
+from congenial.errors import reason_of
 
 
 @click.group()
@@ -155,7 +156,7 @@ def export(dataset: str | None, place: str | None, out: Path | None, as_json: bo
         with out.open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as refused:
-        raise click.ClickException(f"{out} cannot be written: {(refused.strerror or '').lower()}") from None
+        raise click.ClickException(f"{out} cannot be written: {reason_of(refused)}") from None
     if as_json:
         show_json({"file": str(out)})
     else:

@@ -9,7 +9,7 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.conditions.areas import Area
 from congenial.display import as_grid
-from congenial.errors import BundleError
+from congenial.errors import BundleError, reason_of
 from congenial.page import render
 from congenial.release import Release
 from congenial.spec.spec import Spec
@@ -54,7 +54,7 @@ def write_confidential_report(path: Path, spec: Spec, confidential: Ints, releas
             out.write(page)
     except OSError as refused:
         raise BundleError(
-            f"the bundle is written, but the comparison for you alone is not: {(refused.strerror or '').lower()}"
+            f"the bundle is written, but the comparison for you alone is not: {reason_of(refused)}"
         ) from None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from congenial.bundle.loading import Bundle, load_bundle
 from congenial.curator.pipeline import release
-from congenial.errors import BundleError
+from congenial.errors import BundleError, reason_of
 from congenial.ledger import open_ledger
 from congenial.release import no_news
 from congenial.spec.load import load_spec
@@ -38,7 +38,7 @@ def demonstrate(folder: Path, progress: Callable[[str], None] = no_news) -> Demo
         for name in ("spec.yaml", "counts.csv"):
             shutil.copyfile(example_files() / name, folder / name)
     except OSError as refused:
-        raise BundleError(f"{folder} cannot be made: {(refused.strerror or '').lower()}; name a new folder") from None
+        raise BundleError(f"{folder} cannot be made: {reason_of(refused)}; name a new folder") from None
     place = folder / "budget.db"
     ledger = open_ledger(place, create=True)
     ledger.create_dataset(DATASET, epsilon="4", neighbours="bounded", who="demo")

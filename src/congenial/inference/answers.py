@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from congenial.bundle.loading import Bundle
-from congenial.errors import InferenceError
+from congenial.errors import InferenceError, reason_of
 from congenial.inference.frames import frame
 from congenial.inference.frequentist import Confidence
-from congenial.inference.intervals import Estimate
+from congenial.inference.intervals import Estimate, number_text
+from congenial.inference.posterior import Posterior
 from congenial.public_law import Area
 from congenial.randomness import RandomStream
 
@@ -24,47 +25,50 @@ class Answer:
     estimate: Estimate
     confidence: Confidence
 
-    def cells(self) -> tuple[str, ...]:
-        """Return it as the cells of a table."""
-        one, other = self.estimate, self.confidence
-        if one.is_exact:
-            return one.query, _text(one.released), _text(one.mean), "exact", "exact", "exact"
-        without = f"{_text(other.low)} to {_text(other.high)}" if other.is_available else "not available"
-        centre = one.mean if isfinite(one.mean) else one.median
-        return one.query, _text(one.released), _text(centre), _text(one.low), _text(one.high), without
+    def as_row(self) -> tuple[str, ...]:
+        """Return it as a row of text: the query, released, estimated, the interval's ends, the one without a prior."""
+        estimate, without = self.estimate, self.confidence
+        released = number_text(estimate.released)
+        if estimate.is_exact:
+            return estimate.query, released, number_text(estimate.mean), "exact", "exact", "exact"
+        centre = estimate.mean if isfinite(estimate.mean) else estimate.median
+        ends = f"{number_text(without.low)} to {number_text(without.high)}" if without.is_available else "not available"
+        numbers = (number_text(value) for value in (centre, estimate.low, estimate.high))
+        return estimate.query, released, *numbers, ends
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values; what is infinite or missing is null."""
-        one, other = self.estimate, self.confidence
-        numbers = {"released": one.released, "mean": one.mean, "median": one.median, "low": one.low, "high": one.high}
+        estimate, without = self.estimate, self.confidence
         return {
             "area": self.area,
-            "query": one.query,
-            **{name: value if isfinite(value) else None for name, value in numbers.items()},
-            "level": one.level,
-            "is_exact": one.is_exact,
-            "is_simultaneous": one.is_simultaneous,
+            "query": estimate.query,
+            "released": _finite(estimate.released),
+            "mean": _finite(estimate.mean),
+            "median": _finite(estimate.median),
+            "low": _finite(estimate.low),
+            "high": _finite(estimate.high),
+            "level": estimate.level,
+            "is_exact": estimate.is_exact,
+            "is_simultaneous": estimate.is_simultaneous,
             "without_a_prior": {
-                "low": other.low if isfinite(other.low) else None,
-                "high": other.high if isfinite(other.high) else None,
-                "how": other.how,
-                "why": other.why,
+                "low": _finite(without.low),
+                "high": _finite(without.high),
+                "how": without.how,
+                "why": without.why,
             },
         }
 
 
-def answers_frame(answers: Sequence[Answer], backend: str = "pandas") -> Any:
-    """Return answers as a pandas, polars or pyarrow table, a row a number."""
-    rows = [one.as_json() for one in answers]
-    names = ("area", "query", "released", "mean", "median", "low", "high", "level", "is_exact")
-    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in names}
-    columns["low_without_a_prior"] = [row["without_a_prior"]["low"] for row in rows]
-    columns["high_without_a_prior"] = [row["without_a_prior"]["high"] for row in rows]
-    return frame(columns, backend)
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None
 
 
-def _text(value: float) -> str:
-    return f"{value:,.0f}" if isfinite(value) and value == round(value) else f"{value:,.4g}"
+@dataclass(frozen=True)
+class Answers:
+    """What was asked of one area, and the posterior that every estimate was computed from."""
+
+    posterior: Posterior
+    numbers: tuple[Answer, ...]
 
 
 def answer(
@@ -77,39 +81,41 @@ def answer(
     n_draws: int,
     is_simultaneous: bool,
     rng: RandomStream,
-) -> list[Answer]:
+) -> Answers:
     """Return the answers to some queries about one area."""
-    without = [one for query in queries for one in bundle.confidence(query, area, level=level)]
-    found = bundle.posterior(area, prior=prior, n_draws=n_draws, rng=rng)
-    estimates = found.intervals(queries, level, is_simultaneous=is_simultaneous)
-    return [Answer(area, one, other) for one, other in zip(estimates, without, strict=True)]
+    without = [interval for query in queries for interval in bundle.confidence(query, area, level=level)]
+    posterior = bundle.posterior(area, prior=prior, n_draws=n_draws, rng=rng)
+    estimates = posterior.intervals(queries, level, is_simultaneous=is_simultaneous)
+    pairs = zip(estimates, without, strict=True)
+    return Answers(posterior, tuple(Answer(area, estimate, interval) for estimate, interval in pairs))
 
 
-def write_draws(
-    path: Path, bundle: Bundle, areas: Sequence[Area], *, prior: str, n_draws: int, rng: RandomStream
-) -> None:
-    """Write posterior draws as CSV: a line a draw, a column a cell named by its labels."""
-    schema = bundle.law.schema
-    header = [
-        *([] if bundle.law.area_name is None else [bundle.law.area_name]),
-        "draw",
-        *map(schema.cell_name, range(schema.n_cells)),
-    ]
+def answers_frame(answers: Sequence[Answer], backend: str = "pandas") -> Any:
+    """Return answers as a pandas, polars or pyarrow table, a row a number."""
+    rows = [found.as_json() for found in answers]
+    names = ("area", "query", "released", "mean", "median", "low", "high", "level", "is_exact")
+    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in names}
+    columns["low_without_a_prior"] = [row["without_a_prior"]["low"] for row in rows]
+    columns["high_without_a_prior"] = [row["without_a_prior"]["high"] for row in rows]
+    return frame(columns, backend)
+
+
+def write_draws(path: Path, posteriors: Sequence[Posterior]) -> None:
+    """Write the draws of one area's posterior, or of several areas', as CSV: a line a draw, a column a cell.
+
+    Every draw has its probability, which sums to one in each area: the same for all draws of chains; exact, and as
+    different as they are, where all tables could be gone through.
+    """
     try:
         with path.open("x", encoding="utf-8", newline="") as out:
             rows = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-            rows.writerow(header)
-            for area in areas:
-                found = bundle.posterior(area, prior=prior, n_draws=n_draws, rng=rng)
-                if found.weights is not None:  # all tables with their probabilities: draw from them
-                    picks = found.weights.cumsum().searchsorted(rng.uniforms(n_draws) * found.weights.sum())
-                    tables = found.tables[picks.clip(0, len(found.tables) - 1)]
-                else:
-                    tables = found.tables
-                head = [] if area is None else [area]
-                rows.writerows([*head, number, *line] for number, line in enumerate(tables.tolist(), 1))
+            for number, posterior in enumerate(posteriors):
+                columns = posterior.columns()
+                if not number:
+                    rows.writerow(columns)
+                rows.writerows(zip(*columns.values(), strict=True))
     except OSError as refused:
-        raise InferenceError(f"{path} cannot be written: {(refused.strerror or '').lower()}") from None
+        raise InferenceError(f"{path} cannot be written: {reason_of(refused)}") from None
 
 
 def plot_answers(path: Path, answers: Sequence[Answer]) -> None:
@@ -121,12 +127,13 @@ def plot_answers(path: Path, answers: Sequence[Answer]) -> None:
         raise InferenceError(
             f"a picture is written as .svg or .png, and {path.name} ends in {path.suffix or 'nothing'}"
         )
-    names = [one.estimate.query if one.area is None else f"{one.area}: {one.estimate.query}" for one in answers]
+    estimates = [found.estimate for found in answers]
+    heads = ["" if found.area is None else f"{found.area}: " for found in answers]
     figure = interval_picture(
-        names,
-        [(one.estimate.low, one.estimate.median, one.estimate.high) for one in answers],
-        [one.estimate.released for one in answers],
-        level=answers[0].estimate.level if answers else 0.9,
+        [head + estimate.query for head, estimate in zip(heads, estimates, strict=True)],
+        [(estimate.low, estimate.median, estimate.high) for estimate in estimates],
+        [estimate.released for estimate in estimates],
+        level=estimates[0].level if estimates else 0.9,
     )
     try:
         if path.suffix == ".svg":
@@ -134,4 +141,4 @@ def plot_answers(path: Path, answers: Sequence[Answer]) -> None:
         else:
             path.write_bytes(as_png(figure))
     except OSError as refused:
-        raise InferenceError(f"{path} cannot be written: {(refused.strerror or '').lower()}") from None
+        raise InferenceError(f"{path} cannot be written: {reason_of(refused)}") from None

@@ -46,14 +46,21 @@ class Estimate:
 
     def __repr__(self) -> str:
         if self.is_exact:
-            return f"{self.query}: exactly {_shown(self.mean)}"
+            return f"{self.query}: exactly {number_text(self.mean)}"
         joint = " (all together)" if self.is_simultaneous else ""
         centre = self.mean if isfinite(self.mean) else self.median
-        ends = f"{_shown(self.low)} to {_shown(self.high)}"
-        return f"{self.query}: {_shown(centre)}, {self.level:.0%} interval {ends}{joint}"
+        ends = f"{number_text(self.low)} to {number_text(self.high)}"
+        return f"{self.query}: {number_text(centre)}, {self.level:.0%} interval {ends}{joint}"
 
 
-def _shown(value: float) -> str:
+def number_text(value: float) -> str:
+    """Return a number as people read it: whole ones in full, others to four figures.
+
+    Examples
+    --------
+    >>> number_text(1234.0), number_text(2 / 3), number_text(float("inf"))
+    ('1,234', '0.6667', 'inf')
+    """
     return f"{value:,.0f}" if isfinite(value) and value == round(value) else f"{value:,.4g}"
 
 
@@ -90,25 +97,25 @@ def estimates(
         Whether the intervals hold for all statistics together with this probability, not one by one.
     """
     check_level(level)
-    known = [exact_value(posterior.constraints, one) for one in statistics]
-    own = [float(one.values(released[None, :])[0]) for one in statistics]
-    values = [one.values(posterior.tables) for one in statistics]
-    open_ones = [place for place, value in enumerate(known) if value is None]
+    known = [exact_value(posterior.constraints, statistic) for statistic in statistics]
+    own = [float(statistic.values(released[None, :])[0]) for statistic in statistics]
+    values = [statistic.values(posterior.tables) for statistic in statistics]
+    undetermined = [place for place, value in enumerate(known) if value is None]
     ends = dict.fromkeys(range(len(statistics)), (float("nan"), float("nan")))
-    if is_simultaneous and len(open_ones) > 1:
-        found = _simultaneous(np.stack([values[place] for place in open_ones]), posterior.weights, level)
-        ends |= dict(zip(open_ones, found, strict=True))
+    if is_simultaneous and len(undetermined) > 1:
+        found = _simultaneous(np.stack([values[place] for place in undetermined]), posterior.weights, level)
+        ends |= dict(zip(undetermined, found, strict=True))
     else:
-        ends |= {place: _equal_tailed(values[place], posterior.weights, level) for place in open_ones}
+        ends |= {place: _equal_tailed(values[place], posterior.weights, level) for place in undetermined}
     out = []
-    for place, one in enumerate(statistics):
+    for place, statistic in enumerate(statistics):
         if (value := known[place]) is not None:
-            out.append(Estimate(one.text, own[place], value, value, value, value, level, True, is_simultaneous))
+            out.append(Estimate(statistic.text, own[place], value, value, value, value, level, True, is_simultaneous))
             continue
         low, high = ends[place]
         mean = _mean(values[place], posterior.weights)
         median = _equal_tailed(values[place], posterior.weights, 1e-12)[0]
-        out.append(Estimate(one.text, own[place], mean, median, low, high, level, False, is_simultaneous))
+        out.append(Estimate(statistic.text, own[place], mean, median, low, high, level, False, is_simultaneous))
     return out
 
 

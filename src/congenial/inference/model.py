@@ -3,10 +3,7 @@
 The model says ``s_i ~ Poisson(exp(x_i . theta))`` with normal priors on theta; given the published totals this is the
 multinomial model. The chain alternates between theta given the table and the table given theta and the release.
 
-The table moves by the surrogate transition method: some hundred small moves that leave
-``f(s) = prior(s | theta) p(t; s)`` invariant, which cost next to nothing, and then one decision by ``c(s) / c(s')``,
-the normalisers that make the target ``f / c``. In every sweep a table is also proposed from the exact sampler at the
-release, which reaches every table that fits.
+The table moves by small steps and jumps (see `surrogate`), each chain under the prior that its own theta gives.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,14 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError, did_you_mean
-from congenial.inference.moves import Moves
+from congenial.inference.diagnostics import effective_draws, split_rhat
+from congenial.inference.surrogate import Surrogate
 from congenial.public_law import Area, PublicLaw
 from congenial.randomness import RandomStream, secure_rng
-from congenial.sampling.contraction import messages as exact
-from congenial.sampling.target import Target
 
-_SMALL_MOVES = 8  # for each cell and sweep
-_THETA_MOVES = 8  # random walks of theta in a sweep
+_STEPS_A_CELL = 2  # in a sweep
+_THETA_STEPS = 8  # of the random walk, in a sweep
 _BURN_IN = 0.25  # of all sweeps
 INTERCEPT = "intercept"
 
@@ -63,9 +59,9 @@ class Design:
                 if name not in indicators:
                     raise InferenceError(f"{name!r} is not a dimension; {did_you_mean(name, schema.names)}")
                 product = {
-                    f"{head}:{tail}" if head else tail: one * other
-                    for head, one in product.items()
-                    for tail, other in indicators[name].items()
+                    f"{head}:{tail}" if head else tail: left * right
+                    for head, left in product.items()
+                    for tail, right in indicators[name].items()
                 }
             names += product
             parts += product.values()
@@ -90,7 +86,7 @@ class ModelPosterior:
     theta : array (chain, draw, parameter)
     tables : array (chain, draw, cell)
     acceptance : float
-        Share of table moves that the normalisers let through.
+        Share of small steps of the tables that the normalisers let through.
     """
 
     names: tuple[str, ...]
@@ -101,18 +97,12 @@ class ModelPosterior:
     @cached_property
     def effective_draws(self) -> Floats:
         """Effective number of independent draws of each parameter."""
-        return self._diagnose("ess")
+        return effective_draws(self.theta)
 
     @cached_property
     def split_rhat(self) -> Floats:
         """Split R-hat of each parameter."""
-        return self._diagnose("rhat")
-
-    def _diagnose(self, which: str) -> Floats:
-        import arviz_stats.base as diagnostics
-
-        measure = getattr(diagnostics.array_stats, which)
-        return np.array([float(measure(self.theta[:, :, k])) for k in range(len(self.names))])
+        return split_rhat(self.theta)
 
     def summary(self, level: float = 0.9) -> list[tuple[str, float, float, float]]:
         """Return each parameter with its mean and the ends of its interval."""
@@ -169,103 +159,66 @@ def log_linear(
         raise InferenceError("n_chains is at least 2, and n_draws at least ten for each chain")
     scale = np.full(len(design.names), float(prior_deviation))
     scale[[name == INTERCEPT for name in design.names]] = 10.0
-    chain = _Chain(law.target(area, released), design, scale, n_chains, rng or secure_rng())
+    stream, target = rng or secure_rng(), law.target(area, released)
+    surrogate = Surrogate.of(target)
+    chains = surrogate.start(lambda drawn: drawn.min(axis=1) >= 0, n_chains, stream)
+    mode, spread = _laplace(design.matrix, target.centre.astype(np.float64), scale)
+    root = np.linalg.cholesky(spread + 1e-12 * np.eye(len(mode)))
+    theta = mode + _normals((n_chains, len(mode)), stream) @ root.T
+    walk = _Walk(design.matrix, scale, root * (1.7 / np.sqrt(len(mode))))
     each = n_draws // n_chains
     burn_in = int(np.ceil(each * _BURN_IN / (1 - _BURN_IN)))
-    theta = np.empty((n_chains, each, len(design.names)))
-    tables = np.empty((n_chains, each, law.schema.n_cells), np.int64)
+    n_steps = _STEPS_A_CELL * law.schema.n_cells
+    thetas = np.empty((n_chains, each, len(design.names)))
+    tables, accepted = np.empty((n_chains, each, law.schema.n_cells), np.int64), 0
     for sweep in range(burn_in + each):
-        chain.sweep()
+        for _ in range(_THETA_STEPS):
+            theta = walk.step(theta, chains.tables, stream)
+        log_prior = _Poisson(theta @ design.matrix.T)
+        chains, taken = surrogate.step(chains, log_prior, n_steps, stream)
+        chains, _ = surrogate.jump(chains, log_prior, stream)
+        accepted += int(taken.sum())
         if sweep >= burn_in:
-            theta[:, sweep - burn_in], tables[:, sweep - burn_in] = chain.theta, chain.tables
-    return ModelPosterior(design.names, theta, tables, chain.accepted / max(chain.proposed, 1))
+            thetas[:, sweep - burn_in], tables[:, sweep - burn_in] = theta, chains.tables
+    return ModelPosterior(design.names, thetas, tables, accepted / (n_chains * (burn_in + each)))
 
 
-class _Chain:
-    """Several chains at once, a line each."""
+@dataclass(frozen=True)
+class _Walk:
+    """The random walk of theta given the tables, a line for each chain."""
 
-    def __init__(self, target: Target, design: Design, scale: Floats, n_chains: int, rng: RandomStream) -> None:
-        self.target, self.design, self.scale, self.rng = target, design, scale, rng
-        self.n_chains = n_chains
-        self.engine = exact.engine_of(target)
-        self.pool = exact.Messages.of(self.engine, target.centre)
-        self.tables = self.pool.sample(n_chains, rng)
-        self.log_c = exact.log_normalisers(self.engine, self.tables)
-        mode, spread = _laplace(design.matrix, target.centre.astype(np.float64), scale)
-        self.walk = np.linalg.cholesky(spread + 1e-12 * np.eye(len(mode))) * (1.7 / np.sqrt(len(mode)))
-        self.theta = (
-            mode + self._normals((n_chains, len(mode))) @ np.linalg.cholesky(spread + 1e-12 * np.eye(len(mode))).T
-        )
-        self.moves = Moves.of(target.constraints)
-        self.accepted = self.proposed = 0
+    matrix: Floats
+    scale: Floats
+    root: Floats
 
-    def _normals(self, shape: tuple[int, ...]) -> Floats:
-        from scipy.special import ndtri
+    def step(self, theta: Floats, tables: Ints, rng: RandomStream) -> Floats:
+        """Try one step of each chain, and take it where the model and the prior say so."""
+        tried = theta + _normals(theta.shape, rng) @ self.root.T
+        gain = self._log_density(tried, tables) - self._log_density(theta, tables)
+        taken = np.log(rng.uniforms(len(theta))) < gain
+        return np.where(taken[:, None], tried, theta)
 
-        return np.asarray(ndtri(self.rng.uniforms(int(np.prod(shape))).reshape(shape)))
-
-    def sweep(self) -> None:
-        """Update theta given the tables, then the tables given theta."""
-        for _ in range(_THETA_MOVES):
-            self._move_theta()
-        log_rates = self.theta @ self.design.matrix.T
-        self._move_tables(log_rates)
-        self._jump(log_rates)
-
-    def _move_theta(self) -> None:
-        tried = self.theta + self._normals(self.theta.shape) @ self.walk.T
-        gain = self._log_posterior(tried) - self._log_posterior(self.theta)
-        taken = np.log(self.rng.uniforms(self.n_chains)) < gain
-        self.theta = np.where(taken[:, None], tried, self.theta)
-
-    def _log_posterior(self, theta: Floats) -> Floats:
-        eta = theta @ self.design.matrix.T
-        return np.asarray((self.tables * eta - np.exp(eta)).sum(axis=1) - ((theta / self.scale) ** 2).sum(axis=1) / 2)
-
-    def _move_tables(self, log_rates: Floats) -> None:
-        """Make small moves that keep f, then let the normalisers decide on all of them together."""
-        start = self.tables
-        tables = start.copy()
-        for _ in range(_SMALL_MOVES * tables.shape[1] // 4):
-            self._small_move(tables, log_rates)
-        log_c = exact.log_normalisers(self.engine, tables)
-        taken = np.log(self.rng.uniforms(self.n_chains)) < self.log_c - log_c
-        self._take(tables, log_c, taken)
-
-    def _small_move(self, tables: Ints, log_rates: Floats) -> None:
-        step = self.moves.draw(self.n_chains, self.rng)
-        tried = tables + step
-        inside = np.asarray(self.target.constraints.holds(tried))
-        gain = np.full(self.n_chains, -np.inf)
-        if inside.any():
-            gain[inside] = self._log_f(tried[inside], log_rates[inside]) - self._log_f(
-                tables[inside], log_rates[inside]
-            )
-        taken = np.log(self.rng.uniforms(self.n_chains)) < gain
-        tables[taken] = tried[taken]
-
-    def _jump(self, log_rates: Floats) -> None:
-        """Propose from the exact sampler at the release: p(t; s) cancels, the model and the normalisers decide."""
-        tried = self.pool.sample(self.n_chains, self.rng)
-        log_c = exact.log_normalisers(self.engine, tried)
-        gain = _log_prior(tried, log_rates) - log_c - _log_prior(self.tables, log_rates) + self.log_c
-        self._take(tried, log_c, np.log(self.rng.uniforms(self.n_chains)) < gain, counted=False)
-
-    def _take(self, tables: Ints, log_c: Floats, taken: NDArray[np.bool_], *, counted: bool = True) -> None:
-        self.tables = np.where(taken[:, None], tables, self.tables)
-        self.log_c = np.where(taken, log_c, self.log_c)
-        if counted:
-            self.accepted += int(taken.sum())
-            self.proposed += self.n_chains
-
-    def _log_f(self, tables: Ints, log_rates: Floats) -> Floats:
-        return _log_prior(tables, log_rates) + self.target.log_weight(tables)
+    def _log_density(self, theta: Floats, tables: Ints) -> Floats:
+        eta = theta @ self.matrix.T
+        return np.asarray((tables * eta - np.exp(eta)).sum(axis=1) - ((theta / self.scale) ** 2).sum(axis=1) / 2)
 
 
-def _log_prior(tables: Ints, log_rates: Floats) -> Floats:
-    from scipy.special import gammaln
+@dataclass(frozen=True)
+class _Poisson:
+    """The prior of each chain's table: Poisson cells with the log rates (chain, cell) of its theta."""
 
-    return np.asarray((tables * log_rates - gammaln(tables + 1.0)).sum(axis=1))
+    log_rates: Floats
+
+    def __call__(self, tables: Ints, of_chain: NDArray[np.intp]) -> Floats:
+        from scipy.special import gammaln
+
+        return np.asarray((tables * self.log_rates[of_chain] - gammaln(tables + 1.0)).sum(axis=1))
+
+
+def _normals(shape: tuple[int, ...], rng: RandomStream) -> Floats:
+    from scipy.special import ndtri
+
+    return np.asarray(ndtri(rng.uniforms(int(np.prod(shape))).reshape(shape)))
 
 
 def _laplace(design: Floats, counts: Floats, scale: Floats) -> tuple[Floats, Floats]:

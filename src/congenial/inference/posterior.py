@@ -1,8 +1,7 @@
-"""The posterior of a confidential table given its release: THEORY's section 5, by the exact sampler as a proposal.
+"""The posterior of a confidential table given its release: THEORY's section 5.
 
-The release t has law ``p(t; s) / c(s)`` given the confidential table s. The weight ``p(t; s)`` is symmetric in t and s,
-so the exact sampler centred at t proposes s from it, and a proposal s' replaces s with chance
-``min(1, c(s) prior(s') / (c(s') prior(s)))``. Without the normaliser c, tables far from the limits would be favoured.
+Small sets are gone through table by table (`enumeration`); else chains draw (`chains`), by proposals of the exact
+sampler, or by small steps where the prior pulls far away from the release.
 """
 
 import warnings
@@ -12,31 +11,24 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.rows import row_values
-from congenial.errors import InferenceError, TooLargeError
-from congenial.inference.moves import Moves
+from congenial.errors import InferenceError
+from congenial.inference.chains import by_proposals, by_small_steps
+from congenial.inference.diagnostics import effective_draws, split_rhat
+from congenial.inference.enumeration import all_tables, enumerated_posterior
 from congenial.inference.priors import LogDensity, Prior, prior_of
-from congenial.noise import DoubleGeometric
 from congenial.public_law import Area, PublicLaw
 from congenial.randomness import RandomStream, secure_rng
-from congenial.sampling.contraction import messages as exact
-from congenial.sampling.enumerate import enumerate_tables, estimate_log10_count, surely_more_than
-from congenial.sampling.target import Target
 
 if TYPE_CHECKING:
     from congenial.inference.intervals import Estimate
 
-
-_MOST_TABLES = 1_000  # S* up to here is gone through, pair by pair
 _POOR_ACCEPTANCE = 0.10
 _FEW_DRAWS = 50
-_STEPS_A_CELL = 8
-_MANY_CHAINS = 40
-_BURN_IN = 100
+_FEW_CHAINS, _MANY_CHAINS = 4, 40  # small steps of many chains at once cost hardly more than those of few
 
 
 class PoorProposalWarning(UserWarning):
@@ -83,30 +75,19 @@ class Posterior:
     @cached_property
     def effective_draws(self) -> Floats:
         """Effective number of independent draws for each cell; infinite where the published numbers fix it."""
-        return self._diagnose("ess")
+        return self._diagnosed(effective_draws, np.inf)
 
     @cached_property
     def split_rhat(self) -> Floats:
         """Split R-hat of each cell: near 1 when the chains agree."""
-        return self._diagnose("rhat")
+        return self._diagnosed(split_rhat, 1.0)
 
-    def _diagnose(self, which: str) -> Floats:
-        n_chains, n_draws, n_cells = self.chains.shape
-        best = np.inf if which == "ess" else 1.0
+    def _diagnosed(self, diagnose: Callable[[Floats], Floats], best: float) -> Floats:
+        """Diagnose each cell; NaN for one that the chains never moved, though it could: nothing is known of it."""
         if self.is_exact:
-            return np.full(n_cells, best)
-        import arviz_stats.base as diagnostics  # half a second to import
-
-        bounds = self.constraints.cell_bounds
-        fixed = set(bounds.pinned)
-        halves = self.chains if n_chains > 1 else self.chains[:, : n_draws - n_draws % 2].reshape(2, -1, n_cells)
-        out = np.full(n_cells, np.nan)  # a cell that the chains never moved, though it could: nothing is known
-        for cell in range(n_cells):
-            values = halves[:, :, cell].astype(np.float64)
-            if cell in fixed:
-                out[cell] = best
-            elif np.ptp(values):
-                out[cell] = float(getattr(diagnostics.array_stats, which)(values))
+            return np.full(self.chains.shape[-1], best)
+        out = diagnose(self.chains.astype(np.float64))
+        out[list(self.constraints.cell_bounds.pinned)] = best
         return out
 
     def interval(self, query: str, level: float = 0.9) -> "Estimate":
@@ -140,19 +121,29 @@ class Posterior:
         from congenial.inference.query import parse_query
 
         asked = [query] if isinstance(query, str) else list(query)
-        statistics = [one for text in asked for one in parse_query(text, self.law.schema)]
+        statistics = [statistic for text in asked for statistic in parse_query(text, self.law.schema)]
         return estimates(self, statistics, self.released, level=level, is_simultaneous=is_simultaneous)
 
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the draws by column: the area if there are several, draw, probability, and each cell by its name.
+
+        Probabilities sum to one; draws of chains have equal ones.
+        """
+        schema, n_draws = self.law.schema, len(self.tables)
+        probabilities = np.full(n_draws, 1 / n_draws) if self.weights is None else self.weights
+        area_name = "area" if self.law.area_name in {"draw", "probability"} else self.law.area_name
+        return {
+            **({} if area_name is None else {area_name: [self.area] * n_draws}),
+            "draw": list(range(1, n_draws + 1)),
+            "probability": probabilities.tolist(),
+            **{schema.cell_name(cell): self.tables[:, cell].tolist() for cell in range(schema.n_cells)},
+        }
+
     def frame(self, backend: str = "pandas") -> Any:
-        """Return the draws as a pandas, polars or pyarrow table: a row a draw, a column a cell, weights where exact."""
+        """Return the draws as a pandas, polars or pyarrow table: a row a draw, with the columns of `columns`."""
         from congenial.inference.frames import frame
 
-        schema = self.law.schema
-        columns: dict[str, list[Any]] = {"draw": list(range(1, len(self.tables) + 1))}
-        if self.weights is not None:
-            columns["probability"] = self.weights.tolist()
-        columns |= {schema.cell_name(cell): self.tables[:, cell].tolist() for cell in range(schema.n_cells)}
-        return frame(columns, backend)
+        return frame(self.columns(), backend)
 
     def of(self, function: Callable[[Ints], ArrayLike]) -> Floats:
         """Return any function of the table for each draw: it takes tables (draw, cell) and gives a number each."""
@@ -183,7 +174,7 @@ def posterior(
     *,
     prior: "str | Prior | LogDensity" = "flat",
     n_draws: int = 4_000,
-    n_chains: int = 4,
+    n_chains: int | None = None,
     rng: RandomStream | None = None,
 ) -> Posterior:
     """Return the posterior of one area's confidential table.
@@ -194,23 +185,29 @@ def posterior(
         ``"flat"``, ``"dirichlet"``, ``"independence"``, one of `congenial.inference.priors`, or a log density.
     n_draws : int
         Draws in all chains together; each chain gets an equal whole part of them.
+    n_chains : int, optional
+        Number of chains. Left out, it is 4, or up to 40 where chains go by small steps.
     """
-    if type(n_draws) is not int or type(n_chains) is not int or n_chains < 1 or n_draws < 2 * n_chains:
+    n_few = _FEW_CHAINS if n_chains is None else n_chains
+    if type(n_draws) is not int or type(n_few) is not int or n_few < 1 or n_draws < 2 * n_few:
         raise InferenceError(f"n_draws is a whole number, at least two for each of n_chains, not {n_draws!r}")
     if not law.constraints[area].holds(released):
         raise InferenceError("the released table does not obey the published numbers; take both from one bundle")
-    belief = prior_of(law.schema, prior)
-    listed = _all_tables(law.constraints[area])
+    belief, target = prior_of(law.schema, prior), law.target(area, released)
+    listed = all_tables(target.constraints)
     if listed is not None:
-        return _enumerated(law, area, released, belief, listed)
+        tables, weights = enumerated_posterior(target, belief, listed)
+        return Posterior(law, area, released, belief, tables[None, :, :], weights, 1.0)
     stream = rng or secure_rng()
     try:
-        found = _sampled(law, area, released, belief, n_draws, n_chains, stream)
+        drawn = by_proposals(target, belief, n_draws, n_few, stream)
     except InferenceError:
-        found = None
-    if found is not None and found.acceptance >= _POOR_ACCEPTANCE:
-        return found
-    found = _stepped(law, area, released, belief, n_draws, n_chains, stream)
+        drawn = None
+    if drawn is not None and drawn.acceptance >= _POOR_ACCEPTANCE:
+        return Posterior(law, area, released, belief, drawn.chains, None, drawn.acceptance)
+    n_many = max(_FEW_CHAINS, min(_MANY_CHAINS, n_draws // 10)) if n_chains is None else n_chains
+    drawn = by_small_steps(target, belief, n_draws, n_many, stream)
+    found = Posterior(law, area, released, belief, drawn.chains, None, drawn.acceptance)
     if not np.nanmin(found.effective_draws) >= _FEW_DRAWS:
         warnings.warn(
             "the prior pulls far away from the release, and the draws are few in effect:"
@@ -220,153 +217,3 @@ def posterior(
             stacklevel=2,
         )
     return found
-
-
-def _all_tables(constraints: Constraints) -> Ints | None:
-    if surely_more_than(constraints, 10 * _MOST_TABLES):
-        return None
-    bounds = constraints.quick_bounds
-    if None in bounds.lower or None in bounds.upper:
-        return None
-    try:
-        if estimate_log10_count(constraints) > np.log10(_MOST_TABLES) + 1:
-            return None
-        return enumerate_tables(constraints, _MOST_TABLES)
-    except TooLargeError:
-        return None
-
-
-def _enumerated(law: PublicLaw, area: Area, released: Ints, prior: Prior, tables: Ints) -> Posterior:
-    """Go through all tables: log weight of every pair, normalisers as sums, posterior probabilities exactly."""
-    measured = law.measured
-    values = row_values([one.row for one in measured], tables)
-    log_weights = np.zeros((len(tables), len(tables)))
-    for place, one in enumerate(measured):
-        column = values[:, place]
-        log_weights += one.noise.log_weight(column[:, None] - column[None, :])
-    log_normalisers = _log_sum(log_weights)
-    own = row_values([one.row for one in measured], released[None, :])[0]
-    log_posterior = prior(tables) - log_normalisers
-    for place, one in enumerate(measured):
-        log_posterior += one.noise.log_weight(values[:, place] - own[place])
-    if not np.isfinite(log_posterior).any():
-        raise InferenceError("the prior gives no table that fits any chance; check it")
-    weights = np.exp(log_posterior - log_posterior.max())
-    kept = weights > 0  # 0 times an infinite ratio would be no number
-    tables, weights = tables[kept], weights[kept]
-    return Posterior(law, area, released, prior, tables[None, :, :], weights / weights.sum(), 1.0)
-
-
-def _log_sum(log_values: Floats) -> Floats:
-    top = log_values.max(axis=1, keepdims=True)
-    return np.asarray(top[:, 0] + np.log(np.exp(log_values - top).sum(axis=1)))
-
-
-def _sampled(
-    law: PublicLaw, area: Area, released: Ints, prior: Prior, n_draws: int, n_chains: int, rng: RandomStream
-) -> Posterior:
-    target = law.target(area, released)
-    engine = exact.engine_of(target)
-    each = n_draws // n_chains
-    n_proposals = n_chains * (each + _BURN_IN)
-    proposals = exact.Messages.of(engine, target.centre).sample(n_proposals, rng)
-    log_ratio = prior(proposals) - exact.log_normalisers(engine, proposals)
-    by_chain = log_ratio.reshape(n_chains, -1)
-    if not np.isfinite(by_chain[:, :_BURN_IN]).any(axis=1).all():
-        raise InferenceError(
-            "the prior gives hardly any proposed table a chance: it contradicts the release, or nearly; raise n_draws,"
-            " or take a prior that allows tables near the release"
-        )
-    chains, accepted = [], 0
-    coins = np.log(rng.uniforms(n_proposals)).reshape(n_chains, -1)
-    for number, (own, own_coins) in enumerate(zip(by_chain, coins, strict=True)):
-        picks, moves = _walk(own, own_coins)
-        accepted += moves
-        chains.append(proposals[number * (each + _BURN_IN) + picks[_BURN_IN:]])
-    return Posterior(law, area, released, prior, np.stack(chains), None, accepted / n_proposals)
-
-
-def _stepped(
-    law: PublicLaw, area: Area, released: Ints, prior: Prior, n_draws: int, n_chains: int, rng: RandomStream
-) -> Posterior:
-    """Run chains by small steps, for priors that pull far away from the release.
-
-    Some hundred steps leave ``f(s) = prior(s) p(t; s)`` invariant; then ``c(s) / c(s')`` decides on all of them
-    together (the surrogate transition method), which leaves ``f / c``, the posterior, invariant. One proposal of the
-    exact sampler in every sweep reaches every table that fits.
-    """
-    n_chains = max(
-        n_chains, min(_MANY_CHAINS, n_draws // 10)
-    )  # a step of many chains costs hardly more than one of few
-    target = law.target(area, released)
-    engine, moves = exact.engine_of(target), Moves.of(target.constraints)
-    pool = exact.Messages.of(engine, target.centre)
-    tables = _possible_starts(pool, prior, n_chains, rng)
-    log_c = exact.log_normalisers(engine, tables)
-    each = n_draws // n_chains
-    burn_in = max(_BURN_IN // 4, each // 4)
-    out, accepted = np.empty((n_chains, each, tables.shape[1]), np.int64), 0
-    for sweep in range(burn_in + each):
-        for is_jump in (False, True):
-            tried = pool.sample(n_chains, rng) if is_jump else _small_steps(target, tables, prior, moves, rng)
-            tried_c = exact.log_normalisers(engine, tried)
-            gain = log_c - tried_c + (prior(tried) - prior(tables) if is_jump else 0.0)
-            taken = np.log(rng.uniforms(n_chains)) < gain
-            tables, log_c = np.where(taken[:, None], tried, tables), np.where(taken, tried_c, log_c)
-            accepted += 0 if is_jump else int(taken.sum())
-        if sweep >= burn_in:
-            out[:, sweep - burn_in] = tables
-    return Posterior(law, area, released, prior, out, None, accepted / (n_chains * (burn_in + each)))
-
-
-def _possible_starts(pool: exact.Messages, prior: Prior, n_chains: int, rng: RandomStream) -> Ints:
-    drawn = pool.sample(_BURN_IN * n_chains, rng)
-    possible = drawn[np.isfinite(prior(drawn))]
-    if len(possible) < n_chains:
-        raise InferenceError(
-            "the prior gives hardly any proposed table a chance: it contradicts the release, or nearly; take a prior"
-            " that allows tables near the release"
-        )
-    return possible[:n_chains]
-
-
-def _small_steps(target: Target, start: Ints, prior: Prior, moves: Moves, rng: RandomStream) -> Ints:
-    """Take many small steps from each table that leave ``prior(s) p(t; s)`` invariant."""
-    tables, log_weight = start.copy(), _quick_weight(target)
-    log_f = prior(tables) + log_weight(tables)
-    for _ in range(_STEPS_A_CELL * tables.shape[1]):
-        tried = tables + moves.draw(len(tables), rng)
-        inside = np.flatnonzero(target.constraints.holds(tried))
-        tried_f = np.full(len(tables), -np.inf)
-        if inside.size:
-            tried_f[inside] = prior(tried[inside]) + log_weight(tried[inside])
-        taken = np.log(rng.uniforms(len(tables))) < tried_f - log_f
-        tables[taken], log_f = tried[taken], np.where(taken, tried_f, log_f)
-    return tables
-
-
-def _quick_weight(target: Target) -> Callable[[Ints], Floats]:
-    """Return the log weight of tables; where Double Geometric cells alone are measured, in one line of arithmetic."""
-    noises = {one.cell: one.noise for one in target.measured}
-    if (
-        None in noises
-        or len(noises) != len(target.measured)
-        or not all(isinstance(n, DoubleGeometric) for n in noises.values())
-    ):
-        return target.log_weight
-    slopes = np.zeros(len(target.centre))
-    for cell, noise in noises.items():
-        slopes[cell or 0] = float(noise.log_weight(np.array([1]))[0])
-    return lambda tables: np.asarray(np.abs(tables - target.centre) @ slopes)
-
-
-def _walk(log_ratio: Floats, log_coins: Floats) -> tuple[NDArray[np.intp], int]:
-    """Run one chain over its proposals: the place of the current one after each step, and the number of moves."""
-    picks = np.empty(len(log_ratio), np.intp)
-    here, moves = int(np.argmax(np.isfinite(log_ratio))), 0
-    ratios, coins = log_ratio.tolist(), log_coins.tolist()
-    for step, ratio in enumerate(ratios):
-        if coins[step] < ratio - ratios[here]:
-            here, moves = step, moves + 1
-        picks[step] = here
-    return picks, moves

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, create_engine, inspect
 from sqlalchemy.pool import NullPool
 
-from congenial.errors import LedgerBusyError, LedgerError
+from congenial.errors import LedgerBusyError, LedgerError, reason_of
 from congenial.ledger.address import FileAddress
 
 _MEANINGS = {
@@ -56,7 +56,7 @@ class SqliteBackend:
             elif not path.is_file():
                 problem = "is no ordinary file"
         except OSError as error:
-            problem = f"cannot be created or opened: {(error.strerror or 'the system refuses').lower()}"
+            problem = f"cannot be created or opened: {reason_of(error)}"
         if problem:
             raise LedgerError(f"{self.place} {problem}")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from congenial.errors import ReadingError, did_you_mean
+from congenial.errors import ReadingError, did_you_mean, reason_of
 
 _HEAD = 1_000_000  # bytes in which the header of a CSV file must end
 _PARQUET = b"PAR1"
@@ -65,7 +65,7 @@ def find_files(patterns: Sequence[str], folder: Path) -> tuple[Path, ...]:
                 found.append(path)
                 continue
         except OSError as error:
-            reason = (error.strerror or "unknown reason").lower()
+            reason = reason_of(error)
             raise ReadingError(f"{pattern[:100]!r} cannot be looked up: {reason}") from None
         if not glob.has_magic(pattern):
             raise ReadingError(f"the data file {pattern!r} does not exist; paths start at the folder of the spec")
@@ -93,7 +93,7 @@ def first_bytes(path: Path) -> bytes:
         with path.open("rb") as stream:
             head = stream.read(_HEAD)
     except OSError as error:
-        raise ReadingError(f"{path.name} cannot be opened: {(error.strerror or 'unknown reason').lower()}") from None
+        raise ReadingError(f"{path.name} cannot be opened: {reason_of(error)}") from None
     if not head:
         raise ReadingError(f"{path.name} is empty")
     return head

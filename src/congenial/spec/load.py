@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.queries import Bounds, Query, cells
-from congenial.errors import ConditionError, CongenialError, Mistake, SpecError, UndecidedError
+from congenial.errors import ConditionError, CongenialError, Mistake, SpecError, UndecidedError, reason_of
 from congenial.schema import Schema
 from congenial.spec import text as spec_text
 from congenial.spec.conditions import Reader, Statement
@@ -35,8 +35,8 @@ def load_spec(path: str | Path) -> Spec:
         with file.open("rb") as stream:
             content = stream.read(spec_text.LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "this is not a file name"
-        message = f"the spec cannot be read: {reason.lower()}"
+        reason = reason_of(error) if isinstance(error, OSError) else "this is not a file name"
+        message = f"the spec cannot be read: {reason}"
         raise SpecError([Mistake(str(path), 1, 1, "", message)]) from None
     return parse_spec(content, file.name)
 
