@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import congenial as cg
+from congenial.conditions.queries import Condition
 from congenial.errors import ClashError, ConditionError, SchemaError
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o", "v"]})
@@ -39,6 +40,31 @@ def test_a_share_of_an_unknown_total_is_a_balance() -> None:
 def test_a_share_of_nobody_discloses_that_there_is_nobody() -> None:
     constraints = of(cg.share({"sex": "f"}, of={"age": "y"}), counts=[0, 1, 2, 0, 3, 4])
     assert constraints.disclosed_cells == {"sex=f, age=y": 0, "sex=m, age=y": 0}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "counts", "too"),
+    [
+        ([cg.total(), cg.share({"sex": "f"})], COUNTS, ["total of sex=f is 8"]),
+        ([cg.margin("age"), cg.share({"sex": "f"})], COUNTS, ["total of sex=f is 8", "total is 15"]),
+        ([cg.total({"sex": "f"}), cg.share({"sex": "f"})], COUNTS, ["total is 15"]),  # 8 women, 8/15 of all
+        ([cg.share({"sex": "f"})], COUNTS, []),
+        ([cg.total(), cg.margin("sex"), cg.share({"sex": "f"})], COUNTS, []),  # both are stated themselves
+        ([cg.share({"sex": "f"}, of={"age": "y"})], [0, 1, 2, 0, 3, 4], ["total of age=y is 0"]),
+        (
+            [cg.share({"sex": "f"}), cg.share({"age": "y"}), cg.total({"sex": "m"})],
+            COUNTS,
+            ["total of sex=f is 8", "total is 15", "total of age=y is 5"],
+        ),
+    ],
+)
+def test_what_becomes_exact_along_with_a_share_is_told(
+    conditions: list[Condition], counts: list[int], too: list[str]
+) -> None:
+    constraints = of(*conditions, counts=counts)
+    assert [one.text for one in constraints.also_exact] == too
+    for text in too:
+        assert any(note.startswith(f"«{text}» is exact too") for note in constraints.notes)
 
 
 def test_bounds_intersect_and_lift_the_default() -> None:

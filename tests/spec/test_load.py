@@ -107,7 +107,7 @@ def test_everything_in_a_spec_arrives() -> None:
         cg.share({"sex": ("female",)}, of={"age": voting}, equals="1/2"),
         cg.margin("sex", "age", equals=[1, 2, 3, 4, 5, 6, 3, 4]),
     ]
-    row = conditions[5].rows(spec.schema)[0]  # type: ignore[union-attr]
+    row = conditions[5].rows(spec.schema)[0]  # type: ignore[attr-defined]
     assert row.coefficients == (2,) * 16 + (-1,) * 16
     assert conditions[5].text == "2 x [female] -1 x [sex=male]"
     assert [one.mandate for one in spec.invariants] == [None, None, "Law 1", None, None, None]
@@ -301,7 +301,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "measure as text": ("budget", "measure: cells\nbudget", "6:10: measure: a list is needed here, not text"),
     "measured twice": ("budget", "measure: [cells, cells of voting]\nbudget", "is measured twice"),
     "nothing asked": ("budget", "measure: [{portion: 1}]\nbudget", "this has none of them"),
-    "two things asked": ("budget", "measure: [{cells: all, margin: sex}]\nbudget", "this has `cells` and `margin`"),
+    "two things asked": ("budget", "measure: [{cells: all, margin: sex}]\nbudget", "this has `margin` and `cells`"),
     "share and precision": ("budget", "measure: [{cells: all, portion: 1, precision: 1}]\nbudget", "not both"),
     "share for some": (
         "budget",
@@ -311,10 +311,18 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "share of nothing": ("budget", "measure: [{cells: all, portion: 0}]\nbudget", "must be above 0"),
     "budget for nothing": ("budget", "measure: [{cells: all, precision: 1}]\nbudget", "has nothing to set"),
     "negative precision": ("budget", "measure: [{cells: all, precision: -1}]\nbudget", "must not be negative"),
-    "where of cells": ("budget", "invariants: [{cells: all, where: voting}]\nbudget", "`where` goes with margin"),
-    "by of cells": ("budget", "invariants: [{cells: all, by: sex}]\nbudget", "`by` goes with total"),
+    "where of cells": (
+        "budget",
+        "invariants: [{cells: all, where: voting}]\nbudget",
+        "`where` goes with `margin`, not with `cells`; write the cells after `cells:`",
+    ),
+    "by of cells": ("budget", "invariants: [{cells: all, by: sex}]\nbudget", "`by` goes with `total`"),
     "of without share": ("budget", "invariants: [{total: all, of: f}]\nbudget", "`of` goes with `share`"),
-    "share with by": ("budget", "invariants: [{share: f, by: age}]\nbudget", "a share takes `of`"),
+    "share with by": (
+        "budget",
+        "invariants: [{share: f, by: age}]\nbudget",
+        "`by` goes with `total`, not with `share`",
+    ),
     "share of all": ("budget", "invariants: [{share: all}]\nbudget", "the share of all cells is 1"),
     "share of 2": ("budget", "invariants: [{share: f, equals: 2}]\nbudget", "lies between 0 and 1"),
     "share without overlap": ("budget", "invariants: [{share: f, of: m}]\nbudget", "picks no cell of its whole"),
@@ -334,7 +342,11 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "zeros as invariant": ("budget", "invariants: [{zeros: f}]\nbudget", "one of entries under `conditions:`"),
     "invariant as condition": ("budget", "conditions: [{margin: sex}]\nbudget", "one of entries under `invariants:`"),
     "all zeros": ("budget", "conditions: [{zeros: all}]\nbudget", "cannot be 0 by logic"),
-    "zeros with a limit": ("budget", "conditions: [{zeros: f, at_most: 1}]\nbudget", "zeros are 0"),
+    "zeros with a limit": (
+        "budget",
+        "conditions: [{zeros: f, at_most: 1}]\nbudget",
+        "`at_most` goes with `total` or `linear` or `bounds`, not with `zeros`",
+    ),
     "bounds without limits": ("budget", "conditions: [{bounds: all}]\nbudget", "an `at_least`, an `at_most` or both"),
     "bounds upside down": ("budget", "conditions: [{bounds: all, at_least: 2, at_most: 1}]\nbudget", "swap them"),
     "total without limits": ("budget", "conditions: [{total: all}]\nbudget", "exact values are invariants"),

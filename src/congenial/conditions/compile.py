@@ -1,15 +1,18 @@
 """From what a user says to a system of integer rows without slack: redundant rows dropped, contradictions named."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd
 
-from congenial.conditions.clash import Part, raise_clash
+from congenial.conditions.clash import raise_clash
+from congenial.conditions.condition import Claim, Condition, Counts
+from congenial.conditions.equalities import Equalities
 from congenial.conditions.groups import GroupedRow, group_cells
 from congenial.conditions.integer_program import EmptyError, find_point, minimise, propagate
-from congenial.conditions.lattice import Dependence, dependence
-from congenial.conditions.queries import Bounds, Condition, Counts, Query, Share, bounds
+from congenial.conditions.kinds import KINDS
+from congenial.conditions.kinds.bounds import cells_claim
 from congenial.conditions.rows import Limited, Row
 from congenial.errors import ConditionError, UndecidedError
 from congenial.schema import Schema
@@ -20,12 +23,13 @@ _MOST_IMPLIED_CHECKS = 200
 
 @dataclass(frozen=True)
 class Compiled:
-    """Rows over several cells, limits of single cells, and notes about what was dropped."""
+    """Rows over several cells, limits of single cells, what is exact besides, and notes about what was dropped."""
 
     rows: tuple[Limited, ...]
     lower: tuple[int | None, ...]
     upper: tuple[int | None, ...]
     notes: tuple[str, ...]
+    also_exact: tuple[Limited, ...] = ()
 
 
 def compile_conditions(schema: Schema, conditions: Iterable[Condition], counts: Counts | None = None) -> Compiled:
@@ -37,87 +41,108 @@ def compile_conditions(schema: Schema, conditions: Iterable[Condition], counts: 
         The confidential cells, from which invariants without a stated value take theirs. They must obey every stated
         condition; a message about one that they break does not say by how much.
     """
-    parts = _parts(schema, conditions, counts)
+    checked = [_known_kind(condition) for condition in conditions]
+    first = _claims(schema, [one for one in checked if not one.needs_others], counts)
+    claims = _claims(schema, [one for one in checked if one.needs_others], counts, first)
+    too = _exact_too(schema, checked, first, claims)
+    claims += _nonnegative(schema, checked)
     if counts is not None:
-        _check_table(parts, counts)
-    return compile_parts(schema.n_cells, parts, is_feasible=counts is not None)
+        _check_table(claims, counts)
+    compiled = compile_claims(schema.n_cells, claims, is_feasible=counts is not None)
+    notes = [f"«{one.text}» is exact too: it follows from «{said}» and the other exact values" for said, one in too]
+    return replace(compiled, notes=(*compiled.notes, *notes), also_exact=tuple(one for _, one in too))
 
 
-def compile_parts(n_cells: int, parts: Sequence[Part], *, is_feasible: bool = False) -> Compiled:
+def check_conditions(schema: Schema, conditions: Iterable[Condition]) -> None:
+    """Refuse conditions before any table is seen: labels and shapes that do not fit, stated values that clash."""
+    checked = [_known_kind(condition) for condition in conditions]
+    for condition in checked:
+        condition.check(schema)
+    stated = [condition for condition in checked if condition.is_stated]
+    if stated:
+        # What cannot be decided here is decided by the table, which must obey its own conditions.
+        with suppress(UndecidedError):
+            compile_conditions(schema, stated)
+
+
+def compile_claims(n_cells: int, claims: Sequence[Claim], *, is_feasible: bool = False) -> Compiled:
     """Turn statements into rows and limits; that some table obeys them is checked unless it is known."""
-    lower, upper = _cell_limits(n_cells, parts)
-    several = [one for part in parts for one in part.limits if len(one.row.cells) > 1]
-    rows, notes = _without_consequences([_reduced(one, parts) for one in several], lower, upper, parts)
+    lower, upper = _cell_limits(n_cells, claims)
+    several = [one for claim in claims for one in claim.limits if len(one.row.cells) > 1]
+    rows, notes = _without_consequences([_reduced(one, claims) for one in several], lower, upper, claims)
     if not is_feasible:
-        _check_feasible(rows, lower, upper, parts)
+        _check_feasible(rows, lower, upper, claims)
     rows, more = _without_idle_ranges(rows, lower, upper)
     return Compiled(tuple(rows), tuple(lower), tuple(upper), (*notes, *more))
 
 
-def _parts(schema: Schema, conditions: Iterable[Condition], counts: Counts | None) -> list[Part]:
-    """Split the conditions into the smallest statements that make sense alone."""
-    parts: list[Part] = []
-    shares: list[Share] = []
+def _known_kind(condition: Condition) -> Condition:
+    if not isinstance(condition, Condition):
+        *most, last = KINDS
+        raise ConditionError(f"a condition is made by {', '.join(most)} or {last}, not a {type(condition).__name__}")
+    return condition
+
+
+def _claims(
+    schema: Schema, conditions: Sequence[Condition], counts: Counts | None, before: Sequence[Claim] = ()
+) -> list[Claim]:
+    """Split conditions into the smallest statements that make sense alone, and put them after those before."""
+    claims = list(before)
+    for condition in conditions:
+        known = _equalities(claims) if condition.needs_others else Equalities()
+        claims += condition.claims(schema, counts, known)
+    return claims
+
+
+def _nonnegative(schema: Schema, conditions: Sequence[Condition]) -> list[Claim]:
+    """Return the statement about cells that no condition bounds."""
     bounded: set[int] = set()
     for condition in conditions:
-        if isinstance(condition, Bounds):
-            cells = [int(cell) for cell in schema.cells(condition.where)]
-            bounded |= set(cells)
-            parts.append(_bounds_part(schema, cells, condition))
-        elif isinstance(condition, Query | Share):
-            if isinstance(condition, Query) and (condition.precision is not None or condition.portion is not None):
-                what = "precision" if condition.portion is None else "portion"
-                raise ConditionError(
-                    f"{condition.text} has a {what}, so it is measured, not exact;"
-                    f" move it to measure=[...] or drop the {what}"
-                )
-            if isinstance(condition, Share):
-                shares.append(condition)
-            else:
-                parts += [Part(one.text, (one,)) for one in condition.limits(schema, counts)]
-        else:
-            raise ConditionError(
-                "a condition is made by total, margin, linear, share, bounds, structural_zeros or cells,"
-                f" not a {type(condition).__name__}"
-            )
-    for share in shares:
-        parts += [Part(one.text, (one,)) for one in _share_limits(schema, share, counts, parts)]
+        bounded |= set(condition.bounded_cells(schema))
     rest = [cell for cell in range(schema.n_cells) if cell not in bounded]
-    return [*parts, _bounds_part(schema, rest, bounds(), NONNEGATIVE)] if rest else parts
+    return [cells_claim(schema, rest, NONNEGATIVE, 0, None)] if rest else []
 
 
-def _share_limits(schema: Schema, share: Share, counts: Counts | None, parts: Sequence[Part]) -> list[Limited]:
-    """Say a share as a plain count if the other equalities fix its whole, else as a balance of two counts."""
-    value = share.value(schema, counts)
-    equalities = [one for part in parts for one in part.limits if one.is_equality]
-    whole = implied_value(equalities, share.whole(schema))
-    if value is not None and whole is not None:
-        count = value * whole
-        if count.denominator == 1 and count > 0:
-            return [Limited(share.part(schema), int(count), int(count))]
-    return share.limits(schema, value)
+def _equalities(claims: Sequence[Claim]) -> Equalities:
+    return Equalities(tuple(one for claim in claims for one in claim.limits if one.is_equality))
 
 
-def _bounds_part(schema: Schema, cells: Sequence[int], limits: Bounds, text: str | None = None) -> Part:
-    rows = (Limited(Row.of(schema.cell_name(cell), [cell]), limits.lower, limits.upper) for cell in cells)
-    return Part(text or limits.text, tuple(rows))
+def _exact_too(
+    schema: Schema, conditions: Sequence[Condition], first: Sequence[Claim], claims: Sequence[Claim]
+) -> list[tuple[str, Limited]]:
+    """Return statistics that a condition speaks of, that nothing states, and that all equalities together fix."""
+    stated = {(one.row.cells, one.row.coefficients) for one in _equalities(first).limits}
+    mentioned = {
+        (row.cells, row.coefficients): (condition.text, row)
+        for condition in conditions
+        for row in condition.mentioned(schema)
+        if (row.cells, row.coefficients) not in stated
+    }
+    values = _equalities(claims).implied_each([row for _, row in mentioned.values()])
+    pairs = zip(mentioned.values(), values, strict=True)
+    # A fraction is a clash, which is found and named later.
+    return [
+        (text, Limited.equal(row, int(value)))
+        for (text, row), value in pairs
+        if value is not None and value.denominator == 1
+    ]
 
 
-def _check_table(parts: Sequence[Part], counts: Counts) -> None:
-    for part in parts:
-        for one in part.limits:
+def _check_table(claims: Sequence[Claim], counts: Counts) -> None:
+    for claim in claims:
+        for one in claim.limits:
             if not one.allows(one.row.value(counts)):
                 raise ConditionError(
-                    f"the confidential table breaks the condition «{part.text}» (at {one.row.name});"
+                    f"the confidential table breaks the condition «{claim.text}» (at {one.row.name});"
                     " correct the condition or the table: a release could not obey it either"
                 )
 
 
-def _cell_limits(n_cells: int, parts: Sequence[Part]) -> tuple[list[int | None], list[int | None]]:
+def _cell_limits(n_cells: int, claims: Sequence[Claim]) -> tuple[list[int | None], list[int | None]]:
     """Intersect all statements about single cells."""
     lower: list[int | None] = [None] * n_cells
     upper: list[int | None] = [None] * n_cells
-    for one in (one for part in parts for one in part.limits if len(one.row.cells) == 1):
+    for one in (one for claim in claims for one in claim.limits if len(one.row.cells) == 1):
         cell, weight = one.row.cells[0], one.row.coefficients[0]
         low, high = (one.lower, one.upper) if weight > 0 else (_negative(one.upper), _negative(one.lower))
         size = abs(weight)
@@ -128,7 +153,7 @@ def _cell_limits(n_cells: int, parts: Sequence[Part]) -> tuple[list[int | None],
             most = high // size
             upper[cell] = most if upper[cell] is None else min(upper[cell], most)  # type: ignore[type-var]
         if lower[cell] is not None and upper[cell] is not None and lower[cell] > upper[cell]:  # type: ignore[operator]
-            raise_clash([part for part in parts if any(cell in other.row.cells for other in part.limits)], n_cells)
+            raise_clash([claim for claim in claims if any(cell in other.row.cells for other in claim.limits)], n_cells)
     return lower, upper
 
 
@@ -136,7 +161,7 @@ def _negative(limit: int | None) -> int | None:
     return None if limit is None else -limit
 
 
-def _reduced(one: Limited, parts: Sequence[Part]) -> Limited:
+def _reduced(one: Limited, claims: Sequence[Claim]) -> Limited:
     """Divide a row by the greatest common divisor of its weights; its limits round inward."""
     divisor = gcd(*one.row.coefficients)
     if divisor == 1:
@@ -144,7 +169,7 @@ def _reduced(one: Limited, parts: Sequence[Part]) -> Limited:
     lower = None if one.lower is None else -(-one.lower // divisor)
     upper = None if one.upper is None else one.upper // divisor
     if lower is not None and upper is not None and lower > upper:
-        raise_clash([part for part in parts if one in part.limits], max(one.row.cells) + 1)
+        raise_clash([claim for claim in claims if one in claim.limits], max(one.row.cells) + 1)
     name = f"1/{divisor} of [{one.row.name}]"
     return Limited(Row(name, one.row.cells, tuple(w // divisor for w in one.row.coefficients)), lower, upper)
 
@@ -157,32 +182,24 @@ def fixed_cells(lower: Sequence[int | None], upper: Sequence[int | None]) -> lis
 
 def implied_value(equalities: Sequence[Limited], row: Row) -> Fraction | None:
     """Return the value that equalities leave a row; None when they leave it several."""
-    combination = equality_dependence([*equalities, Limited(row, None, None)]).follows.get(len(equalities))
-    if combination is None:
-        return None
-    return sum((weight * (equalities[cause].lower or 0) for cause, weight in combination.items()), Fraction(0))
-
-
-def equality_dependence(equalities: Sequence[Limited]) -> Dependence:
-    """Say which equalities follow from which earlier ones."""
-    return dependence([dict(zip(one.row.cells, one.row.coefficients, strict=True)) for one in equalities])
+    return Equalities(tuple(equalities)).implied(row)
 
 
 def _without_consequences(
-    rows: Sequence[Limited], lower: Sequence[int | None], upper: Sequence[int | None], parts: Sequence[Part]
+    rows: Sequence[Limited], lower: Sequence[int | None], upper: Sequence[int | None], claims: Sequence[Claim]
 ) -> tuple[list[Limited], list[str]]:
     """Drop equalities that follow from fixed cells and earlier ones; a consequence with another value is a clash."""
     equalities = [*fixed_cells(lower, upper), *(one for one in rows if one.is_equality)]
     fixed = len(equalities) - sum(one.is_equality for one in rows)
     dropped: set[int] = set()  # places: two conditions may be the same object, and one of them stays
     notes: list[str] = []
-    for position, combination in equality_dependence(equalities).follows.items():
+    known = Equalities(tuple(equalities))
+    for position, combination in known.dependence.follows.items():
         one, causes = equalities[position], [equalities[cause] for cause in combination]
-        implied = sum(weight * (cause.lower or 0) for weight, cause in zip(combination.values(), causes, strict=True))
-        if implied != one.lower:
+        if known.combined(combination) != one.lower:
             involved = {limited.row.cells for limited in (one, *causes)}
             raise_clash(
-                [part for part in parts if any(other.row.cells in involved for other in part.limits)],
+                [claim for claim in claims if any(other.row.cells in involved for other in claim.limits)],
                 len(lower),
             )
         dropped.add(position - fixed)
@@ -207,14 +224,14 @@ def _listed(causes: Sequence[Limited]) -> str:
 
 
 def _check_feasible(
-    rows: Sequence[Limited], lower: Sequence[int | None], upper: Sequence[int | None], parts: Sequence[Part]
+    rows: Sequence[Limited], lower: Sequence[int | None], upper: Sequence[int | None], claims: Sequence[Claim]
 ) -> None:
     """Raise a clash if no integer table obeys the system."""
     grouped = group_cells(rows, lower, upper)
     try:
         found = find_point(grouped.rows, grouped.box)
     except EmptyError:
-        raise_clash(parts, len(lower))
+        raise_clash(claims, len(lower))
     if found is None:
         raise UndecidedError(
             "whether any table of whole numbers obeys the conditions could not be decided within the search limit;"

@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.conditions.clash import Part
-from congenial.conditions.compile import compile_conditions, compile_parts, equality_dependence, fixed_cells
+from congenial.conditions.compile import Compiled, compile_claims, compile_conditions, fixed_cells
+from congenial.conditions.condition import Claim, Condition, Counts, as_list
+from congenial.conditions.equalities import Equalities
 from congenial.conditions.groups import Grouped, cell_limits, group_cells, spread
 from congenial.conditions.integer_program import find_point, minimise, propagate
-from congenial.conditions.queries import Condition, Counts, as_list
 from congenial.conditions.rows import Column, Limited, Row, columns, range_text, row_values
 from congenial.errors import ConditionError, UndecidedError
 from congenial.schema import Schema
@@ -51,7 +51,9 @@ class Constraints:
     lower, upper : tuple of int or None
         Stated limits of single cells; `cell_bounds` has those that follow.
     notes : tuple of str
-        Which conditions were dropped because they follow from others.
+        Which conditions were dropped because they follow from others, and what is exact besides them.
+    also_exact : tuple of Limited
+        Statistics that a condition speaks of without stating them, and that come out exactly all the same.
     origin : tuple of conditions, or None
         What they were compiled from, where that is known.
 
@@ -73,14 +75,20 @@ class Constraints:
     lower: tuple[int | None, ...]
     upper: tuple[int | None, ...]
     notes: tuple[str, ...] = ()
+    also_exact: tuple[Limited, ...] = ()
     origin: tuple[Condition, ...] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, schema: Schema, conditions: Iterable[Condition], counts: Counts | None = None) -> "Constraints":
         """Compile conditions with stated values, or with those of the confidential counts."""
         stated = as_list(conditions, "conditions")
-        compiled = compile_conditions(schema, stated, counts)
-        return cls(schema, compiled.rows, compiled.lower, compiled.upper, compiled.notes, stated)
+        return cls._of(schema, compile_conditions(schema, stated, counts), stated)
+
+    @classmethod
+    def _of(
+        cls, schema: Schema, compiled: Compiled, origin: tuple[Condition, ...] | None = None
+    ) -> "Constraints":
+        return cls(schema, compiled.rows, compiled.lower, compiled.upper, compiled.notes, compiled.also_exact, origin)
 
     def together(self, other: "Constraints") -> "Constraints":
         """Return the set of tables that obey both sets of conditions, as after two releases of one dataset.
@@ -97,13 +105,12 @@ class Constraints:
         """
         if self.schema != other.schema:
             raise ConditionError(f"conditions on {self.schema} and on {other.schema} speak of different tables")
-        parts = [Part(one.text, (one,)) for side in (self, other) for one in side.rows]
+        claims = [Claim(one.text, (one,)) for side in (self, other) for one in side.rows]
         for side in (self, other):
             for cell, (low, high) in enumerate(zip(side.lower, side.upper, strict=True)):
                 one = Limited(Row.of(self.schema.cell_name(cell), [cell]), low, high)
-                parts.append(Part(one.text, (one,)))
-        compiled = compile_parts(self.schema.n_cells, parts)
-        return Constraints(self.schema, compiled.rows, compiled.lower, compiled.upper, compiled.notes)
+                claims.append(Claim(one.text, (one,)))
+        return Constraints._of(self.schema, compile_claims(self.schema.n_cells, claims))
 
     def same_rows(self, other: "Constraints") -> bool:
         """Whether the rows over several cells say the same, name and order aside."""
@@ -123,9 +130,14 @@ class Constraints:
         return tuple(one for one in self.rows if not one.is_equality)
 
     @cached_property
+    def known(self) -> Equalities:
+        """Everything that must have one value: cells with a stated single one, and rows."""
+        return Equalities((*fixed_cells(self.lower, self.upper), *self.equalities))
+
+    @property
     def rank(self) -> int:
         """Number of independent equalities, cells with a stated single value included."""
-        return equality_dependence([*fixed_cells(self.lower, self.upper), *self.equalities]).rank
+        return self.known.rank
 
     def holds(self, draw: ArrayLike) -> bool | NDArray[np.bool_]:
         """Whether a table obeys every condition; an array of answers for a stack of tables (draw, cell)."""

@@ -47,6 +47,16 @@ class Limited:
     lower: int | None
     upper: int | None
 
+    @classmethod
+    def of(cls, row: Row, lower: int | None, upper: int | None) -> "Limited":
+        """Return a row with its two ends."""
+        return cls(row, lower, upper)
+
+    @classmethod
+    def equal(cls, row: Row, value: int) -> "Limited":
+        """Return a row that must have one value."""
+        return cls(row, value, value)
+
     @property
     def is_equality(self) -> bool:
         """Whether the row must have one value."""

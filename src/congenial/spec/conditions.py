@@ -1,35 +1,24 @@
 """From what a spec says to the library's queries and conditions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from congenial.conditions.queries import (
-    Bounds,
-    Condition,
-    Query,
-    Share,
-    bounds,
-    cells,
-    linear,
-    margin,
-    share,
-    structural_zeros,
-    total,
-    where_text,
-)
+from congenial.conditions.condition import Condition
+from congenial.conditions.entry import OF_EVERY_ENTRY, Entry, SpecList
+from congenial.conditions.kinds import kinds_of
+from congenial.conditions.queries import Query, cells, margin, structural_zeros, total
+from congenial.conditions.where import where_text
 from congenial.errors import ConditionError, did_you_mean
-from congenial.fraction import exact_fraction
 from congenial.schema import Schema
 from congenial.spec.levels import Levels
+from congenial.spec.sentences import Where, dimension_names, selection, sentence
 from congenial.spec.text import Path
-from congenial.spec.words import Where, dimension_names, selection, sentence
 
 if TYPE_CHECKING:
-    from congenial.spec.model import Asked, Invariant, Measured, Term
-    from congenial.spec.model import Condition as ConditionEntry
+    from congenial.spec.model import TermEntry
 
 
 @dataclass(frozen=True)
@@ -60,56 +49,46 @@ class Reader:
     dimensions: tuple[Levels, ...]
     schema: Schema
 
-    def measured(self, entry: "str | Measured") -> Query:
+    def measured(self, said: str | Mapping[str, Any]) -> Query:
         """Return a query that gets noise."""
-        if isinstance(entry, str):
-            return self._checked(self._in_words(entry))
-        kind = _only_one(entry, ("cells", "total", "margin", "linear"))
-        if entry.portion is not None and entry.precision is not None:
-            raise ConditionError("give a `portion` of the budget or a `precision`, not both")
-        return self._checked(self._query(entry, kind, precision=entry.precision, portion=entry.portion))
+        query = self._in_words(said) if isinstance(said, str) else self._entry("measure", said)
+        if not isinstance(query, Query):
+            raise ConditionError(f"{query.text} cannot be measured; state it under `invariants:`")
+        query.rows(self.schema)
+        return query
 
-    def invariant(self, entry: "str | Invariant") -> Query | Share:
+    def invariant(self, said: str | Mapping[str, Any]) -> Condition:
         """Return what comes out exactly."""
-        if isinstance(entry, str):
-            return self._checked(self._in_words(entry))
-        kind = _only_one(entry, ("cells", "total", "margin", "linear", "share"))
-        if kind != "share":
-            if entry.of is not None:
-                raise ConditionError("`of` goes with `share`")
-            return self._checked(self._query(entry, kind, equals=_whole_numbers(entry.equals)))
-        if entry.by is not None or entry.where is not None:
-            raise ConditionError("a share takes `of`, not `by` or `where`")
-        where = self.where(entry.share)
-        if where is None:
-            raise ConditionError("the share of all cells is 1; name the cells of the part")
-        equals = None if entry.equals is None else exact_fraction(_plain(entry.equals), "`equals`")
-        proportion = share(where, of=None if entry.of is None else self.where(entry.of), equals=equals)
-        proportion.part(self.schema)
-        return proportion
+        condition = self._in_words(said) if isinstance(said, str) else self._entry("invariants", said)
+        condition.check(self.schema)
+        return condition
 
-    def condition(self, entry: "str | ConditionEntry") -> Query | Bounds:
+    def condition(self, said: str | Mapping[str, Any]) -> Condition:
         """Return what is known of every table."""
-        if isinstance(entry, str):
-            said = sentence(entry, self.dimensions, ("zeros",))
-            return structural_zeros(self._some(said.where))
-        kind = _only_one(entry, ("zeros", "bounds", "total", "linear"))
-        low, high = (None if limit == "none" else limit for limit in (entry.at_least, entry.at_most))
-        if kind == "zeros":
-            if entry.at_least is not None or entry.at_most is not None:
-                raise ConditionError("zeros are 0; `at_least` and `at_most` go with bounds, total or linear")
-            return structural_zeros(self._some(self.where(entry.zeros)))
-        if kind == "bounds":
-            if entry.at_least is None and entry.at_most is None:
-                raise ConditionError("bounds need an `at_least`, an `at_most` or both")
-            return bounds(0 if entry.at_least is None else low, high, where=self.where(entry.bounds))
-        if low is None and high is None:
-            raise ConditionError(f"a {kind} here needs an `at_least` or an `at_most`; exact values are invariants")
-        if kind == "total":
-            return self._checked(total(self.where(entry.total), at_least=low, at_most=high, name=entry.name))
-        terms = entry.linear or []
-        name = entry.name or _terms_text(terms)
-        return self._checked(linear(self._coefficients(terms), at_least=low, at_most=high, name=name))
+        if isinstance(said, str):
+            where = sentence(said, self.dimensions, ("zeros",)).where
+            if where is None:
+                raise ConditionError("all cells cannot be 0 by logic; name the cells")
+            return structural_zeros(where)
+        condition = self._entry("conditions", said)
+        condition.check(self.schema)
+        return condition
+
+    def _entry(self, stands_in: SpecList, said: Mapping[str, Any]) -> Condition:
+        """Let the kind that an entry is of read it."""
+        kinds = {kind.word: kind for kind in kinds_of(stands_in)}
+        given = [word for word in kinds if word in said]
+        if len(given) != 1:
+            has = " and ".join(f"`{word}`" for word in given) or "none of them"
+            raise ConditionError(f"an entry has one of {', '.join(f'`{word}`' for word in kinds)}; this has {has}")
+        (word,) = given
+        own = {**kinds[word].keys[stands_in], **OF_EVERY_ENTRY[stands_in]}
+        for key in said:
+            if key not in own:
+                owners = " or ".join(f"`{other}`" for other, kind in kinds.items() if key in kind.keys[stands_in])
+                hint = f"; write the cells after `{word}:`" if key == "where" else ""
+                raise ConditionError(f"`{key}` goes with {owners}, not with `{word}`{hint}")
+        return kinds[word].from_entry(Entry(stands_in, said, self))
 
     def where(self, said: "str | dict[str, Any] | None") -> Where | None:
         """Return the set of cells that words or a mapping pick; None is every cell."""
@@ -128,40 +107,14 @@ class Reader:
             raise ConditionError("this picks nothing; write `all` for every cell")
         return where
 
-    def _some(self, where: Where | None) -> Where:
-        if where is None:
-            raise ConditionError("all cells cannot be 0 by logic; name the cells")
-        return where
-
-    def _checked(self, query: Query) -> Query:
-        """Return the query, or raise what the library says against it: labels, shapes, stated values."""
-        if query.is_stated:
-            query.limits(self.schema, None)
-        else:
-            query.rows(self.schema)
-        return query
-
     def _in_words(self, text: str) -> Query:
         said = sentence(text, self.dimensions)
-        return cells(said.where) if said.kind == "cells" else _sum(said.where, said.by)
+        if said.kind == "cells":
+            return cells(said.where)
+        return margin(*said.by, where=said.where) if said.by else total(said.where)
 
-    def _query(self, entry: "Asked", kind: str, **exact: Any) -> Query:
-        if kind != "margin" and entry.where is not None:
-            raise ConditionError(f"`where` goes with margin; write the cells after `{kind}:`")
-        if kind != "total" and entry.by is not None:
-            raise ConditionError("`by` goes with total")
-        if kind == "linear":
-            terms = entry.linear or []
-            return linear(self._coefficients(terms), name=entry.name or _terms_text(terms), **exact)
-        if kind == "margin":
-            where = None if entry.where is None else self.where(entry.where)
-            return _sum(where, self._names(entry.margin), **exact)
-        if kind == "cells":
-            return cells(self.where(entry.cells), **exact)
-        names = () if entry.by is None else self._names(entry.by)
-        return _sum(self.where(entry.total), names, name=entry.name, **exact)
-
-    def _names(self, said: "str | list[str] | None") -> tuple[str, ...]:
+    def dimensions_named(self, said: str | list[str] | None) -> tuple[str, ...]:
+        """Return names of dimensions, from words or a list."""
         if isinstance(said, str):
             return dimension_names(said, self.dimensions)
         known = [dimension.name for dimension in self.dimensions]
@@ -172,24 +125,21 @@ class Reader:
             raise ConditionError("name at least one dimension; for the sum of all cells write `total`")
         return tuple(said)
 
-    def _coefficients(self, terms: "Sequence[Term]") -> Any:
+    def coefficients(self, terms: "Sequence[TermEntry]") -> Any:
+        """Return the coefficient of every cell, in the schema's shape."""
         if not terms:
             raise ConditionError("a linear combination needs terms: [{times: 2, of: {sex: female}}, ...]")
-        weights = [0] * self.schema.n_cells
+        of_cell = [0] * self.schema.n_cells
         for term in terms:
             if term.times is None or term.of is None:
                 raise ConditionError("a term needs both `times` and `of`: {times: 2, of: {sex: female}}")
             for cell in self.schema.cells(self.where(term.of)):
-                weights[cell] += term.times
-        return np.reshape(np.array(weights, object), self.schema.shape)
+                of_cell[cell] += term.times
+        return np.reshape(np.array(of_cell, object), self.schema.shape)
 
-
-def _sum(where: Where | None, by: tuple[str, ...], *, name: str | None = None, **exact: Any) -> Query:
-    return margin(*by, where=where, **exact) if by else total(where, name=name, **exact)
-
-
-def _terms_text(terms: "Sequence[Term]") -> str:
-    return " ".join(f"{term.times or 0:+d} x [{_where_text(term.of)}]" for term in terms).removeprefix("+")
+    def terms_text(self, terms: "Sequence[TermEntry]") -> str:
+        """Return a combination of cells in words."""
+        return " ".join(f"{term.times or 0:+d} x [{_where_text(term.of)}]" for term in terms).removeprefix("+")
 
 
 def _where_text(said: "str | dict[str, Any] | None") -> str:
@@ -198,31 +148,3 @@ def _where_text(said: "str | dict[str, Any] | None") -> str:
 
 def _listed(words: str | list[str]) -> list[str]:
     return [words] if isinstance(words, str) else words
-
-
-def _only_one(entry: Any, kinds: Sequence[str]) -> str:
-    given = [kind for kind in kinds if getattr(entry, kind) is not None]
-    if len(given) == 1:
-        return given[0]
-    said = " and ".join(f"`{kind}`" for kind in given) or "none of them"
-    raise ConditionError(f"an entry has one of {', '.join(f'`{kind}`' for kind in kinds)}; this has {said}")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, str):
-        return value
-    raise ConditionError("`equals` is one number here, not a list")
-
-
-def _whole_numbers(values: Any) -> Any:
-    """Read stated values: one whole number, or lists of them in the order of the levels."""
-    if values is None:
-        return None
-    if isinstance(values, list):
-        return [_whole_numbers(value) for value in values]
-    if isinstance(values, dict):
-        raise ConditionError("`equals` is a number, or a list of numbers in the order of the levels")
-    number = exact_fraction(values, "`equals`")
-    if number.denominator != 1:
-        raise ConditionError(f"`equals` must be a whole number, not {number}")
-    return int(number)

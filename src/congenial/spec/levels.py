@@ -10,7 +10,7 @@ from congenial.spec.mistakes import Mistakes
 from congenial.spec.text import Path
 
 if TYPE_CHECKING:
-    from congenial.spec.model import Area, Dimension, Range
+    from congenial.spec.model import AreaEntry, DimensionEntry, RangeEntry
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,18 @@ class Levels:
         raise ConditionError(f"{word!r} is not a label or group of dimension {self.name!r}; {hint}")
 
 
-def declared(name: str, said: "list[str] | Dimension | Area", mistakes: Mistakes, path: Path) -> Levels | None:
+def declared(
+    name: str, said: "list[str] | DimensionEntry | AreaEntry", mistakes: Mistakes, path: Path
+) -> Levels | None:
     """Return the levels that a dimension, or the areas, declare; None when they are noted as mistaken."""
-    from congenial.spec.model import Dimension
+    from congenial.spec.model import DimensionEntry
 
     before = len(mistakes.found)
     levels = None
     with mistakes.at(path):
         if isinstance(said, list):
             levels = Levels(name, name, *_labels_and_codes(name, said))
-        elif isinstance(said, Dimension):
+        elif isinstance(said, DimensionEntry):
             levels = _dimension(name, said)
             for group, members in said.groups.items():
                 with mistakes.at((*path, "groups", group)):
@@ -66,7 +68,7 @@ def declared(name: str, said: "list[str] | Dimension | Area", mistakes: Mistakes
     return levels if len(mistakes.found) == before else None
 
 
-def _dimension(name: str, said: "Dimension") -> Levels:
+def _dimension(name: str, said: "DimensionEntry") -> Levels:
     if (said.levels is None) == (said.cut is None):
         raise SchemaError(f"dimension {name!r} needs its `levels`, or a `cut` for a numeric column: one of them")
     if said.below and said.cut is None:
@@ -113,7 +115,7 @@ def _number(value: Fraction) -> str:
     return decimal if Fraction(decimal) == value else str(value)
 
 
-def _members(levels: Levels, group: str, said: "str | list[str] | Range") -> tuple[str, ...]:
+def _members(levels: Levels, group: str, said: "str | list[str] | RangeEntry") -> tuple[str, ...]:
     if group in levels.labels:
         raise SchemaError(f"{group!r} is a label of {levels.name!r} and cannot be the name of a group too")
     if isinstance(said, str | list):

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from congenial.conditions.compile import compile_conditions
-from congenial.conditions.queries import Bounds, Query, cells
+from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, Mistake, SpecError, UndecidedError, reason_of
 from congenial.schema import Schema
 from congenial.spec import text as spec_text
@@ -149,7 +149,7 @@ def _measured(file: "SpecFile", reader: Reader, mistakes: Mistakes, places: Plac
     queries: list[Query] = []
     for place, entry in enumerate(file.measure):
         with mistakes.at(places.get(("measure", place), ("measure", place))):
-            queries.append(reader.measured(entry))
+            queries.append(reader.measured(_said(entry)))
     open_ones = [query for query in queries if query.precision is None]
     if len({query.portion is None for query in open_ones}) > 1:
         mistakes.add(
@@ -165,11 +165,17 @@ def _statements(entries: Any, section: str, read: Any, mistakes: Mistakes, place
     for place, entry in enumerate(entries):
         path = places.get((section, place), (section, place))
         with mistakes.at(path):
-            condition = read(entry)
-            text = entry if isinstance(entry, str) else entry.name or condition.text
-            mandate = None if isinstance(entry, str) else entry.mandate
+            said = _said(entry)
+            condition = read(said)
+            text = said if isinstance(said, str) else said.get("name") or condition.text
+            mandate = None if isinstance(said, str) else said.get("mandate")
             found.append(Statement(condition, text, mandate, path, mistakes.document.values[path][0]))
     return found
+
+
+def _said(entry: Any) -> Any:
+    """Return an entry's words, or the keys that it has."""
+    return entry if isinstance(entry, str) else {key: value for key, value in entry if value is not None}
 
 
 def _check_budget(file: "SpecFile", measured: list[Query], mistakes: Mistakes) -> None:
@@ -194,16 +200,20 @@ def _check_budget(file: "SpecFile", measured: list[Query], mistakes: Mistakes) -
 
 def _check_clash(schema: Schema, statements: list[Statement], mistakes: Mistakes) -> None:
     """Find stated values that no table obeys together, and point at the first statement that makes them clash."""
-    stated = [one for one in statements if _is_stated(one)]
+    stated = [one for one in statements if one.condition.is_stated]
     error = _clash(schema, stated) if stated else None
     if error is None:
         return
     # Bounds first: one of them may allow the negative counts that another statement needs.
-    ordered = sorted(stated, key=lambda one: not isinstance(one.condition, Bounds))
-    n_bounds = sum(isinstance(one.condition, Bounds) for one in ordered)
-    counts = range(max(1, n_bounds), len(ordered) + 1)
+    n_bounding = sum(_bounds_cells(one, schema) for one in stated)
+    ordered = sorted(stated, key=lambda one: not _bounds_cells(one, schema))
+    counts = range(max(1, n_bounding), len(ordered) + 1)
     first = next((count for count in counts if _clash(schema, ordered[:count]) is not None), len(ordered))
     mistakes.add(ordered[first - 1].path, str(error))
+
+
+def _bounds_cells(statement: Statement, schema: Schema) -> bool:
+    return bool(statement.condition.bounded_cells(schema))
 
 
 def _clash(schema: Schema, statements: list[Statement]) -> CongenialError | None:
@@ -214,8 +224,3 @@ def _clash(schema: Schema, statements: list[Statement]) -> CongenialError | None
     except CongenialError as error:
         return error
     return None
-
-
-def _is_stated(statement: Statement) -> bool:
-    condition = statement.condition
-    return condition.is_stated if isinstance(condition, Query) else getattr(condition, "equals", True) is not None

@@ -11,7 +11,7 @@ from congenial.spec.text import Document, Path, in_words
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-    from congenial.spec.model import Part, SpecFile
+    from congenial.spec.model import Section, SpecFile
 
 _LISTS = ("measure", "invariants", "conditions")
 _SHAPES = {"<text>": "text", "<list>": "a list", "<mapping>": "a mapping"}
@@ -114,16 +114,14 @@ def _keys(location: Path) -> list[str]:
     """Return the keys that are known at the place of an unknown one."""
     from congenial.spec import model
 
-    sections: dict[str, type[Part]] = {
-        "data": model.Data,
-        "unit": model.Unit,
-        "by": model.Area,
-        "budget": model.Budget,
-        "dimensions": model.Range if "groups" in location else model.Dimension,
-        "measure": model.Measured,
-        "invariants": model.Invariant,
-        "conditions": model.Condition,
+    sections: dict[str, type[Section]] = {
+        "data": model.DataEntry,
+        "unit": model.UnitEntry,
+        "by": model.AreaEntry,
+        "budget": model.BudgetEntry,
+        "dimensions": model.RangeEntry if "groups" in location else model.DimensionEntry,
+        **model.ENTRY_MODELS,
     }
     here = model.SpecFile if len(location) == 1 else sections[str(location[0])]
-    here = model.Term if "linear" in location[:-1] else here
+    here = model.TermEntry if "linear" in location[:-1] else here
     return [field.alias or name for name, field in here.model_fields.items()]

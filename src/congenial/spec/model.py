@@ -9,8 +9,20 @@ import unicodedata
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+    create_model,
+)
 
+from congenial.conditions.entry import OF_EVERY_ENTRY, Key, SpecList
+from congenial.conditions.kinds import kinds_of
 from congenial.fraction import exact_fraction, positive_fraction
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -106,13 +118,13 @@ Selection = Annotated[Annotated[Text, Tag("<text>")] | Annotated[dict[Text, Text
 Levels = Annotated[Annotated[list[Text], Tag("<list>")] | Annotated[dict[Text, Text], Tag("<mapping>")], _SHAPE]
 
 
-class Part(BaseModel):
-    """A part of the file: keys that it does not know are mistakes."""
+class Section(BaseModel):
+    """A section of the file: keys that it does not know are mistakes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
 
-class Data(Part):
+class DataEntry(Section):
     """Where the confidential data are and how to read them."""
 
     path: Texts | None = Field(None, description="CSV or Parquet: a file, a list of files, or a pattern with *")
@@ -123,7 +135,7 @@ class Data(Part):
     separator: Separator = Field(",", description="between the columns of a CSV file")
 
 
-class Unit(Part):
+class UnitEntry(Section):
     """Whose privacy is protected, and in how many rows of microdata one of them may appear."""
 
     one_row_per: Text | None = Field(None, description="a word such as person: declares that each has one row")
@@ -131,7 +143,7 @@ class Unit(Part):
     at_most: AtLeastOne | None = Field(None, description="rows that one id may have; 1 if not said")
 
 
-class Range(Part):
+class RangeEntry(Section):
     """Levels from one to another, in the declared order."""
 
     start: Text | None = Field(None, alias="from")
@@ -139,11 +151,12 @@ class Range(Part):
 
 
 Group = Annotated[
-    Annotated[Text, Tag("<text>")] | Annotated[list[Text], Tag("<list>")] | Annotated[Range, Tag("<mapping>")], _SHAPE
+    Annotated[Text, Tag("<text>")] | Annotated[list[Text], Tag("<list>")] | Annotated[RangeEntry, Tag("<mapping>")],
+    _SHAPE,
 ]
 
 
-class Dimension(Part):
+class DimensionEntry(Section):
     """One dimension of the table."""
 
     column: Text | None = Field(None, description="the column in the data; the dimension's name if not said")
@@ -153,7 +166,7 @@ class Dimension(Part):
     groups: dict[Text, Group] = Field({}, description="named sets of levels")
 
 
-class Area(Part):
+class AreaEntry(Section):
     """One table for each area."""
 
     name: Text | None = None
@@ -161,55 +174,53 @@ class Area(Part):
     levels: Levels | None = Field(None, description="every area, or a mapping from codes in the data to labels")
 
 
-class Term(Part):
+class TermEntry(Section):
     """One term of a linear combination of cells."""
 
     times: Whole | None = None
     of: Selection | None = None
 
 
-class Asked(Part):
-    """What can be asked of a table."""
-
-    total: Selection | None = Field(None, description="the sum of these cells; all of them: `total: all`")
-    margin: Texts | None = Field(None, description="one sum for each level of these dimensions")
-    cells: Selection | None = Field(None, description="each of these cells")
-    linear: list[Term] | None = Field(None, description="a whole-number combination of cells")
-    by: Texts | None = Field(None, description="with total: one sum for each level of these dimensions")
-    where: Selection | None = Field(None, description="with margin: only these cells")
-    name: Text | None = None
-
-
-class Measured(Asked):
-    """A query that gets noise."""
-
-    portion: Positive | None = Field(None, description="of the budget, relative to the portions of the others")
-    precision: Number | None = Field(None, description="fixes the noise, whatever the budget")
+_SHAPES: dict[str, Any] = {
+    "cells": Selection,
+    "dimensions": Texts,
+    "terms": list[TermEntry],
+    "values": Stated,
+    "limit": Limit,
+    "positive": Positive,
+    "number": Number,
+    "text": Text,
+}
 
 
-class Invariant(Asked):
-    """What comes out exactly."""
-
-    share: Selection | None = Field(None, description="the proportion of these cells ...")
-    of: Selection | None = Field(None, description="... among these; among all if not said")
-    equals: Stated = Field(None, description="the value, when it is public already; a list for a margin")
-    mandate: Text | None = Field(None, description="which law or earlier publication demands it")
-
-
-class Condition(Part):
-    """What is known of every table without looking at the data."""
-
-    zeros: Selection | None = Field(None, description="cells that are 0 by logic")
-    bounds: Selection | None = Field(None, description="limits of each of these cells")
-    total: Selection | None = Field(None, description="limits of the sum of these cells")
-    linear: list[Term] | None = Field(None, description="limits of a whole-number combination of cells")
-    at_least: Limit | None = None
-    at_most: Limit | None = None
-    name: Text | None = None
-    mandate: Text | None = None
+def entry_model(stands_in: SpecList) -> type[Section]:
+    """Return the keys that an entry of a list may have, as the kinds of conditions name them."""
+    keys: dict[str, tuple[Key, list[str]]] = {}
+    kinds = kinds_of(stands_in)
+    for kind in kinds:
+        for name, key in kind.keys[stands_in].items():
+            keys.setdefault(name, (key, []))[1].append(kind.word)
+    words = [kind.word for kind in kinds]
+    fields: dict[str, Any] = {}
+    for name, (key, owners) in keys.items():
+        beside = None if name in words or set(owners) == set(words) else f"with {' or '.join(owners)}"
+        described = ": ".join(text for text in (beside, key.meaning) if text)
+        fields[name] = (_SHAPES[key.shape] | None, Field(None, description=described or None))
+    for name, key in OF_EVERY_ENTRY[stands_in].items():
+        fields[name] = (_SHAPES[key.shape] | None, Field(None, description=key.meaning))
+    title, about = _ENTRIES[stands_in]
+    return create_model(title, __base__=Section, __doc__=about, **fields)
 
 
-class Budget(Part):
+_ENTRIES: dict[SpecList, tuple[str, str]] = {
+    "measure": ("MeasuredEntry", "A query that gets noise."),
+    "invariants": ("InvariantEntry", "What comes out exactly."),
+    "conditions": ("ConditionEntry", "What is known of every table without looking at the data."),
+}
+ENTRY_MODELS: dict[str, type[Section]] = {stands_in: entry_model(stands_in) for stands_in in _ENTRIES}
+
+
+class BudgetEntry(Section):
     """What the release may cost in total."""
 
     epsilon: Number | None = None
@@ -221,7 +232,7 @@ def _words_or(model: Any) -> Any:
     return Annotated[Annotated[Text, Tag("<text>")] | Annotated[model, Tag("<mapping>")], _SHAPE]
 
 
-class SpecFile(Part):
+class SpecFile(Section):
     """A release of tables under differential privacy with some numbers exact."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["release", "data", "dimensions"]})
@@ -229,16 +240,16 @@ class SpecFile(Part):
     release: Name | None = Field(None, description="the name of this release, unique for its dataset")
     title: Text | None = None
     dataset: Name | None = Field(None, description="whose budget is charged; the release's name if not said")
-    data: Data | None = None
-    unit: Unit | None = None
+    data: DataEntry | None = None
+    unit: UnitEntry | None = None
     dimensions: dict[
-        Text, Annotated[Annotated[list[Text], Tag("<list>")] | Annotated[Dimension, Tag("<mapping>")], _SHAPE]
+        Text, Annotated[Annotated[list[Text], Tag("<list>")] | Annotated[DimensionEntry, Tag("<mapping>")], _SHAPE]
     ] = {}
-    by: Area | None = None
-    measure: list[_words_or(Measured)] | None = None  # type: ignore[valid-type]
-    invariants: list[_words_or(Invariant)] = []  # type: ignore[valid-type]
-    conditions: list[_words_or(Condition)] = []  # type: ignore[valid-type]
+    by: AreaEntry | None = None
+    measure: list[_words_or(ENTRY_MODELS["measure"])] | None = None  # type: ignore[valid-type]
+    invariants: list[_words_or(ENTRY_MODELS["invariants"])] = []  # type: ignore[valid-type]
+    conditions: list[_words_or(ENTRY_MODELS["conditions"])] = []  # type: ignore[valid-type]
     noise: Literal["double_geometric", "discrete_gaussian"] = "double_geometric"
-    budget: Budget | None = None
+    budget: BudgetEntry | None = None
     neighbours: Literal["bounded", "unbounded"] = "bounded"
     outputs: list[Literal["csv", "parquet", "report"]] = ["csv", "parquet", "report"]

@@ -5,7 +5,7 @@ import pytest
 import congenial as cg
 from congenial.spec.conditions import Reader
 from congenial.spec.levels import Levels
-from congenial.spec.words import sentence
+from congenial.spec.sentences import sentence
 
 AGES = ("0-17", "18-64", "65+")
 VOTING = ("18-64", "65+")

@@ -1,0 +1,39 @@
+"""The kinds of conditions, one class each. A new kind is a file here and a name in the list."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from congenial.conditions.condition import Condition
+from congenial.conditions.entry import SpecList
+from congenial.conditions.kinds.bounds import Bounds, StructuralZeros
+from congenial.conditions.kinds.cells import Cells
+from congenial.conditions.kinds.linear import Linear
+from congenial.conditions.kinds.margin import Margin
+from congenial.conditions.kinds.share import Share
+from congenial.conditions.kinds.total import Total
+from congenial.errors import ConditionError, did_you_mean
+
+_ALL: tuple[type[Condition], ...] = (Total, Margin, Linear, Share, Bounds, StructuralZeros, Cells)
+KINDS: dict[str, type[Condition]] = {kind.kind: kind for kind in _ALL}
+
+
+def kinds_of(stands_in: SpecList) -> list[type[Condition]]:
+    """Return the kinds that a list of a spec may state."""
+    return [kind for kind in KINDS.values() if stands_in in kind.keys]
+
+
+def from_json(given: Any) -> Condition:
+    """Return the condition that plain values determine, whatever its kind.
+
+    Examples
+    --------
+    >>> from congenial.conditions.queries import total
+    >>> from_json(total({"sex": "female"}, equals=3).as_json()).text
+    'total(sex=female)'
+    """
+    if not isinstance(given, Mapping):
+        raise ConditionError(f"a condition is a mapping with a kind, not a {type(given).__name__}")
+    kind = given.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ConditionError(f"{str(kind)[:40]!r} is not a kind of condition; {did_you_mean(str(kind), KINDS)}")
+    return KINDS[kind].from_json(given)

@@ -1,0 +1,49 @@
+"""Every single cell."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from congenial.conditions.condition import arguments
+from congenial.conditions.entry import Entry, Key, Keys, SpecList
+from congenial.conditions.kinds.query import Query, asked, stated
+from congenial.conditions.rows import Row
+from congenial.schema import Schema, Where
+
+_KEYS: Keys = {"cells": Key("cells", "each of these cells")}
+
+
+@dataclass(frozen=True)
+class Cells(Query):
+    """The cells themselves."""
+
+    kind: ClassVar[str] = "cells"
+    word: ClassVar[str] = "cells"
+    keys: ClassVar[Mapping[SpecList, Keys]] = {"measure": _KEYS, "invariants": _KEYS}
+
+    def rows(self, schema: Schema) -> list[Row]:
+        """Return a row for each cell."""
+        return [Row.of(schema.cell_name(cell), [cell]) for cell in schema.cells(self.where)]
+
+    @classmethod
+    def from_entry(cls, entry: Entry) -> Query:
+        """Read ``cells: all``."""
+        return cells(entry.where("cells"), **stated(entry, cls.kind))
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Query:
+        """Return the query that plain values determine."""
+        return cells(**arguments(given, cls.kind, ("where", "precision", "portion", "equals")))
+
+
+def cells(
+    where: Where | None = None, *, precision: object = None, portion: object = None, equals: object = None
+) -> Query:
+    """Every single cell. It has a precision, or a portion of the budget relative to those of others (1).
+
+    Examples
+    --------
+    >>> cells(precision="1/2").precision
+    Fraction(1, 2)
+    """
+    return Cells(**asked("cells", where=where, precision=precision, portion=portion, equals=equals))

@@ -1,0 +1,130 @@
+"""A proportion that must come out exactly."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from congenial.conditions.condition import Claim, Condition, Counts, arguments
+from congenial.conditions.entry import Entry, Key, Keys, SpecList
+from congenial.conditions.equalities import Equalities
+from congenial.conditions.rows import Limited, Row
+from congenial.conditions.where import total_text, where_text
+from congenial.errors import ConditionError
+from congenial.fraction import exact_fraction
+from congenial.schema import Schema, Where, frozen_where
+
+
+@dataclass(frozen=True)
+class Share(Condition):
+    """A part of the cells in proportion to their whole."""
+
+    where: Where
+    of: Where | None = None
+    equals: Fraction | None = None
+
+    kind: ClassVar[str] = "share"
+    needs_others: ClassVar[bool] = True
+    word: ClassVar[str] = "share"
+    keys: ClassVar[Mapping[SpecList, Keys]] = {
+        "invariants": {
+            "share": Key("cells", "the proportion of these cells ..."),
+            "of": Key("cells", "... among these; among all if not said"),
+        }
+    }
+
+    @property
+    def text(self) -> str:
+        """The condition as the user wrote it."""
+        return f"share({where_text(self.where)}" + (f", of {where_text(self.of)})" if self.of is not None else ")")
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether the proportion is given."""
+        return self.equals is not None
+
+    def check(self, schema: Schema) -> None:
+        """Refuse unknown labels, and a part outside its whole."""
+        self.part(schema)
+
+    def part(self, schema: Schema) -> Row:
+        """The count above the line: cells of the whole that `where` picks."""
+        whole = set(self.whole(schema).cells)
+        cells = [int(cell) for cell in schema.cells(self.where) if cell in whole]
+        if not cells:
+            raise ConditionError(f"{self.text} picks no cell of its whole; a share is where's part of the cells in of")
+        both = where_text(self.where) if self.of is None else f"{where_text(self.where)}, {where_text(self.of)}"
+        return Row.of(f"total of {both}", cells)
+
+    def whole(self, schema: Schema) -> Row:
+        """The count below the line."""
+        return Row.of(total_text(self.of), schema.cells(self.of))
+
+    def mentioned(self, schema: Schema) -> list[Row]:
+        """Return the counts above and below the line: where one of them is exact, the other is too."""
+        return [self.part(schema), self.whole(schema)]
+
+    def value(self, schema: Schema, counts: Counts | None) -> Fraction | None:
+        """Return the share as stated or as the confidential counts have it; None for 0/0."""
+        if self.equals is not None:
+            return self.equals
+        if counts is None:
+            raise ConditionError(f"{self.text} needs its value here: write equals=..., or disclose it from a table")
+        size = self.whole(schema).value(counts)
+        return Fraction(self.part(schema).value(counts), size) if size else None
+
+    def claims(self, schema: Schema, counts: Counts | None, known: Equalities) -> list[Claim]:
+        """Say the share as a plain count if the other equalities fix its whole, else as a balance of two counts."""
+        value, whole = self.value(schema, counts), known.implied(self.whole(schema))
+        limits = self._balance(schema, value)
+        if value is not None and whole is not None and (value * whole).denominator == 1 and value * whole > 0:
+            limits = [Limited.equal(self.part(schema), int(value * whole))]
+        return [Claim(one.text, (one,)) for one in limits]
+
+    def _balance(self, schema: Schema, value: Fraction | None) -> list[Limited]:
+        """Return ``q * part - p * whole = 0`` for the share p/q, and that the whole is not empty: 0/0 is no share."""
+        part, whole = self.part(schema), self.whole(schema)
+        if value is None:
+            return [Limited.equal(whole, 0)]
+        above = set(part.cells)
+        of_cell = {cell: value.denominator * (cell in above) - value.numerator for cell in whole.cells}
+        kept = {cell: times for cell, times in of_cell.items() if times}
+        name = f"{value.denominator:,} x [{part.name}] - {value.numerator:,} x [{whole.name}]"
+        balance = [Limited.equal(Row(name, tuple(kept), tuple(kept.values())), 0)] if kept else []
+        return [*balance, Limited.of(whole, 1, None)]
+
+    def exact_values(self, schema: Schema, counts: Counts, name: str | None = None) -> list[tuple[str, str]]:
+        """Return the proportion; the counts above and below the line may carry noise."""
+        size = self.whole(schema).value(counts)
+        if not size:
+            return [(name or self.text, "no one to take a share of")]
+        value = Fraction(self.part(schema).value(counts), size)
+        return [(name or self.text, f"{value} ({float(value):.4%})")]
+
+    @classmethod
+    def from_entry(cls, entry: Entry) -> Condition:
+        """Read ``share: female`` with ``of: voting``."""
+        where = entry.where("share")
+        if where is None:
+            raise ConditionError("the share of all cells is 1; name the cells of the part")
+        return share(where, of=entry.where("of"), equals=entry.fraction("equals"))
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Condition:
+        """Return the condition that plain values determine."""
+        said = arguments(given, cls.kind, ("where", "of", "equals"))
+        return share(said.pop("where", {}), **said)
+
+
+def share(where: Where, *, of: Where | None = None, equals: object = None) -> Share:
+    """The proportion of `where` among `of` (all cells when not given).
+
+    Examples
+    --------
+    >>> share({"sex": "female"}, of={"age": "65+"}).text
+    'share(sex=female, of age=65+)'
+    """
+    stated = None if equals is None else exact_fraction(equals, "a share")
+    if stated is not None and not 0 <= stated <= 1:
+        raise ConditionError(f"a share lies between 0 and 1, not {stated}")
+    return Share(frozen_where(where) or {}, frozen_where(of), stated)

@@ -1,0 +1,216 @@
+"""Every kind of condition passes the contract, and so does one that the library does not know."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import congenial as cg
+from conditions import contract
+from conditions.contract import SCHEMA
+from congenial.conditions.compile import check_conditions
+from congenial.conditions.condition import Claim, Condition, Counts, arguments
+from congenial.conditions.entry import Entry, Key, Keys, SpecList
+from congenial.conditions.equalities import Equalities
+from congenial.conditions.kinds import KINDS, from_json
+from congenial.conditions.queries import Query
+from congenial.conditions.rows import Limited, Row
+from congenial.sampling.enumerate import enumerate_tables
+from congenial.schema import Schema, Where
+from congenial.spec.conditions import Reader
+from congenial.spec.levels import Levels
+from congenial.spec.model import entry_model
+
+COUNTS = st.lists(st.integers(0, 9), min_size=6, max_size=6)
+WHERES: st.SearchStrategy[Where] = st.sampled_from(
+    [{"sex": "f"}, {"sex": ["m"], "age": ["y", "v"]}, {"age": ["o"]}, {"sex": ["f", "m"], "age": "v"}]
+)
+SOME: st.SearchStrategy[Where | None] = st.none() | WHERES
+NAMES = st.none() | st.text(st.characters(categories=["L", "Nd"]), min_size=1, max_size=8)
+NUMBERS = st.integers(-9, 20)
+LIMITS: st.SearchStrategy[dict[str, int]] = st.one_of(
+    st.fixed_dictionaries({"equals": NUMBERS}),
+    st.fixed_dictionaries({"at_least": NUMBERS}),
+    st.tuples(NUMBERS, NUMBERS).map(lambda ends: {"at_least": min(ends), "at_most": max(ends)}),
+    st.just({}),
+)
+BY_LABELS = st.dictionaries(
+    st.tuples(st.sampled_from(["f", "m"]), st.sampled_from(["y", "o", "v"])),
+    st.integers(-4, 4).filter(bool),
+    min_size=1,
+)
+BY_PLACE = st.lists(st.integers(-4, 4), min_size=6, max_size=6).filter(any).map(lambda six: [six[:3], six[3:]])
+
+EXAMPLES: dict[str, st.SearchStrategy[Condition]] = {
+    "total": st.builds(lambda where, name, limits: cg.total(where, name=name, **limits), SOME, NAMES, LIMITS),
+    "margin": st.one_of(
+        st.just(cg.margin("sex", "age")),
+        st.just(cg.margin("age", where={"sex": "m"})),
+        st.lists(NUMBERS, min_size=2, max_size=2).map(lambda values: cg.margin("sex", equals=values)),
+        st.lists(NUMBERS, min_size=6, max_size=6).map(
+            lambda values: cg.margin("age", "sex", equals=np.reshape(values, (3, 2)))
+        ),
+    ),
+    "linear": st.builds(
+        lambda of_cells, name, limits: cg.linear(of_cells, name=name, **limits), BY_LABELS | BY_PLACE, NAMES, LIMITS
+    ),
+    "share": st.builds(
+        lambda where, of, equals: cg.share(where, of=of, equals=equals),
+        st.sampled_from([{"sex": "f"}, {"sex": ["f", "m"], "age": "y"}]),
+        st.sampled_from([None, {"age": ["y", "o"]}]),
+        st.none() | st.fractions(0, 1, max_denominator=30),
+    ),
+    "bounds": st.builds(
+        lambda low, width, where: cg.bounds(low, None if low is None or width is None else low + width, where=where),
+        st.none() | NUMBERS,
+        st.none() | st.integers(0, 9),
+        SOME,
+    ),
+    "structural_zeros": WHERES.map(cg.structural_zeros),
+    "cells": st.one_of(
+        SOME.map(cg.cells), st.lists(NUMBERS, min_size=6, max_size=6).map(lambda values: cg.cells(equals=values))
+    ),
+}
+CONDITIONS = st.one_of(*EXAMPLES.values())
+
+
+def test_every_kind_has_examples() -> None:
+    assert set(EXAMPLES) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", EXAMPLES)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_every_kind_keeps_the_contract(kind: str, data: st.DataObject) -> None:
+    contract.check(data.draw(EXAMPLES[kind]), data.draw(COUNTS))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        cg.cells(precision="1/3"),
+        cg.total({"sex": "f"}, portion="2/7", name="women"),
+        cg.margin("age", precision=2),
+        cg.linear({("f", "y"): 3}, portion=1),
+    ],
+)
+def test_measured_queries_go_through_json_and_take_another_precision(query: Query) -> None:
+    contract.check_json(query)
+    other = query.with_precision(Fraction(5))
+    assert (other.precision, other.portion) == (Fraction(5), None)
+    assert other.rows(SCHEMA) == query.rows(SCHEMA)
+    with pytest.raises(cg.CongenialError, match="measured, not exact"):
+        query.check(SCHEMA)
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(CONDITIONS, st.data())
+@settings(max_examples=300, deadline=None)
+def test_broken_plain_values_are_refused_in_the_house_manner(condition: Condition, data: st.DataObject) -> None:
+    """A verifier reads conditions that others wrote: nothing but the library's own errors comes of it."""
+    written = condition.as_json()
+    written[data.draw(st.sampled_from([*written, "equals", "name"]))] = data.draw(PLAIN)
+    for given_ in (written, data.draw(PLAIN)):
+        try:
+            found = from_json(given_)
+            found.check(SCHEMA)
+        except cg.CongenialError:
+            continue
+        assert from_json(json.loads(json.dumps(found.as_json()))) == found
+
+
+@dataclass(frozen=True)
+class Difference(Condition):
+    """By how much one total is above another."""
+
+    first: Any
+    second: Any
+    equals: int | None = None
+
+    kind: ClassVar[str] = "difference"
+    word: ClassVar[str] = "difference"
+    keys: ClassVar[Mapping[SpecList, Keys]] = {
+        "invariants": {"difference": Key("cells", "these cells"), "minus": Key("cells", "less these")}
+    }
+
+    @property
+    def text(self) -> str:
+        return f"difference({self.first}, {self.second})"
+
+    @property
+    def is_stated(self) -> bool:
+        return self.equals is not None
+
+    def row(self, schema: Schema) -> Row:
+        first, second = set(schema.cells(self.first).tolist()), set(schema.cells(self.second).tolist())
+        of_cell = {cell: (cell in first) - (cell in second) for cell in sorted(first ^ second)}
+        return Row(self.text, tuple(of_cell), tuple(of_cell.values()))
+
+    def check(self, schema: Schema) -> None:
+        self.row(schema)
+
+    def claims(self, schema: Schema, counts: Counts | None, known: Equalities) -> list[Claim]:
+        if self.equals is None and counts is None:
+            raise cg.errors.ConditionError(f"{self.text} needs its value here")
+        row = self.row(schema)
+        limited = Limited.equal(row, self.equals if self.equals is not None else row.value(counts or ()))
+        return [Claim(limited.text, (limited,))]
+
+    def exact_values(self, schema: Schema, counts: Counts, name: str | None = None) -> list[tuple[str, str]]:
+        return [(name or self.text, str(self.row(schema).value(counts)))]
+
+    @classmethod
+    def from_entry(cls, entry: Entry) -> Condition:
+        return cls(entry.where("difference"), entry.where("minus"), entry.whole_numbers("equals"))
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Condition:
+        said = arguments(given, cls.kind, ("first", "second", "equals"))
+        first, second = ({k: tuple(v) for k, v in said[part].items()} for part in ("first", "second"))
+        return cls(first, second, said.get("equals"))
+
+
+@pytest.fixture
+def toy() -> Iterator[Difference]:
+    """The toy kind, registered for one test: a class and a name in the registry are all that it takes."""
+    KINDS[Difference.kind] = Difference
+    yield Difference({"sex": ("f",)}, {"sex": ("m",)})
+    del KINDS[Difference.kind]
+
+
+def test_a_new_kind_keeps_the_contract(toy: Difference) -> None:
+    contract.check(toy, [3, 4, 1, 2, 0, 5])
+    contract.check(Difference(toy.first, toy.second, 2), [3, 4, 1, 2, 0, 5])
+
+
+def test_a_new_kind_compiles_and_its_tables_are_found(toy: Difference) -> None:
+    counts = [1, 0, 1, 0, 1, 0]
+    constraints = cg.Constraints.of(SCHEMA, [toy, cg.bounds(0, 1)], counts)
+    assert [one.text for one in constraints.rows] == [f"{toy.text} is 1"]
+    tables = enumerate_tables(constraints).tolist()
+    assert tables == [list(one) for one in product((0, 1), repeat=6) if sum(one[:3]) - sum(one[3:]) == 1]
+    check_conditions(SCHEMA, [toy, cg.bounds(0, 1)])
+    with pytest.raises(cg.CongenialError, match="not a dimension"):
+        check_conditions(contract.OTHER, [toy])
+
+
+def test_a_spec_can_state_a_new_kind(toy: Difference) -> None:
+    assert {"difference", "minus", "equals"} <= set(entry_model("invariants").model_fields)
+    levels = tuple(Levels(one.name, one.name, one.labels, one.labels) for one in SCHEMA.dimensions)
+    said = {"difference": "f", "minus": {"sex": "m"}, "equals": "2"}
+    assert Reader(levels, SCHEMA).invariant(said) == Difference(toy.first, toy.second, 2)
+    with pytest.raises(cg.CongenialError, match="`minus` goes with `difference`, not with `total`"):
+        Reader(levels, SCHEMA).invariant({"total": "f", "minus": "m"})
