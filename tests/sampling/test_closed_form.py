@@ -23,14 +23,14 @@ def law(n_cells: int, counts: list[int], noise: str = "double_geometric", width:
 
 
 @pytest.mark.statistical
-def test_double_geometric_sum_zero_has_the_enumerated_law(request: pytest.FixtureRequest) -> None:
+def test_geometric_sum_zero_has_the_enumerated_law(request: pytest.FixtureRequest) -> None:
     """Cut at +-40 the law has all but exp(-40) of its mass. Defect: sizes weighted once instead of squared."""
     boxed = EnumeratedLaw.of(law(3, [2, 1, 0], width=40).target)
     draws = closed_form.sample(law(3, [2, 1, 0]).target, N_DRAWS, own_rng(request)).tables
     assert np.all(draws.sum(axis=1) == 3)
     expected = [float(p) for p in boxed.probabilities]
     assert p_value(boxed.position(np.asarray(draws, np.int64)), expected) > ALPHA
-    mutant = closed_form.double_geometric_sum_zero(DoubleGeometric("11/10"), 3, N_DRAWS, own_rng(request))
+    mutant = closed_form.geometric_sum_zero(DoubleGeometric("11/10"), 3, N_DRAWS, own_rng(request))
     assert p_value(boxed.position(mutant + np.array([2, 1, 0])), expected) < ALPHA
 
 
@@ -44,7 +44,7 @@ def test_size_law_is_normalised() -> None:
 
 @pytest.mark.statistical
 def test_two_double_geometric_bins_double_the_precision(request: pytest.FixtureRequest) -> None:
-    draws = closed_form.double_geometric_sum_zero(DoubleGeometric("1/2"), 2, N_DRAWS, own_rng(request))
+    draws = closed_form.geometric_sum_zero(DoubleGeometric("1/2"), 2, N_DRAWS, own_rng(request))
     u = np.arange(-200, 201)
     assert p_value(draws[:, 0] + 200, DoubleGeometric("1").pmf(u)) > ALPHA
     assert p_value(draws[:, 0] + 200, DoubleGeometric("1/2").pmf(u)) < ALPHA

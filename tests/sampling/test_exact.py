@@ -366,7 +366,7 @@ def test_a_thousand_nearly_empty_cells() -> None:
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/20")], invariants=[cg.total()])
     law = mechanism.law(cg.Table(schema, counts))
     # j people stay in the first cell; the others spread over 999 cells in C(20 - j + 998, 998) ways, all alike.
-    base = float(law.target.measured[0].noise.base)  # type: ignore[attr-defined]
+    base = float(law.target.measured[0].noise.base)
     truth = sum(base ** (2 * (20 - j)) * comb(20 - j + 998, 998) for j in range(21))
     assert np.isclose(law.log_normaliser(), log(truth), rtol=0, atol=1e-11)
     draws = law.sample(50, cg.replay_rng("nearly empty"))

@@ -1,28 +1,26 @@
-"""Every sampler against the enumerated law, on every small system; each comparison must reject its mutant."""
+"""Methods for study and the oracle itself against the enumerated law; `test_choose.py` has the samplers of releases."""
 
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
+from congenial.arrays import Floats, Ints
 from congenial.randomness import RandomStream
 from congenial.sampling import independence, rejection
-from congenial.sampling.contraction import messages as exact
 from congenial.sampling.enumerate import EnumeratedLaw
 from congenial.sampling.target import Target
 from systems import SYSTEMS, System
 
-Tables = NDArray[np.int64]
-Sampler = Callable[[Target, RandomStream], Tables]
+Method = Callable[[Target, RandomStream], Ints]
 
 
-def by_enumeration(target: Target, rng: RandomStream) -> Tables:
+def by_enumeration(target: Target, rng: RandomStream) -> Ints:
     return EnumeratedLaw.of(target).sample(N_DRAWS, rng)
 
 
-def by_rejection(target: Target, rng: RandomStream) -> Tables:
+def by_rejection(target: Target, rng: RandomStream) -> Ints:
     return np.asarray(rejection.sample(target, N_DRAWS, rng, most_proposals=10**8).tables, np.int64)
 
 
@@ -33,31 +31,26 @@ class UniformTables:
         self.tables = EnumeratedLaw.of(target).tables
         self.log_bound = 0.0
 
-    def draw(self, n: int, rng: RandomStream) -> Tables:
-        picked: Tables = self.tables[rng.below(np.full(n, len(self.tables)))]
+    def draw(self, n: int, rng: RandomStream) -> Ints:
+        picked: Ints = self.tables[rng.below(np.full(n, len(self.tables)))]
         return picked
 
-    def log_density(self, tables: Tables) -> NDArray[np.float64]:
+    def log_density(self, tables: Ints) -> Floats:
         return np.zeros(len(tables))
 
 
-def by_rejection_from_uniform(target: Target, rng: RandomStream) -> Tables:
+def by_rejection_from_uniform(target: Target, rng: RandomStream) -> Ints:
     draws = rejection.sample(target, N_DRAWS, rng, proposal=UniformTables(target), most_proposals=10**8)
     return np.asarray(draws.tables, np.int64)
 
 
-def by_algorithm_1_from_equilibrium(target: Target, rng: RandomStream) -> Tables:
+def by_algorithm_1_from_equilibrium(target: Target, rng: RandomStream) -> Ints:
     """Start 100,000 chains at exact draws and look after five steps: still exact draws, if the kernel is right."""
     starts = EnumeratedLaw.of(target).sample(N_DRAWS, rng)
     return np.asarray(independence.advance(target, starts, 5, rng), np.int64)
 
 
-def by_the_exact_engine(target: Target, rng: RandomStream) -> Tables:
-    return exact.messages(target).sample(N_DRAWS, rng)
-
-
-SAMPLERS: dict[str, Sampler] = {
-    "exact": by_the_exact_engine,
+METHODS: dict[str, Method] = {
     "enumeration": by_enumeration,
     "rejection": by_rejection,
     "rejection from uniform": by_rejection_from_uniform,
@@ -75,10 +68,10 @@ HOPELESS = {("three-way", "rejection")}
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("name", "sampler"), [(n, s) for n in SYSTEMS for s in SAMPLERS if (n, s) not in HOPELESS])
-def test_sampler_has_the_enumerated_law(name: str, sampler: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(("name", "method"), [(n, m) for n in SYSTEMS for m in METHODS if (n, m) not in HOPELESS])
+def test_method_has_the_enumerated_law(name: str, method: str, request: pytest.FixtureRequest) -> None:
     system = SYSTEMS[name]()
-    tables = SAMPLERS[sampler](system.target, own_rng(request))
+    tables = METHODS[method](system.target, own_rng(request))
     law = system.law
     assert bool(np.all(system.target.constraints.holds(tables)))
     assert p_value(law.position(tables), [float(p) for p in law.probabilities]) > ALPHA

@@ -4,6 +4,7 @@ from congenial.errors import NoiseError, did_you_mean
 from congenial.fraction import exact_fraction
 from congenial.noise.discrete_gaussian import DiscreteGaussian
 from congenial.noise.double_geometric import DoubleGeometric
+from congenial.noise.fall import Fall
 from congenial.noise.family import DiscreteNoise, Noise
 from congenial.noise.laplace import Laplace
 from congenial.noise.suppression import Suppression
@@ -13,6 +14,7 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteNoise",
     "DoubleGeometric",
+    "Fall",
     "Laplace",
     "Noise",
     "Suppression",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Floats
-from congenial.balls import ball, double_above_exp, scaled_ends
+from congenial.balls import ball, scaled_ends
 from congenial.noise.exact_choice import exact_choice
 from congenial.noise.family import DiscreteNoise, even_order
 from congenial.randomness import RandomStream
@@ -35,19 +35,10 @@ class DiscreteGaussian(DiscreteNoise):
     """
 
     family = "discrete_gaussian"
-    title = "discrete Gaussian"
-    currency = "rho"
+    title = "Discrete Gaussian"
     exponent = 2
+    currency = "rho"
     least = Fraction(1, 10**8)  # sigma 10,000: beyond it the table that a draw needs takes many seconds
-
-    @cached_property
-    def base(self) -> Fraction:
-        """The smallest double at or above ``exp(-precision / 2)``."""
-        return Fraction(double_above_exp(self.precision / 2))
-
-    def power(self, u: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return ``u ** 2``."""
-        return u * u
 
     @cached_property
     def _normaliser(self) -> float:
@@ -69,9 +60,6 @@ class DiscreteGaussian(DiscreteNoise):
         reach = ceil(sqrt(745 / -log(float(self.base)))) + 1
         pmf = self.pmf(np.arange(1, reach + 1))
         return np.append(np.cumsum(pmf[::-1])[::-1], 0.0)
-
-    def _float_power(self, size: Floats) -> Floats:
-        return size * size
 
     def _tail(self, u: NDArray[np.int64]) -> Floats:
         return self._upper_tail[np.minimum(u, self._upper_tail.size - 1)]

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from math import ceil, floor, log, log1p, log2
 
 import flint
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Floats
-from congenial.balls import ball, double_above_exp, scaled_ends
+from congenial.balls import ball, scaled_ends
 from congenial.noise.exact_choice import CdfBounds, exact_bernoulli, exact_choice
 from congenial.noise.family import DiscreteNoise, even_order, levels
 from congenial.randomness import RandomStream
@@ -32,23 +31,13 @@ class DoubleGeometric(DiscreteNoise):
 
     family = "double_geometric"
     title = "Double Geometric"
-
-    @cached_property
-    def base(self) -> Fraction:
-        """The smallest double at or above ``exp(-precision)``."""
-        return Fraction(double_above_exp(self.precision))
-
-    def power(self, u: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return ``|u|``."""
-        return np.abs(u)
+    exponent = 1
+    currency = "epsilon"
 
     def log_pmf(self, u: ArrayLike) -> Floats:
         """Return the log probability at integer `u`."""
         a = float(self.base)
         return self.log_weight(u) + (log1p(-a) - log1p(a))
-
-    def _float_power(self, size: Floats) -> Floats:
-        return size
 
     def _tail(self, u: NDArray[np.int64]) -> Floats:
         """Return ``a**(u + 1) / (1 + a)``."""

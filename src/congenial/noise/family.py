@@ -1,16 +1,23 @@
-"""What every noise law has in common."""
+"""What a family of noise must say, and what every law of noise has in common.
+
+A family is data: its name, what it is for, its precisions, the shape of its weights and what its loss is counted in.
+Nothing outside its own file asks which family it is; `noise/__init__.py` lists it.
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from functools import cached_property
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Floats
+from congenial.balls import double_above_exp
 from congenial.errors import NoiseError
 from congenial.fraction import Exact, exact_fraction
+from congenial.noise.fall import Fall
 from congenial.randomness import RandomStream
 
 LARGEST = 2.0**60
@@ -23,18 +30,35 @@ class Noise(ABC):
     Parameters
     ----------
     precision : str, int or Fraction
-        How sharp the noise is; an exact number. What it multiplies in the log density is the family's to say.
+        How sharp the noise is; an exact number. The weight is ``exp(-precision / exponent * |u| ** exponent)``.
+
+    Attributes
+    ----------
+    family, title : str
+        The name in specs and manifests, and in words.
+    is_discrete : bool
+        Whether it lives on the integers.
+    is_for_release : bool
+        Whether a table may be released with it; if not, `why_not_released` is the sentence why.
+    least, most : Fraction
+        The precisions it can be drawn at.
+    exponent : 1 or 2
+        What the weight falls with: the size of the deviation, or its square.
+    currency : str
+        What its loss adds up in: ``epsilon``, a pure loss, or ``rho`` of zero-concentrated privacy.
     """
 
     precision: Fraction
 
     family: ClassVar[str]
     title: ClassVar[str]
-    currency: ClassVar[str] = "epsilon"
-    exponent: ClassVar[int] = 1
-    is_discrete: ClassVar[bool] = True
+    is_discrete: ClassVar[bool]
+    is_for_release: ClassVar[bool]
+    why_not_released: ClassVar[str] = ""
     least: ClassVar[Fraction] = Fraction(1, 2**40)
     most: ClassVar[Fraction] = Fraction(700)
+    exponent: ClassVar[Literal[1, 2]]
+    currency: ClassVar[Literal["epsilon", "rho"]]
 
     def __init__(self, precision: Exact) -> None:
         exact = exact_fraction(precision, "precision")
@@ -50,6 +74,25 @@ class Noise(ABC):
                 f"precision {exact} of {self.family} noise is outside {float(self.least):.3g} .. {float(self.most):.3g}"
             )
         object.__setattr__(self, "precision", exact)
+
+    @property
+    def base(self) -> Fraction:
+        """The rational number whose powers are the weights; noise that is not on the integers has none."""
+        raise NoiseError(f"{self.family} noise has no rational base: it is not on the integers")
+
+    @property
+    def fall(self) -> Fall:
+        """How the weight falls with deviation, exactly."""
+        return Fall(linear=self.base) if self.exponent == 1 else Fall(quadratic=self.base)
+
+    @property
+    @abstractmethod
+    def log_base(self) -> float:
+        """The log weight at 1: the log weight at u is ``log_base * |u| ** exponent``."""
+
+    def power(self, u: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return ``|u| ** exponent``: the power of the base at `u`."""
+        return np.abs(u) if self.exponent == 1 else u * u
 
     @abstractmethod
     def log_weight(self, u: ArrayLike) -> Floats:
@@ -87,28 +130,29 @@ class Noise(ABC):
 
 @dataclass(frozen=True, init=False)
 class DiscreteNoise(Noise):
-    """Noise on the integers with weight ``base ** power(u)``, `base` rational.
+    """Noise on the integers with weight ``base ** (|u| ** exponent)``, `base` rational.
 
     The base is the smallest double that is at least what the precision asks for, so that the law in use is an exact
     rational one, rounded toward more noise, and its float is the same number.
     """
 
-    @property
-    @abstractmethod
-    def base(self) -> Fraction:
-        """The rational number whose powers are the weights."""
+    is_discrete = True
+    is_for_release = True
 
-    @abstractmethod
-    def power(self, u: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the integer power of the base at `u`."""
+    @cached_property
+    def base(self) -> Fraction:
+        """The smallest double at or above ``exp(-precision / exponent)``."""
+        return Fraction(double_above_exp(self.precision / self.exponent))
+
+    @property
+    def log_base(self) -> float:
+        """The logarithm of `base`."""
+        return float(np.log(float(self.base)))
 
     def log_weight(self, u: ArrayLike) -> Floats:
         """Return ``power(u) * log(base)``."""
-        return self._float_power(np.abs(integers(u)).astype(np.float64)) * np.float64(np.log(float(self.base)))
-
-    @abstractmethod
-    def _float_power(self, size: Floats) -> Floats:
-        """Return the power as a double, for any size."""
+        size = np.abs(integers(u)).astype(np.float64)  # a square of integers could go past 2^63
+        return (size if self.exponent == 1 else size * size) * np.float64(self.log_base)
 
     @abstractmethod
     def _tail(self, u: NDArray[np.int64]) -> Floats:

@@ -28,10 +28,21 @@ class Laplace(Noise):
     family = "laplace"
     title = "Laplace"
     is_discrete = False
+    is_for_release = False
+    why_not_released = (
+        "laplace noise is drawn in doubles, for study: which of them can come up depends on the confidential value"
+    )
+    exponent = 1
+    currency = "epsilon"
+
+    @property
+    def log_base(self) -> float:
+        """``-precision``."""
+        return -float(self.precision)
 
     def log_weight(self, u: ArrayLike) -> Floats:
         """Return ``-precision * |u|``."""
-        return -float(self.precision) * np.abs(np.asarray(u, np.float64))
+        return self.log_base * np.abs(np.asarray(u, np.float64))
 
     def log_pmf(self, u: ArrayLike) -> Floats:
         """Return the log density."""

@@ -1,40 +1,33 @@
-"""Provisional."""
+"""Which sampler draws a system: the first that fits, chosen from public structure."""
 
-from typing import Any
+from collections.abc import Callable
 
-from congenial.sampling.contraction import messages as exact
-from congenial.sampling.contraction.layout import Engine
+from congenial.errors import SamplingError
+from congenial.sampling.contraction.sampler import Contraction
+from congenial.sampling.sampler import Sampler
 from congenial.sampling.system import System
 
-
-class _Contraction:
-    name = "contraction"
-    words = "independent draw by contraction over partial sums"
-
-    def __init__(self, engine: Any) -> None:
-        self.engine = engine
-
-    @property
-    def is_exact(self) -> bool:
-        return bool(self.engine.plan.is_exact)
-
-    @property
-    def n_states(self) -> float:
-        return float(self.engine.plan.n_states)
-
-    def check(self) -> None:
-        self.engine.plan.check()
-
-    def describe(self) -> str:
-        return str(self.engine.plan)
-
-    def draw_each(self, centres: Any, rng: Any) -> Any:
-        return exact.sample_batch(self.engine, centres, rng)
-
-    def at(self, centre: Any) -> Any:
-        return exact.Messages.of(self.engine, centre)
+SAMPLERS: dict[str, Callable[[System], Sampler | None]] = {"contraction": Contraction.of}
+"""What makes each sampler, in the order in which they are tried; None where one does not apply."""
 
 
-def choose_sampler(system: System) -> Any:
-    """Provisional."""
-    return _Contraction(Engine.of(system))
+def choose_sampler(system: System) -> Sampler:
+    """Return the first sampler that fits a system; the first that applies if none fits, and its `check` says why.
+
+    Examples
+    --------
+    >>> from congenial.examples import two_bins
+    >>> target = two_bins().target
+    >>> sampler = choose_sampler(System.of(target.constraints, target.measured))
+    >>> sampler.name, sampler.is_exact
+    ('contraction', True)
+    """
+    best: Sampler | None = None
+    for make in SAMPLERS.values():
+        sampler = make(system)
+        if sampler is not None and sampler.is_exact:
+            return sampler
+        best = best or sampler
+    if best is None:
+        raise SamplingError(f"no sampler applies to this system; there are {', '.join(SAMPLERS)}")
+    return best

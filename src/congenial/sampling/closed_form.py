@@ -10,23 +10,24 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.errors import SamplingError
-from congenial.noise import DoubleGeometric, Laplace, Noise
+from congenial.noise import Laplace, Noise
 from congenial.noise.exact_choice import CdfBounds, exact_choice
 from congenial.randomness import RandomStream
 from congenial.sampling.draws import Draws
 from congenial.sampling.target import Target
 
 
-def double_geometric_sum_zero(noise: DoubleGeometric, n_cells: int, n_draws: int, rng: RandomStream) -> Ints:
-    """Return exact draws (draw, cell) of Double Geometric noise given that it sums to zero.
+def geometric_sum_zero(noise: Noise, n_cells: int, n_draws: int, rng: RandomStream) -> Ints:
+    """Return exact draws (draw, cell) of integer noise of weight ``a ** |u|`` given that it sums to zero.
 
     Noise is a difference of two geometrics; given a zero sum both sides total the same N, with
     ``P(N) ~ (C(N + d - 1, d - 1) a^N)^2``, and each side is a uniform composition of N into d parts.
 
     Examples
     --------
+    >>> from congenial.noise import DoubleGeometric
     >>> from congenial.randomness import replay_rng
-    >>> double_geometric_sum_zero(DoubleGeometric(1), 3, 1000, replay_rng(1)).sum(axis=1).any()
+    >>> geometric_sum_zero(DoubleGeometric(1), 3, 1000, replay_rng(1)).sum(axis=1).any()
     np.False_
     """
     sizes = exact_choice(_size_cdf(noise.base, n_cells), n_draws, rng)
@@ -67,7 +68,7 @@ def _compositions(sizes: Ints, n_parts: int, rng: RandomStream) -> Ints:
     return np.diff(edges, axis=1) - 1
 
 
-def laplace_sum_zero(noise: Laplace, n_cells: int, n_draws: int, rng: RandomStream) -> Floats:
+def laplace_sum_zero(noise: Noise, n_cells: int, n_draws: int, rng: RandomStream) -> Floats:
     """Return draws (draw, cell) of Laplace noise given that it sums to zero.
 
     Both sides of the difference total the same ``N ~ Gamma(2d - 1, scale / 2)``, spread by uniform points of a simplex.
@@ -101,12 +102,10 @@ def sample(target: Target, n_draws: int, rng: RandomStream) -> Draws:
     """Return independent draws of a target whose only condition is the total, with the same noise on every cell."""
     noise = _common_noise(target)
     n_cells = len(target.centre)
-    if isinstance(noise, DoubleGeometric):
-        tables: Ints | Floats = target.centre + double_geometric_sum_zero(noise, n_cells, n_draws, rng)
-    elif isinstance(noise, Laplace):
-        tables = target.centre + laplace_sum_zero(noise, n_cells, n_draws, rng)
-    else:
+    if noise.exponent != 1:
         raise SamplingError(f"there is no closed form for {noise.family} noise")
+    draw = geometric_sum_zero if noise.is_discrete else laplace_sum_zero
+    tables: Ints | Floats = target.centre + draw(noise, n_cells, n_draws, rng)
     return Draws(tables, 1.0, is_independent=True)
 
 
@@ -117,8 +116,8 @@ def _common_noise(target: Target) -> Noise:
     )
     covers = is_total and len(constraints.rows[0].row.cells) == len(target.centre)
     unlimited = set(constraints.lower) == set(constraints.upper) == {None}
-    noises = {one.noise for one in target.measured}
-    cells = sorted(one.cell for one in target.measured if one.cell is not None)
+    noises = {query.noise for query in target.measured}
+    cells = sorted(query.cell for query in target.measured if query.cell is not None)
     if not (
         covers
         and unlimited

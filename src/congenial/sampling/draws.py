@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from congenial.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class Draws:
         Whether the draws are independent of each other and of any starting value.
     """
 
-    tables: NDArray[np.int64] | NDArray[np.float64]
+    tables: Ints | Floats
     acceptance: float
     is_independent: bool
 

@@ -18,7 +18,6 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import echelon
 from congenial.conditions.rows import Limited, Row, dense
 from congenial.errors import SamplingError, TooLargeError
-from congenial.noise import DiscreteNoise
 from congenial.noise.exact_choice import exact_choice, weights_cdf
 from congenial.randomness import RandomStream, replay_rng
 from congenial.sampling.target import Target
@@ -46,16 +45,16 @@ class _Walk:
         """Return the first and last value of a cell that every row still allows, for each line of partial sums."""
         first = np.zeros(len(sums), np.int64)
         last = np.full(len(sums), self.widths[cell], np.int64)
-        for row, weight in enumerate(self.matrix[:, cell]):
+        for row, coefficient in enumerate(self.matrix[:, cell]):
             least = self.low[row] - sums[:, row] - self.rest_high[row, cell]
             most = self.high[row] - sums[:, row] - self.rest_low[row, cell]
-            if weight == 0:
+            if coefficient == 0:
                 last[(least > 0) | (most < 0)] = -1
                 continue
-            if weight < 0:
+            if coefficient < 0:
                 least, most = -most, -least
-            first = np.maximum(first, -(-least // abs(weight)))
-            last = np.minimum(last, most // abs(weight))
+            first = np.maximum(first, -(-least // abs(coefficient)))
+            last = np.minimum(last, most // abs(coefficient))
         return first, last
 
 
@@ -74,21 +73,21 @@ def _limits(constraints: Constraints) -> tuple[list[int], list[int]]:
 def _walk(conditions: Sequence[Limited], lower: Sequence[int], upper: Sequence[int]) -> _Walk:
     widths = [high - low for low, high in zip(lower, upper, strict=True)]
     # Combinations of equalities that end as early as possible see a dead end long before the last cell.
-    early = echelon([one for one in conditions if one.is_equality])
-    rows = [*conditions, *(one for one in early if max(map(abs, one.row.coefficients)) < 2**31)]
-    matrix = dense([one.row for one in rows], len(lower))
-    at_base = [one.row.value(lower) for one in rows]
-    reach = [sum(abs(int(w)) * width for w, width in zip(line, widths, strict=True)) for line in matrix]
+    early = echelon([condition for condition in conditions if condition.is_equality])
+    limited = [*conditions, *(sooner for sooner in early if max(map(abs, sooner.row.coefficients)) < 2**31)]
+    matrix = dense([condition.row for condition in limited], len(lower))
+    at_base = [condition.row.value(lower) for condition in limited]
+    reach = [sum(abs(int(c)) * width for c, width in zip(line, widths, strict=True)) for line in matrix]
     if any(size > _SAFE_INTEGER for size in reach):
         raise TooLargeError("the cells have too wide ranges to go through all tables one by one")
     # A missing limit, or one out of reach, is one that the cells' own ranges can never break.
     low = [
-        -size if one.lower is None else max(-size - 1, one.lower - base)
-        for one, base, size in zip(rows, at_base, reach, strict=True)
+        -size if condition.lower is None else max(-size - 1, condition.lower - base)
+        for condition, base, size in zip(limited, at_base, reach, strict=True)
     ]
     high = [
-        size if one.upper is None else min(size + 1, one.upper - base)
-        for one, base, size in zip(rows, at_base, reach, strict=True)
+        size if condition.upper is None else min(size + 1, condition.upper - base)
+        for condition, base, size in zip(limited, at_base, reach, strict=True)
     ]
     terms = matrix * np.array(widths, np.int64)
     rest_low = np.cumsum(terms[:, ::-1].clip(max=0), axis=1)[:, ::-1] - terms.clip(max=0)
@@ -109,12 +108,13 @@ def surely_more_than(constraints: Constraints, limit: int) -> bool:
     True
     """
     group_of = {cell: cells for cells in constraints.grouped.members for cell in cells}
-    for one in constraints.equalities:
-        low, high = ([end[cell] for cell in one.row.cells] for end in (constraints.lower, constraints.upper))
-        if set(one.row.coefficients) != {1} or None in low or set(high) != {None} or one.lower is None:
+    for equality in constraints.equalities:
+        cells = equality.row.cells
+        low, high = ([end[cell] for cell in cells] for end in (constraints.lower, constraints.upper))
+        if set(equality.row.coefficients) != {1} or None in low or set(high) != {None} or equality.lower is None:
             continue
-        sizes = [len(cells) for cells in {group_of[cell] for cell in one.row.cells}]
-        excess = -(-(one.lower - sum(end for end in low if end is not None)) // len(sizes))
+        sizes = [len(alike) for alike in {group_of[cell] for cell in cells}]
+        excess = -(-(equality.lower - sum(end for end in low if end is not None)) // len(sizes))
         if excess >= 0 and min(comb(excess + size - 1, size - 1) for size in sizes) > limit:
             return True
     return False
@@ -244,15 +244,13 @@ class EnumeratedLaw:
         tables = enumerate_tables(target.constraints, limit)
         tables.setflags(write=False)
         powers: dict[Fraction, Ints] = {}
-        for one, deviation in zip(target.measured, target.deviations(tables).T, strict=True):
-            if not isinstance(one.noise, DiscreteNoise):
-                raise SamplingError(
-                    f"{one.noise.family} noise is continuous; only laws on the integers can be enumerated"
-                )
+        for query, deviation in zip(target.measured, target.deviations(tables).T, strict=True):
+            noise = query.noise
+            if not noise.is_discrete:
+                raise SamplingError(f"{noise.family} noise is continuous; only laws on the integers can be enumerated")
             if np.abs(deviation).max(initial=0) >= 2**31:
                 raise TooLargeError("a measured query strays too far to hold its probabilities as exact fractions")
-            base = one.noise.base
-            powers[base] = powers.get(base, np.zeros(len(tables), np.int64)) + one.noise.power(deviation)
+            powers[noise.base] = powers.get(noise.base, np.zeros(len(tables), np.int64)) + noise.power(deviation)
         # A table's weight is prod base^power: over the common denominator of all tables it is an integer.
         bases, stacked = list(powers), np.column_stack(list(powers.values()))
         most = stacked.max(axis=0).tolist()
@@ -309,4 +307,6 @@ def worst_ratio(first: EnumeratedLaw, second: EnumeratedLaw) -> Fraction:
     if not np.array_equal(first.tables, second.tables):
         raise SamplingError("the two laws live on different tables: a pair must share its invariants")
     pairs = zip(first.weights, second.weights, strict=True)
-    return max(Fraction(one, other) for one, other in set(pairs)) * Fraction(second.total_weight, first.total_weight)
+    return max(Fraction(weight, other) for weight, other in set(pairs)) * Fraction(
+        second.total_weight, first.total_weight
+    )

@@ -19,7 +19,7 @@ from congenial.conditions.lattice import dependence
 from congenial.conditions.rows import dense
 from congenial.errors import SamplingError
 from congenial.fraction import Exact, positive_fraction
-from congenial.noise import FAMILIES, DiscreteGaussian, DiscreteNoise, Noise
+from congenial.noise import FAMILIES, Noise
 from congenial.randomness import RandomStream
 from congenial.sampling.draws import Draws
 from congenial.sampling.target import Target
@@ -87,8 +87,10 @@ def _split(target: Target, index_set: Sequence[int] | None) -> _Split:
 
 def _proposals(target: Target, free: Sequence[int], precision: Exact | Sequence[Exact] | None) -> tuple[Noise, ...]:
     """Return q for each free cell: the family of the cell's own noise, at the precision asked for."""
-    own = {one.cell: one.noise for one in target.measured if one.cell is not None}
-    fallback = min((one.noise.precision for one in target.measured), default=Fraction(1))
+    own = {query.cell: query.noise for query in target.measured if query.cell is not None}
+    # A cell that is not measured by itself is proposed from the family whose tails fall most slowly.
+    flattest = min((query.noise.precision for query in target.measured), default=Fraction(1))
+    slowest = next(f for f in FAMILIES.values() if f.is_discrete == target.is_discrete and f.exponent == 1)
     wanted: list[Exact | None]
     if isinstance(precision, Sequence) and not isinstance(precision, str):
         wanted = list(precision)
@@ -97,16 +99,9 @@ def _proposals(target: Target, free: Sequence[int], precision: Exact | Sequence[
     else:
         wanted = [precision] * len(free)
     out = []
-    for cell, one in zip(free, wanted, strict=True):
-        family = FAMILIES[
-            own[cell].family if cell in own else ("double_geometric" if target.is_discrete else "laplace")
-        ]
-        exact = (
-            (own[cell].precision if cell in own else fallback)
-            if one is None
-            else positive_fraction(one, "proposal precision")
-        )
-        out.append(family(exact))
+    for cell, given in zip(free, wanted, strict=True):
+        noise = own.get(cell) or slowest(flattest)
+        out.append(noise if given is None else type(noise)(positive_fraction(given, "proposal precision")))
     return tuple(out)
 
 
@@ -131,12 +126,6 @@ def _tables(proposals: Sequence[Noise]) -> tuple[NDArray[np.int64], Floats, Floa
     return np.array(starts, np.int64), np.array(firsts), np.concatenate(cdfs), np.concatenate(logs)
 
 
-def _weight(noise: Noise) -> tuple[int, float]:
-    """Return the power and the factor of a noise's log weight ``factor * |u| ** power``."""
-    factor = float(np.log(float(noise.base))) if isinstance(noise, DiscreteNoise) else -float(noise.precision)
-    return (2 if isinstance(noise, DiscreteGaussian) else 1), factor
-
-
 def _kernel_arguments(target: Target, split: _Split, proposals: Sequence[Noise]) -> tuple[Any, ...]:
     """Return the system as deviations from the centre, in the order of `kernels.independence_chain`."""
     constraints, centre, n_cells = target.constraints, target.centre.tolist(), len(target.centre)
@@ -146,7 +135,7 @@ def _kernel_arguments(target: Target, split: _Split, proposals: Sequence[Noise])
     others = []
     for one in target.measured:
         if one.cell is not None and cell_power[one.cell] == 0:
-            cell_power[one.cell], cell_factor[one.cell] = _weight(one.noise)
+            cell_power[one.cell], cell_factor[one.cell] = one.noise.exponent, one.noise.log_base
         else:
             others.append(one)
     return (
@@ -161,8 +150,8 @@ def _kernel_arguments(target: Target, split: _Split, proposals: Sequence[Noise])
         _relative([one.lower for one in ranges], at_centre, -np.inf),
         _relative([one.upper for one in ranges], at_centre, np.inf),
         dense([one.row for one in others], n_cells).astype(np.float64),
-        np.array([_weight(one.noise)[0] for one in others], np.int64),
-        np.array([_weight(one.noise)[1] for one in others], np.float64),
+        np.array([one.noise.exponent for one in others], np.int64),
+        np.array([one.noise.log_base for one in others], np.float64),
         cell_power,
         cell_factor,
         *_tables(proposals if target.is_discrete else ()),

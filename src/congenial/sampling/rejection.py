@@ -40,7 +40,7 @@ class Unconstrained:
     log_bound: float = 0.0
 
     def _own(self) -> dict[int, Measured]:
-        return {one.cell: one for one in self.target.measured if one.cell is not None}
+        return {query.cell: query for query in self.target.measured if query.cell is not None}
 
     def draw(self, n: int, rng: RandomStream) -> Ints:
         """Return the centre plus noise."""
@@ -62,8 +62,8 @@ class Unconstrained:
     def log_density(self, tables: Ints) -> Floats:
         """Return the summed log weights of the cells' own noise."""
         out = np.zeros(len(tables))
-        for cell, one in self._own().items():
-            out += one.noise.log_weight(tables[:, cell] - self.target.centre[cell])
+        for cell, query in self._own().items():
+            out += query.noise.log_weight(tables[:, cell] - self.target.centre[cell])
         return out
 
 

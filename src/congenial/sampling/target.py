@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import dependence
 from congenial.conditions.rows import Row, dense, row_values
@@ -21,7 +22,7 @@ class Measured:
 
     @property
     def cell(self) -> int | None:
-        """The cell that is measured by itself, if it is one with weight 1."""
+        """The cell that is measured by itself, if its coefficient is 1."""
         return self.row.cells[0] if self.row.coefficients == (1,) else None
 
 
@@ -43,12 +44,12 @@ class Target:
 
     constraints: Constraints
     measured: tuple[Measured, ...]
-    centre: NDArray[np.int64] = field(repr=False)
+    centre: Ints = field(repr=False)
 
     def __post_init__(self) -> None:
         if not self.constraints.holds(self.centre):
             raise SamplingError("the centre of the law does not obey the constraints")
-        if self.is_discrete != all(one.noise.is_discrete for one in self.measured):
+        if self.is_discrete != all(query.noise.is_discrete for query in self.measured):
             raise SamplingError("discrete and continuous noise cannot be mixed in one law")
         if not self._is_proper:
             raise SamplingError(
@@ -59,7 +60,7 @@ class Target:
     @property
     def is_discrete(self) -> bool:
         """Whether the noise lives on the integers."""
-        return any(one.noise.is_discrete for one in self.measured)
+        return any(query.noise.is_discrete for query in self.measured)
 
     @property
     def _is_proper(self) -> bool:
@@ -68,23 +69,23 @@ class Target:
         limited = [cell for cell in range(len(lower)) if lower[cell] is not None and upper[cell] is not None]
         if len(limited) == len(lower):
             return True
-        held = [*(one.row for one in self.constraints.equalities), *(one.row for one in self.measured)]
+        held = [*(equality.row for equality in self.constraints.equalities), *(query.row for query in self.measured)]
         rows = [*({cell: 1} for cell in limited), *(dict(zip(r.cells, r.coefficients, strict=True)) for r in held)]
         return dependence(rows).rank == len(lower)
 
-    def deviations(self, draws: NDArray[np.int64]) -> NDArray[np.int64]:
+    def deviations(self, draws: Ints) -> Ints:
         """Return how far each measured row of each draw is from the centre's (draw, row)."""
-        return row_values([one.row for one in self.measured], draws - self.centre)
+        return row_values([query.row for query in self.measured], draws - self.centre)
 
-    def log_weight(self, draws: ArrayLike) -> NDArray[np.float64]:
+    def log_weight(self, draws: ArrayLike) -> Floats:
         """Return the unnormalised log probability of each draw (draw, cell), feasible or not."""
         tables = np.asarray(draws)
         out = np.zeros(len(tables))
         if tables.dtype.kind == "f":
-            weights = dense([one.row for one in self.measured], tables.shape[1])
-            deviations: NDArray[np.int64] | NDArray[np.float64] = (tables - self.centre) @ weights.T
+            matrix = dense([query.row for query in self.measured], tables.shape[1])
+            deviations: Ints | Floats = (tables - self.centre) @ matrix.T
         else:
             deviations = self.deviations(tables)
-        for position, one in enumerate(self.measured):
-            out += one.noise.log_weight(deviations[:, position])
+        for position, query in enumerate(self.measured):
+            out += query.noise.log_weight(deviations[:, position])
         return out

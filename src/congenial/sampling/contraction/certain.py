@@ -19,12 +19,13 @@ from congenial.arrays import Ints
 from congenial.balls import ball, ends
 from congenial.conditions.constraints import Constraints
 from congenial.errors import SamplingError, TooLargeError
+from congenial.noise.fall import FLAT, Fall
 from congenial.randomness import RandomStream
 from congenial.sampling.contraction.algebra import Form, Merge, Step
 from congenial.sampling.contraction.layout import Engine, Layout
 from congenial.sampling.contraction.order import Plan
 from congenial.sampling.contraction.program import FAR
-from congenial.sampling.system import Fall, System
+from congenial.sampling.system import System
 
 Number = Any
 """A Fraction, an int or an Arb ball: whatever adds and multiplies."""
@@ -63,7 +64,7 @@ class ExactMessages:
                 steps.append(made._convolved(position, cell, steps[-1] if steps else None, zero))
                 position += 1
             made.prefixes.append(steps)
-            made.nodes.append(steps[-1] if steps else [weight(Fall(), 0)])
+            made.nodes.append(steps[-1] if steps else [weight(FLAT, 0)])
         for number in range(len(plan.merges)):
             made.nodes.append(made._merged(number, zero))
         return made

@@ -229,8 +229,8 @@ def _candidates(alive: list[int], nodes: list[Node]) -> list[tuple[int, int]]:
 def _groups(system: System) -> tuple[tuple[int, ...], ...]:
     columns: list[list[tuple[int, int]]] = [[] for _ in range(system.n_cells)]
     for number, row in enumerate(system.rows):
-        for cell, weight in row.weights:
-            columns[cell].append((number, weight))
+        for cell, coefficient in row.coefficients:
+            columns[cell].append((number, coefficient))
     members: dict[object, list[int]] = {}
     for cell, column in enumerate(columns):
         # A cell in no row is independent of all others: a group of its own.
@@ -242,8 +242,8 @@ def _groups(system: System) -> tuple[tuple[int, ...], ...]:
 def _rows(system: System, groups: tuple[tuple[int, ...], ...]) -> Rows:
     of_cell = [dict[int, int]() for _ in range(system.n_cells)]
     for number, row in enumerate(system.rows):
-        for cell, weight in row.weights:
-            of_cell[cell][number] = weight
+        for cell, coefficient in row.coefficients:
+            of_cell[cell][number] = coefficient
     columns = tuple(of_cell[cells[0]] if cells else {} for cells in groups)
     return Rows(tuple(row.kind for row in system.rows), columns)
 

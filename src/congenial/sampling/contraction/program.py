@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.balls import ball
 from congenial.errors import TooLargeError
+from congenial.noise.fall import Fall
 from congenial.sampling.contraction.algebra import Form, Merge, Step
 from congenial.sampling.contraction.order import Plan
 from congenial.sampling.contraction.windows import half_width, log_base, log_mass
-from congenial.sampling.system import Fall
 
 FAR = 2**40
 """Limits of deviations beyond this count as none: no window reaches so far."""

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil, exp, expm1, inf, log, log1p
 
-from congenial.sampling.system import Fall
+from congenial.noise.fall import Fall
 
 
 def half_width(terms: Iterable[tuple[Fall, int]], nats: float) -> int | None:

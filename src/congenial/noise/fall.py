@@ -1,0 +1,48 @@
+"""How a weight falls with deviation: the only thing that samplers know of noise."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from congenial.errors import TooLargeError
+
+MOST_POWER = 4096
+
+
+@dataclass(frozen=True)
+class Fall:
+    """A weight that falls with deviation: ``linear ** |v| * quadratic ** (v * v)``, both bases rational, at most 1.
+
+    Examples
+    --------
+    >>> Fall(linear=Fraction(1, 2)).weight(-3)
+    Fraction(1, 8)
+    """
+
+    linear: Fraction = Fraction(1)
+    quadratic: Fraction = Fraction(1)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the weight is 1 everywhere: nothing was measured."""
+        return self.linear == self.quadratic == 1
+
+    def __mul__(self, other: "Fall") -> "Fall":
+        return Fall(self.linear * other.linear, self.quadratic * other.quadratic)
+
+    def stretched(self, factor: int) -> "Fall":
+        """Return the weight as a function of v when the deviation is ``factor * v``."""
+        power = factor * factor if self.quadratic < 1 else abs(factor)
+        if power > MOST_POWER:
+            raise TooLargeError(
+                f"a measured query of one cell has coefficient {factor:,}, too large to hold its noise as an exact"
+                " fraction; measure the cell itself, at a higher precision"
+            )
+        return Fall(self.linear ** abs(factor), self.quadratic ** (factor * factor))
+
+    def weight(self, deviation: int) -> Fraction:
+        """Return the weight at a deviation, exactly."""
+        return self.linear ** abs(deviation) * self.quadratic ** (deviation * deviation)
+
+
+FLAT = Fall()
+"""The weight of what is not measured: 1 everywhere."""
