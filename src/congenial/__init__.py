@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from congenial.law import Law
     from congenial.ledger import open_ledger
     from congenial.mechanism import Mechanism
-    from congenial.plan import ReleasePlan
+    from congenial.plan import Plan
     from congenial.privacy.certificate import Certificate
     from congenial.privacy.certify import certify
     from congenial.privacy.compose import compose
+    from congenial.public_law import PublicLaw
     from congenial.randomness import replay_rng, secure_rng
+    from congenial.release import Release
     from congenial.schema import Schema
     from congenial.study.compare import compare
     from congenial.table import Table
@@ -31,7 +33,9 @@ _HOMES = {
     "Constraints": "congenial.conditions.constraints",
     "Law": "congenial.law",
     "Mechanism": "congenial.mechanism",
-    "ReleasePlan": "congenial.plan",
+    "Plan": "congenial.plan",
+    "PublicLaw": "congenial.public_law",
+    "Release": "congenial.release",
     "Schema": "congenial.schema",
     "Table": "congenial.table",
     "bounds": "congenial.conditions.queries",
@@ -73,7 +77,9 @@ __all__ = [
     "Constraints",
     "Law",
     "Mechanism",
-    "ReleasePlan",
+    "Plan",
+    "PublicLaw",
+    "Release",
     "Schema",
     "Table",
     "bounds",

@@ -1,7 +1,6 @@
 """The mechanism: which queries are measured, with what noise, and what must come out exactly. Public, no data in it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, overload
@@ -9,9 +8,10 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from congenial.conditions.areas import Areas
-from congenial.conditions.compile import compile_conditions
+from congenial.conditions.compile import check_conditions
+from congenial.conditions.condition import Condition, as_list
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.queries import Bounds, Condition, Query, Share, as_list
+from congenial.conditions.kinds.query import Query
 from congenial.conditions.rows import Row
 from congenial.errors import ConditionError, NoiseError, PrivacyError, SuppressedError, UndecidedError, did_you_mean
 from congenial.law import Law
@@ -112,7 +112,7 @@ class Mechanism:
         for name, value in values.items():
             object.__setattr__(self, name, value)
         _check_budget(self.queries, self.budget)
-        _check_conditions(schema, self.invariants)
+        check_conditions(schema, self.invariants)
 
     @property
     def is_suppressed(self) -> bool:
@@ -138,9 +138,6 @@ class Mechanism:
         if not isinstance(tables, Mapping):
             return Constraints.of(self.schema, self.invariants, self._counts(tables).tolist())
         counts = {label: self._counts(table) for label, table in tables.items()}
-        wrong = next((label for label in counts if not isinstance(label, str)), None)
-        if wrong is not None:
-            raise ConditionError(f"the label of an area is text, and {wrong!r} is not")
         return Areas.disclosed(self.schema, self.invariants, counts, name=area)
 
     def pricing(self, constraints: Constraints | Areas) -> Pricing:
@@ -260,7 +257,8 @@ class Mechanism:
         release : Release
             The plan, the receipt and the drawn tables; `release.write(folder)` publishes them.
         """
-        from congenial.release import Naming, charge_and_draw, prepare
+        from congenial.bundle.manifest import Naming
+        from congenial.release import charge_and_draw, prepare
 
         ready = prepare(self, tables, Naming(release, dataset, title or release, unit), area)
         return charge_and_draw(ready, ledger=ledger, who=who)
@@ -384,23 +382,3 @@ def _check_budget(queries: Sequence[Query], budget: Budget | None) -> None:
             f"every measured query has a precision of its own, so the budget of {budget.text} has nothing to set;"
             " leave out the budget, or the precision of a query that should take what is left"
         )
-
-
-def _check_conditions(schema: Schema, conditions: Sequence[Condition]) -> None:
-    """Find what is wrong with the conditions before any table is seen: labels, shapes, stated values that clash."""
-    stated: list[Condition] = []
-    for condition in conditions:
-        if isinstance(condition, Query) and not condition.is_stated:
-            if condition.precision is None and condition.portion is None:
-                condition.rows(schema)
-                continue
-        elif isinstance(condition, Share) and condition.equals is None:
-            condition.part(schema)
-            continue
-        elif isinstance(condition, Bounds):
-            schema.cells(condition.where)
-        stated.append(condition)
-    if stated:
-        # What cannot be decided here is decided by the table, which must obey its own conditions.
-        with suppress(UndecidedError):
-            compile_conditions(schema, stated)

@@ -76,8 +76,10 @@ class Plan:
 
     @property
     def sampler(self) -> Sampler:
-        """The sampler that takes most."""
-        return max(self.samplers, key=lambda sampler: sampler.n_states)
+        """The sampler of the areas with the largest values; one that cannot draw them, if there is such."""
+        sizes = [int(np.abs(group.values).sum(axis=1).max(initial=0)) for group in self.law.areas.groups]
+        ranked = sorted(zip(sizes, self.samplers, strict=True), key=lambda pair: (pair[1].is_exact, -pair[0]))
+        return ranked[0][1]
 
     def sampler_of(self, area: Area) -> Sampler:
         """Return the sampler of one area's table."""

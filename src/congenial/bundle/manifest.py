@@ -12,7 +12,7 @@ from congenial.bundle.canonical import check_texts, digest, is_untouched, parsed
 from congenial.bundle.exact import Exactly
 from congenial.bundle.law_json import AreaValues, law_as_json, law_of_json
 from congenial.conditions.condition import Condition
-from congenial.conditions.kinds import condition_of_json
+from congenial.conditions.kinds import from_json as condition_of_json
 from congenial.errors import BundleError, CongenialError
 from congenial.ledger.plain import certificate_as_json, certificate_from_json
 from congenial.ledger.receipt import Receipt

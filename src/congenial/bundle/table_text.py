@@ -8,8 +8,9 @@ from itertools import product
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.conditions.areas import Area
 from congenial.errors import BundleError
-from congenial.public_law import Area, PublicLaw
+from congenial.public_law import PublicLaw
 
 COUNT = "count"
 

@@ -14,14 +14,13 @@ from congenial.cli.output import as_json_option, refusals_in_words, show_json
 @refusals_in_words
 def check(spec: Path, spec_only: bool, as_json: bool) -> None:
     """Check SPEC and the data it names. Nothing is spent, nothing is shown of the data."""
-    from congenial.release.planning import disclose
     from congenial.spec.load import load_spec
 
     found = load_spec(spec)
     if not spec_only:
-        from congenial.reading.tables import read_tables
+        from congenial.curator.pipeline import disclose
 
-        disclose(found, read_tables(found, spec.absolute().parent))
+        disclose(found, spec.absolute().parent)
     areas = 1 if found.areas is None else len(found.areas)
     if as_json:
         show_json(

@@ -33,7 +33,7 @@ def compare(
     tables = read_tables(found, spec.absolute().parent)
     with progress_bar("comparing", len(tables)) as step:
         result = run(
-            found.mechanism(),
+            found.mechanism,
             tables.values(),
             source=found.data.status,
             methods=methods or DEFAULT_METHODS,

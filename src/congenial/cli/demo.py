@@ -22,9 +22,9 @@ def demo(out: Path | None, as_json: bool) -> None:
 
     The confidential table is the simulated one that the paper prints, so showing it discloses nothing.
     """
+    from congenial.curator.demonstration import demonstrate
+    from congenial.curator.pipeline import STEPS
     from congenial.examples import p12_table
-    from congenial.release.demonstration import demonstrate
-    from congenial.release.run import STEPS
 
     folder = _free(Path("congenial-demo")) if out is None else out
     with progress_bar("demo", len(STEPS)) as step:

@@ -21,17 +21,19 @@ def plan(spec: Path, reference: Path | None, as_json: bool) -> None:
 
     Of the data, only the values of the invariants enter.
     """
-    from congenial.release.account import account_of
+    from congenial.curator import preview_text
+    from congenial.curator.preview import preview
+    from congenial.spec.load import load_spec
 
     with progress_bar(f"planning {spec.name}", 1) as step:
         step("drawing around a public table")
-        account = account_of(spec, reference)
+        found = preview(load_spec(spec), spec.absolute().parent, reference)
     if as_json:
-        show_json(account.as_json())
+        show_json(preview_text.as_json(found))
         return
-    for heading, lines in account.paragraphs():
+    for heading, lines in preview_text.paragraphs(found):
         click.secho(heading, bold=True)
         for line in lines:
             click.echo(click.wrap_text(line, width=100, initial_indent="  ", subsequent_indent="  "))
         click.echo()
-    show_table(*account.error_table(), account.error_title)
+    show_table(*preview_text.error_table(found), preview_text.error_title(found))

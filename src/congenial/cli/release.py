@@ -57,9 +57,9 @@ def release(
     Everything is checked first; then the budget is charged, one table is drawn for each area, and the bundle appears
     whole or not at all. The charge is never refunded.
     """
+    from congenial.curator.pipeline import STEPS
+    from congenial.curator.pipeline import release as run
     from congenial.ledger import open_ledger
-    from congenial.release.run import STEPS
-    from congenial.release.run import release as run
     from congenial.spec.load import load_spec
 
     found = load_spec(spec)
@@ -72,10 +72,11 @@ def release(
             abort=True,
             err=True,
         )
-    secret = spec.absolute().parent / f"CONFIDENTIAL-{found.release}.html" if confidential_report else None
+    beside = spec.absolute().parent
+    secret = beside / f"CONFIDENTIAL-{found.release}.html" if confidential_report else None
     with progress_bar(f"releasing {found.release}", len(STEPS)) as step:
-        made = run(spec, folder, ledger=ledger, who=name, key=key, confidential_report=secret, progress=step)
-    receipt = made.receipt
+        made = run(found, beside, folder, ledger=ledger, who=name, key=key, confidential_report=secret, progress=step)
+    receipt = made.release.receipt
     if as_json:
         values = {"bundle": str(made.folder), "receipt": None if receipt is None else receipt.as_json()}
         show_json({**values, "confidential_report": None if secret is None else str(secret)})

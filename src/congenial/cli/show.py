@@ -14,7 +14,7 @@ from congenial.cli.output import as_json_option, refusals_in_words, show_json
 @refusals_in_words
 def show(bundle: Path, area: str | None, as_json: bool) -> None:
     """Show what BUNDLE publishes: exact numbers, privacy, and a table. It is verified first."""
-    from congenial.bundle import words
+    from congenial.bundle import promises
     from congenial.bundle.loading import load_bundle
     from congenial.display import as_text
     from congenial.errors import BundleError, did_you_mean
@@ -30,11 +30,11 @@ def show(bundle: Path, area: str | None, as_json: bool) -> None:
     if as_json:
         show_json(
             {
-                "release": manifest.release,
-                "dataset": manifest.dataset,
+                "release": manifest.naming.release,
+                "dataset": manifest.naming.dataset,
                 "made_at": manifest.made_at,
                 "is_for_release": manifest.is_for_release,
-                "cost": words.cost(manifest),
+                "cost": promises.cost(manifest),
                 "exactly": [
                     {"text": one.text, "mandate": one.mandate, "value": one.values[chosen]} for one in manifest.exactly
                 ],
@@ -43,18 +43,18 @@ def show(bundle: Path, area: str | None, as_json: bool) -> None:
             }
         )
         return
-    click.secho(manifest.title, bold=True)
+    click.secho(manifest.naming.title, bold=True)
     click.echo(str(found))
     if not manifest.is_for_release:
-        click.secho(words.SIMULATED, bold=True)
-    click.echo(f"Privacy loss {words.cost(manifest)}.")
-    for line in words.noise_lines(manifest):
+        click.secho(promises.SIMULATED, bold=True)
+    click.echo(f"Privacy loss {promises.cost(manifest)}.")
+    for line in promises.noise_lines(manifest):
         click.echo(f"Noise on {line}.")
     if manifest.exactly:
         click.echo("Exact:")
         for one in manifest.exactly[:40]:
             mandate = f"  ({one.mandate})" if one.mandate else ""
             click.echo(f"  {one.text}: {one.values[chosen]}{mandate}")
-    where = "" if chosen is None else f" of {manifest.law.area_name} {chosen}"
+    where = "" if chosen is None else f" of {manifest.law.areas.name} {chosen}"
     click.echo(f"\nReleased table{where}:")
     click.echo(as_text(manifest.law.schema, found.tables[chosen]))

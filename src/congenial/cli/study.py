@@ -36,7 +36,7 @@ def coverage(spec: Path, releases: int, draws: int, seed: int | None, path: Path
     tables = read_tables(found, spec.absolute().parent)
     with progress_bar("coverage", len(tables)) as step:
         result = coverage_study(
-            found.mechanism(),
+            found.mechanism,
             tables.values(),
             source=found.data.status,
             n_releases=releases,

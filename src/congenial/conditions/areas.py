@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.conditions.compile import compile_conditions
+from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.queries import Bounds, Condition, Query
+from congenial.conditions.kinds.query import Query
 from congenial.conditions.rows import Row, row_values
 from congenial.errors import ConditionError
 from congenial.schema import Schema
@@ -129,6 +130,9 @@ class Areas(Mapping[Area, Constraints]):
         """Return the conditions at each table's own values; those are public from here on."""
         if not tables:
             raise ConditionError("there are no areas; give a table for each")
+        for label in tables:
+            if type(label) is not str:
+                raise ConditionError(f"the label of an area is text, and {label!r} is not")
         counts = np.array([np.asarray(table, np.int64).reshape(-1) for table in tables.values()])
         if all(_is_plain(condition, schema) for condition in conditions):
             # Rows and limits are the same whatever the counts are: one compilation serves all areas (1 ms each else).
@@ -204,11 +208,10 @@ def _table_of(values: Sequence[Sequence[int]]) -> Ints:
 
 
 def _is_plain(condition: Condition, schema: Schema) -> bool:
-    """Whether rows and limits do not depend on counts: sums of several cells that are equal, and limits of cells."""
+    """Whether rows and limits do not depend on counts: equal sums of several cells, and stated limits of cells."""
     if not isinstance(condition, Query):
-        return isinstance(condition, Bounds)
-    is_range = condition.at_least is not None or condition.at_most is not None
-    return not is_range and all(len(row.cells) > 1 for row in condition.rows(schema))
+        return condition.is_stated and not condition.needs_others
+    return condition.stated_range == (None, None) and all(len(row.cells) > 1 for row in condition.rows(schema))
 
 
 def _obeys_stated(schema: Schema, conditions: Sequence[Condition], counts: Ints) -> NDArray[np.bool_]:

@@ -6,7 +6,7 @@ said here.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -33,6 +33,8 @@ class Condition(ABC):
 
     Attributes
     ----------
+    mandate : str or None
+        Which law or earlier publication demands it.
     kind : str
         Its name: that of the function that makes it.
     needs_others : bool
@@ -47,6 +49,8 @@ class Condition(ABC):
     needs_others: ClassVar[bool] = False
     word: ClassVar[str]
     keys: ClassVar[Mapping[SpecList, Keys]] = {}
+
+    mandate: str | None = field(default=None, kw_only=True)
 
     @property
     @abstractmethod
@@ -102,7 +106,7 @@ class Condition(ABC):
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values that determine the condition again."""
-        said = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
+        said = {part.name: plain(getattr(self, part.name)) for part in fields(self)}
         return {"kind": self.kind, **{name: value for name, value in said.items() if value is not None}}
 
     @classmethod

@@ -85,9 +85,7 @@ class Constraints:
         return cls._of(schema, compile_conditions(schema, stated, counts), stated)
 
     @classmethod
-    def _of(
-        cls, schema: Schema, compiled: Compiled, origin: tuple[Condition, ...] | None = None
-    ) -> "Constraints":
+    def _of(cls, schema: Schema, compiled: Compiled, origin: tuple[Condition, ...] | None = None) -> "Constraints":
         return cls(schema, compiled.rows, compiled.lower, compiled.upper, compiled.notes, compiled.also_exact, origin)
 
     def together(self, other: "Constraints") -> "Constraints":

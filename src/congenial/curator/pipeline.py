@@ -8,7 +8,8 @@ from pathlib import Path
 from congenial.bundle.manifest import Naming
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.writing import check_new
-from congenial.conditions.areas import Area
+from congenial.conditions.areas import Area, Areas
+from congenial.conditions.constraints import Constraints
 from congenial.curator.confidential_report import check_place, write_confidential_report
 from congenial.errors import BundleError, CongenialError
 from congenial.ledger import Ledger
@@ -41,6 +42,14 @@ def prepare(spec: Spec, folder: Path, progress: Callable[[str], None] = no_news)
     if spec.by is None:
         return prepare_tables(spec.mechanism, tables[None], naming, "")
     return prepare_tables(spec.mechanism, _by_label(tables), naming, spec.by.name)
+
+
+def disclose(spec: Spec, folder: Path) -> Constraints | Areas:
+    """Read the data that a spec in this folder names, and return what its invariants disclose of them."""
+    tables = read_tables(spec, folder)
+    if spec.by is None:
+        return spec.mechanism.disclose(tables[None])
+    return spec.mechanism.disclose(_by_label(tables), area=spec.by.name)
 
 
 def _by_label(tables: Mapping[Area, Table]) -> dict[str, Table]:

@@ -60,8 +60,12 @@ class Preview:
     def _declared(self) -> set[str]:
         """Cells that the spec itself fixes."""
         schema = self.plan.law.schema
-        declared = Constraints.of(schema, [condition for condition in self.spec.conditions if condition.is_stated])
-        return {schema.cell_name(cell) for cell in range(schema.n_cells) if declared.is_fixed(cell)}
+        declared = Constraints.of(schema, [statement.condition for statement in self.spec.conditions])
+        return {
+            schema.cell_name(cell)
+            for cell in range(schema.n_cells)
+            if declared.lower[cell] is not None and declared.lower[cell] == declared.upper[cell]
+        }
 
 
 def _listed(head: str, found: Sequence[str]) -> str:

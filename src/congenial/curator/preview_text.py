@@ -6,6 +6,7 @@ import numpy as np
 
 from congenial.bundle.expected_error import ExpectedError
 from congenial.bundle.manifest import certificate_json
+from congenial.conditions.condition import Condition
 from congenial.curator.preview import Preview
 from congenial.privacy.certificate import shown_below
 
@@ -16,7 +17,7 @@ def paragraphs(preview: Preview) -> list[tuple[str, list[str]]]:
     law, certificate = plan.law, plan.certificate
     tables = "one table" if law.areas.name is None else f"{len(law.areas):,} tables, one for each {law.areas.name},"
     asked = "no budget, every precision is given" if plan.budget is None else f"budget {plan.budget.text}"
-    exact = [condition.text + (f" ({condition.mandate})" if condition.mandate else "") for condition in spec.invariants]
+    exact = [_with_mandate(statement.condition) for statement in spec.invariants]
     shown_cells = f"{law.schema.n_cells:,} cells by {', '.join(law.schema.names)}"
     return [
         ("What will be published", [f"{tables} of {shown_cells}: {', '.join(spec.outputs)}"]),
@@ -26,6 +27,10 @@ def paragraphs(preview: Preview) -> list[tuple[str, list[str]]]:
         ("Noise", _noise(preview)),
         ("Sampler", [plan.sampler.describe(), f"a draw of everything takes about {_time(preview)}"]),
     ]
+
+
+def _with_mandate(condition: Condition) -> str:
+    return condition.text + (f" ({condition.mandate})" if condition.mandate else "")
 
 
 def _not_protected(preview: Preview) -> list[str]:

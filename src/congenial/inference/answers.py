@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from congenial.bundle.loading import Bundle
+from congenial.conditions.areas import Area
 from congenial.errors import InferenceError, reason_of
 from congenial.inference.frames import frame
 from congenial.inference.frequentist import Confidence
 from congenial.inference.intervals import Estimate, number_text
 from congenial.inference.posterior import Posterior
-from congenial.public_law import Area
 from congenial.randomness import RandomStream
 
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.conditions.areas import Area
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row
 from congenial.inference.intervals import check_level, exact_value
 from congenial.inference.query import Statistic
 from congenial.law import Law
 from congenial.noise import DoubleGeometric
-from congenial.public_law import Area, PublicLaw
+from congenial.public_law import PublicLaw
 
 _LONGEST = 20_000  # reaches beyond it are not optimised
 
@@ -55,7 +56,7 @@ class Confidence:
 def confidence(law: PublicLaw, area: Area, released: Ints, statistic: Statistic, level: float = 0.9) -> Confidence:
     """Return the interval of a count, or of a share or ratio over a number that the invariants determine."""
     check_level(level)
-    constraints = law.constraints[area]
+    constraints = law.areas[area]
     known = exact_value(constraints, statistic)
     if known is not None:
         return Confidence(statistic.text, known, known, level, DETERMINED, "the published invariants determine it")
@@ -87,7 +88,7 @@ def _count(law: PublicLaw, area: Area, constraints: Constraints, released: Ints,
     limits = [end for ends in (constraints.lower, constraints.upper) for end in ends if end is not None]
     if not limits and not constraints.ranges:
         tail = (1 - level) / 2
-        marginal = Law(law.target(area, released)).marginal_of(row)
+        marginal = Law(law, released, area).marginal_of(row)
         total = np.cumsum(marginal.probabilities)
         gaps = marginal.values - at
         least = int(gaps[int(np.searchsorted(total, tail, side="right"))])

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Floats, Ints
+from congenial.conditions.areas import Area
 from congenial.errors import InferenceError, did_you_mean
 from congenial.inference.diagnostics import effective_draws, split_rhat
 from congenial.inference.surrogate import Surrogate
-from congenial.public_law import Area, PublicLaw
+from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
 
 _STEPS_A_CELL = 2  # in a sweep

@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
+from congenial.conditions.areas import Area
 from congenial.conditions.constraints import Constraints
 from congenial.errors import InferenceError
 from congenial.inference.chains import by_proposals, by_small_steps
 from congenial.inference.diagnostics import effective_draws, split_rhat
 from congenial.inference.enumeration import all_tables, enumerated_posterior
 from congenial.inference.priors import LogDensity, Prior, prior_of
-from congenial.public_law import Area, PublicLaw
+from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Posterior:
     @property
     def constraints(self) -> Constraints:
         """What every table here obeys."""
-        return self.law.constraints[self.area]
+        return self.law.areas[self.area]
 
     @cached_property
     def effective_draws(self) -> Floats:
@@ -131,7 +132,7 @@ class Posterior:
         """
         schema, n_draws = self.law.schema, len(self.tables)
         probabilities = np.full(n_draws, 1 / n_draws) if self.weights is None else self.weights
-        area_name = "area" if self.law.area_name in {"draw", "probability"} else self.law.area_name
+        area_name = "area" if self.law.areas.name in {"draw", "probability"} else self.law.areas.name
         return {
             **({} if area_name is None else {area_name: [self.area] * n_draws}),
             "draw": list(range(1, n_draws + 1)),
@@ -157,7 +158,7 @@ class Posterior:
         return np.asarray(np.average(self.tables, axis=0, weights=self.weights))
 
     def __repr__(self) -> str:
-        where = "" if self.area is None else f" of {self.law.area_name} {self.area}"
+        where = "" if self.area is None else f" of {self.law.areas.name} {self.area}"
         if self.is_exact:
             return f"exact posterior{where}: all {len(self.tables):,} tables that fit; prior {self.prior.text}"
         n_chains, n_draws, _ = self.chains.shape
@@ -191,7 +192,7 @@ def posterior(
     n_few = _FEW_CHAINS if n_chains is None else n_chains
     if type(n_draws) is not int or type(n_few) is not int or n_few < 1 or n_draws < 2 * n_few:
         raise InferenceError(f"n_draws is a whole number, at least two for each of n_chains, not {n_draws!r}")
-    if not law.constraints[area].holds(released):
+    if not law.areas[area].holds(released):
         raise InferenceError("the released table does not obey the published numbers; take both from one bundle")
     belief, target = prior_of(law.schema, prior), law.target(area, released)
     listed = all_tables(target.constraints)

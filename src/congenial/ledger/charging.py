@@ -6,8 +6,9 @@ from fractions import Fraction
 from congenial.errors import AlreadySpentError, BudgetError, LedgerError, TamperedError
 from congenial.fraction import exact_fraction, positive_fraction
 from congenial.ledger.records import DATASET, SPEND, Dataset, Spend, link_hash
-from congenial.ledger.request import RELATIONS, Request, check_amount, check_name
+from congenial.ledger.request import Request, check_amount, check_name
 from congenial.privacy.certificate import Certificate, shown, shown_below
+from congenial.privacy.relation import RELATIONS
 
 LONGEST_SUM = 2_000
 

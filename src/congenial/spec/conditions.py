@@ -27,17 +27,11 @@ class Statement:
 
     Attributes
     ----------
-    text : str
-        The spec's own name for it, or the condition in words.
-    mandate : str or None
-        Which law or earlier publication demands it.
     path, line
         Where it stands in the spec.
     """
 
     condition: Condition
-    text: str
-    mandate: str | None
     path: Path
     line: int
 

@@ -1,5 +1,6 @@
 """From the text of a spec file to a `Spec`, or to every mistake in it at once."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
     ... invariants: [total, total of voting]
     ... budget: {epsilon: 0.5}
     ... ''')
-    >>> spec.mechanism()
+    >>> spec.mechanism
     Mechanism on Schema(sex: 2, age: 3; 6 cells)
       measured: cells() by budget, double_geometric noise
       exact: total(), total(age in {18-64, 65+})
@@ -86,7 +87,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
     mistakes.raise_all()
     spec = _spec(document, file, data, unit, tuple(dimensions or ()), by, measured, invariants, conditions)
     with mistakes.at(("measure",)):  # what is left to find: queries that cannot be measured together
-        spec.mechanism()
+        _ = spec.mechanism
     mistakes.raise_all()
     return spec
 
@@ -166,10 +167,9 @@ def _statements(entries: Any, section: str, read: Any, mistakes: Mistakes, place
         path = places.get((section, place), (section, place))
         with mistakes.at(path):
             said = _said(entry)
-            condition = read(said)
-            text = said if isinstance(said, str) else said.get("name") or condition.text
             mandate = None if isinstance(said, str) else said.get("mandate")
-            found.append(Statement(condition, text, mandate, path, mistakes.document.values[path][0]))
+            condition = replace(read(said), mandate=mandate)
+            found.append(Statement(condition, path, mistakes.document.values[path][0]))
     return found
 
 
@@ -183,7 +183,7 @@ def _check_budget(file: "SpecFile", measured: list[Query], mistakes: Mistakes) -
         amount = None if file.budget is None else getattr(file.budget, name)
         if amount is not None and amount > _LARGEST_BUDGET:
             mistakes.add(("budget", name), f"a budget above {_LARGEST_BUDGET} protects nobody; most are below 10")
-    from congenial.privacy.calibrate import Budget
+    from congenial.privacy.budget import Budget
 
     said = file.budget
     is_open = any(query.precision is None for query in measured)

@@ -113,8 +113,9 @@ class Spec:
         """How many rows, so how many counts, one privacy unit may touch."""
         return 1 if self.unit is None else self.unit.rows_per_unit
 
+    @cached_property
     def mechanism(self) -> Mechanism:
-        """Return the mechanism for one area's table."""
+        """The mechanism for one area's table."""
         return Mechanism(
             self.schema,
             measure=self.measured,
@@ -124,4 +125,5 @@ class Spec:
             delta=self.delta,
             rho=self.rho,
             neighbours=self.neighbours,
+            rows_per_unit=self.rows_per_unit,
         )

@@ -1,6 +1,7 @@
 """The kinds of conditions, one class each. A new kind is a file here and a name in the list."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from congenial.conditions.condition import Condition
@@ -36,4 +37,8 @@ def from_json(given: Any) -> Condition:
     kind = given.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         raise ConditionError(f"{str(kind)[:40]!r} is not a kind of condition; {did_you_mean(str(kind), KINDS)}")
-    return KINDS[kind].from_json(given)
+    said = dict(given)
+    mandate = said.pop("mandate", None)
+    if not (mandate is None or isinstance(mandate, str)):
+        raise ConditionError("the mandate of a condition is text")
+    return replace(KINDS[kind].from_json(said), mandate=mandate)
