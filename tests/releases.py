@@ -4,8 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from congenial.bundle.areas_file import AREAS, areas_of_parquet
+from congenial.bundle.manifest import Manifest
+from congenial.curator import pipeline
 from congenial.ledger import Ledger, open_ledger
+from congenial.release import Prepared
+from congenial.spec.load import load_spec
 
 Maker = Callable[[str], Path]
 """Gives the folder in which a case was released."""
@@ -103,3 +109,24 @@ def ledger_for(folder: Path, case: Case) -> Ledger:
         "town", epsilon=caps.get("epsilon"), rho=caps.get("rho"), neighbours=neighbours, who="Ada", now=NOW
     )
     return made
+
+
+def release(spec: Path, out: Path, **options: Any) -> pipeline.Published:
+    """Release a spec file."""
+    return pipeline.release(load_spec(spec), spec.parent, out, **options)
+
+
+def simulate(spec: Path, out: Path, **options: Any) -> pipeline.Published:
+    """Simulate a spec file."""
+    return pipeline.simulate(load_spec(spec), spec.parent, out, **options)
+
+
+def manifest_of(bundle: Path) -> Manifest:
+    """Read a bundle's manifest, with its areas' values, and check nothing else."""
+    content = (bundle / "manifest.json").read_bytes()
+    return Manifest.from_bytes(content, lambda n_exact: areas_of_parquet((bundle / AREAS).read_bytes(), n_exact))
+
+
+def prepare(spec: Path) -> Prepared:
+    """Read and plan a spec file."""
+    return pipeline.prepare(load_spec(spec), spec.parent)

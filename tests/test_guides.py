@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from congenial.release.run import simulate
 from console import congenial_lines, run_lines
+from releases import simulate
 
 ROOT = Path(__file__).parents[1]
 BUNDLE_PAGE = (ROOT / "docs" / "bundle.md").read_text(encoding="utf-8")

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from congenial.cli import main
+from congenial.curator.demonstration import demonstrate
 from congenial.inference.intervals import _equal_tailed
-from congenial.release.demonstration import demonstrate
 
 PAGE = Path(__file__).parents[1] / "docs" / "r.md"
 RSCRIPT = shutil.which("Rscript")

@@ -1,7 +1,8 @@
 """A release: validate everything, charge the budget, draw once, publish."""
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -16,7 +17,7 @@ from congenial.bundle.exact import exactly
 from congenial.bundle.manifest import Manifest, Naming, areas_digest, plan_digest
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.condition import Condition
-from congenial.errors import BundleError, StudyError
+from congenial.errors import BundleError, CongenialError, StudyError
 from congenial.ledger.receipt import Receipt
 from congenial.ledger.request import Request, moment
 from congenial.plan import Plan
@@ -165,8 +166,22 @@ def charge_and_draw(
     )
     progress(STEPS[1])
     receipt = ledger.charge(request, now=now)
-    progress(STEPS[2])
-    return _drawn(ready, receipt, secure_rng(), receipt.at)
+    with told_that_it_was_charged(receipt):
+        progress(STEPS[2])
+        return _drawn(ready, receipt, secure_rng(), receipt.at)
+
+
+@contextmanager
+def told_that_it_was_charged(receipt: Receipt) -> Iterator[None]:
+    """Whatever fails inside, say that the charge stands."""
+    try:
+        yield
+    except Exception as refused:  # noqa: BLE001
+        reason = str(refused) if isinstance(refused, CongenialError) else f"internal error ({type(refused).__name__})"
+        raise BundleError(
+            f"{reason}. The budget was charged (spend {receipt.number} of dataset {receipt.dataset!r}) and is not"
+            " refunded, because a table was drawn; release again under another name once the cause is removed"
+        ) from None
 
 
 def simulate(ready: Prepared, seed: int, *, now: datetime | None = None) -> Release:

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from congenial.bundle.signing import create_key
-from congenial.release.run import release
-from releases import CASES, NOW, Maker, ledger_for, place
+from releases import CASES, NOW, Maker, ledger_for, place, release
 
 
 @pytest.fixture(scope="session")

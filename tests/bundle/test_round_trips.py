@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from congenial.bundle.law_json import law_as_json, law_of_json
-from congenial.bundle.manifest import Manifest, digest
+from congenial.bundle.areas_file import areas_of_parquet, areas_to_parquet
+from congenial.bundle.canonical import digest, rendered
+from congenial.bundle.law_json import AreaValues, law_as_json, law_of_json
+from congenial.bundle.manifest import Manifest
+from congenial.conditions.areas import Areas
 from congenial.errors import BundleError, CongenialError
 from congenial.public_law import MeasuredQuery, PublicLaw
-from releases import CASES, Maker
+from releases import CASES, Maker, manifest_of
 from systems import SYSTEMS
 
 
@@ -20,40 +23,44 @@ def content_of(made: Maker, case: str = "one table") -> bytes:
 
 def signed_off(values: dict[str, Any]) -> bytes:
     """Render values as a manifest is, with a digest that fits: what somebody would do who wants to deceive."""
-    from congenial.bundle.manifest import _rendered
-
     plain = {name: value for name, value in values.items() if name != "digest"}
-    return _rendered({**plain, "digest": digest(_rendered(plain))})
+    return rendered({**plain, "digest": digest(rendered(plain))})
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_manifests_come_back_byte_for_byte(case: str, made: Maker) -> None:
     content = content_of(made, case)
-    manifest = Manifest.from_bytes(content)
+    manifest = manifest_of(made(case) / "bundle")
     assert manifest.as_bytes() == content
-    assert Manifest.from_bytes(manifest.as_bytes()) == manifest
+    assert manifest_of(made(case) / "bundle") == manifest
     assert signed_off(json.loads(content)) == content
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_laws_come_back(case: str, made: Maker) -> None:
-    law = Manifest.from_bytes(content_of(made, case)).law
+    law = manifest_of(made(case) / "bundle").law
     given = json.loads(json.dumps(law_as_json(law)))
-    assert law_of_json(given) == law
-    assert law_as_json(law_of_json(given)) == given
+    again = law_of_json(given, values_of(law))
+    assert again == law
+    assert law_as_json(again) == given
+
+
+def values_of(law: PublicLaw) -> AreaValues | None:
+    """Return the areas' values by way of their file."""
+    return None if law.areas.name is None else areas_of_parquet(areas_to_parquet(law.areas, []), 0)[0]
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_laws_of_many_systems_come_back(name: str) -> None:
-    """Zeros, limits, negative weights, rows that areas share: whatever a mechanism can hold."""
+    """Zeros, limits, negative coefficients, rows that areas share: whatever a mechanism can hold."""
     target = SYSTEMS[name]().target
     schema, noise = target.constraints.schema, target.measured[0].noise.family
     queries = tuple(MeasuredQuery(one.row.name, one.noise.precision, (one.row,)) for one in target.measured)
-    tables = (("a", target.constraints), ("b", target.constraints))
-    law = PublicLaw(schema, noise, queries, "area", tables)
-    again = law_of_json(json.loads(json.dumps(law_as_json(law))))
+    areas = Areas.collected("area", {"a": target.constraints, "b": target.constraints})
+    law = PublicLaw(schema, noise, queries, areas)
+    again = law_of_json(json.loads(json.dumps(law_as_json(law))), values_of(law))
     assert law_as_json(again) == law_as_json(law)
-    for kept in again.constraints.values():  # all but the remarks on conditions that said nothing new
+    for kept in again.areas.values():  # all but the remarks on conditions that said nothing new
         wanted = target.constraints
         assert (kept.rows, kept.lower, kept.upper) == (wanted.rows, wanted.lower, wanted.upper)
     assert again.target("b", target.centre).measured == target.measured
@@ -79,7 +86,8 @@ FORGED: dict[str, Callable[[dict[str, Any]], None]] = {
     "version in words": edited("version", "1"),
     "version true": edited("version", True),
     "version 0": edited("version", 0),
-    "a newer version": edited("version", 2),
+    "an older version": edited("version", 1),
+    "a newer version": edited("version", 3),
     "no law": edited("law", ...),
     "law in words": edited("law", "any"),
     "no noise": edited("law.noise", ...),
@@ -93,15 +101,20 @@ FORGED: dict[str, Callable[[dict[str, Any]], None]] = {
     "cells below 0": edited("law.rows.0.cells", [[-1, 2]]),
     "cells backwards": edited("law.rows.0.cells", [[5, 0]]),
     "cells twice": edited("law.rows.0.cells", [[0, 2], [1, 5]]),
-    "weights that do not fit": edited("law.rows.0.weights", [1]),
-    "a weight of 0": edited("law.rows.0.weights", [1, 1, 1, 1, 1, 0]),
-    "a row that is not there": edited("law.tables.0.rows.0.0", 7),
-    "a row before the first": edited("law.tables.0.rows.0.0", -1),
-    "a value with a point": edited("law.tables.0.rows.0.1", 16.0),
-    "a value true": edited("law.tables.0.rows.0.1", True),
-    "a limit of no cell": edited("law.tables.0.limits", [[6, 0, 1]]),
-    "no tables": edited("law.tables", []),
-    "an area without a name": edited("law.tables.0.area", "x"),
+    "coefficients that do not fit": edited("law.rows.0.coefficients", [1]),
+    "a coefficient of 0": edited("law.rows.0.coefficients", [1, 1, 1, 1, 1, 0]),
+    "a row that is not there": edited("law.groups.0.rows.0.0", 7),
+    "a row before the first": edited("law.groups.0.rows.0.0", -1),
+    "a value with a point": edited("law.values.0", 16.0),
+    "a value true": edited("law.values.0", True),
+    "a limit of no cell": edited("law.groups.0.limits", [[6, 0, 1]]),
+    "no groups": edited("law.groups", []),
+    "a group too many": edited("law.groups", [{"rows": [], "limits": []}] * 2),
+    "too many values": edited("law.values", [9, 9]),
+    "a range of one value": edited("law.groups.0.rows.0", [0, 9, 9]),
+    "weights": edited("law.weights", {"0": "1/2"}),
+    "a tree": edited("law.tree", []),
+    "an area without a name": edited("law.area", "x"),
     "a label twice": edited("law.dimensions.0.labels", ["f", "f"]),
     "a label a number": edited("law.dimensions.0.labels", [1, 2]),
     "no dimensions": edited("law.dimensions", []),
@@ -111,7 +124,11 @@ FORGED: dict[str, Callable[[dict[str, Any]], None]] = {
     "a receipt with a field too many": edited("receipt.note", "x"),
     "a receipt without a field": edited("receipt.hash", ...),
     "a receipt that is a list": edited("receipt", []),
-    "too few values": edited("invariants.0.values", []),
+    "too few values": edited("law.values", []),
+    "another exact value": edited("exactly.0.value", 9),
+    "a condition of no kind": edited("conditions.0.kind", "wish"),
+    "a condition in other words": edited("conditions.0.text", "nothing"),
+    "a mandate that is a list": edited("conditions.0.mandate", []),
     "half a surrogate": edited("title", "\ud800"),
     "deep": edited("title", json.loads("[" * 900 + "]" * 900)),
 }
@@ -132,8 +149,14 @@ def test_a_manifest_that_describes_nothing_is_refused_in_words(forgery: str, mad
 
 def test_a_newer_version_says_what_to_do(made: Maker) -> None:
     values = json.loads(content_of(made))
-    with pytest.raises(BundleError, match="version 7, and this software reads up to 1; install a newer congenial"):
+    with pytest.raises(BundleError, match="version 7, and this software reads version 2 only; install a newer congenial"):
         Manifest.from_bytes(signed_off(values | {"version": 7}))
+
+
+def test_an_older_version_is_refused_in_words(made: Maker) -> None:
+    values = json.loads(content_of(made))
+    with pytest.raises(BundleError, match="version 1, and this software reads version 2 only; the congenial that made"):
+        Manifest.from_bytes(signed_off(values | {"version": 1}))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from congenial.bundle.loading import load_bundle
 from congenial.bundle.parquet import csv_to_parquet
 from congenial.bundle.table_text import header_of, tables_from_csv, tables_to_csv
+from congenial.conditions.areas import Areas
 from congenial.conditions.constraints import Constraints
 from congenial.errors import BundleError
 from congenial.public_law import PublicLaw
@@ -61,7 +62,9 @@ WORDS = st.text(
 def test_any_labels_and_counts_come_back(labels: list[str], areas: list[str], data: st.DataObject) -> None:
     """Quotes, commas, NULL, NA, blanks, other scripts: CSV and Parquet give them back."""
     schema = Schema({"d": labels})
-    law = PublicLaw(schema, "double_geometric", (), "a", tuple((area, Constraints.of(schema, [])) for area in areas))
+    law = PublicLaw(
+        schema, "double_geometric", (), Areas.collected("a", {area: Constraints.of(schema, []) for area in areas})
+    )
     counts: dict[str | None, NDArray[np.int64]] = {
         area: np.array(data.draw(st.lists(st.integers(0, 2**53), min_size=len(labels), max_size=len(labels))))
         for area in areas
@@ -69,14 +72,14 @@ def test_any_labels_and_counts_come_back(labels: list[str], areas: list[str], da
     content = tables_to_csv(law, counts)
     again = tables_from_csv(law, content)
     assert all(np.array_equal(again[area], counts[area]) for area in areas)
-    frame = pq.read_table(io.BytesIO(csv_to_parquet(law, content)))
+    frame = pq.read_table(io.BytesIO(csv_to_parquet(content, {"a": "VARCHAR", "d": "VARCHAR", "count": "BIGINT"})))
     assert frame.column("d").to_pylist() == labels * 2
     assert frame.column("count").to_pylist() == [int(n) for area in areas for n in counts[area]]
 
 
 def test_columns_named_count() -> None:
     schema = Schema({"count": ["a"], "released_count": ["b"]})
-    law = PublicLaw(schema, "double_geometric", (), None, ((None, Constraints.of(schema, [])),))
+    law = PublicLaw(schema, "double_geometric", (), Areas.one(Constraints.of(schema, [])))
     assert header_of(law) == ["count", "released_count", "released_released_count"]
     content = tables_to_csv(law, {None: np.array([7])})
     assert tables_from_csv(law, content)[None].tolist() == [7]

@@ -14,8 +14,7 @@ from commands import run_command, run_python
 from congenial.cli import main
 from congenial.cli.reference import reference
 from congenial.ledger import open_ledger
-from congenial.release.run import release
-from releases import CASES, NOW, ledger_for, place
+from releases import CASES, NOW, ledger_for, place, release
 
 ROOT = Path(__file__).parents[2]
 

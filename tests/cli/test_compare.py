@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from congenial.cli import main
-from congenial.release.demonstration import example_files
+from congenial.curator.demonstration import example_files
 
 
 @pytest.fixture

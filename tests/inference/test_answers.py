@@ -11,12 +11,11 @@ from click.testing import CliRunner
 import congenial as cg
 from congenial.bundle.loading import Bundle
 from congenial.cli import main
+from congenial.curator.demonstration import demonstrate
 from congenial.inference.answers import answer, answers_frame, plot_answers, write_draws
 from congenial.inference.query import parse_query
-from congenial.release.demonstration import demonstrate
-from congenial.release.run import release
 from images import is_blank
-from releases import CASES, COUNTS, FEW, NOW, Case, ledger_for, place
+from releases import CASES, COUNTS, FEW, NOW, Case, ledger_for, place, release
 
 
 @pytest.fixture(scope="module")

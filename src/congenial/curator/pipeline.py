@@ -11,11 +11,17 @@ from congenial.bundle.writing import check_new
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.curator.confidential_report import check_place, write_confidential_report
-from congenial.errors import BundleError, CongenialError
 from congenial.ledger import Ledger
 from congenial.reading.tables import read_tables
 from congenial.release import STEPS as RELEASE_STEPS
-from congenial.release import Prepared, Release, charge_and_draw, check_not_confidential, no_news
+from congenial.release import (
+    Prepared,
+    Release,
+    charge_and_draw,
+    check_not_confidential,
+    no_news,
+    told_that_it_was_charged,
+)
 from congenial.release import prepare as prepare_tables
 from congenial.release import simulate as simulate_tables
 from congenial.spec.spec import Spec
@@ -94,25 +100,11 @@ def release(
     if secret is not None:
         check_place(secret, place)
     ready = prepare(spec, folder, progress)
-    charged: list[str] = []
-
-    def told(step: str) -> None:
-        if step == RELEASE_STEPS[2]:  # what comes after this was paid for
-            charged.append(step)
-        progress(step)
-
-    try:
-        made = charge_and_draw(ready, ledger=ledger, who=who, now=now, progress=told)
-        progress(STEPS[-1])
-        made.write(place, outputs=spec.outputs, sign=key)
-    except Exception as refused:
-        if not charged:
-            raise
-        reason = str(refused) if isinstance(refused, CongenialError) else f"internal error ({type(refused).__name__})"
-        raise BundleError(
-            f"{reason}. The budget was charged for release {spec.release!r} of dataset {spec.dataset!r} and is not"
-            " refunded, because a table was drawn; release again under another name once the cause is removed"
-        ) from None
+    made = charge_and_draw(ready, ledger=ledger, who=who, now=now, progress=progress)
+    progress(STEPS[-1])
+    if made.receipt is not None:
+        with told_that_it_was_charged(made.receipt):
+            made.write(place, outputs=spec.outputs, sign=key)
     if secret is not None:
         write_confidential_report(secret, spec, ready.confidential, made)
     return Published(place, made)

@@ -167,8 +167,8 @@ def test_a_result_or_a_refusal_in_words(chunk: int, tmp_path: Path) -> None:
 
 def test_a_charge_on_refusal_would_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: a refusal after the charge."""
+    from congenial.curator import pipeline as run
     from congenial.errors import SamplingError
-    from congenial.release import run
 
     calls = []
 

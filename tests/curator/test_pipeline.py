@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from congenial.bundle.cost import certificate_of
 from congenial.bundle.loading import load_bundle
 from congenial.bundle.signing import create_key
+from congenial.curator import pipeline as run
+from congenial.curator.pipeline import Published
 from congenial.errors import (
     AlreadySpentError,
     BudgetError,
@@ -19,26 +20,40 @@ from congenial.errors import (
     LedgerError,
     PrivacyError,
     ReadingError,
+    SamplingError,
     SpecError,
     StudyError,
     SuppressedError,
     TooLargeError,
 )
 from congenial.ledger import Ledger
-from congenial.public_law import PublicLaw
+from congenial.plan import Plan
 from congenial.randomness import secure_rng
-from congenial.release import run
-from congenial.release.planning import SpecPlan
-from congenial.release.run import Released, prepare, release, simulate
-from congenial.sampling.contraction import messages as exact
-from releases import BUDGET, CASES, COUNTS, HEAD, MICRODATA, NOW, TWO_AREAS, Case, ledger_for, place
+from congenial.sampling.contraction.sampler import Contraction
+from congenial.spec.load import load_spec
+from congenial.spec.spec import Spec
+from releases import (
+    BUDGET,
+    CASES,
+    COUNTS,
+    HEAD,
+    MICRODATA,
+    NOW,
+    TWO_AREAS,
+    Case,
+    ledger_for,
+    place,
+    prepare,
+    release,
+    simulate,
+)
 
 ALL_FILES = {"README.txt", "manifest.json", "report.html", "table.csv", "table.parquet"}
 
 
-def released(folder: Path, case: Case, **options: object) -> tuple[Released, Ledger]:
+def released(folder: Path, case: Case, **options: object) -> tuple[Published, Ledger]:
     spec, ledger = place(folder, case), ledger_for(folder, case)
-    return release(spec, folder / "out", ledger=ledger, who="Ada", now=NOW, **options), ledger  # type: ignore[arg-type]
+    return release(spec, folder / "out", ledger=ledger, who="Ada", now=NOW, **options), ledger
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -48,16 +63,16 @@ def test_from_a_spec_to_a_verified_bundle(name: str, tmp_path: Path) -> None:
     assert tuple(steps) == run.STEPS
     bundle = load_bundle(tmp_path / "out")
     manifest = bundle.manifest
-    assert bundle.is_recertified
-    assert {path.name for path in (tmp_path / "out").iterdir()} == ALL_FILES
+    areas = {"areas.parquet"} if "by:" in CASES[name].spec else set()
+    assert {path.name for path in (tmp_path / "out").iterdir()} == ALL_FILES | areas
     (spend,) = ledger.history("town")
     receipt = manifest.receipt
-    assert receipt == made.receipt
+    assert receipt == made.release.receipt
     assert receipt is not None
     assert (spend.hash, spend.loss) == (receipt.hash, receipt.loss)
     assert ledger.verify("town", receipt.head).n_spends == 1
     # What was charged is what the published law costs, computed again from the bundle alone.
-    again = certificate_of(manifest.law, manifest.neighbours, manifest.rows_per_unit)
+    again = Plan.of(manifest.law, manifest.plan.neighbours, manifest.rows_per_unit).certificate
     assert spend.loss == (again.loss if CASES[name].cap[0] == "epsilon" else again.rho)
     assert {path.name for path in tmp_path.iterdir()} == {"spec.yaml", "data.csv", "budget.db", "out"}
 
@@ -65,18 +80,17 @@ def test_from_a_spec_to_a_verified_bundle(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_budget_covers_all_areas_and_rows_together(name: str, tmp_path: Path) -> None:
     plan = prepare(place(tmp_path, CASES[name])).plan
-    again = certificate_of(plan.law, plan.spec.neighbours, plan.spec.rows_per_unit)
+    again = Plan.of(plan.law, plan.neighbours, plan.pricing.rows_per_unit).certificate
     assert plan.budget is not None
     assert plan.budget.covers(again)
     assert again == plan.certificate
-    assert again.k >= plan.spec.rows_per_unit
+    assert again.k >= plan.pricing.rows_per_unit
 
 
-def scaled(plan: SpecPlan, factor: Fraction) -> PublicLaw:
-    asked = plan.spec.mechanism().queries
-    pairs = zip(plan.law.queries, asked, strict=True)
-    queries = [query if own.precision else replace(query, precision=query.precision * factor) for query, own in pairs]
-    return replace(plan.law, queries=tuple(queries))
+def scaled(plan: Plan, spec: Spec, factor: Fraction) -> Plan:
+    pairs = zip(plan.law.queries, spec.mechanism.queries, strict=True)
+    precisions = [query.precision * (1 if asked.precision else factor) for query, asked in pairs]
+    return Plan.of(plan.law.with_precisions(tuple(precisions)), plan.neighbours, plan.pricing.rows_per_unit)
 
 
 OPEN = "by: {name: area, levels: ['01', '02']}\n"
@@ -98,21 +112,18 @@ SHRUNK = {
 @pytest.mark.parametrize("name", SHRUNK)
 def test_the_budget_is_not_wasted(name: str, tmp_path: Path) -> None:
     """One percent more precision would break it: the mutant that halves for each area would not come near."""
-    plan = prepare(place(tmp_path, SHRUNK[name])).plan
+    path = place(tmp_path, SHRUNK[name])
+    plan = prepare(path).plan
     assert plan.budget is not None
     assert plan.budget.covers(plan.certificate)
-    dearer = certificate_of(scaled(plan, Fraction(101, 100)), plan.spec.neighbours, plan.spec.rows_per_unit)
-    assert not plan.budget.covers(dearer)
+    assert not plan.budget.covers(scaled(plan, load_spec(path), Fraction(101, 100)).certificate)
 
 
-def test_many_areas_are_planned_on_the_costliest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one witness among four areas of different sizes the budget still holds for all."""
-    from congenial.release import planning
-
+def test_the_costliest_area_sets_the_precision(tmp_path: Path) -> None:
+    """Areas of different sizes, some with one table only: the budget holds for all of them."""
     areas = ["01", "02", "03", "04"]
     lines = [f"{area},{line[:-1]}{number}" for number, area in enumerate(areas) for line in COUNTS.splitlines()[1:]]
     spec = HEAD + BUDGET + f"by: {{name: area, levels: {areas}}}\nmeasure: [{{cells: all}}, {{total: f}}]\n"
-    monkeypatch.setattr(planning, "_WITNESSES", 1)
     plan = prepare(place(tmp_path, Case(spec, "area,sex,age,n\n" + "\n".join(lines) + "\n"))).plan
     assert plan.budget is not None
     assert plan.budget.covers(plan.certificate)
@@ -121,7 +132,7 @@ def test_many_areas_are_planned_on_the_costliest(tmp_path: Path, monkeypatch: py
 def test_a_law_that_overspends_is_not_planned(tmp_path: Path) -> None:
     """A query with its own precision overspends once three rows of a person count: no scale helps, and it says so."""
     spec = CASES["several rows"].spec + "measure: [{cells: all}, {margin: [sex], precision: 1/6}]\n"
-    with pytest.raises(PrivacyError, match="too small to measure anything beside the queries"):
+    with pytest.raises(PrivacyError, match="too small to measure anything beside those with a precision"):
         prepare(place(tmp_path, Case(spec, MICRODATA)))
 
 
@@ -135,7 +146,7 @@ def spec_of(text: str, data: str = COUNTS, cap: tuple[str, str] = ("epsilon", "4
 REFUSED: dict[str, tuple[Case, type[CongenialError], str]] = {
     "a spec with a mistake": (spec_of("budget: {epsilon: one}\n"), SpecError, "budget"),
     "a spec without a budget": (spec_of(""), SpecError, "budget"),
-    "a budget of 0": (spec_of("budget: {epsilon: 0}\n"), SuppressedError, "the budget is 0"),
+    "a budget of 0": (spec_of("budget: {epsilon: 0}\n"), SuppressedError, "every precision is 0"),
     "a budget too small": (spec_of("budget: {epsilon: 1e-13}\n"), PrivacyError, "below the least supported"),
     "invariants that clash": (
         spec_of(BUDGET + "invariants: [{total: all, equals: 3}]\nconditions: [{total: all, at_least: 4}]\n"),
@@ -335,15 +346,15 @@ def test_the_charge_is_on_disk_before_anything_is_drawn(tmp_path: Path, monkeypa
         spends_when_drawn.append(ledger.verify().n_spends)
         return secure_rng()
 
-    monkeypatch.setattr(run, "secure_rng", watched)
+    monkeypatch.setattr("congenial.release.secure_rng", watched)
     release(spec, tmp_path / "out", ledger=ledger, who="Ada")
     assert spends_when_drawn == [1]
 
 
 def test_a_draw_that_breaks_an_invariant_is_never_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, ledger = place(tmp_path, CASES["one table"]), ledger_for(tmp_path, CASES["one table"])
-    monkeypatch.setattr(exact, "sample_batch", lambda engine, centres, rng: centres + 1)
-    with pytest.raises(BundleError, match="breaks an invariant; nothing is published"):
+    monkeypatch.setattr(Contraction, "draw_each", lambda self, centres, rng: centres + 1)
+    with pytest.raises(SamplingError, match="breaks an invariant; nothing is published"):
         release(spec, tmp_path / "out", ledger=ledger, who="Ada")
     untouched(tmp_path, ledger)  # the rehearsal found it
 

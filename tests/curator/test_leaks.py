@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from congenial.bundle.signing import create_key
 from congenial.cli import main
-from congenial.release import run
-from congenial.release.run import release
-from releases import BUDGET, HEAD, NOW, Case, ledger_for, place
+from congenial.curator import pipeline as run
+from releases import BUDGET, HEAD, NOW, Case, ledger_for, place, release
 
 CANARIES = (71_828_182, 31_415_926, 57_721_566, 16_180_339, 14_142_135, 26_457_513)
 NAME = "Ermintrude"

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 import congenial as cg
-from congenial.release.account import account_of
+from congenial.curator.preview import preview
+from congenial.curator.preview_text import paragraphs
+from congenial.spec.load import load_spec
 
 TOWNS = "town,sex,ill,n\n" + "".join(
     f"{town},{sex},{ill},{n}\n"
@@ -17,7 +19,8 @@ TOWNS = "town,sex,ill,n\n" + "".join(
 def protected(folder: Path, text: str) -> list[str]:
     (folder / "data.csv").write_text(TOWNS, encoding="utf-8")
     (folder / "spec.yaml").write_text(text, encoding="utf-8")
-    return next(lines for heading, lines in account_of(folder / "spec.yaml").paragraphs() if "protected" in heading)
+    found = preview(load_spec(folder / "spec.yaml"), folder)
+    return next(lines for heading, lines in paragraphs(found) if "protected" in heading)
 
 
 HEAD = "release: r\ndata: {path: data.csv, kind: counts, count: n}\nbudget: {epsilon: 1}\n"
@@ -51,4 +54,4 @@ def test_declared_zeros_are_not_news_and_disclosed_ones_are(tmp_path: Path) -> N
 def test_the_confidential_file_is_no_reference(tmp_path: Path) -> None:
     protected(tmp_path, f"{HEAD}dimensions: {{town: [Big, Tiny], sex: [f, m], ill: ['yes', 'no']}}\n")
     with pytest.raises(cg.CongenialError, match="confidential"):
-        account_of(tmp_path / "spec.yaml", tmp_path / "data.csv")
+        preview(load_spec(tmp_path / "spec.yaml"), tmp_path, tmp_path / "data.csv")

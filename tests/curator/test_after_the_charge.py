@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import congenial as cg
+from congenial.curator import pipeline as run
 from congenial.ledger import open_ledger
-from congenial.release import run
-from congenial.release.run import release
+from releases import release
 
 DATA = "sex,pay,n\nf,$0 to 5% of $100,3\nf,\\x_k_ {#},4\nm,$0 to 5% of $100,5\nm,\\x_k_ {#},2\n"
 SPEC = r"""release: r
