@@ -9,7 +9,7 @@ from scipy.stats import nbinom
 
 import congenial as cg
 from congenial.conditions.queries import Condition
-from congenial.inference.frequentist import Part, confidence, reaches
+from congenial.inference.frequentist import ErrorBound, confidence, reaches
 from congenial.inference.query import Statistic, parse_query
 from congenial.public_law import MeasuredQuery, PublicLaw
 from published import law_of
@@ -159,7 +159,7 @@ def test_the_order_of_nested_sums_does_not_matter(conditions: list[Condition]) -
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=conditions)
     plain = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.margin("sex")])
     query = parse_query("sex=f & age=0", schema)[0]
-    found, wanted = (confidence(law_of(one, table), None, table.counts, query) for one in (mechanism, plain))
+    found, wanted = (confidence(law_of(made, table), None, table.counts, query) for made in (mechanism, plain))
     assert (found.low, found.high, found.how) == (wanted.low, wanted.high, "conservative")
 
 
@@ -197,10 +197,10 @@ def test_uneven_precisions_and_lower_limits_are_covered() -> None:
 
 def test_one_published_sum_shares_its_misses() -> None:
     """The narrower pair of reaches, against half of the misses for each side."""
-    up, down = [Part(1, 0.733)], [Part(45, 0.733**2)]
+    up, down = [ErrorBound(1, 0.733)], [ErrorBound(45, 0.733**2)]
     above, below = reaches(up, down, 0.1)
-    halves = tuple(int(nbinom.isf(0.05, part.size, 1 - part.base)) for part in (up[0], down[0]))
+    halves = tuple(int(nbinom.isf(0.05, bound.n_cells, 1 - bound.base)) for bound in (up[0], down[0]))
     assert above + below < sum(halves)
     assert reaches(up * 2, down * 2, 0.1)[0] >= above
-    flat = [Part(20, 0.999), Part(1, 0.998)]
+    flat = [ErrorBound(20, 0.999), ErrorBound(1, 0.998)]
     assert reaches(flat, flat, 0.1)[0] > 10_000  # answered without a long convolution

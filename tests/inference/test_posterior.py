@@ -142,11 +142,11 @@ def test_simultaneous_intervals_hold_together(p12: Posterior) -> None:
         for age in p12.law.schema.labels("age")
         for sex in ("female", "male")
     ]
-    for one, other, cell in zip(together, alone, order, strict=True):
-        inside &= (p12.tables[:, cell] >= one.low) & (p12.tables[:, cell] <= one.high)
-        each &= (p12.tables[:, cell] >= other.low) & (p12.tables[:, cell] <= other.high)
-        assert one.low <= other.low
-        assert one.high >= other.high
+    for joint, single, cell in zip(together, alone, order, strict=True):
+        inside &= (p12.tables[:, cell] >= joint.low) & (p12.tables[:, cell] <= joint.high)
+        each &= (p12.tables[:, cell] >= single.low) & (p12.tables[:, cell] <= single.high)
+        assert joint.low <= single.low
+        assert joint.high >= single.high
     assert inside.mean() >= 0.9
     assert each.mean() < 0.5  # one by one they are far from holding together
 

@@ -20,8 +20,8 @@ SCHEMA = cg.Schema(
 
 
 def cells(query: str) -> set[int]:
-    (one,) = parse_query(query, SCHEMA)
-    return set(one.above.cells)
+    (count,) = parse_query(query, SCHEMA)
+    return set(count.above.cells)
 
 
 def picked(**where: object) -> set[int]:
@@ -45,10 +45,10 @@ def test_counts() -> None:
 
 
 def test_shares_ratios_and_levels() -> None:
-    (one,) = parse_query("share(age=85+ | sex=female)", SCHEMA)
-    assert set(one.above.cells) == picked(sex="female", age="85+")
-    assert one.below is not None
-    assert set(one.below.cells) == picked(sex="female")
+    (share,) = parse_query("share(age=85+ | sex=female)", SCHEMA)
+    assert set(share.above.cells) == picked(sex="female", age="85+")
+    assert share.below is not None
+    assert set(share.below.cells) == picked(sex="female")
     found = parse_query("ratio(sex=male / sex=female) by age, marital status", SCHEMA)
     assert len(found) == 9
     assert found[1].text == "ratio(sex=male / sex=female), age=under 5, marital status=a, b {c}"

@@ -10,7 +10,6 @@ import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.arrays import Floats, Ints
 from congenial.conditions.queries import Condition
-from congenial.inference.circuits import Circuits
 from congenial.inference.enumeration import all_tables, enumerated_posterior
 from congenial.inference.priors import poisson
 from congenial.inference.surrogate import Chains, LogPrior, Surrogate
@@ -124,16 +123,6 @@ def test_a_jump_can_reach_every_table(name: str) -> None:
     assert set(map(tuple, listed[probable].tolist())) <= set(map(tuple, drawn.tolist()))
 
 
-def test_circuits_keep_every_equality_and_reach_across_groups() -> None:
-    constraints = cg.examples.p12_mechanism().disclose(cg.examples.p12_table())
-    circuits = Circuits.of(constraints)
-    assert len(circuits.members) == 5  # inside four groups, and one across them
-    steps = circuits.draw(400, cg.replay_rng("circuits"))
-    matrix = np.stack([np.isin(np.arange(46), row.row.cells) for row in constraints.equalities]).astype(int)
-    assert not (steps @ matrix.T).any()
-    assert {int(np.abs(step).sum()) for step in steps} >= {2, 4}
-
-
 @pytest.mark.parametrize("noise", ["double_geometric", "discrete_gaussian"])
 @pytest.mark.parametrize("sums", [False, True])
 def test_weights_are_the_target_s(noise: str, sums: bool) -> None:
@@ -145,11 +134,3 @@ def test_weights_are_the_target_s(noise: str, sums: bool) -> None:
     listed = all_tables(target.constraints)
     assert listed is not None
     np.testing.assert_allclose(Surrogate.of(target).log_weight(listed), target.log_weight(listed), rtol=1e-13)
-
-
-def test_nothing_open_is_said() -> None:
-    schema = cg.Schema({"bin": ["a"]})
-    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.total()])
-    law = law_of(mechanism, cg.Table(schema, [4]))
-    with pytest.raises(cg.CongenialError, match="nothing open"):
-        Surrogate.of(law.target(None, np.array([4])))

@@ -14,6 +14,7 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row
 from congenial.inference.intervals import check_level, exact_value
 from congenial.inference.query import Statistic
+from congenial.inference.stated import stated_cells
 from congenial.law import Law
 from congenial.noise import DoubleGeometric
 from congenial.public_law import PublicLaw
@@ -99,8 +100,7 @@ def _count(law: PublicLaw, area: Area, constraints: Constraints, released: Ints,
     blocks = published_sums(law, constraints)
     if isinstance(blocks, str):
         return blocks
-    cells = {cell for cell in row.cells if not _is_pinned(constraints, cell)}
-    up, down = _errors(law, blocks, cells)
+    up, down = _error_bounds(law, blocks, set(row.cells) - stated_cells(constraints).keys())
     above, below = reaches(up, down, 1 - level)
     floor, ceiling = _possible(constraints, blocks, set(row.cells))
     high = at + below if ceiling is None else min(at + below, ceiling)
@@ -115,30 +115,27 @@ class Block:
     value: int
 
 
-def _is_pinned(constraints: Constraints, cell: int) -> bool:
-    return constraints.lower[cell] is not None and constraints.lower[cell] == constraints.upper[cell]
-
-
 def published_sums(law: PublicLaw, constraints: Constraints) -> str | list[Block]:
     """Return the published sums, none of which share a cell; or why the bound of errors does not apply."""
     if law.noise != "double_geometric":
         return "with limits on cells, the bound is proven for Double Geometric noise"
-    if any(one.cell is None for one in law.measured):
+    if any(measured.cell is None for measured in law.measured):
         return "sums are measured beside the cells, which ties their errors together"
-    if len({one.cell for one in law.measured}) < law.schema.n_cells:
+    if len({measured.cell for measured in law.measured}) < law.schema.n_cells:
         return "not every cell is measured"
-    free = [cell for cell in range(law.schema.n_cells) if not _is_pinned(constraints, cell)]
+    stated = stated_cells(constraints)
+    free = [cell for cell in range(law.schema.n_cells) if cell not in stated]
     if constraints.ranges or any(constraints.upper[cell] is not None for cell in free):
         return "some cells or sums have upper limits or ranges"
     if any(constraints.lower[cell] is None for cell in free):
         return "some cells have a lower limit and others have none"
     found: list[Block] = []
-    for one in constraints.equalities:
-        if len(set(one.row.coefficients)) != 1 or abs(one.row.coefficients[0]) != 1:
+    for equality in constraints.equalities:
+        row = equality.row
+        if len(set(row.coefficients)) != 1 or abs(row.coefficients[0]) != 1:
             return "a published number is not a plain sum of cells"
-        pinned = sum(constraints.lower[cell] or 0 for cell in one.row.cells if _is_pinned(constraints, cell))
-        cells = frozenset(cell for cell in one.row.cells if not _is_pinned(constraints, cell))
-        found.append(Block(cells, one.row.coefficients[0] * (one.lower or 0) - pinned))
+        already = sum(stated.get(cell, 0) for cell in row.cells)
+        found.append(Block(frozenset(row.cells) - stated.keys(), row.coefficients[0] * (equality.lower or 0) - already))
     blocks = _disjoint(found)
     if blocks is None:
         return "the published sums overlap, so errors of cells are tied together in more than one way"
@@ -167,9 +164,9 @@ def _disjoint(blocks: list[Block]) -> list[Block] | None:
 def _possible(constraints: Constraints, blocks: list[Block], cells: set[int]) -> tuple[int, int | None]:
     """Return the least and the most that a sum of cells can be."""
     lower = [low or 0 for low in constraints.lower]
-    pinned = {cell for cell in cells if _is_pinned(constraints, cell)}
-    least, most = sum(lower[cell] for cell in cells), sum(lower[cell] for cell in pinned)
-    left = cells - pinned
+    stated = cells & stated_cells(constraints).keys()
+    least, most = sum(lower[cell] for cell in cells), sum(lower[cell] for cell in stated)
+    left = cells - stated
     for block in blocks:
         if block.cells & cells:
             most += block.value - sum(lower[cell] for cell in block.cells - cells)
@@ -178,37 +175,43 @@ def _possible(constraints: Constraints, blocks: list[Block], cells: set[int]) ->
 
 
 @dataclass(frozen=True)
-class Part:
-    """A negative binomial bound: `size` cells, each step costing the factor `base`."""
+class ErrorBound:
+    """A negative binomial bound of the error of a sum in one direction: of `n_cells` cells, each step times `base`."""
 
-    size: int
+    n_cells: int
     base: float
 
 
-def _errors(law: PublicLaw, blocks: list[Block], cells: set[int]) -> tuple[list[Part], list[Part]]:
+def _error_bounds(law: PublicLaw, blocks: list[Block], cells: set[int]) -> tuple[list[ErrorBound], list[ErrorBound]]:
     """Return bounds of how far a released sum lies above, and below, the confidential one: one for each published sum.
 
     In a published sum with k of its cells inside the query and m outside, the error upwards is at most negative
     binomial with k cells and base a (a^2 if m = 1), and downwards with m cells and base a (a^2 if k = 1). A cell that
     is in no published sum errs by at most one such cell in either direction.
     """
-    bases = {one.cell: float(one.noise.base) for one in law.measured if isinstance(one.noise, DoubleGeometric)}
-    up: list[Part] = []
-    down: list[Part] = []
+    bases = _bases(law)
+    up: list[ErrorBound] = []
+    down: list[ErrorBound] = []
     left = set(cells)
     for block in blocks:
         inside, outside = sorted(block.cells & cells), sorted(block.cells - cells)
         left -= block.cells
         if inside and outside:
-            most_in, most_out = (max(bases[cell] for cell in part) for part in (inside, outside))
-            up.append(Part(len(inside), most_in * (bases[outside[0]] if len(outside) == 1 else 1.0)))
-            down.append(Part(len(outside), most_out * (bases[inside[0]] if len(inside) == 1 else 1.0)))
-    up += [Part(1, bases[cell]) for cell in left]
-    down += [Part(1, bases[cell]) for cell in left]
-    return up, down
+            most_in, most_out = (max(bases[cell] for cell in side) for side in (inside, outside))
+            up.append(ErrorBound(len(inside), most_in * (bases[outside[0]] if len(outside) == 1 else 1.0)))
+            down.append(ErrorBound(len(outside), most_out * (bases[inside[0]] if len(inside) == 1 else 1.0)))
+    alone = [ErrorBound(1, bases[cell]) for cell in left]
+    return up + alone, down + alone
 
 
-def reaches(up: list[Part], down: list[Part], miss: float) -> tuple[int, int]:
+def _bases(law: PublicLaw) -> dict[int | None, float]:
+    """Return a of each measured cell, whose noise weighs a deviation u by ``a ** |u|``."""
+    # The bound is for Double Geometric noise alone, which `published_sums` has made sure of.
+    exactly = {noise: float(DoubleGeometric(noise.precision).base) for noise in {row.noise for row in law.measured}}
+    return {row.cell: exactly[row.noise] for row in law.measured}
+
+
+def reaches(up: list[ErrorBound], down: list[ErrorBound], miss: float) -> tuple[int, int]:
     """Return how far above and below the confidential sum the released one lies with chance at least ``1 - miss``.
 
     In one published sum the two directions share the chance of a miss: the released sum is above or below, not both.
@@ -218,16 +221,16 @@ def reaches(up: list[Part], down: list[Part], miss: float) -> tuple[int, int]:
     return _reach(up, miss / 2), _reach(down, miss / 2)
 
 
-def _shared(up: Part, down: Part, miss: float) -> tuple[int, int] | None:
+def _shared(up: ErrorBound, down: ErrorBound, miss: float) -> tuple[int, int] | None:
     """Return the narrowest pair of reaches whose largest chance of a miss, over all tables, is at most `miss`."""
     from scipy.stats import nbinom
 
-    longest = 1 + max(int(nbinom.isf(miss / 4, part.size, 1 - part.base)) for part in (up, down))
+    longest = 1 + max(int(nbinom.isf(miss / 4, bound.n_cells, 1 - bound.base)) for bound in (up, down))
     if longest > _LONGEST:
         return None
     r = np.arange(longest + 1)
-    chance = [float(nbinom.sf(0, part.size, 1 - part.base)) for part in (up, down)]
-    tails = [nbinom.sf(r, part.size, 1 - part.base) / some for part, some in zip((up, down), chance, strict=True)]
+    chance = [float(nbinom.sf(0, bound.n_cells, 1 - bound.base)) for bound in (up, down)]
+    tails = [nbinom.sf(r, bound.n_cells, 1 - bound.base) / some for bound, some in zip((up, down), chance, strict=True)]
     best: tuple[int, int] | None = None
     for above in range(longest + 1):
         # P(above) <= chance[0], P(below) <= chance[1], together at most 1: the larger tail gets as much as it can.
@@ -242,19 +245,19 @@ def _shared(up: Part, down: Part, miss: float) -> tuple[int, int] | None:
     return best
 
 
-def _reach(parts: list[Part], tail: float) -> int:
-    """Return the smallest r such that the sum of all parts exceeds it with chance at most `tail`."""
-    if not parts:
+def _reach(bounds: list[ErrorBound], tail: float) -> int:
+    """Return the smallest r such that the sum of all errors exceeds it with chance at most `tail`."""
+    if not bounds:
         return 0
     from scipy.stats import nbinom
 
-    size, base = sum(part.size for part in parts), max(part.base for part in parts)
-    whole = int(nbinom.isf(tail * (1 - 1e-9), size, 1 - base))  # every part with the largest base: never too short
-    if len({part.base for part in parts}) == 1 or len(parts) > 50 or whole > _LONGEST:
+    n_cells, base = sum(bound.n_cells for bound in bounds), max(bound.base for bound in bounds)
+    whole = int(nbinom.isf(tail * (1 - 1e-9), n_cells, 1 - base))  # every error with the largest base: never too short
+    if len({bound.base for bound in bounds}) == 1 or len(bounds) > 50 or whole > _LONGEST:
         return whole
     chances = np.ones(1)
-    for part in parts:
-        chances = np.convolve(chances, nbinom.pmf(np.arange(whole + 1), part.size, 1 - part.base))[: whole + 1]
+    for bound in bounds:
+        chances = np.convolve(chances, nbinom.pmf(np.arange(whole + 1), bound.n_cells, 1 - bound.base))[: whole + 1]
     above = 1 - np.cumsum(chances)
     fits = np.flatnonzero(above <= tail * (1 - 1e-9) - 1e-14)
     return min(whole, int(fits[0])) if fits.size else whole

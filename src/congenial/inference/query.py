@@ -62,7 +62,7 @@ def parse_query(text: object, schema: Schema) -> tuple[Statistic, ...]:
     Examples
     --------
     >>> schema = Schema({"sex": ["female", "male"], "age": ["0-17", "18+"]})
-    >>> [one.text for one in parse_query("ratio(sex=male / sex=female) by age", schema)]
+    >>> [statistic.text for statistic in parse_query("ratio(sex=male / sex=female) by age", schema)]
     ['ratio(sex=male / sex=female), age=0-17', 'ratio(sex=male / sex=female), age=18+']
     >>> parse_query("sex=female & age in {18+}", schema)[0].above.cells
     (1,)

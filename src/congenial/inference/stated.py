@@ -1,5 +1,6 @@
 """Cells whose value the published conditions state outright: nothing moves there, and nothing errs."""
 
+from congenial.conditions.compile import fixed_cells
 from congenial.conditions.constraints import Constraints
 
 
@@ -15,5 +16,5 @@ def stated_cells(constraints: Constraints) -> dict[int, int]:
     >>> stated_cells(Constraints.of(schema, [zero, four]))
     {2: 0, 3: 4}
     """
-    limits = enumerate(zip(constraints.lower, constraints.upper, strict=True))
-    return {cell: low for cell, (low, high) in limits if low is not None and low == high}
+    fixed = fixed_cells(constraints.lower, constraints.upper)
+    return {equality.row.cells[0]: equality.lower for equality in fixed if equality.lower is not None}

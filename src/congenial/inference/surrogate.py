@@ -119,7 +119,7 @@ def _log_coins(chains: Chains, rng: RandomStream) -> Floats:
 def _log_weight(target: Target) -> Callable[[Ints], Floats]:
     """Return ``log p(t; s)`` as a function of tables s; where cells alone are measured, noise by noise and not by row.
 
-    The cells of a table mostly share one noise, and a step asks for hundreds of tables, one row of cells at a time.
+    The cells of a table mostly share one noise, and every small step asks.
     """
     of_noise: dict[Noise, list[int]] = {}
     for measured in target.measured:
