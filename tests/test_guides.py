@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from congenial.release.run import simulate
+from congenial.curator.pipeline import simulate
+from congenial.spec.load import load_spec
 from console import congenial_lines, run_lines
 
 ROOT = Path(__file__).parents[1]
@@ -59,7 +60,8 @@ def explained(page: str) -> set[str]:
 
 @pytest.mark.parametrize("name", ["p12", "counties", "microdata"])
 def test_every_key_of_a_manifest_is_explained(name: str, tmp_path: Path) -> None:
-    folder = simulate(ROOT / "examples" / name / "spec.yaml", tmp_path / name, seed=1).folder
+    example = ROOT / "examples" / name
+    folder = simulate(load_spec(example / "spec.yaml"), example, tmp_path / name, seed=1).folder
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     assert set(keys(manifest)) - explained(BUNDLE_PAGE) == set()
 

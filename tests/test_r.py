@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from congenial.release.demonstration import demonstrate
 
 from congenial.cli import main
 from congenial.inference.intervals import _equal_tailed
-from congenial.release.demonstration import demonstrate
 
 PAGE = Path(__file__).parents[1] / "docs" / "r.md"
 RSCRIPT = shutil.which("Rscript")
