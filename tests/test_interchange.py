@@ -108,14 +108,14 @@ def test_an_undecided_search_is_not_taken_for_a_proof(monkeypatch: pytest.Monkey
     """Where fewer records than were found may change after all, the map must not say 0."""
     from dataclasses import replace
 
-    from congenial.privacy import certify
+    from congenial.privacy import case
     from congenial.privacy.neighbours import neighbours_of
 
     def undecided(constraints: cg.Constraints, relation: str) -> object:
         return replace(neighbours_of(constraints, relation), is_smallest=False)
 
     mechanism, constraints = made(epsilon="1")
-    monkeypatch.setattr(certify, "neighbours_of", undecided)
+    monkeypatch.setattr(case, "neighbours_of", undecided)
     assert as_measurement(mechanism, constraints).map(1) > 0.9
 
 
