@@ -30,6 +30,11 @@ def frame(**changes: object) -> pd.DataFrame:
     return pd.DataFrame(columns | changes)
 
 
+def losses_of(mechanism: cg.Mechanism) -> Losses:
+    constraints = mechanism.disclose(TABLE)
+    return Losses.of(constraints, mechanism.calibrate(constraints).measured)
+
+
 def target() -> object:
     return MECHANISM.law(TABLE).target
 
@@ -98,9 +103,7 @@ REFUSALS: dict[str, Callable[[], object]] = {
     "budget too small": lambda: cg.Mechanism(
         SCHEMA, measure=[cg.cells(precision="1"), cg.total()], invariants=[cg.margin("sex")], epsilon="1"
     ).law(TABLE),
-    "a pair that breaks the invariants": lambda: Losses.of(SMALL.disclose(TABLE), SMALL.measured).pair(
-        TABLE.counts, TABLE.counts + 1
-    ),
+    "a pair that breaks the invariants": lambda: losses_of(SMALL).pair(TABLE.counts, TABLE.counts + 1),
     "explained without its bounds": lambda: cg.Mechanism(
         SCHEMA, measure=[cg.cells(precision="1")], invariants=[cg.bounds(10**4, 10**9)]
     ).explain(),
@@ -144,7 +147,7 @@ def test_plans_and_certificates_hold_nothing_but_the_invariants() -> None:
     plan = mechanism.plan(mechanism.disclose(TABLE))
     together = cg.compose([plan, plan])
     shown = (plan, plan.structure, together, plan.explain())
-    hidden = (plan, plan.case, plan.certificate, plan.structure.pair, together)
+    hidden = (plan, plan.structures[0].case, plan.law, plan.pricing, plan.certificate, plan.structure.pair, together)
     text = "".join([*map(str, shown), *map(repr, hidden)])
     digits = text.replace(",", "")
     assert not any(str(canary) in digits for canary in CANARIES)

@@ -26,7 +26,7 @@ def features() -> Iterator[None]:
     dp.disable_features("honest-but-curious")
 
 
-def made(**budget: str) -> tuple[cg.Mechanism, cg.Constraints]:
+def made(**budget: Any) -> tuple[cg.Mechanism, cg.Constraints]:
     mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells()], invariants=[cg.total()], **budget)
     return mechanism, mechanism.disclose(cg.Table(SCHEMA, [40, 50, 60]))
 
@@ -40,7 +40,7 @@ def test_the_map_is_the_certificate_rounded_up() -> None:
     assert measurement.map(2) == double_above(loss)
     assert Fraction(measurement.map(2)) >= loss
     assert measurement.map(0) == measurement.map(1) == 0.0  # the total is fixed: no two tables are that close
-    two = certify(constraints, mechanism.measured, k=2).loss
+    two = certify(constraints, mechanism.calibrate(constraints).measured, k=2).loss
     assert two is not None
     assert Fraction(measurement.map(4)) >= two
     draw = measurement(p12_table().counts.tolist())
@@ -108,14 +108,14 @@ def test_an_undecided_search_is_not_taken_for_a_proof(monkeypatch: pytest.Monkey
     """Where fewer records than were found may change after all, the map must not say 0."""
     from dataclasses import replace
 
-    from congenial.privacy import certify
+    from congenial.privacy import case
     from congenial.privacy.neighbours import neighbours_of
 
     def undecided(constraints: cg.Constraints, relation: str) -> object:
         return replace(neighbours_of(constraints, relation), is_smallest=False)
 
     mechanism, constraints = made(epsilon="1")
-    monkeypatch.setattr(certify, "neighbours_of", undecided)
+    monkeypatch.setattr(case, "neighbours_of", undecided)
     assert as_measurement(mechanism, constraints).map(1) > 0.9
 
 

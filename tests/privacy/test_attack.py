@@ -38,7 +38,9 @@ def test_search_reaches_the_bound_of_p12() -> None:
     mechanism = p12_mechanism()
     constraints = mechanism.disclose(p12_table())
     certificate = mechanism.certificate(constraints)
-    found = search_worst_pair(constraints, mechanism.measured, rng=replay_rng("p12"), n_steps=600)
+    found = search_worst_pair(
+        constraints, mechanism.calibrate(constraints).measured, rng=replay_rng("p12"), n_steps=600
+    )
     bound = log(2 - exp(-1))
     assert 0.9999 * bound < found.loss - 1 <= bound
     assert certificate.loss is not None
@@ -71,7 +73,8 @@ def test_gaussian_pairs_and_single_tables_are_refused() -> None:
 
 def test_pairs_must_share_the_invariants() -> None:
     mechanism = p12_mechanism()
-    losses = Losses.of(mechanism.disclose(p12_table()), mechanism.measured)
+    constraints = mechanism.disclose(p12_table())
+    losses = Losses.of(constraints, mechanism.calibrate(constraints).measured)
     other = p12_table().counts + 1
     with pytest.raises(PrivacyError, match="must share the invariants") as caught:
         losses.pair(p12_table().counts, other)

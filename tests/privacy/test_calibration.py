@@ -9,12 +9,16 @@ import pytest
 
 import congenial as cg
 from brute import BITS, Brute, Dice, Plain, ball, cell_classes, margins
+from congenial.conditions.areas import Areas
 from congenial.conditions.queries import Condition, Query
 from congenial.errors import ConditionError, CongenialError, FractionError, NoiseError, PrivacyError
 from congenial.examples import p12_mechanism, p12_table
-from congenial.privacy.calibrate import Budget, calibrate
-from congenial.privacy.certify import Case
+from congenial.privacy.budget import Budget
+from congenial.privacy.calibrate import Asked, calibrate
+from congenial.privacy.case import Case
+from congenial.privacy.certify import certificate_of
 from congenial.privacy.formulas import calibrated_cells
+from congenial.privacy.pricing import Pricing
 from congenial.randomness import replay_rng
 from loss_systems import RELATIONS, SYSTEMS
 
@@ -39,7 +43,7 @@ def test_p12() -> None:
 
 def p12_precision(epsilon: str) -> Fraction:
     mechanism = p12_mechanism(epsilon=epsilon)
-    precision = mechanism.calibrated(mechanism.disclose(p12_table())).queries[0].precision
+    precision = mechanism.calibrate(mechanism.disclose(p12_table())).queries[0].precision
     assert precision is not None
     return precision
 
@@ -66,7 +70,7 @@ def test_unbounded_calibration_in_closed_form(epsilon: str) -> None:
     schema = cg.Schema({"cell": [f"c{i}" for i in range(30)]})
     mechanism = cg.Mechanism(schema, measure=[cg.cells()], epsilon=epsilon, neighbours="unbounded")
     constraints = cg.Constraints.of(schema, [])
-    (query,) = mechanism.calibrated(constraints).queries
+    (query,) = mechanism.calibrate(constraints).queries
     assert query.precision is not None
     with flint.ctx.workprec(BITS):
         closed = ((ball(Fraction(epsilon)).exp() - 1) / 2).asinh()
@@ -108,7 +112,7 @@ def test_a_calibrated_release_stays_within_its_budget(mix: str, relation: str) -
         limit = Fraction(epsilon)
         assert certificate.loss <= limit
         assert certificate.loss_without_invariants <= limit
-        fixed = mechanism.calibrated(constraints)
+        fixed = mechanism.calibrate(constraints)
         open_ones = [number for number, query in enumerate(measure) if query.precision is None]
         chosen = [query.precision or Fraction(0) for query in fixed.queries]
         top = max(measure[number].portion or Fraction(1) for number in open_ones)
@@ -122,7 +126,7 @@ def test_a_calibrated_release_stays_within_its_budget(mix: str, relation: str) -
             (scale + unit) * (query.portion or 1) / top if query.precision is None else query.precision
             for query in measure
         ]
-        dearer = Case(constraints, mechanism.classes, "double_geometric", relation).certificate(more)
+        dearer = certificate_of(Case(constraints, mechanism.classes, "double_geometric", relation), more)
         assert dearer.loss is not None
         assert dearer.loss > limit or dearer.loss_without_invariants > limit, (epsilon, scale)
 
@@ -133,10 +137,11 @@ def test_calibration_by_all_pairs_stays_within_its_budget(name: str, request: py
     system = SYSTEMS[name](Fraction(1))
     epsilon = Dice(replay_rng(request.node.name)).between("1/5", "5")
     case = system.case("bounded")
-    (precision,) = calibrate(case, [None], [Fraction(1)], Budget(epsilon=epsilon))
+    pricing = Pricing(Areas.one(case.constraints), case.classes, case.noise, case.neighbours)
+    (precision,) = calibrate(pricing, [Asked(None)], Budget(epsilon=epsilon))
     brute = Brute.of(replace(system, precisions=(precision,)))
     assert brute.worst(brute.pairs("bounded", case.structure.k)) <= ball(epsilon)
-    closed = case.certificate([precision], try_all_pairs=False).loss
+    closed = certificate_of(case, [precision], try_all_pairs=False).loss
     assert closed is not None
     assert closed > epsilon
 
@@ -192,10 +197,12 @@ BAD: dict[str, tuple[Callable[[], object], type[CongenialError], str]] = {
         "too small",
     ),
     "fewer records than can change": (
-        lambda: (
-            Plain(((0, 4),) * 6, tuple((m, 4, 4) for m in margins(2, 3)[:2]), (cell_classes(6),), (Fraction(1),))
-            .case("unbounded")
-            .certificate([Fraction(1)], 1)
+        lambda: certificate_of(
+            Plain(((0, 4),) * 6, tuple((m, 4, 4) for m in margins(2, 3)[:2]), (cell_classes(6),), (Fraction(1),)).case(
+                "unbounded"
+            ),
+            [Fraction(1)],
+            1,
         ),
         PrivacyError,
         "fewer than 2 records",

@@ -15,8 +15,9 @@ import congenial as cg
 from brute import BITS, Brute, Dice, Plain, ball, cell_classes, is_at_most, random_system
 from congenial.errors import PrivacyError
 from congenial.noise import DiscreteGaussian, DiscreteNoise, DoubleGeometric
+from congenial.privacy.case import Case
 from congenial.privacy.certificate import Certificate
-from congenial.privacy.certify import Case
+from congenial.privacy.certify import certificate_of
 from congenial.privacy.formulas import conditional_loss
 from congenial.randomness import replay_rng
 from loss_systems import RELATIONS, SYSTEMS
@@ -33,14 +34,14 @@ def audit(system: Plain, relation: str, extra: int = 0) -> int:
     if len(everyone) == 0:
         if len(brute.tables) > 1:
             with pytest.raises(PrivacyError, match="no two of them have the same number of records"):
-                case.certificate(system.precisions)
+                certificate_of(case, system.precisions)
         else:
-            assert case.certificate(system.precisions).kind == "singleton"
+            assert certificate_of(case, system.precisions).kind == "singleton"
         return 0
     k = min(k for k in range(1, 40) if len(brute.pairs(relation, k))) + extra
     pairs = brute.pairs(relation, k)
-    closed = case.certificate(system.precisions, k, try_all_pairs=False)
-    best = case.certificate(system.precisions, k)
+    closed = certificate_of(case, system.precisions, k, try_all_pairs=False)
+    best = certificate_of(case, system.precisions, k)
     assert closed.loss is not None
     assert best.loss is not None
     # In balls of 256 bits for the worst pair, in 80 bits for every other.
@@ -160,7 +161,7 @@ def test_log_two_is_no_bound_under_a_soft_margin() -> None:
     assert excess > 1.5 > log(2)
     constraints = mechanism.disclose(cg.Table(schema, before.tolist()))
     case = Case(constraints, mechanism.classes, "double_geometric", "bounded")
-    certificate = case.certificate([Fraction(1, 50), Fraction(2)], try_all_pairs=False)
+    certificate = certificate_of(case, [Fraction(1, 50), Fraction(2)], try_all_pairs=False)
     assert certificate.kind == "limited_cells"
     assert "log 2" not in certificate.statement
     assert certificate.loss == conditional_loss(distance, Fraction(1, 50))
@@ -312,7 +313,7 @@ def test_rounding_never_breaks_the_nominal_bound(precision: str) -> None:
     for name in ("one total", "soft margin", "measured range"):
         system = SYSTEMS[name](Fraction(precision))
         brute = Brute.of(system)
-        closed = system.case("bounded").certificate(system.precisions, try_all_pairs=False)
+        closed = certificate_of(system.case("bounded"), system.precisions, try_all_pairs=False)
         assert closed.loss is not None
         assert brute.worst(brute.pairs("bounded", closed.k)) <= ball(closed.loss)
 
@@ -337,4 +338,6 @@ def test_a_query_that_no_neighbour_moves_costs_nothing_at_one_record() -> None:
     assert plan.certificate.loss == 0
     assert "no measured query changes" in plan.certificate.statement
     assert "adds nothing" not in str(plan.meaning)
-    assert plan.case.certificate([Fraction(3)], 2).loss == 6  # the cells themselves are not measured: twice D
+    assert (
+        certificate_of(plan.structures[0].case, [Fraction(3)], 2).loss == 6
+    )  # the cells themselves are not measured: twice D

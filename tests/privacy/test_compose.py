@@ -7,7 +7,9 @@ import pytest
 
 import congenial as cg
 from congenial.errors import ClashError, ConditionError, PrivacyError
-from congenial.plan import ReleasePlan
+from congenial.plan import Plan
+from congenial.privacy.case import Case
+from congenial.privacy.certify import certificate_of
 from congenial.privacy.compose import compose
 from congenial.privacy.enumerated import Enumerated
 
@@ -15,9 +17,14 @@ SQUARE = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
 COUNTS = [[3, 4], [1, 2]]
 
 
-def plan_of(invariants: list[object], precision: str = "1/2", **more: str) -> ReleasePlan:
+def plan_of(invariants: list[object], precision: str = "1/2", **more: str) -> Plan:
     mechanism = cg.Mechanism(SQUARE, measure=[cg.cells(precision=precision)], invariants=invariants, **more)  # type: ignore[arg-type]
     return mechanism.plan(mechanism.disclose(cg.Table(SQUARE, COUNTS)))
+
+
+def case_of(plan: Plan) -> Case:
+    (structure,) = plan.structures
+    return structure.case
 
 
 def loss(one: object) -> Fraction:
@@ -47,10 +54,10 @@ def test_invariants_accumulate_and_raise_k() -> None:
     assert both.constraints is not None
     worst = 0.0
     together = {
-        tuple(t) for t in Enumerated.of(both.constraints, rows.case.measured([Fraction(1, 2)]), "bounded").tables
+        tuple(t) for t in Enumerated.of(both.constraints, case_of(rows).measured([Fraction(1, 2)]), "bounded").tables
     }
     listed = [
-        Enumerated.of(plan.case.constraints, plan.case.measured([Fraction(1, 2)]), "bounded")
+        Enumerated.of(case_of(plan).constraints, case_of(plan).measured([Fraction(1, 2)]), "bounded")
         for plan in (rows, columns)
     ]
     index = [{tuple(t): i for i, t in enumerate(one.tables)} for one in listed]
@@ -77,7 +84,7 @@ def test_the_same_plan_twice_keeps_its_invariants(order: list[int]) -> None:
     other = compose([plans[order[0]], plans[order[1]], again[order[2]]])
     assert one.certificate.k == other.certificate.k == 2
     assert one.certificate.loss == other.certificate.loss
-    constraints = plans[0].case.constraints
+    constraints = case_of(plans[0]).constraints
     assert constraints.together(constraints).same_rows(constraints)
 
 
@@ -102,11 +109,10 @@ class TestAreas:
 
     def test_a_record_that_can_move_pays_in_both_areas(self) -> None:
         open_area = plan_of([], "1/2")
-        one = open_area.case.certificate([Fraction(1, 2)])
+        case = case_of(open_area)
+        one = certificate_of(case, [Fraction(1, 2)])
         together = compose([open_area, open_area], over="areas").certificate
-        added = open_area.case.__class__(
-            open_area.case.constraints, open_area.case.classes, "double_geometric", "unbounded"
-        ).certificate([Fraction(1, 2)])
+        added = certificate_of(Case(case.constraints, case.classes, "double_geometric", "unbounded"), [Fraction(1, 2)])
         assert loss(together) == max(2 * loss(added), loss(one))
         assert "two areas' losses add" in together.statement
 
@@ -127,7 +133,7 @@ class TestAreas:
         )
         one = alone.plan(alone.disclose(cg.Table(single, [4])))
         together = compose([one, one, several, several], over="areas").certificate
-        passing = replace(several.case, neighbours="unbounded").certificate([p for _, p in several.precisions])
+        passing = certificate_of(replace(case_of(several), neighbours="unbounded"), several.law.precisions)
         assert passing.orders == together.orders == "integer"
         assert passing.rho_at_all_orders is not None
         assert together.rho_at_all_orders is not None
@@ -136,7 +142,7 @@ class TestAreas:
     def test_an_area_of_unproven_k_is_priced(self, monkeypatch: pytest.MonkeyPatch) -> None:
         plan = plan_of([cg.margin("sex"), cg.margin("age")])
         undecided = replace(plan.structure, is_smallest=False)
-        monkeypatch.setitem(plan.case.__dict__, "structure", undecided)
+        monkeypatch.setitem(case_of(plan).__dict__, "structure", undecided)
         assert loss(compose([plan, plan_of([cg.total()], "1/100")], over="areas").certificate) == loss(plan.certificate)
 
     def test_one_open_area_alone_has_nowhere_to_go(self) -> None:
@@ -163,7 +169,7 @@ def test_bad_input() -> None:
     for wrong in (plan, [plan.certificate], "plans"):
         with pytest.raises(PrivacyError, match="takes a list of plans"):
             compose(wrong)  # type: ignore[arg-type]
-    with pytest.raises(PrivacyError, match="over=a ReleasePlan is not a way"):
+    with pytest.raises(PrivacyError, match="over=a Plan is not a way"):
         compose([plan], plan)  # type: ignore[arg-type]
     with pytest.raises(PrivacyError, match="nothing to compose"):
         compose([])

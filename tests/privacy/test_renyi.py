@@ -15,6 +15,7 @@ import congenial as cg
 from brute import BITS, Brute, Dice, Plain, Weights, ball, cell_classes, margins, random_system
 from congenial.errors import PrivacyError
 from congenial.privacy.certificate import Certificate
+from congenial.privacy.certify import certificate_of
 from congenial.privacy.formulas import epsilon_at, rho_at_all_orders, round_up
 from congenial.randomness import replay_rng
 
@@ -144,10 +145,10 @@ def test_unimodular_systems_cost_nothing_at_integer_orders(
         k = case.structure.k
         for more in (0, 1):
             assert k is not None
-            closed = case.certificate(system.precisions, k + more, try_all_pairs=False)
+            closed = certificate_of(case, system.precisions, k + more, try_all_pairs=False)
             assert closed.kind in {"gaussian_unimodular", "gaussian_rank_one", "gaussian_range"}
             check(closed, brute, relation, dice)
-        check(case.certificate(system.precisions), brute, relation, dice)
+        check(certificate_of(case, system.precisions), brute, relation, dice)
 
 
 @pytest.mark.parametrize("number", range(40))
@@ -159,8 +160,8 @@ def test_any_other_system(number: int, request: pytest.FixtureRequest) -> None:
     for relation in ("bounded", "unbounded"):
         if len(brute.pairs(relation)):
             case = system.case(relation)
-            check(case.certificate(system.precisions, try_all_pairs=False), brute, relation, dice)
-            check(case.certificate(system.precisions), brute, relation, dice)
+            check(certificate_of(case, system.precisions, try_all_pairs=False), brute, relation, dice)
+            check(certificate_of(case, system.precisions), brute, relation, dice)
 
 
 @pytest.mark.parametrize("number", range(25))
@@ -218,7 +219,7 @@ def test_the_bound_fails_at_an_order_that_is_no_integer() -> None:
             assert bracket(flint.arb(order), Fraction(7, 5)) < 0
     total: tuple[tuple[Weights, int, int], ...] = (((1, 1, 1), 21, 21),)
     system = Plain(((0, 21),) * 3, total, (cell_classes(3),), (Fraction(5, 7),), "discrete_gaussian", is_open=True)
-    certificate = system.case("bounded").certificate(system.precisions, try_all_pairs=False)
+    certificate = certificate_of(system.case("bounded"), system.precisions, try_all_pairs=False)
     assert (certificate.kind, certificate.orders) == ("gaussian_unimodular", "integer")
     assert certificate.rho == Fraction(5, 7)
     assert certificate.rho_at_all_orders is not None
@@ -280,7 +281,7 @@ def test_a_certifier_that_skipped_the_check_would_be_caught(is_hard: bool, reque
     case = system.case("unbounded")
     assert case.unimodularity.is_refuted
     for closed in (True, False):
-        certificate = case.certificate(system.precisions, try_all_pairs=not closed)
+        certificate = certificate_of(case, system.precisions, try_all_pairs=not closed)
         assert certificate.kind != "gaussian_unimodular"
         check(certificate, brute, "unbounded", Dice(replay_rng(request.node.name)))
 
@@ -317,7 +318,7 @@ def test_weighted_and_crossing_rows_are_never_called_unimodular(rows: list[tuple
         case = system.case("unbounded")
         if case.structure.k is None or case.is_rank_one:
             continue
-        found = case.certificate(system.precisions, try_all_pairs=False)
+        found = certificate_of(case, system.precisions, try_all_pairs=False)
         assert found.kind == "gaussian_range", system
         assert not case.unimodularity.is_certified
 

@@ -37,7 +37,7 @@ def test_knowing_everybody_else_odds_move_at_most_by_the_factor() -> None:
         tables[1][1] += 1
         if not all(constraints.holds(table) for table in tables):
             continue
-        young, old = (EnumeratedLaw.of(Target(constraints, mechanism.measured, table)) for table in tables)
+        young, old = (EnumeratedLaw.of(Target(constraints, plan.law.measured, table)) for table in tables)
         for one, other in zip(young.probabilities, old.probabilities, strict=True):
             for prior in (Fraction(1, 2), Fraction(1, 50)):
                 before = prior / (1 - prior)

@@ -1,5 +1,7 @@
 """The coverage study: intervals cover as they claim where they claim it, and the study can see when they do not."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,7 @@ SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0", "1", "2"]})
 TABLES = [cg.Table(SCHEMA, counts) for counts in ([[0, 3, 9], [1, 0, 22]], [[5, 5, 5], [0, 0, 1]])]
 
 
-def mechanism(**budget: str) -> cg.Mechanism:
+def mechanism(**budget: Any) -> cg.Mechanism:
     return cg.Mechanism(SCHEMA, measure=[cg.cells()], invariants=[cg.margin("sex")], **budget)
 
 

@@ -100,8 +100,9 @@ def compose(plans: Sequence[Planned], over: str = "data") -> Composition:
 
 
 def _check_arguments(plans: object, over: object) -> None:
+    # Not the certificate: one area alone may have none, and all together still do.
     if not isinstance(plans, Sequence) or not all(
-        hasattr(plan, "parts") and hasattr(plan, "certificate") for plan in plans
+        hasattr(plan, "parts") and hasattr(plan, "neighbours") for plan in plans
     ):
         raise PrivacyError(
             "compose takes a list of plans, compose([first, second]), each from mechanism.plan(constraints)"
