@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from congenial.conditions.constraints import Constraints
+from congenial.conditions.interval import Interval
 from congenial.conditions.rows import Limited, Row
 from congenial.errors import BundleError, CongenialError
 from congenial.fraction import exact_fraction
@@ -117,8 +118,10 @@ def _constraints(schema: Schema, rows: Sequence[Row], given: Mapping[str, Any]) 
         if not 0 <= _whole(cell) < schema.n_cells:
             raise BundleError("a limit names a cell that the schema does not have")
         lower[cell], upper[cell] = _end(low), _end(high)
-    limited = tuple(Limited(rows[_index(number, rows)], _end(low), _end(high)) for number, low, high in given["rows"])
-    return Constraints(schema, limited, tuple(lower), tuple(upper))
+    limited = tuple(
+        Limited.of(rows[_index(number, rows)], _end(low), _end(high)) for number, low, high in given["rows"]
+    )
+    return Constraints(schema, limited, tuple(map(Interval, lower, upper)))
 
 
 def _index(number: object, rows: Sequence[Row]) -> int:

@@ -6,6 +6,7 @@ from typing import NoReturn
 from congenial.conditions.condition import Claim
 from congenial.conditions.groups import group_cells
 from congenial.conditions.integer_program import EmptyError, find_point
+from congenial.conditions.interval import FREE
 from congenial.errors import ClashError
 
 
@@ -37,7 +38,7 @@ def raise_clash(claims: Sequence[Claim], n_cells: int) -> NoReturn:
 
 def _has_table(claims: Sequence[Claim], n_cells: int) -> bool | None:
     """Whether an integer table obeys all the claims; None when the search ended without an answer."""
-    grouped = group_cells([one for claim in claims for one in claim.limits], [None] * n_cells, [None] * n_cells)
+    grouped = group_cells([one for claim in claims for one in claim.limits], [FREE] * n_cells)
     try:
         return True if find_point(grouped.rows, grouped.box) is not None else None
     except EmptyError:

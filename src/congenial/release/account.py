@@ -253,7 +253,9 @@ def _even_groups(constraints: Constraints, level: float) -> Ints | None:
     """
     grouped = constraints.grouped
     equal = [
-        (dict(row.weights), row.lower or 0) for row in grouped.rows if row.lower is not None and row.lower == row.upper
+        (dict(row.coefficients), row.lower or 0)
+        for row in grouped.rows
+        if row.lower is not None and row.lower == row.upper
     ]
     sizes = np.array([len(cells) for cells in grouped.members])
     solutions = integer_solutions(equal, len(sizes))
