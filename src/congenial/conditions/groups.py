@@ -90,6 +90,9 @@ def cell_limits(grouped: Grouped, box: Box, limits: Sequence[Interval]) -> list[
     """Return the tightest limits of each cell, given those of its group's sum: the others take the slack."""
     out = list(limits)
     for cells, group_low, group_high in zip(grouped.members, *box, strict=True):
+        if len(cells) == 1:
+            out[cells[0]] = limits[cells[0]] & Interval(group_low, group_high)
+            continue
         free_below = sum(limits[cell].low is None for cell in cells)
         free_above = sum(limits[cell].high is None for cell in cells)
         some_least = sum(value for cell in cells if (value := limits[cell].low) is not None)

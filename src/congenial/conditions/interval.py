@@ -86,13 +86,6 @@ class Interval:
         return total_interval((self, other))
 
     @property
-    def nearest_to_zero(self) -> int:
-        """The integer with the smallest size, 0 if it is in range."""
-        if self.low is not None and self.low > 0:
-            return self.low
-        return self.high if self.high is not None and self.high < 0 else 0
-
-    @property
     def text(self) -> str:
         """The range in words.
 

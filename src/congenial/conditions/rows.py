@@ -31,7 +31,7 @@ class Row:
     @classmethod
     def of(cls, name: str, cells: Sequence[int] | NDArray[np.intp]) -> "Row":
         """Return the plain sum of some cells."""
-        return cls(name, tuple(int(cell) for cell in cells), (1,) * len(cells))
+        return cls(name, tuple(map(int, cells)), (1,) * len(cells))
 
     def value(self, counts: Sequence[int]) -> int:
         """Return the statistic of one table, in exact integers."""
