@@ -302,13 +302,13 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "measured twice": ("budget", "measure: [cells, cells of voting]\nbudget", "is measured twice"),
     "nothing asked": ("budget", "measure: [{portion: 1}]\nbudget", "this has none of them"),
     "two things asked": ("budget", "measure: [{cells: all, margin: sex}]\nbudget", "this has `margin` and `cells`"),
-    "share and precision": ("budget", "measure: [{cells: all, portion: 1, precision: 1}]\nbudget", "not both"),
-    "share for some": (
+    "portion and precision": ("budget", "measure: [{cells: all, portion: 1, precision: 1}]\nbudget", "not both"),
+    "portion for some": (
         "budget",
         "measure: [{cells: all, portion: 1}, total]\nbudget",
         "give all of them a portion, or none",
     ),
-    "share of nothing": ("budget", "measure: [{cells: all, portion: 0}]\nbudget", "must be above 0"),
+    "portion of nothing": ("budget", "measure: [{cells: all, portion: 0}]\nbudget", "must be above 0"),
     "budget for nothing": ("budget", "measure: [{cells: all, precision: 1}]\nbudget", "has nothing to set"),
     "negative precision": ("budget", "measure: [{cells: all, precision: -1}]\nbudget", "must not be negative"),
     "where of cells": (

@@ -67,7 +67,7 @@ class GroupedRow:
 
 @dataclass(frozen=True)
 class Grouped:
-    """A system of rows and cell limits, with one variable for each set of cells that share a column."""
+    """A system of rows and cell limits, with one variable for each set of cells with equal columns."""
 
     members: tuple[tuple[int, ...], ...]
     rows: tuple[GroupedRow, ...]
