@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import congenial as cg
+from congenial.conditions.interval import Interval
 from congenial.conditions.queries import Condition
 from congenial.conditions.rows import Row
 from congenial.errors import ClashError
@@ -162,7 +163,7 @@ def test_too_many_beginnings_is_not_a_count_of_tables() -> None:
     schema = cg.Schema({"c": [f"c{i}" for i in range(24)]})
     weights = (10**6 + cg.replay_rng("subset sum").below(np.full(24, 10**6))).tolist()
     row = cg.linear(weights, equals=sum(weights[::2]))
-    constraints = cg.Constraints(schema, tuple(row.limits(schema, None)), (0,) * 24, (1,) * 24)
+    constraints = cg.Constraints(schema, tuple(row.limits(schema, None)), (Interval(0, 1),) * 24)
     constraints.__dict__["cell_bounds"] = constraints.quick_bounds  # the proven ones would take minutes here
     with pytest.raises(cg.errors.TooLargeError, match="beginnings of tables"):
         enumerate_tables(constraints, limit=1_000)

@@ -20,7 +20,7 @@ Point = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Made:
-    """A random system, in the plainest terms: weights with limits, and a box for every cell."""
+    """A random system, in the plainest terms: coefficients with limits, and a box for every cell."""
 
     rows: tuple[tuple[Point, int | None, int | None], ...]
     box: tuple[tuple[int, int], ...]
@@ -31,8 +31,8 @@ class Made:
 
     def conditions(self) -> list[Condition]:
         made: list[Condition] = []
-        for weights, low, high in self.rows:
-            coefficients = {f"c{i}": w for i, w in enumerate(weights) if w}
+        for row, low, high in self.rows:
+            coefficients = {f"c{i}": times for i, times in enumerate(row) if times}
             if low == high:
                 made.append(cg.linear(coefficients, equals=low))
             else:
@@ -43,14 +43,14 @@ class Made:
     def stated_equalities(self) -> list[list[int]]:
         """Rows that leave one value once divided by their common factor, and cells whose own limits leave one."""
         box, out = [list(ends) for ends in self.box], []
-        for weights, low, high in self.rows:
-            factor = gcd(*weights)
+        for row, low, high in self.rows:
+            factor = gcd(*row)
             least = -inf if low is None else ceil(Fraction(low, factor))
             most = inf if high is None else floor(Fraction(high, factor))
-            cells = [i for i, w in enumerate(weights) if w]
+            cells = [i for i, w in enumerate(row) if w]
             if len(cells) > 1:
-                out += [list(weights)] if least == most else []
-            elif weights[cells[0]] < 0:
+                out += [list(row)] if least == most else []
+            elif row[cells[0]] < 0:
                 box[cells[0]] = [max(box[cells[0]][0], -most), min(box[cells[0]][1], -least)]  # type: ignore[list-item]
             else:
                 box[cells[0]] = [max(box[cells[0]][0], least), min(box[cells[0]][1], most)]  # type: ignore[list-item]
@@ -76,11 +76,11 @@ def systems(draw: st.DrawFn) -> Made:
     box = tuple(sorted(draw(st.tuples(st.integers(-2, 3), st.integers(-2, 3)))) for _ in range(n))
     rows = []
     for _ in range(draw(st.integers(0, 3))):
-        weights = draw(st.tuples(*[st.integers(-3, 3)] * n).filter(any))
+        row = draw(st.tuples(*[st.integers(-3, 3)] * n).filter(any))
         kind = draw(st.sampled_from(["equal", "range", "least", "most"]))
         low, high = sorted(draw(st.tuples(st.integers(-6, 8), st.integers(-6, 8))))
         limits = {"equal": (low, low), "range": (low, high), "least": (low, None), "most": (None, high)}[kind]
-        rows.append((weights, *limits))
+        rows.append((row, *limits))
     return Made(tuple(rows), tuple((a, b) for a, b in box))
 
 
@@ -140,8 +140,8 @@ def check_irreducible(made: Made, clash: ClashError) -> None:
             return None
         grid = np.stack(np.meshgrid(*(np.arange(low, high + 1) for low, high in box)), axis=-1).reshape(-1, len(box))
         obeys = np.ones(len(grid), bool)
-        for weights, low, high in (row for text, row in texts.items() if text in kept):
-            value = grid @ np.array(weights)
+        for row, low, high in (row for text, row in texts.items() if text in kept):
+            value = grid @ np.array(row)
             obeys &= (value >= (-(10**6) if low is None else low)) & (value <= (10**6 if high is None else high))
         return bool(obeys.any())
 

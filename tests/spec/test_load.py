@@ -1,6 +1,8 @@
 """A good spec becomes the mechanism that it describes; a bad one tells all its mistakes at once, each in its place."""
 
+import cProfile
 import pickle
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 import congenial as cg
 from congenial.errors import SpecError
 from congenial.spec import Spec, load_spec, parse_spec
+from congenial.spec.mistakes import MOST
 
 GOOD = """\
 release: p12-demo
@@ -302,13 +305,13 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "measured twice": ("budget", "measure: [cells, cells of voting]\nbudget", "is measured twice"),
     "nothing asked": ("budget", "measure: [{portion: 1}]\nbudget", "this has none of them"),
     "two things asked": ("budget", "measure: [{cells: all, margin: sex}]\nbudget", "this has `margin` and `cells`"),
-    "share and precision": ("budget", "measure: [{cells: all, portion: 1, precision: 1}]\nbudget", "not both"),
-    "share for some": (
+    "portion and precision": ("budget", "measure: [{cells: all, portion: 1, precision: 1}]\nbudget", "not both"),
+    "portion for some": (
         "budget",
         "measure: [{cells: all, portion: 1}, total]\nbudget",
         "give all of them a portion, or none",
     ),
-    "share of nothing": ("budget", "measure: [{cells: all, portion: 0}]\nbudget", "must be above 0"),
+    "portion of nothing": ("budget", "measure: [{cells: all, portion: 0}]\nbudget", "must be above 0"),
     "budget for nothing": ("budget", "measure: [{cells: all, precision: 1}]\nbudget", "has nothing to set"),
     "negative precision": ("budget", "measure: [{cells: all, precision: -1}]\nbudget", "must not be negative"),
     "where of cells": (
@@ -412,3 +415,42 @@ def test_errors_travel_between_processes() -> None:
     again = pickle.loads(pickle.dumps(caught.value))
     assert again.mistakes == caught.value.mistakes
     assert str(again) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "entry", "after"),
+    [
+        ("", "key{}: 1\n", ""),
+        ("", "key{}:\n", ""),
+        ("", "title: {}\n", ""),
+        ("invariants:\n", "  - total of q{}\n", ""),
+        ("measure:\n", "  - [{}]\n", ""),
+        ("by: {name: county, levels: [", "a{}, ", "a]}\n"),
+        ("invariants:\n", "  - {{total: all, equals: 1}} # {}\n", "  - {total: all, equals: 2}\n"),
+    ],
+)
+def test_a_file_twice_as_long_takes_about_twice_as_long(before: str, entry: str, after: str) -> None:
+    """Counted in calls, which no other program disturbs: four times the entries, well below ten times the work."""
+
+    def calls(n: int) -> int:
+        profile = cProfile.Profile()
+        text = MINIMAL + before + "".join(entry.format(number) for number in range(n)) + after
+        profile.enable()
+        with suppress(SpecError):
+            parse_spec(text)
+        profile.disable()
+        return sum(row.callcount for row in profile.getstats())
+
+    calls(1)  # what is imported late
+    assert calls(800) < 6 * calls(200)
+
+
+def test_of_very_many_mistakes_the_first_are_told() -> None:
+    found = mistakes(MINIMAL + "".join(f"key{number}: 1\n" for number in range(3000)))
+    assert len(found) == MOST + 1
+    assert found[-1].endswith("there may be more mistakes; these are the first 1,000")
+
+
+def test_dimensions_are_limited() -> None:
+    text = MINIMAL.replace("sex: [f, m]", "\n  ".join(f"d{number}: [a]" for number in range(70)))
+    assert "71 dimensions and the limit is 32" in mistakes(text)[0]

@@ -13,6 +13,7 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.conditions.areas import Area, Areas, Group
 from congenial.conditions.constraints import Constraints
+from congenial.conditions.interval import Interval
 from congenial.conditions.rows import Limited, Row
 from congenial.errors import BundleError, CongenialError
 from congenial.fraction import exact_fraction
@@ -194,8 +195,8 @@ def _constraints(schema: Schema, rows: Sequence[Row], given: Mapping[str, Any], 
         low, high = (_end(end) for end in ends) if ends else [left.pop(0)] * 2
         if ends and low is not None and low == high:
             raise BundleError("a range of one value is not written as one")
-        limited.append(Limited(rows[_index(number, rows)], low, high))
-    return Constraints(schema, tuple(limited), tuple(lower), tuple(upper))
+        limited.append(Limited.of(rows[_index(number, rows)], low, high))
+    return Constraints(schema, tuple(limited), tuple(map(Interval, lower, upper)))
 
 
 def _index(number: object, rows: Sequence[Row]) -> int:

@@ -6,6 +6,7 @@ from typing import NoReturn
 from congenial.conditions.condition import Claim
 from congenial.conditions.groups import group_cells
 from congenial.conditions.integer_program import EmptyError, find_point
+from congenial.conditions.interval import FREE
 from congenial.errors import ClashError
 
 
@@ -16,15 +17,8 @@ def raise_clash(claims: Sequence[Claim], n_cells: int) -> NoReturn:
     as far as tables were found that obey all but one claim.
     """
     n_cells = max([n_cells, *(max(one.row.cells) + 1 for claim in claims for one in claim.limits)])
-    kept = list(claims)
-    is_irreducible = True
-    for claim in claims:
-        rest = [other for other in kept if other is not claim]
-        has_table = _has_table(rest, n_cells)
-        if has_table is False:
-            kept = rest
-        elif has_table is None:
-            is_irreducible = False
+    kept: list[Claim] = []
+    is_irreducible = _keep_needed(list(claims), [], kept, n_cells)
     if len(kept) == 1:
         message = f"no table of whole numbers obeys the condition «{kept[0].text}»; correct it or leave it out"
     else:
@@ -35,9 +29,25 @@ def raise_clash(claims: Sequence[Claim], n_cells: int) -> NoReturn:
     raise ClashError(message, tuple(claim.text for claim in kept), is_irreducible)
 
 
+def _keep_needed(claims: list[Claim], after: list[Claim], kept: list[Claim], n_cells: int) -> bool:
+    """Move the claims that a contradiction needs, beside those kept and after, to `kept`; say whether that is proven.
+
+    A whole half that is not needed goes at once: the outcome is that of trying one by one.
+    """
+    has_table = _has_table([*kept, *after], n_cells)
+    if has_table is False:
+        return True
+    if len(claims) == 1:
+        kept += claims
+        return has_table is True
+    half = len(claims) // 2
+    first = _keep_needed(claims[:half], [*claims[half:], *after], kept, n_cells)
+    return _keep_needed(claims[half:], after, kept, n_cells) and first
+
+
 def _has_table(claims: Sequence[Claim], n_cells: int) -> bool | None:
     """Whether an integer table obeys all the claims; None when the search ended without an answer."""
-    grouped = group_cells([one for claim in claims for one in claim.limits], [None] * n_cells, [None] * n_cells)
+    grouped = group_cells([one for claim in claims for one in claim.limits], [FREE] * n_cells)
     try:
         return True if find_point(grouped.rows, grouped.box) is not None else None
     except EmptyError:

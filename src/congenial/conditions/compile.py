@@ -8,16 +8,17 @@ from math import gcd
 
 from congenial.conditions.clash import raise_clash
 from congenial.conditions.condition import Claim, Condition, Counts
-from congenial.conditions.equalities import Equalities
-from congenial.conditions.groups import GroupedRow, group_cells
+from congenial.conditions.equalities import Equalities, cells_fixed
+from congenial.conditions.groups import Box, GroupedRow, group_cells
 from congenial.conditions.integer_program import EmptyError, find_point, minimise, propagate
+from congenial.conditions.interval import FREE, NONNEGATIVE, Interval
 from congenial.conditions.kinds import KINDS
 from congenial.conditions.kinds.bounds import cells_claim
 from congenial.conditions.rows import Limited, Row
 from congenial.errors import ConditionError, UndecidedError
 from congenial.schema import Schema
 
-NONNEGATIVE = "counts are not negative"
+NOT_NEGATIVE = "counts are not negative"
 _MOST_IMPLIED_CHECKS = 200
 
 
@@ -26,8 +27,7 @@ class Compiled:
     """Rows over several cells, limits of single cells, what is exact besides, and notes about what was dropped."""
 
     rows: tuple[Limited, ...]
-    lower: tuple[int | None, ...]
-    upper: tuple[int | None, ...]
+    limits: tuple[Interval, ...]
     notes: tuple[str, ...]
     also_exact: tuple[Limited, ...] = ()
 
@@ -67,13 +67,13 @@ def check_conditions(schema: Schema, conditions: Iterable[Condition]) -> None:
 
 def compile_claims(n_cells: int, claims: Sequence[Claim], *, is_feasible: bool = False) -> Compiled:
     """Turn statements into rows and limits; that some table obeys them is checked unless it is known."""
-    lower, upper = _cell_limits(n_cells, claims)
+    limits = _cell_limits(n_cells, claims)
     several = [one for claim in claims for one in claim.limits if len(one.row.cells) > 1]
-    rows, notes = _without_consequences([_reduced(one, claims) for one in several], lower, upper, claims)
+    rows, notes = _without_consequences([_reduced(one, claims) for one in several], limits, claims)
     if not is_feasible:
-        _check_feasible(rows, lower, upper, claims)
-    rows, more = _without_idle_ranges(rows, lower, upper)
-    return Compiled(tuple(rows), tuple(lower), tuple(upper), (*notes, *more))
+        _check_feasible(rows, limits, claims)
+    rows, more = _without_idle_ranges(rows, limits)
+    return Compiled(tuple(rows), tuple(limits), (*notes, *more))
 
 
 def _known_kind(condition: Condition) -> Condition:
@@ -100,7 +100,7 @@ def _nonnegative(schema: Schema, conditions: Sequence[Condition]) -> list[Claim]
     for condition in conditions:
         bounded |= set(condition.bounded_cells(schema))
     rest = [cell for cell in range(schema.n_cells) if cell not in bounded]
-    return [cells_claim(schema, rest, NONNEGATIVE, 0, None)] if rest else []
+    return [cells_claim(schema, rest, NOT_NEGATIVE, NONNEGATIVE)] if rest else []
 
 
 def _equalities(claims: Sequence[Claim]) -> Equalities:
@@ -138,46 +138,32 @@ def _check_table(claims: Sequence[Claim], counts: Counts) -> None:
                 )
 
 
-def _cell_limits(n_cells: int, claims: Sequence[Claim]) -> tuple[list[int | None], list[int | None]]:
+def _cell_limits(n_cells: int, claims: Sequence[Claim]) -> list[Interval]:
     """Intersect all statements about single cells."""
-    lower: list[int | None] = [None] * n_cells
-    upper: list[int | None] = [None] * n_cells
+    limits = [FREE] * n_cells
     for one in (one for claim in claims for one in claim.limits if len(one.row.cells) == 1):
-        cell, weight = one.row.cells[0], one.row.coefficients[0]
-        low, high = (one.lower, one.upper) if weight > 0 else (_negative(one.upper), _negative(one.lower))
-        size = abs(weight)
-        if low is not None:
-            least = -(-low // size)
-            lower[cell] = least if lower[cell] is None else max(lower[cell], least)  # type: ignore[type-var]
-        if high is not None:
-            most = high // size
-            upper[cell] = most if upper[cell] is None else min(upper[cell], most)  # type: ignore[type-var]
-        if lower[cell] is not None and upper[cell] is not None and lower[cell] > upper[cell]:  # type: ignore[operator]
+        cell, times = one.row.cells[0], one.row.coefficients[0]
+        limits[cell] &= one.limits if times == 1 else one.limits.divided(times)
+        if limits[cell].is_empty:
             raise_clash([claim for claim in claims if any(cell in other.row.cells for other in claim.limits)], n_cells)
-    return lower, upper
-
-
-def _negative(limit: int | None) -> int | None:
-    return None if limit is None else -limit
+    return limits
 
 
 def _reduced(one: Limited, claims: Sequence[Claim]) -> Limited:
-    """Divide a row by the greatest common divisor of its weights; its limits round inward."""
+    """Divide a row by the greatest common divisor of its coefficients; its limits round inward."""
     divisor = gcd(*one.row.coefficients)
     if divisor == 1:
         return one
-    lower = None if one.lower is None else -(-one.lower // divisor)
-    upper = None if one.upper is None else one.upper // divisor
-    if lower is not None and upper is not None and lower > upper:
+    limits = one.limits.divided(divisor)
+    if limits.is_empty:
         raise_clash([claim for claim in claims if one in claim.limits], max(one.row.cells) + 1)
     name = f"1/{divisor} of [{one.row.name}]"
-    return Limited(Row(name, one.row.cells, tuple(w // divisor for w in one.row.coefficients)), lower, upper)
+    return Limited(Row(name, one.row.cells, tuple(times // divisor for times in one.row.coefficients)), limits)
 
 
 def fixed_cells(lower: Sequence[int | None], upper: Sequence[int | None]) -> list[Limited]:
     """Return the cells with a stated single value as equalities."""
-    pairs = enumerate(zip(lower, upper, strict=True))
-    return [Limited(Row.of("", [cell]), low, low) for cell, (low, high) in pairs if low is not None and low == high]
+    return cells_fixed(list(map(Interval, lower, upper)))
 
 
 def implied_value(equalities: Sequence[Limited], row: Row) -> Fraction | None:
@@ -186,10 +172,10 @@ def implied_value(equalities: Sequence[Limited], row: Row) -> Fraction | None:
 
 
 def _without_consequences(
-    rows: Sequence[Limited], lower: Sequence[int | None], upper: Sequence[int | None], claims: Sequence[Claim]
+    rows: Sequence[Limited], limits: Sequence[Interval], claims: Sequence[Claim]
 ) -> tuple[list[Limited], list[str]]:
     """Drop equalities that follow from fixed cells and earlier ones; a consequence with another value is a clash."""
-    equalities = [*fixed_cells(lower, upper), *(one for one in rows if one.is_equality)]
+    equalities = [*cells_fixed(limits), *(one for one in rows if one.is_equality)]
     fixed = len(equalities) - sum(one.is_equality for one in rows)
     dropped: set[int] = set()  # places: two conditions may be the same object, and one of them stays
     notes: list[str] = []
@@ -200,7 +186,7 @@ def _without_consequences(
             involved = {limited.row.cells for limited in (one, *causes)}
             raise_clash(
                 [claim for claim in claims if any(other.row.cells in involved for other in claim.limits)],
-                len(lower),
+                len(limits),
             )
         dropped.add(position - fixed)
         notes.append(f"«{one.text}» follows from {_listed(causes)} and was dropped")
@@ -223,15 +209,13 @@ def _listed(causes: Sequence[Limited]) -> str:
     return ", ".join(shown)
 
 
-def _check_feasible(
-    rows: Sequence[Limited], lower: Sequence[int | None], upper: Sequence[int | None], claims: Sequence[Claim]
-) -> None:
+def _check_feasible(rows: Sequence[Limited], limits: Sequence[Interval], claims: Sequence[Claim]) -> None:
     """Raise a clash if no integer table obeys the system."""
-    grouped = group_cells(rows, lower, upper)
+    grouped = group_cells(rows, limits)
     try:
         found = find_point(grouped.rows, grouped.box)
     except EmptyError:
-        raise_clash(claims, len(lower))
+        raise_clash(claims, len(limits))
     if found is None:
         raise UndecidedError(
             "whether any table of whole numbers obeys the conditions could not be decided within the search limit;"
@@ -239,16 +223,14 @@ def _check_feasible(
         )
 
 
-def _without_idle_ranges(
-    rows: Sequence[Limited], lower: Sequence[int | None], upper: Sequence[int | None]
-) -> tuple[list[Limited], list[str]]:
+def _without_idle_ranges(rows: Sequence[Limited], limits: Sequence[Interval]) -> tuple[list[Limited], list[str]]:
     """Drop inequality limits that all the other conditions imply: an exact proof is needed, doubt keeps the row."""
     kept = list(rows)
     notes: list[str] = []
     ranges = [one for one in rows if not one.is_equality]
     for one in ranges[:_MOST_IMPLIED_CHECKS]:
         others = [other for other in kept if other is not one]
-        grouped = group_cells([*others, one], lower, upper)
+        grouped = group_cells([*others, one], limits)
         target, system = grouped.rows[-1], grouped.rows[:-1]
         if _implied(target, system, propagate(system, grouped.box)):
             kept = others
@@ -256,11 +238,11 @@ def _without_idle_ranges(
     return kept, notes
 
 
-def _implied(target: GroupedRow, system: Sequence[GroupedRow], box: tuple[list[int | None], list[int | None]]) -> bool:
-    for sign, limit in ((1, target.lower), (-1, _negative(target.upper))):
+def _implied(target: GroupedRow, system: Sequence[GroupedRow], box: Box) -> bool:
+    for sign, limit in ((1, target.limits.low), (-1, target.limits.negated.low)):
         if limit is None:
             continue
-        least = minimise(system, box, {g: sign * weight for g, weight in target.weights.items()}).bound
+        least = minimise(system, box, {g: sign * times for g, times in target.coefficients.items()}).bound
         if least is None or least < limit:
             return False
     return True

@@ -1,18 +1,20 @@
 """S*: the public set of tables that obey the conditions."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.conditions.compile import Compiled, compile_claims, compile_conditions, fixed_cells
+from congenial.conditions.compile import Compiled, compile_claims, compile_conditions
 from congenial.conditions.condition import Claim, Condition, Counts, as_list
-from congenial.conditions.equalities import Equalities
-from congenial.conditions.groups import Grouped, cell_limits, group_cells, spread
+from congenial.conditions.equalities import Equalities, cells_fixed
+from congenial.conditions.groups import Box, Grouped, cell_limits, group_cells, spread
 from congenial.conditions.integer_program import find_point, minimise, propagate
-from congenial.conditions.rows import Column, Limited, Row, columns, range_text, row_values
+from congenial.conditions.interval import NONNEGATIVE, Interval
+from congenial.conditions.rows import Column, Limited, Row, cells_alike, row_values
+from congenial.conditions.where import cell_names
 from congenial.errors import ConditionError, UndecidedError
 from congenial.schema import Schema
 
@@ -23,21 +25,29 @@ class CellBounds:
 
     Attributes
     ----------
-    lower, upper : tuple of int or None
-        None where a cell has no limit. They are never too narrow.
+    limits : tuple of Interval
+        They are never too narrow.
     is_tight : tuple of bool
         Whether tables are known that attain both limits of the cell.
     """
 
-    lower: tuple[int | None, ...]
-    upper: tuple[int | None, ...]
+    limits: tuple[Interval, ...]
     is_tight: tuple[bool, ...]
+
+    @cached_property
+    def lower(self) -> tuple[int | None, ...]:
+        """The lower limits, None where there is none."""
+        return tuple(one.low for one in self.limits)
+
+    @cached_property
+    def upper(self) -> tuple[int | None, ...]:
+        """The upper limits, None where there is none."""
+        return tuple(one.high for one in self.limits)
 
     @property
     def pinned(self) -> tuple[int, ...]:
         """Cells with one possible value: the conditions alone disclose them."""
-        pairs = zip(self.lower, self.upper, strict=True)
-        return tuple(cell for cell, (low, high) in enumerate(pairs) if low is not None and low == high)
+        return tuple(cell for cell, one in enumerate(self.limits) if one.is_point)
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,7 @@ class Constraints:
     ----------
     rows : tuple of Limited
         Equalities and ranges over two or more cells; equalities are linearly independent.
-    lower, upper : tuple of int or None
+    limits : tuple of Interval
         Stated limits of single cells; `cell_bounds` has those that follow.
     notes : tuple of str
         Which conditions were dropped because they follow from others, and what is exact besides them.
@@ -72,8 +82,7 @@ class Constraints:
 
     schema: Schema
     rows: tuple[Limited, ...]
-    lower: tuple[int | None, ...]
-    upper: tuple[int | None, ...]
+    limits: tuple[Interval, ...]
     notes: tuple[str, ...] = ()
     also_exact: tuple[Limited, ...] = ()
     origin: tuple[Condition, ...] | None = field(default=None, compare=False, repr=False)
@@ -86,7 +95,7 @@ class Constraints:
 
     @classmethod
     def _of(cls, schema: Schema, compiled: Compiled, origin: tuple[Condition, ...] | None = None) -> "Constraints":
-        return cls(schema, compiled.rows, compiled.lower, compiled.upper, compiled.notes, compiled.also_exact, origin)
+        return cls(schema, compiled.rows, compiled.limits, compiled.notes, compiled.also_exact, origin)
 
     def together(self, other: "Constraints") -> "Constraints":
         """Return the set of tables that obey both sets of conditions, as after two releases of one dataset.
@@ -104,18 +113,38 @@ class Constraints:
         if self.schema != other.schema:
             raise ConditionError(f"conditions on {self.schema} and on {other.schema} speak of different tables")
         claims = [Claim(one.text, (one,)) for side in (self, other) for one in side.rows]
+        names = cell_names(self.schema, range(self.schema.n_cells))
         for side in (self, other):
-            for cell, (low, high) in enumerate(zip(side.lower, side.upper, strict=True)):
-                one = Limited(Row.of(self.schema.cell_name(cell), [cell]), low, high)
+            for cell, (name, limits) in enumerate(zip(names, side.limits, strict=True)):
+                one = Limited(Row.of(name, [cell]), limits)
                 claims.append(Claim(one.text, (one,)))
         return Constraints._of(self.schema, compile_claims(self.schema.n_cells, claims))
 
     def same_rows(self, other: "Constraints") -> bool:
         """Whether the rows over several cells say the same, name and order aside."""
         first, second = (
-            {(one.row.cells, one.row.coefficients, one.lower, one.upper) for one in side.rows} for side in (self, other)
+            {(one.row.cells, one.row.coefficients, one.limits) for one in side.rows} for side in (self, other)
         )
         return first == second
+
+    @cached_property
+    def lower(self) -> tuple[int | None, ...]:
+        """The stated lower limits of single cells, None where there is none."""
+        return tuple(one.low for one in self.limits)
+
+    @cached_property
+    def upper(self) -> tuple[int | None, ...]:
+        """The stated upper limits of single cells, None where there is none."""
+        return tuple(one.high for one in self.limits)
+
+    def is_fixed(self, cell: int) -> bool:
+        """Whether a cell's own limits leave it one value; `cell_bounds.pinned` has those that all conditions pin."""
+        return self.limits[cell].is_point
+
+    @cached_property
+    def fixed_cells(self) -> tuple[int, ...]:
+        """The cells whose own limits leave them one value."""
+        return tuple(cell for cell, one in enumerate(self.limits) if one.is_point)
 
     @property
     def equalities(self) -> tuple[Limited, ...]:
@@ -130,7 +159,7 @@ class Constraints:
     @cached_property
     def known(self) -> Equalities:
         """Everything that must have one value: cells with a stated single one, and rows."""
-        return Equalities((*fixed_cells(self.lower, self.upper), *self.equalities))
+        return Equalities((*cells_fixed(self.limits), *self.equalities))
 
     @property
     def rank(self) -> int:
@@ -161,12 +190,16 @@ class Constraints:
         if is_stack:
             raise ConditionError("violations takes one table; call it for each draw that does not hold")
         counts = draws[0].tolist()
-        limits = zip(self.lower, self.upper, strict=True)
+        outside = [
+            cell for cell, (limits, count) in enumerate(zip(self.limits, counts, strict=True)) if count not in limits
+        ]
+        names = cell_names(self.schema, outside)
         cells = (
-            Limited(Row.of(f"cell {self.schema.cell_name(cell)}", [cell]), *ends) for cell, ends in enumerate(limits)
+            Limited(Row.of(f"cell {name}", [cell]), self.limits[cell])
+            for name, cell in zip(names, outside, strict=True)
         )
         return [
-            f"{one.row.name} is {value:,}, and must be {range_text(one.lower, one.upper).removeprefix('is ')}"
+            f"{one.row.name} is {value:,}, and must be {one.limits.text.removeprefix('is ')}"
             for one in (*self.rows, *cells)
             if not one.allows(value := one.row.value(counts))
         ]
@@ -188,39 +221,34 @@ class Constraints:
     @cached_property
     def alike(self) -> dict[Column, tuple[int, ...]]:
         """Cells by their column in the equalities: one record passes between no others."""
-        out: dict[Column, list[int]] = {}
-        for cell, column in enumerate(columns([one.row for one in self.equalities], self.schema.n_cells)):
-            out.setdefault(column, []).append(cell)
-        return {column: tuple(cells) for column, cells in out.items()}
+        return cells_alike([one.row for one in self.equalities], self.schema.n_cells)
 
     @cached_property
     def grouped(self) -> Grouped:
         """Cells with identical columns merged."""
-        return group_cells(self.rows, self.lower, self.upper)
+        return group_cells(self.rows, self.limits)
 
     @cached_property
     def quick_bounds(self) -> CellBounds:
         """Limits of each cell by interval arithmetic alone: valid, cheap, and looser than `cell_bounds`."""
-        lower, upper = cell_limits(self.grouped, propagate(self.grouped.rows, self.grouped.box), self.lower, self.upper)
-        return CellBounds(tuple(lower), tuple(upper), (False,) * self.schema.n_cells)
+        limits = cell_limits(self.grouped, propagate(self.grouped.rows, self.grouped.box), self.limits)
+        return CellBounds(tuple(limits), (False,) * self.schema.n_cells)
 
     @cached_property
     def cell_bounds(self) -> CellBounds:
         """The tightest limits of each cell that can be proven."""
         grouped = self.grouped
         box = propagate(grouped.rows, grouped.box)
-        low: list[int | None] = []
-        high: list[int | None] = []
+        proven: list[Interval] = []
         tight: list[bool] = []
-        for group in range(len(grouped.members)):
+        for group, known in enumerate(box.limits):
             least = minimise(grouped.rows, box, {group: 1})
             most = minimise(grouped.rows, box, {group: -1})
-            low.append(_tighter(box[0][group], least.bound, max))
-            high.append(_tighter(box[1][group], None if most.bound is None else -most.bound, min))
+            proven.append(known & Interval(least.bound, Interval(most.bound, None).negated.high))
             tight.append(least.is_attained and most.is_attained)
-        lower, upper = cell_limits(grouped, (low, high), self.lower, self.upper)
+        limits = cell_limits(grouped, Box.of(proven), self.limits)
         of_cell = {cell: tight[group] for group, cells in enumerate(grouped.members) for cell in cells}
-        return CellBounds(tuple(lower), tuple(upper), tuple(of_cell[cell] for cell in range(self.schema.n_cells)))
+        return CellBounds(tuple(limits), tuple(of_cell[cell] for cell in range(self.schema.n_cells)))
 
     def count(self) -> int:
         """Return how many tables obey the conditions, exactly.
@@ -263,14 +291,9 @@ class Constraints:
         shown = [one.text for one in self.rows[:12]]
         if len(self.rows) > 12:
             shown.append(f"... and {len(self.rows) - 12} more")
-        limited = sum(low is not None or high is not None for low, high in zip(self.lower, self.upper, strict=True))
-        if all(low == 0 and high is None for low, high in zip(self.lower, self.upper, strict=True)):
+        limited = sum(not one.is_free for one in self.limits)
+        if all(one == NONNEGATIVE for one in self.limits):
             shown.append("every cell is at least 0")
         elif limited:
             shown.append(f"{limited} cells have bounds")
         return "\n  ".join([*lines, *shown, *(f"note: {note}" for note in self.notes)])
-
-
-def _tighter(first: int | None, second: int | None, choose: Callable[[list[int]], int]) -> int | None:
-    known = [limit for limit in (first, second) if limit is not None]
-    return choose(known) if known else None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from congenial.conditions.interval import Interval
 from congenial.conditions.lattice import Dependence, dependence
 from congenial.conditions.rows import Limited, Row
 
@@ -52,6 +53,11 @@ class Equalities:
     def combined(self, combination: dict[int, Fraction]) -> Fraction:
         """Return the value of a combination of them."""
         return sum((times * (self.limits[place].lower or 0) for place, times in combination.items()), Fraction(0))
+
+
+def cells_fixed(limits: Sequence[Interval]) -> list[Limited]:
+    """Return the cells whose own limits leave one value, as equalities without a name."""
+    return [Limited(Row.of("", [cell]), one) for cell, one in enumerate(limits) if one.is_point]
 
 
 def _dependence(limits: Sequence[Limited]) -> Dependence:

@@ -1,75 +1,112 @@
 """Cells with identical columns act on the rows only through their sum, so one variable stands for all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from congenial.conditions.rows import Column, Limited, columns
+from congenial.conditions.interval import Interval, total_interval
+from congenial.conditions.rows import Limited, cells_alike
 
-Box = tuple[list[int | None], list[int | None]]
-"""Lower and upper limits, None where there is none."""
+
+class Box(NamedTuple):
+    """The limits of every variable, None where there is none.
+
+    Two lists of ends, not one of intervals: narrowing sets single ends, over and over.
+    """
+
+    low: list[int | None]
+    high: list[int | None]
+
+    @classmethod
+    def of(cls, limits: Iterable[Interval]) -> "Box":
+        """Return the ends of intervals."""
+        listed = list(limits)
+        return cls([one.low for one in listed], [one.high for one in listed])
+
+    @property
+    def limits(self) -> list[Interval]:
+        """The interval of each variable."""
+        return list(map(Interval, self.low, self.high))
 
 
 @dataclass(frozen=True)
 class GroupedRow:
-    """A limited row over groups: ``lower <= sum weight[g] * y[g] <= upper``."""
+    """A limited row over groups: ``sum coefficients[g] * y[g]`` lies in its limits."""
 
-    weights: dict[int, int]
-    lower: int | None
-    upper: int | None
+    coefficients: dict[int, int]
+    limits: Interval
+
+    @classmethod
+    def of(cls, coefficients: dict[int, int], lower: int | None, upper: int | None) -> "GroupedRow":
+        """Return a row with its two ends, None where there is no limit."""
+        return cls(coefficients, Interval(lower, upper))
+
+    @property
+    def lower(self) -> int | None:
+        """The lower limit."""
+        return self.limits.low
+
+    @property
+    def upper(self) -> int | None:
+        """The upper limit."""
+        return self.limits.high
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether the row must have one value."""
+        return self.limits.is_point
+
+    def value(self, point: Sequence[int]) -> int:
+        """Return the row's value of a point, in exact integers."""
+        return sum(times * point[g] for g, times in self.coefficients.items())
 
     def allows(self, point: Sequence[int]) -> bool:
-        """Whether a point's value is in range, in exact integers."""
-        value = sum(weight * point[g] for g, weight in self.weights.items())
-        return (self.lower is None or value >= self.lower) and (self.upper is None or value <= self.upper)
+        """Whether a point's value is in range."""
+        return self.value(point) in self.limits
 
 
 @dataclass(frozen=True)
 class Grouped:
-    """A system of rows and cell limits, with one variable for each set of cells that share a column."""
+    """A system of rows and cell limits, with one variable for each set of cells with equal columns."""
 
     members: tuple[tuple[int, ...], ...]
     rows: tuple[GroupedRow, ...]
     box: Box
 
 
-def group_cells(limits: Sequence[Limited], lower: Sequence[int | None], upper: Sequence[int | None]) -> Grouped:
-    """Merge cells whose weights agree in every row; limits of a group are the sums of its cells' limits."""
-    members: dict[Column, list[int]] = {}
-    for cell, column in enumerate(columns([one.row for one in limits], len(lower))):
-        members.setdefault(column, []).append(cell)
-    of_row: list[dict[int, int]] = [{} for _ in limits]
+def group_cells(rows: Sequence[Limited], limits: Sequence[Interval]) -> Grouped:
+    """Merge cells whose coefficients agree in every row; a group ranges over the sums of its cells."""
+    members = cells_alike([one.row for one in rows], len(limits))
+    of_row: list[dict[int, int]] = [{} for _ in rows]
     for group, shared in enumerate(members):
-        for number, weight in shared:
-            of_row[number][group] = weight
-    rows = tuple(GroupedRow(weights, one.lower, one.upper) for weights, one in zip(of_row, limits, strict=True))
-    low = [_sum([lower[cell] for cell in cells]) for cells in members.values()]
-    high = [_sum([upper[cell] for cell in cells]) for cells in members.values()]
-    return Grouped(tuple(tuple(cells) for cells in members.values()), rows, (low, high))
+        for number, times in shared:
+            of_row[number][group] = times
+    merged = tuple(GroupedRow(of_group, one.limits) for of_group, one in zip(of_row, rows, strict=True))
+    box = Box.of(total_interval(limits[cell] for cell in cells) for cells in members.values())
+    return Grouped(tuple(members.values()), merged, box)
 
 
-def _sum(limits: list[int | None]) -> int | None:
-    known = [limit for limit in limits if limit is not None]
-    return sum(known) if len(known) == len(limits) else None
-
-
-def cell_limits(
-    grouped: Grouped, box: Box, lower: Sequence[int | None], upper: Sequence[int | None]
-) -> tuple[list[int | None], list[int | None]]:
+def cell_limits(grouped: Grouped, box: Box, limits: Sequence[Interval]) -> list[Interval]:
     """Return the tightest limits of each cell, given those of its group's sum: the others take the slack."""
-    low, high = list(lower), list(upper)
+    out = list(limits)
     for cells, group_low, group_high in zip(grouped.members, *box, strict=True):
-        free_below = sum(lower[cell] is None for cell in cells)
-        free_above = sum(upper[cell] is None for cell in cells)
-        some_least = sum(value for cell in cells if (value := lower[cell]) is not None)
-        some_most = sum(value for cell in cells if (value := upper[cell]) is not None)
+        if len(cells) == 1:
+            out[cells[0]] = limits[cells[0]] & Interval(group_low, group_high)
+            continue
+        free_below = sum(limits[cell].low is None for cell in cells)
+        free_above = sum(limits[cell].high is None for cell in cells)
+        some_least = sum(value for cell in cells if (value := limits[cell].low) is not None)
+        some_most = sum(value for cell in cells if (value := limits[cell].high) is not None)
         for cell in cells:
-            own_low, own_high = lower[cell], upper[cell]
+            own = limits[cell]
             # What the other cells of the group can hold at most and at least, where that is limited.
-            if group_low is not None and free_above == (own_high is None):
-                low[cell] = _larger(own_low, group_low - (some_most - (own_high or 0)))
-            if group_high is not None and free_below == (own_low is None):
-                high[cell] = _smaller(own_high, group_high - (some_least - (own_low or 0)))
-    return low, high
+            low = high = None
+            if group_low is not None and free_above == (own.high is None):
+                low = group_low - (some_most - (own.high or 0))
+            if group_high is not None and free_below == (own.low is None):
+                high = group_high - (some_least - (own.low or 0))
+            out[cell] = own & Interval(low, high)
+    return out
 
 
 def spread(
@@ -89,11 +126,3 @@ def spread(
             out[cell] += step
             rest -= step
     return tuple(out)
-
-
-def _larger(first: int | None, second: int) -> int:
-    return second if first is None else max(first, second)
-
-
-def _smaller(first: int | None, second: int) -> int:
-    return second if first is None else min(first, second)

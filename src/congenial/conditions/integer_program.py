@@ -13,6 +13,7 @@ import numpy as np
 
 from congenial.arrays import Floats
 from congenial.conditions.groups import Box, GroupedRow
+from congenial.conditions.interval import Interval
 from congenial.conditions.lattice import integer_solutions, solve_equalities
 from congenial.conditions.relaxation import infeasibility_multipliers, is_proven_empty, relax
 
@@ -38,35 +39,38 @@ class Minimum:
 def propagate(rows: Sequence[GroupedRow], box: Box) -> Box:
     """Narrow the limits by each row in turn until nothing changes; raises `EmptyError` when no integer is left."""
     low, high = list(box[0]), list(box[1])
+    sides: list[tuple[dict[int, int], int]] = []
+    for row in rows:
+        if row.upper is not None:
+            sides.append((row.coefficients, row.upper))
+        if row.lower is not None:
+            sides.append(({g: -times for g, times in row.coefficients.items()}, -row.lower))
     for _ in range(ROUNDS):
         changed = False
-        for row in rows:
-            if row.upper is not None:
-                changed |= _narrow(row.weights, row.upper, low, high)
-            if row.lower is not None:
-                changed |= _narrow({g: -weight for g, weight in row.weights.items()}, -row.lower, low, high)
+        for coefficients, limit in sides:
+            changed |= _narrow(coefficients, limit, low, high)
         if not changed:
             break
-    return low, high
+    return Box(low, high)
 
 
-def _narrow(weights: dict[int, int], limit: int, low: list[int | None], high: list[int | None]) -> bool:
-    """Narrow by ``sum weights[g] * y[g] <= limit``: each term leaves room for the least that the others can be."""
-    least = {g: _least(weight, low[g], high[g]) for g, weight in weights.items()}
+def _narrow(coefficients: dict[int, int], limit: int, low: list[int | None], high: list[int | None]) -> bool:
+    """Narrow by ``sum coefficients[g] * y[g] <= limit``: each term leaves room for the least that the others can be."""
+    least = {g: _least(times, low[g], high[g]) for g, times in coefficients.items()}
     unlimited = [g for g, term in least.items() if term is None]
     if len(unlimited) > 1:
         return False
     known = sum(term for term in least.values() if term is not None)
     changed = False
-    for g in unlimited or weights:
+    for g in unlimited or coefficients:
         room = limit - (known - (least[g] or 0))
         old_low, old_high = low[g], high[g]
-        if weights[g] > 0:
-            end = room // weights[g]
+        if coefficients[g] > 0:
+            end = room // coefficients[g]
             if (old_high is None or end < old_high) and abs(end) < FAR:
                 high[g], changed = end, True
         else:
-            end = -(room // -weights[g])
+            end = -(room // -coefficients[g])
             if (old_low is None or end > old_low) and abs(end) < FAR:
                 low[g], changed = end, True
         new_low, new_high = low[g], high[g]
@@ -75,9 +79,9 @@ def _narrow(weights: dict[int, int], limit: int, low: list[int | None], high: li
     return changed
 
 
-def _least(weight: int, low: int | None, high: int | None) -> int | None:
-    end = low if weight > 0 else high
-    return None if end is None else weight * end
+def _least(times: int, low: int | None, high: int | None) -> int | None:
+    end = low if times > 0 else high
+    return None if end is None else times * end
 
 
 def find_point(rows: Sequence[GroupedRow], box: Box) -> list[int] | None:
@@ -107,13 +111,13 @@ def _even_point(rows: Sequence[GroupedRow], box: Box) -> list[int] | None:
     For a few sums over roomy cells one of them fits, and the solver of linear programs (0.4 s to load) is not needed.
     """
     low, high = box
-    equal = [(row.weights, row.lower) for row in rows if row.lower is not None and row.lower == row.upper]
+    equal = [(row.coefficients, row.lower or 0) for row in rows if row.is_equality]
     solutions = integer_solutions(equal, len(low)) if len(low) <= _FEW_GROUPS else None
     if solutions is None:
         return None
     basis = np.array(solutions.basis, object).reshape(-1, len(low)).T
-    for share in (1, 2):
-        aim = [_towards(a, b, share) for a, b in zip(low, high, strict=True)]
+    for is_middle in (False, True):
+        aim = [_towards(a, b, is_middle=is_middle) for a, b in zip(low, high, strict=True)]
         gap = [end - start for end, start in zip(aim, solutions.point, strict=True)]
         if max(map(abs, gap), default=0) > 2**50:
             return None
@@ -125,10 +129,10 @@ def _even_point(rows: Sequence[GroupedRow], box: Box) -> list[int] | None:
     return None
 
 
-def _towards(low: int | None, high: int | None, share: int) -> int:
+def _towards(low: int | None, high: int | None, *, is_middle: bool) -> int:
     if low is None or high is None:
         return low if low is not None else high or 0
-    return (low + high) // 2 if share == 2 else low
+    return (low + high) // 2 if is_middle else low
 
 
 def minimise(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> Minimum:
@@ -163,15 +167,14 @@ def _search(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> 
 
 
 def _moved_row(row: GroupedRow, origin: Sequence[int]) -> GroupedRow:
-    shift = sum(weight * origin[g] for g, weight in row.weights.items())
-    return GroupedRow(row.weights, *(None if end is None else end - shift for end in (row.lower, row.upper)))
+    return GroupedRow(row.coefficients, row.limits.shifted(-row.value(origin)))
 
 
 def _moved_box(box: Box, origin: Sequence[int]) -> Box:
     low, high = (
         [None if end is None else end - shift for end, shift in zip(side, origin, strict=True)] for side in box
     )
-    return low, high
+    return Box(low, high)
 
 
 def _branch_and_bound(
@@ -222,31 +225,28 @@ def _branch_and_bound(
 
 def _on_lattice(rows: Sequence[GroupedRow], box: Box) -> tuple[Sequence[GroupedRow], Box]:
     """Move the limits of rows and variables inward to values that the equalities' integer solutions can take."""
-    equal = [row for row in rows if row.lower is not None and row.lower == row.upper]
-    solutions = integer_solutions([(row.weights, row.lower or 0) for row in equal], len(box[0]))
+    equal = [(row.coefficients, row.lower or 0) for row in rows if row.is_equality]
+    solutions = integer_solutions(equal, len(box[0]))
     if solutions is None:
         raise EmptyError
-    moved = []
-    for row in rows:
-        low, high = (
-            (row.lower, row.upper) if row in equal else _inward(row.lower, row.upper, *solutions.values(row.weights))
-        )
-        moved.append(GroupedRow(row.weights, low, high))
-    ends = [_inward(low, high, *solutions.values({g: 1})) for g, (low, high) in enumerate(zip(*box, strict=True))]
-    return moved, ([low for low, _ in ends], [high for _, high in ends])
+    moved = [
+        row
+        if row.is_equality
+        else GroupedRow(row.coefficients, _inward(row.limits, *solutions.values(row.coefficients)))
+        for row in rows
+    ]
+    ends = (
+        _inward(Interval(low, high), *solutions.values({g: 1})) for g, (low, high) in enumerate(zip(*box, strict=True))
+    )
+    return moved, Box.of(ends)
 
 
-def _inward(lower: int | None, upper: int | None, value: int, step: int) -> tuple[int | None, int | None]:
+def _inward(limits: Interval, value: int, step: int) -> Interval:
     """Return the limits moved inward to the values ``value + step * k``; raises `EmptyError` when none is left."""
-    if step == 0:
-        if (lower is not None and value < lower) or (upper is not None and value > upper):
-            raise EmptyError
-        return value, value
-    low = None if lower is None else lower + (value - lower) % step
-    high = None if upper is None else upper - (upper - value) % step
-    if low is not None and high is not None and low > high:
+    moved = limits.on_steps(value, step)
+    if moved.is_empty:
         raise EmptyError
-    return low, high
+    return moved
 
 
 def _interval_bound(objective: dict[int, int], box: Box) -> int | None:
@@ -290,6 +290,6 @@ def _split(box: Box, point: Floats | None) -> list[Box]:
         middle = min(middle, high - 1)
     if low is not None:
         middle = max(middle, low)
-    left, right = (list(box[0]), list(box[1])), (list(box[0]), list(box[1]))
-    left[1][g], right[0][g] = middle, middle + 1
+    left, right = Box(list(box[0]), list(box[1])), Box(list(box[0]), list(box[1]))
+    left.high[g], right.low[g] = middle, middle + 1
     return [left, right]

@@ -40,11 +40,19 @@ def dependence(rows: Sequence[Mapping[int, int]]) -> Dependence:
     >>> dependence([{0: 1, 1: 1}, {0: 1}, {1: 1}]).follows
     {2: {0: Fraction(1, 1), 1: Fraction(-1, 1)}}
     """
-    columns = sorted({column for row in rows for column in row})
-    if not rows or not columns:
+    of_column: dict[int, list[tuple[int, int]]] = {}
+    for number, row in enumerate(rows):
+        for column, coefficient in row.items():
+            of_column.setdefault(column, []).append((number, coefficient))
+    if not of_column:
         return Dependence((), {number: {} for number in range(len(rows))})
-    # Columns of the transpose are the rows: its pivots are the earliest independent rows.
-    transpose = flint.fmpz_mat(len(columns), len(rows), [row.get(column, 0) for column in columns for row in rows])
+    # Columns of the transpose are the rows: its pivots are the earliest independent rows. Equal lines say the same, and
+    # a table with few invariants has few that differ.
+    distinct = sorted({tuple(entries) for entries in of_column.values()})
+    transpose = flint.fmpz_mat(len(distinct), len(rows))
+    for place, entries in enumerate(distinct):
+        for number, coefficient in entries:
+            transpose[place, number] = coefficient
     reduced, denominator, rank = transpose.rref()
     pivots: list[int] = []
     for line in range(rank):
@@ -56,8 +64,7 @@ def dependence(rows: Sequence[Mapping[int, int]]) -> Dependence:
             for line, pivot in enumerate(pivots)
             if reduced[line, number] != 0
         }
-        for number in range(len(rows))
-        if number not in set(pivots)
+        for number in sorted(set(range(len(rows))) - set(pivots))
     }
     return Dependence(tuple(pivots), follows)
 
@@ -67,7 +74,7 @@ def echelon(equalities: Sequence[Limited]) -> list[Limited]:
 
     Examples
     --------
-    >>> pair = [Limited(Row("", (0, 1, 2), (1, 1, 1)), 9, 9), Limited(Row("", (1, 2), (1, 1)), 5, 5)]
+    >>> pair = [Limited.equal(Row.of("", [0, 1, 2]), 9), Limited.equal(Row.of("", [1, 2]), 5)]
     >>> [(one.row.cells, one.lower) for one in echelon(pair)]
     [((1, 2), 5), ((0,), 4)]
     """
@@ -83,10 +90,9 @@ def echelon(equalities: Sequence[Limited]) -> list[Limited]:
     for line in range(rank):
         numbers = [int(reduced[line, column]) for column in range(len(cells) + 1)]
         divisor = gcd(*numbers) * (1 if next(filter(None, numbers)) > 0 else -1)
-        *weights, value = (number // divisor for number in numbers)
-        kept = sorted((cell, weight) for cell, weight in zip(cells, weights, strict=True) if weight)
-        row = Row("", tuple(cell for cell, _ in kept), tuple(weight for _, weight in kept))
-        out.append(Limited(row, value, value))
+        *reduced_row, value = (number // divisor for number in numbers)
+        kept = sorted((cell, times) for cell, times in zip(cells, reduced_row, strict=True) if times)
+        out.append(Limited.equal(Row("", tuple(cell for cell, _ in kept), tuple(times for _, times in kept)), value))
     return out
 
 
@@ -97,15 +103,15 @@ class IntegerSolutions:
     point: tuple[int, ...]
     basis: tuple[tuple[int, ...], ...]
 
-    def values(self, weights: Mapping[int, int]) -> tuple[int, int]:
+    def values(self, coefficients: Mapping[int, int]) -> tuple[int, int]:
         """Return a value of a row and the step between the values it can take (0: it has only this one)."""
-        value = sum(weight * self.point[g] for g, weight in weights.items())
-        step = gcd(*(sum(weight * line[g] for g, weight in weights.items()) for line in self.basis))
+        value = sum(times * self.point[g] for g, times in coefficients.items())
+        step = gcd(*(sum(times * line[g] for g, times in coefficients.items()) for line in self.basis))
         return value, step
 
 
 def integer_solutions(equalities: Sequence[tuple[Mapping[int, int], int]], n: int) -> IntegerSolutions | None:
-    """Solve ``sum weights[g] * y[g] = value`` over the integers, limits left aside; None when there is no solution.
+    """Solve ``sum coefficients[g] * y[g] = value`` over the integers, limits left aside; None when nothing does.
 
     Examples
     --------
@@ -114,7 +120,7 @@ def integer_solutions(equalities: Sequence[tuple[Mapping[int, int], int]], n: in
     >>> integer_solutions([({0: 2, 1: 4}, 7)], 2) is None
     True
     """
-    used = sorted({g for weights, _ in equalities for g in weights})
+    used = sorted({g for row, _ in equalities for g in row})
     place = {g: position for position, g in enumerate(used)}
     n_equal, width = len(equalities), len(equalities) + 1 + len(used)
     # Unimodular row operations on [equations | multiple of the right-hand side | variables] until the equations are
@@ -122,7 +128,7 @@ def integer_solutions(equalities: Sequence[tuple[Mapping[int, int], int]], n: in
     lines = []
     for g in used:
         unit = [int(other == g) for other in used]
-        lines.append([*(weights.get(g, 0) for weights, _ in equalities), 0, *unit])
+        lines.append([*(row.get(g, 0) for row, _ in equalities), 0, *unit])
     lines.append([*(-value for _, value in equalities), 1, *([0] * len(used))])
     reduced = flint.fmpz_mat(len(lines), width, [entry for line in lines for entry in line]).hnf()
     kernel = [
@@ -143,15 +149,15 @@ def integer_solutions(equalities: Sequence[tuple[Mapping[int, int], int]], n: in
 
 def solve_equalities(rows: Sequence[GroupedRow], fixed: Mapping[int, int], guess: Sequence[int]) -> list[int] | None:
     """Return an integer point that obeys the equalities exactly, with some variables fixed and free ones as guessed."""
-    equal = [row for row in rows if row.lower is not None and row.lower == row.upper]
-    unknown = sorted({g for row in equal for g in row.weights} - set(fixed))
+    equal = [row for row in rows if row.is_equality]
+    unknown = sorted({g for row in equal for g in row.coefficients} - set(fixed))
     point = [fixed.get(g, value) for g, value in enumerate(guess)]
     if not equal or not unknown:
         return point
     entries: list[int] = []
     for row in equal:
-        settled = sum(weight * fixed[g] for g, weight in row.weights.items() if g in fixed)
-        entries += [*(row.weights.get(g, 0) for g in unknown), (row.lower or 0) - settled]
+        settled = sum(times * fixed[g] for g, times in row.coefficients.items() if g in fixed)
+        entries += [*(row.coefficients.get(g, 0) for g in unknown), (row.lower or 0) - settled]
     reduced, denominator, rank = flint.fmpz_mat(len(equal), len(unknown) + 1, entries).rref()
     for line in range(rank):
         pivot = next(column for column in range(len(unknown) + 1) if reduced[line, column] != 0)

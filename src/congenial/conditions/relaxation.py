@@ -115,8 +115,8 @@ def _dual_bound(
         if end is None:
             return None
         bound += multiplier * end
-        for g, weight in row.weights.items():
-            reduced[g] = reduced.get(g, Fraction(0)) - multiplier * weight
+        for g, times in row.coefficients.items():
+            reduced[g] = reduced.get(g, Fraction(0)) - multiplier * times
     for g, cost in reduced.items():
         if cost == 0:
             continue
@@ -130,7 +130,7 @@ def _dual_bound(
 def _float_rows(rows: Sequence[GroupedRow], n: int) -> tuple[Floats, Floats, Floats]:
     matrix = np.zeros((len(rows), n))
     for line, row in zip(matrix, rows, strict=True):
-        line[list(row.weights)] = list(row.weights.values())
+        line[list(row.coefficients)] = list(row.coefficients.values())
     low = np.array([-np.inf if row.lower is None else float(row.lower) for row in rows])
     high = np.array([np.inf if row.upper is None else float(row.upper) for row in rows])
     return matrix, low, high

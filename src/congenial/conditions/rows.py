@@ -1,4 +1,4 @@
-"""One linear statistic of a table, with integer weights."""
+"""One linear statistic of a table, with integer coefficients."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from congenial.conditions.interval import Interval
+
 Column = tuple[tuple[int, int], ...]
-"""A cell's (row, weight), row by row."""
+"""A cell's (row, coefficient), row by row."""
 
 
 @dataclass(frozen=True)
@@ -29,64 +31,53 @@ class Row:
     @classmethod
     def of(cls, name: str, cells: Sequence[int] | NDArray[np.intp]) -> "Row":
         """Return the plain sum of some cells."""
-        return cls(name, tuple(int(cell) for cell in cells), (1,) * len(cells))
+        return cls(name, tuple(map(int, cells)), (1,) * len(cells))
 
     def value(self, counts: Sequence[int]) -> int:
         """Return the statistic of one table, in exact integers."""
-        return sum(weight * int(counts[cell]) for cell, weight in zip(self.cells, self.coefficients, strict=True))
+        return sum(times * int(counts[cell]) for cell, times in zip(self.cells, self.coefficients, strict=True))
 
 
 @dataclass(frozen=True)
 class Limited:
-    """A row that must lie in a range: what a condition says in the end.
-
-    `lower` or `upper` is None where there is no limit; they are equal for an invariant.
-    """
+    """A row that must lie in a range: what a condition says in the end."""
 
     row: Row
-    lower: int | None
-    upper: int | None
+    limits: Interval
 
     @classmethod
     def of(cls, row: Row, lower: int | None, upper: int | None) -> "Limited":
-        """Return a row with its two ends."""
-        return cls(row, lower, upper)
+        """Return a row with its two ends, None where there is no limit."""
+        return cls(row, Interval(lower, upper))
 
     @classmethod
     def equal(cls, row: Row, value: int) -> "Limited":
         """Return a row that must have one value."""
-        return cls(row, value, value)
+        return cls(row, Interval(value, value))
+
+    @property
+    def lower(self) -> int | None:
+        """The lower limit."""
+        return self.limits.low
+
+    @property
+    def upper(self) -> int | None:
+        """The upper limit."""
+        return self.limits.high
 
     @property
     def is_equality(self) -> bool:
         """Whether the row must have one value."""
-        return self.lower is not None and self.lower == self.upper
+        return self.limits.is_point
 
     def allows(self, value: int) -> bool:
         """Whether a value of the row is in range."""
-        return (self.lower is None or value >= self.lower) and (self.upper is None or value <= self.upper)
+        return value in self.limits
 
     @property
     def text(self) -> str:
         """The condition in words."""
-        return f"{self.row.name} {range_text(self.lower, self.upper)}"
-
-
-def range_text(lower: int | None, upper: int | None) -> str:
-    """Return a range in words.
-
-    Examples
-    --------
-    >>> range_text(3, 3), range_text(3, None), range_text(None, None)
-    ('is 3', 'is at least 3', 'is free')
-    """
-    if lower is not None and lower == upper:
-        return f"is {lower:,}"
-    if lower is not None and upper is not None:
-        return f"is between {lower:,} and {upper:,}"
-    if lower is not None:
-        return f"is at least {lower:,}"
-    return "is free" if upper is None else f"is at most {upper:,}"
+        return f"{self.row.name} {self.limits.text}"
 
 
 def row_values(rows: Sequence[Row], tables: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -99,7 +90,7 @@ def row_values(rows: Sequence[Row], tables: NDArray[np.int64]) -> NDArray[np.int
 
 
 def columns(rows: Sequence[Row], n_cells: int) -> list[Column]:
-    """Return every cell's column: which rows it is in, and with what weight.
+    """Return every cell's column: which rows it is in, and with what coefficient.
 
     Examples
     --------
@@ -108,9 +99,23 @@ def columns(rows: Sequence[Row], n_cells: int) -> list[Column]:
     """
     out: list[list[tuple[int, int]]] = [[] for _ in range(n_cells)]
     for number, row in enumerate(rows):
-        for cell, weight in zip(row.cells, row.coefficients, strict=True):
-            out[cell].append((number, weight))
+        for cell, times in zip(row.cells, row.coefficients, strict=True):
+            out[cell].append((number, times))
     return [tuple(column) for column in out]
+
+
+def cells_alike(rows: Sequence[Row], n_cells: int) -> dict[Column, tuple[int, ...]]:
+    """Return the cells by their column: those with equal ones act on the rows only through their sum.
+
+    Examples
+    --------
+    >>> cells_alike([Row.of("", [0, 2])], 3)
+    {((0, 1),): (0, 2), (): (1,)}
+    """
+    alike: dict[Column, list[int]] = {}
+    for cell, column in enumerate(columns(rows, n_cells)):
+        alike.setdefault(column, []).append(cell)
+    return {column: tuple(cells) for column, cells in alike.items()}
 
 
 def dense(rows: Sequence[Row], n_cells: int) -> NDArray[np.int64]:

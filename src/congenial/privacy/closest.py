@@ -55,7 +55,7 @@ def _two_records(constraints: Constraints) -> Pair | None:
     """
     grouped = constraints.grouped
     columns = [
-        tuple((number, row.weights[group]) for number, row in enumerate(grouped.rows) if group in row.weights)
+        tuple((number, row.coefficients[group]) for number, row in enumerate(grouped.rows) if group in row.coefficients)
         for group in range(len(grouped.members))
     ]
     seen: dict[tuple[tuple[int, int], ...], tuple[int, int]] = {}
@@ -73,7 +73,7 @@ def _two_records(constraints: Constraints) -> Pair | None:
             for group in entering:
                 high[group] = None if high[group] is None else high[group] - 1  # type: ignore[operator]
             try:
-                point = find_point(grouped.rows, (low, high))  # what crosses is equal, so ranges hold too
+                point = find_point(grouped.rows, Box(low, high))  # what crosses is equal, so ranges hold too
             except EmptyError:
                 continue
             if point is not None:
@@ -95,7 +95,7 @@ def _one_record(constraints: Constraints, relation: str) -> tuple[Pair | None, b
             low[leaving] = None if low[leaving] is None else low[leaving] + 1  # type: ignore[operator]
         try:
             rows = [_moved_range(row, entering, leaving) for row in grouped.rows]
-            point = find_point(rows, (low, high))
+            point = find_point(rows, Box(low, high))
         except EmptyError:
             continue
         if point is not None:
@@ -110,9 +110,9 @@ def _candidates(constraints: Constraints, relation: str) -> Iterator[tuple[int |
     columns: dict[tuple[tuple[int, int], ...], list[int]] = {}
     for group in range(len(grouped.members)):
         column = tuple(
-            (number, row.weights[group])
+            (number, row.coefficients[group])
             for number, row in enumerate(grouped.rows)
-            if row.lower is not None and row.lower == row.upper and group in row.weights
+            if row.lower is not None and row.lower == row.upper and group in row.coefficients
         )
         columns.setdefault(column, []).append(group)
     if relation == "unbounded":
@@ -127,8 +127,8 @@ def _candidates(constraints: Constraints, relation: str) -> Iterator[tuple[int |
 
 def _moved_range(row: GroupedRow, entering: int | None, leaving: int | None) -> GroupedRow:
     """Narrow a row so that it holds before and after one record passes."""
-    change = (row.weights.get(entering, 0) if entering is not None else 0) - (
-        row.weights.get(leaving, 0) if leaving is not None else 0
+    change = (row.coefficients.get(entering, 0) if entering is not None else 0) - (
+        row.coefficients.get(leaving, 0) if leaving is not None else 0
     )
     if change == 0:
         return row
@@ -136,7 +136,7 @@ def _moved_range(row: GroupedRow, entering: int | None, leaving: int | None) -> 
     high = None if row.upper is None else row.upper - max(0, change)
     if low is not None and high is not None and low > high:
         raise EmptyError
-    return GroupedRow(row.weights, low, high)
+    return GroupedRow.of(row.coefficients, low, high)
 
 
 def _loose(constraints: Constraints, group: int) -> list[int]:
@@ -208,14 +208,16 @@ def _pair_program(
     low, high = propagate(grouped.rows, grouped.box)
     rows = list(grouped.rows)
     for row in grouped.rows:  # the table after the change
-        weights = {**row.weights, **{n + g: w for g, w in row.weights.items()}}
-        rows.append(GroupedRow({**weights, **{2 * n + g: -w for g, w in row.weights.items()}}, row.lower, row.upper))
-    rows += [GroupedRow({g: 1, n + g: 1, 2 * n + g: -1}, low[g], high[g]) for g in range(n)]
+        weights = {**row.coefficients, **{n + g: w for g, w in row.coefficients.items()}}
+        rows.append(
+            GroupedRow.of({**weights, **{2 * n + g: -w for g, w in row.coefficients.items()}}, row.lower, row.upper)
+        )
+    rows += [GroupedRow.of({g: 1, n + g: 1, 2 * n + g: -1}, low[g], high[g]) for g in range(n)]
     if relation == "bounded":
-        rows.append(GroupedRow({i: 1 if i < 2 * n else -1 for i in range(n, 3 * n)}, 0, 0))
-    rows.append(GroupedRow(dict.fromkeys(range(n, 3 * n), 1), least, most))
+        rows.append(GroupedRow.of({i: 1 if i < 2 * n else -1 for i in range(n, 3 * n)}, 0, 0))
+    rows.append(GroupedRow.of(dict.fromkeys(range(n, 3 * n), 1), least, most))
     widths = [None if a is None or b is None else b - a for a, b in zip(low, high, strict=True)]
-    box: Box = ([*low, *([0] * (2 * n))], [*high, *widths, *widths])
+    box = Box([*low, *([0] * (2 * n))], [*high, *widths, *widths])
     box[0][n + group], box[1][2 * n + group] = 1, 0
     if widths[group] == 0:
         raise EmptyError

@@ -253,18 +253,18 @@ class Moves:
         for number, kind in enumerate(self.kinds):
             for row, weight in kind.equal:
                 by_row.setdefault(row, {}).update({number: weight, n + number: -weight})
-        rows = [GroupedRow(weights, 0, 0) for weights in by_row.values()]
+        rows = [GroupedRow.of(weights, 0, 0) for weights in by_row.values()]
         if neighbours == "bounded":
-            rows += [GroupedRow(dict.fromkeys(range(start, start + n), 1), 0, k) for start in (0, n)]
-            rows.append(GroupedRow({i: 1 if i < n else -1 for i in range(2 * n)}, 0, 0))
+            rows += [GroupedRow.of(dict.fromkeys(range(start, start + n), 1), 0, k) for start in (0, n)]
+            rows.append(GroupedRow.of({i: 1 if i < n else -1 for i in range(2 * n)}, 0, 0))
         else:
-            rows.append(GroupedRow(dict.fromkeys(range(2 * n), 1), 0, norm))
-        box: Box = ([0] * (2 * n), [norm] * (2 * n))
+            rows.append(GroupedRow.of(dict.fromkeys(range(2 * n), 1), 0, norm))
+        box = Box([0] * (2 * n), [norm] * (2 * n))
         entries = []
         for number, kind in enumerate(self.kinds):
             # A single cell cannot be entered and left at once; a kind of several cells can.
             barred = n + number if len(kind.cells) == 1 else None
-            own_box: Box = (box[0], [0 if i == barred else norm for i in range(2 * n)])
+            own_box = Box(box[0], [0 if i == barred else norm for i in range(2 * n)])
             entries.append(_largest(rows, own_box, {number: 1}, norm))
         soft = []
         for number, one in enumerate(self.soft):

@@ -130,7 +130,7 @@ def estimate_log10_count(constraints: Constraints) -> float:
     lower, upper = _limits(constraints)
     grouped = constraints.grouped
     rows = [
-        Limited(Row("", tuple(row.weights), tuple(row.weights.values())), row.lower, row.upper) for row in grouped.rows
+        Limited(Row("", tuple(row.coefficients), tuple(row.coefficients.values())), row.limits) for row in grouped.rows
     ]
     low, high = ([sum(side[cell] for cell in cells) for cells in grouped.members] for side in (lower, upper))
     walk = _walk(rows, low, high)

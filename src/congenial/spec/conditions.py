@@ -96,7 +96,7 @@ class Reader:
             picked = {label for word in _listed(words) for label in known[name].pick(word)}
             if not picked:
                 raise ConditionError(f"no level of {name!r} is named; name one or leave {name!r} out")
-            where[name] = tuple(label for label in known[name].labels if label in picked)
+            where[name] = known[name].in_order(picked)
         if not where:
             raise ConditionError("this picks nothing; write `all` for every cell")
         return where

@@ -1,7 +1,9 @@
 """The declared levels of a dimension: labels, codes in the data, intervals, and named groups."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -34,11 +36,24 @@ class Levels:
     has_below: bool = False
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Where each label stands."""
+        return {label: place for place, label in enumerate(self.labels)}
+
+    def knows(self, word: str) -> bool:
+        """Whether a word is the name of a group or of a label."""
+        return word in self.groups or word in self.places
+
+    def in_order(self, labels: Iterable[str]) -> tuple[str, ...]:
+        """Return labels as they were declared, each once."""
+        return tuple(sorted(set(labels), key=self.places.__getitem__))
+
     def pick(self, word: str) -> tuple[str, ...]:
         """Return the labels that a group's or a label's name stands for."""
         if word in self.groups:
             return self.groups[word]
-        if word in self.labels:
+        if word in self.places:
             return (word,)
         if word in self.codes:
             label = self.labels[self.codes.index(word)]
@@ -116,14 +131,13 @@ def _number(value: Fraction) -> str:
 
 
 def _members(levels: Levels, group: str, said: "str | list[str] | RangeEntry") -> tuple[str, ...]:
-    if group in levels.labels:
+    if group in levels.places:
         raise SchemaError(f"{group!r} is a label of {levels.name!r} and cannot be the name of a group too")
     if isinstance(said, str | list):
         members = [said] if isinstance(said, str) else said
         if not members:
             raise SchemaError(f"group {group!r} of {levels.name!r} is empty; name at least one level")
-        picked = {label for member in members for label in levels.pick(member)}
-        return tuple(label for label in levels.labels if label in picked)
+        return levels.in_order(label for member in members for label in levels.pick(member))
     if said.start is None and said.end is None:
         raise SchemaError(f"group {group!r} of {levels.name!r} needs a `from`, a `to` or both")
     start = 0 if said.start is None else _place(levels, said.start)
@@ -134,6 +148,6 @@ def _members(levels: Levels, group: str, said: "str | list[str] | RangeEntry") -
 
 
 def _place(levels: Levels, label: str) -> int:
-    if label not in levels.labels:
+    if label not in levels.places:
         raise SchemaError(f"{label!r} is not a level of {levels.name!r}; {did_you_mean(label, levels.labels)}")
-    return levels.labels.index(label)
+    return levels.places[label]

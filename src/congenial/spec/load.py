@@ -1,5 +1,6 @@
 """From the text of a spec file to a `Spec`, or to every mistake in it at once."""
 
+from bisect import bisect_left
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from congenial.spec.model import SpecFile
 
 _LARGEST_BUDGET = 1_000
+_MOST_DIMENSIONS = 32  # of an array, in older releases of numpy
 
 Places = dict[spec_text.Path, spec_text.Path]
 
@@ -131,13 +133,16 @@ def _schema(dimensions: list[Levels] | None, by: Levels | None, mistakes: Mistak
     if dimensions is None:
         return None
     names = [levels.name for levels in (*dimensions, *([] if by is None else [by]))]
-    for place, name in enumerate(names):
-        like = next((other for other in names[:place] if other.casefold() == name.casefold()), None)
-        if like is not None and like != name:
+    seen: dict[str, str] = {}
+    for name in names:
+        like = seen.setdefault(name.casefold(), name)
+        if like != name:
             mistakes.add(
                 ("dimensions",), f"{like!r} and {name!r} differ only in capitals, which Parquet readers mix up"
             )
     with mistakes.at(("dimensions",)):
+        if len(dimensions) > _MOST_DIMENSIONS:
+            raise ConditionError(f"there are {len(dimensions):,} dimensions and the limit is {_MOST_DIMENSIONS}")
         return Schema({levels.name: levels.labels for levels in dimensions})
     return None
 
@@ -207,9 +212,10 @@ def _check_clash(schema: Schema, statements: list[Statement], mistakes: Mistakes
     # Bounds first: one of them may allow the negative counts that another statement needs.
     n_bounding = sum(_bounds_cells(one, schema) for one in stated)
     ordered = sorted(stated, key=lambda one: not _bounds_cells(one, schema))
-    counts = range(max(1, n_bounding), len(ordered) + 1)
-    first = next((count for count in counts if _clash(schema, ordered[:count]) is not None), len(ordered))
-    mistakes.add(ordered[first - 1].path, str(error))
+    counts = range(max(1, n_bounding), len(ordered))
+    # More statements never mend a clash, so the first that makes one is found by halving.
+    first = bisect_left(counts, True, key=lambda count: _clash(schema, ordered[:count]) is not None)
+    mistakes.add(ordered[counts.start + first - 1].path, str(error))
 
 
 def _bounds_cells(statement: Statement, schema: Schema) -> bool:

@@ -13,24 +13,38 @@ if TYPE_CHECKING:
 
     from congenial.spec.model import Section, SpecFile
 
+MOST = 1_000
 _LISTS = ("measure", "invariants", "conditions")
 _SHAPES = {"<text>": "text", "<list>": "a list", "<mapping>": "a mapping"}
 _NEEDED_SHAPE = {"string_type": "text", "list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping"}
 
 
 class Mistakes:
-    """Collects everything that is wrong, one mistake a place; raises them together."""
+    """Collects everything that is wrong, one mistake a place; raises them together, or the first 1,000 of them.
+
+    A file that has more is not a spec, and each one takes a search for the word that was meant.
+    """
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.found: dict[str, Mistake] = {mistake.path: mistake for mistake in document.mistakes}
+        self.found: dict[str, Mistake] = {mistake.path: mistake for mistake in document.mistakes[:MOST]}
+        self._seen = set(self.found.values())
+        self._check_number()
 
     def add(self, location: Path, message: str, *, at_key: bool = False) -> None:
         """Note what is wrong at a location of the file, unless something is noted there already."""
         mistake = self.document.mistake(location, message, at_key=at_key)
         path = in_words(location)  # a missing key has no place in the file, but is a mistake of its own
-        if path not in self.found and mistake not in self.found.values():
+        if path not in self.found and mistake not in self._seen:
             self.found[path] = mistake
+            self._seen.add(mistake)
+            self._check_number()
+
+    def _check_number(self) -> None:
+        if len(self.found) >= MOST:
+            last = max(mistake.line for mistake in self.found.values())
+            message = f"there may be more mistakes; these are the first {MOST:,}"
+            raise SpecError([*self.found.values(), Mistake(self.document.file_name, last + 1, 1, "", message)])
 
     @contextmanager
     def at(self, location: Path) -> Iterator[None]:

@@ -115,7 +115,7 @@ def _shape(value: object) -> str:
 _SHAPE = Discriminator(_shape)
 Texts = Annotated[Annotated[Text, Tag("<text>")] | Annotated[list[Text], Tag("<list>")], _SHAPE]
 Selection = Annotated[Annotated[Text, Tag("<text>")] | Annotated[dict[Text, Texts], Tag("<mapping>")], _SHAPE]
-Levels = Annotated[Annotated[list[Text], Tag("<list>")] | Annotated[dict[Text, Text], Tag("<mapping>")], _SHAPE]
+LevelsOrCodes = Annotated[Annotated[list[Text], Tag("<list>")] | Annotated[dict[Text, Text], Tag("<mapping>")], _SHAPE]
 
 
 class Section(BaseModel):
@@ -160,7 +160,7 @@ class DimensionEntry(Section):
     """One dimension of the table."""
 
     column: Text | None = Field(None, description="the column in the data; the dimension's name if not said")
-    levels: Levels | None = Field(None, description="every level, or a mapping from codes in the data to labels")
+    levels: LevelsOrCodes | None = Field(None, description="every level, or a mapping from codes in the data to labels")
     cut: list[Number] | None = Field(None, description="ends of half-open intervals of a numeric column")
     below: Truth = Field(False, description="whether values below the first cut are a level of their own")
     groups: dict[Text, Group] = Field({}, description="named sets of levels")
@@ -171,7 +171,7 @@ class AreaEntry(Section):
 
     name: Text | None = None
     column: Text | None = Field(None, description="the column in the data; the name if not said")
-    levels: Levels | None = Field(None, description="every area, or a mapping from codes in the data to labels")
+    levels: LevelsOrCodes | None = Field(None, description="every area, or a mapping from codes in the data to labels")
 
 
 class TermEntry(Section):

@@ -89,8 +89,8 @@ def selection(text: str, dimensions: Sequence[Levels]) -> Where | None:
     where: dict[str, set[str]] = {}
     for dimension, labels in picks:
         where.setdefault(dimension.name, set()).update(labels)
-    ordered = {dimension.name: dimension.labels for dimension in dimensions}
-    return {name: tuple(label for label in ordered[name] if label in labels) for name, labels in where.items()}
+    known = {dimension.name: dimension for dimension in dimensions}
+    return {name: known[name].in_order(labels) for name, labels in where.items()}
 
 
 def dimension_names(text: str, dimensions: Sequence[Levels]) -> tuple[str, ...]:
@@ -135,11 +135,11 @@ def _pick(text: str, dimensions: Sequence[Levels]) -> tuple[Levels, tuple[str, .
 def _meanings(text: str, dimensions: Sequence[Levels]) -> list[tuple[Levels, tuple[str, ...]]]:
     named, bare = [], []
     for dimension in dimensions:
-        if text in dimension.groups or text in dimension.labels:
+        if dimension.knows(text):
             bare.append((dimension, dimension.pick(text)))
         if text.startswith(dimension.name):
             rest = re.sub(r"^\s*=\s*|^\s+", "", text.removeprefix(dimension.name))
-            if rest != text.removeprefix(dimension.name) and (rest in dimension.groups or rest in dimension.labels):
+            if rest != text.removeprefix(dimension.name) and dimension.knows(rest):
                 named.append((dimension, dimension.pick(rest)))
     return [*named, *bare]
 

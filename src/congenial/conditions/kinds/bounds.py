@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 from congenial.conditions.condition import Claim, Condition, Counts, arguments
 from congenial.conditions.entry import LIMITS, Entry, Key, Keys, SpecList
 from congenial.conditions.equalities import Equalities
+from congenial.conditions.interval import FREE, POINT_ZERO, Interval
 from congenial.conditions.kinds.query import whole_limit
 from congenial.conditions.rows import Limited, Row
-from congenial.conditions.where import where_text
+from congenial.conditions.where import cell_names, where_text
 from congenial.errors import ConditionError
 from congenial.schema import Schema, Where, frozen_where
 
@@ -23,7 +24,7 @@ class OfCells(Condition):
 
     @property
     @abstractmethod
-    def ends(self) -> tuple[int | None, int | None]:
+    def of_each(self) -> Interval:
         """The limits of each cell."""
 
     @property
@@ -47,20 +48,20 @@ class OfCells(Condition):
     def claims(self, schema: Schema, counts: Counts | None, known: Equalities) -> list[Claim]:
         """Return one statement about all the cells."""
         del counts, known
-        return [cells_claim(schema, self.bounded_cells(schema), self.text, *self.ends)]
+        return [cells_claim(schema, self.bounded_cells(schema), self.text, self.of_each)]
 
 
-def cells_claim(schema: Schema, cells: Sequence[int], text: str, lower: int | None, upper: int | None) -> Claim:
+def cells_claim(schema: Schema, cells: Sequence[int], text: str, limits: Interval) -> Claim:
     """Return one statement about each of some cells."""
-    return Claim(text, tuple(Limited.of(Row.of(schema.cell_name(cell), [cell]), lower, upper) for cell in cells))
+    named = zip(cell_names(schema, cells), cells, strict=True)
+    return Claim(text, tuple(Limited(Row.of(name, [cell]), limits) for name, cell in named))
 
 
 @dataclass(frozen=True)
 class Bounds(OfCells):
     """Limits of single cells."""
 
-    lower: int | None = None
-    upper: int | None = None
+    limits: Interval = FREE
 
     kind: ClassVar[str] = "bounds"
     word: ClassVar[str] = "bounds"
@@ -69,9 +70,19 @@ class Bounds(OfCells):
     }
 
     @property
-    def ends(self) -> tuple[int | None, int | None]:
+    def of_each(self) -> Interval:
         """The limits of each cell."""
-        return self.lower, self.upper
+        return self.limits
+
+    @property
+    def lower(self) -> int | None:
+        """The least that a cell can be."""
+        return self.limits.low
+
+    @property
+    def upper(self) -> int | None:
+        """The most that a cell can be."""
+        return self.limits.high
 
     @property
     def text(self) -> str:
@@ -89,9 +100,16 @@ class Bounds(OfCells):
         low = entry.limit("at_least") if "at_least" in entry.said else 0
         return bounds(low, entry.limit("at_most"), where=entry.where("bounds"))
 
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values; an end without a limit is left out."""
+        written = super().as_json()
+        ends = {"lower": self.lower, "upper": self.upper}
+        del written["limits"]
+        return {**written, **{name: end for name, end in ends.items() if end is not None}}
+
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Condition:
-        """Return the condition that plain values determine; an end that is left out is no limit."""
+        """Return the condition that plain values determine."""
         said = arguments(given, cls.kind, ("where", "lower", "upper"))
         return bounds(said.get("lower"), said.get("upper"), where=said.get("where"))
 
@@ -105,9 +123,9 @@ class StructuralZeros(OfCells):
     keys: ClassVar[Mapping[SpecList, Keys]] = {"conditions": {"zeros": Key("cells", "cells that are 0 by logic")}}
 
     @property
-    def ends(self) -> tuple[int | None, int | None]:
+    def of_each(self) -> Interval:
         """The limits of each cell."""
-        return 0, 0
+        return POINT_ZERO
 
     @property
     def text(self) -> str:
@@ -136,10 +154,10 @@ def bounds(lower: int | None = 0, upper: int | None = None, *, where: Where | No
     >>> bounds(None).text
     'every cell is free, negative counts included'
     """
-    low, high = whole_limit(lower, "lower"), whole_limit(upper, "upper")
-    if low is not None and high is not None and low > high:
-        raise ConditionError(f"bounds({low}, {high}): the lower bound is above the upper one; swap them")
-    return Bounds(frozen_where(where), low, high)
+    limits = Interval(whole_limit(lower, "lower"), whole_limit(upper, "upper"))
+    if limits.is_empty:
+        raise ConditionError(f"bounds({limits.low}, {limits.high}): the lower bound is above the upper one; swap them")
+    return Bounds(frozen_where(where), limits)
 
 
 def structural_zeros(where: Where) -> StructuralZeros:

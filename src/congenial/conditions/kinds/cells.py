@@ -8,6 +8,7 @@ from congenial.conditions.condition import arguments
 from congenial.conditions.entry import Entry, Key, Keys, SpecList
 from congenial.conditions.kinds.query import Query, asked, stated
 from congenial.conditions.rows import Row
+from congenial.conditions.where import cell_names
 from congenial.schema import Schema, Where
 
 _KEYS: Keys = {"cells": Key("cells", "each of these cells")}
@@ -23,7 +24,8 @@ class Cells(Query):
 
     def rows(self, schema: Schema) -> list[Row]:
         """Return a row for each cell."""
-        return [Row.of(schema.cell_name(cell), [cell]) for cell in schema.cells(self.where)]
+        cells = schema.cells(self.where).tolist()
+        return [Row.of(name, [cell]) for name, cell in zip(cell_names(schema, cells), cells, strict=True)]
 
     @classmethod
     def from_entry(cls, entry: Entry) -> Query:

@@ -8,6 +8,7 @@ import numpy as np
 
 from congenial.conditions.condition import arguments, plain
 from congenial.conditions.entry import LIMITS, Entry, Key, Keys, SpecList
+from congenial.conditions.interval import Interval
 from congenial.conditions.kinds.query import Query, asked, limited, nested, stated
 from congenial.conditions.rows import Row
 from congenial.errors import ConditionError, SchemaError
@@ -49,9 +50,9 @@ class Linear(Query):
     }
 
     @property
-    def stated_range(self) -> tuple[int | None, int | None]:
+    def stated_range(self) -> Interval:
         """Limits of the combination, where such are stated."""
-        return self.at_least, self.at_most
+        return Interval(self.at_least, self.at_most)
 
     def rows(self, schema: Schema) -> list[Row]:
         """Return the combination."""

@@ -10,6 +10,7 @@ import numpy as np
 from congenial.conditions.condition import Claim, Condition, Counts
 from congenial.conditions.entry import Entry
 from congenial.conditions.equalities import Equalities
+from congenial.conditions.interval import FREE, Interval
 from congenial.conditions.rows import Limited, Row
 from congenial.conditions.where import where_text
 from congenial.errors import ConditionError
@@ -48,14 +49,14 @@ class Query(Condition):
         return [] if self.where is None else [where_text(self.where)]
 
     @property
-    def stated_range(self) -> tuple[int | None, int | None]:
+    def stated_range(self) -> Interval:
         """Limits that every row must keep, where such are stated."""
-        return None, None
+        return FREE
 
     @property
     def is_stated(self) -> bool:
         """Whether the query comes with its own value or limits."""
-        return self.equals is not None or self.stated_range != (None, None)
+        return self.equals is not None or not self.stated_range.is_free
 
     @abstractmethod
     def rows(self, schema: Schema) -> list[Row]:
@@ -88,7 +89,7 @@ class Query(Condition):
             values = _stated(self.equals, len(rows), self.shape(schema), self.text)
             return [Limited.equal(row, value) for row, value in zip(rows, values, strict=True)]
         if self.is_stated:
-            return [Limited.of(row, *self.stated_range) for row in rows]
+            return [Limited(row, self.stated_range) for row in rows]
         if counts is None:
             raise ConditionError(f"{self.text} needs its value here: write equals=..., or disclose it from a table")
         return [Limited.equal(row, row.value(counts)) for row in rows]
@@ -101,8 +102,7 @@ class Query(Condition):
 
     def exact_values(self, schema: Schema, counts: Counts, name: str | None = None) -> list[tuple[str, str]]:
         """Return the value of each row; a range that is stated says none."""
-        low, high = self.stated_range
-        if low != high:
+        if not self.stated_range.is_free and not self.stated_range.is_point:
             return []
         rows, name = self.rows(schema), name or self.text
         return [(name if len(rows) == 1 else f"{name}: {row.name}", str(row.value(counts))) for row in rows]

@@ -49,57 +49,53 @@ class Share(Condition):
 
     def part(self, schema: Schema) -> Row:
         """The count above the line: cells of the whole that `where` picks."""
-        whole = set(self.whole(schema).cells)
-        cells = [int(cell) for cell in schema.cells(self.where) if cell in whole]
-        if not cells:
-            raise ConditionError(f"{self.text} picks no cell of its whole; a share is where's part of the cells in of")
-        both = where_text(self.where) if self.of is None else f"{where_text(self.where)}, {where_text(self.of)}"
-        return Row.of(f"total of {both}", cells)
+        return self._both(schema)[0]
 
     def whole(self, schema: Schema) -> Row:
         """The count below the line."""
         return Row.of(total_text(self.of), schema.cells(self.of))
 
+    def _both(self, schema: Schema) -> tuple[Row, Row]:
+        whole = self.whole(schema)
+        inside = set(whole.cells)
+        cells = [cell for cell in schema.cells(self.where).tolist() if cell in inside]
+        if not cells:
+            raise ConditionError(f"{self.text} picks no cell of its whole; a share is where's part of the cells in of")
+        both = where_text(self.where) if self.of is None else f"{where_text(self.where)}, {where_text(self.of)}"
+        return Row.of(f"total of {both}", cells), whole
+
     def mentioned(self, schema: Schema) -> list[Row]:
         """Return the counts above and below the line: where one of them is exact, the other is too."""
-        return [self.part(schema), self.whole(schema)]
+        return list(self._both(schema))
 
     def value(self, schema: Schema, counts: Counts | None) -> Fraction | None:
         """Return the share as stated or as the confidential counts have it; None for 0/0."""
+        return self._value(*self._both(schema), counts)
+
+    def _value(self, part: Row, whole: Row, counts: Counts | None) -> Fraction | None:
         if self.equals is not None:
             return self.equals
         if counts is None:
             raise ConditionError(f"{self.text} needs its value here: write equals=..., or disclose it from a table")
-        size = self.whole(schema).value(counts)
-        return Fraction(self.part(schema).value(counts), size) if size else None
+        return _proportion(part, whole, counts)
 
     def claims(self, schema: Schema, counts: Counts | None, known: Equalities) -> list[Claim]:
         """Say the share as a plain count if the other equalities fix its whole, else as a balance of two counts."""
-        value, whole = self.value(schema, counts), known.implied(self.whole(schema))
-        limits = self._balance(schema, value)
-        if value is not None and whole is not None and (value * whole).denominator == 1 and value * whole > 0:
-            limits = [Limited.equal(self.part(schema), int(value * whole))]
+        part, whole = self._both(schema)
+        value = self._value(part, whole, counts)
+        size = known.implied(whole)
+        count = None if value is None or size is None else value * size
+        if count is not None and count.denominator == 1 and count > 0:
+            limits = [Limited.equal(part, int(count))]
+        else:
+            limits = _balance(part, whole, value)
         return [Claim(one.text, (one,)) for one in limits]
-
-    def _balance(self, schema: Schema, value: Fraction | None) -> list[Limited]:
-        """Return ``q * part - p * whole = 0`` for the share p/q, and that the whole is not empty: 0/0 is no share."""
-        part, whole = self.part(schema), self.whole(schema)
-        if value is None:
-            return [Limited.equal(whole, 0)]
-        above = set(part.cells)
-        of_cell = {cell: value.denominator * (cell in above) - value.numerator for cell in whole.cells}
-        kept = {cell: times for cell, times in of_cell.items() if times}
-        name = f"{value.denominator:,} x [{part.name}] - {value.numerator:,} x [{whole.name}]"
-        balance = [Limited.equal(Row(name, tuple(kept), tuple(kept.values())), 0)] if kept else []
-        return [*balance, Limited.of(whole, 1, None)]
 
     def exact_values(self, schema: Schema, counts: Counts, name: str | None = None) -> list[tuple[str, str]]:
         """Return the proportion; the counts above and below the line may carry noise."""
-        size = self.whole(schema).value(counts)
-        if not size:
-            return [(name or self.text, "no one to take a share of")]
-        value = Fraction(self.part(schema).value(counts), size)
-        return [(name or self.text, f"{value} ({float(value):.4%})")]
+        value = _proportion(*self._both(schema), counts)
+        shown = "no one to take a share of" if value is None else f"{value} ({float(value):.4%})"
+        return [(name or self.text, shown)]
 
     @classmethod
     def from_entry(cls, entry: Entry) -> Condition:
@@ -128,3 +124,20 @@ def share(where: Where, *, of: Where | None = None, equals: object = None) -> Sh
     if stated is not None and not 0 <= stated <= 1:
         raise ConditionError(f"a share lies between 0 and 1, not {stated}")
     return Share(frozen_where(where) or {}, frozen_where(of), stated)
+
+
+def _proportion(part: Row, whole: Row, counts: Counts) -> Fraction | None:
+    size = whole.value(counts)
+    return Fraction(part.value(counts), size) if size else None
+
+
+def _balance(part: Row, whole: Row, value: Fraction | None) -> list[Limited]:
+    """Return ``q * part - p * whole = 0`` for the share p/q, and that the whole is not empty: 0/0 is no share."""
+    if value is None:
+        return [Limited.equal(whole, 0)]
+    above = set(part.cells)
+    of_cell = {cell: value.denominator * (cell in above) - value.numerator for cell in whole.cells}
+    kept = {cell: times for cell, times in of_cell.items() if times}
+    name = f"{value.denominator:,} x [{part.name}] - {value.numerator:,} x [{whole.name}]"
+    balance = [Limited.equal(Row(name, tuple(kept), tuple(kept.values())), 0)] if kept else []
+    return [*balance, Limited.of(whole, 1, None)]

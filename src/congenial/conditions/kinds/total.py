@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from congenial.conditions.condition import arguments
 from congenial.conditions.entry import LIMITS, Entry, Key, Keys, SpecList
+from congenial.conditions.interval import Interval
 from congenial.conditions.kinds.margin import margin
 from congenial.conditions.kinds.query import Query, asked, limited, stated
 from congenial.conditions.rows import Row
@@ -34,9 +35,9 @@ class Total(Query):
     }
 
     @property
-    def stated_range(self) -> tuple[int | None, int | None]:
+    def stated_range(self) -> Interval:
         """Limits of the sum, where such are stated."""
-        return self.at_least, self.at_most
+        return Interval(self.at_least, self.at_most)
 
     def rows(self, schema: Schema) -> list[Row]:
         """Return the sum."""

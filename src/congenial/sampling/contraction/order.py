@@ -265,10 +265,10 @@ class _Public:
     @classmethod
     def of(cls, system: System, rows: Rows, groups: tuple[tuple[int, ...], ...], nats: float) -> "_Public":
         hard = [(number, row) for number, row in enumerate(system.rows) if row.kind in {"equal", "range"}]
-        grouped = [GroupedRow(_weights(rows, number), row.lower, row.upper) for number, row in hard]
+        grouped = [GroupedRow.of(_weights(rows, number), row.lower, row.upper) for number, row in hard]
         low = [_sum(system.lower[cell] for cell in cells) for cells in groups]
         high = [_sum(system.upper[cell] for cell in cells) for cells in groups]
-        return cls(system, rows, groups, propagate(grouped, (low, high)), nats)
+        return cls(system, rows, groups, propagate(grouped, Box(low, high)), nats)
 
     def signature(self, component: tuple[int, ...]) -> object:
         """Return what the costs of a component depend on, with its rows numbered from 0."""
