@@ -44,7 +44,7 @@ def as_measurement(mechanism: Mechanism, constraints: Constraints, measure: str 
     precisions = [query.precision or Fraction(0) for query in fixed.queries]
     case = fixed.case(constraints, "unbounded")
     engine = Engine.of(System.of(constraints, fixed.measured))
-    engine.plan.check()
+    engine.order.check()
 
     def privacy_map(d_in: int) -> float:
         smallest = case.structure.k

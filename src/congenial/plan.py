@@ -15,7 +15,7 @@ from congenial.privacy.certify import Case
 from congenial.privacy.neighbours import Neighbours
 from congenial.privacy.semantics import Meaning, meaning
 from congenial.sampling.contraction.layout import Engine
-from congenial.sampling.contraction.order import Plan
+from congenial.sampling.contraction.order import MergeOrder
 from congenial.sampling.system import System
 from congenial.sampling.target import Measured
 
@@ -49,9 +49,9 @@ class ReleasePlan:
     budget: Budget | None
 
     @cached_property
-    def sampling(self) -> Plan:
+    def sampling(self) -> MergeOrder:
         """The order in which the exact sampler merges cells, and its size; made when first asked for."""
-        return Engine.of(System.of(self.case.constraints, self.measured)).plan
+        return Engine.of(System.of(self.case.constraints, self.measured)).order
 
     @property
     def is_exact(self) -> bool:

@@ -18,7 +18,7 @@ from congenial.privacy.certificate import Certificate
 from congenial.privacy.certify import Case
 from congenial.public_law import Area, MeasuredQuery, PublicLaw
 from congenial.sampling.contraction.layout import Engine
-from congenial.sampling.contraction.order import Plan
+from congenial.sampling.contraction.order import MergeOrder
 from congenial.sampling.system import System
 from congenial.spec.spec import Spec
 from congenial.table import Table
@@ -55,9 +55,9 @@ class SpecPlan:
         return out
 
     @property
-    def sampling(self) -> Plan:
+    def sampling(self) -> MergeOrder:
         """The largest sampler's plan."""
-        return max((engine.plan for engine in self.engines.values()), key=lambda plan: plan.n_states)
+        return max((engine.order for engine in self.engines.values()), key=lambda order: order.n_states)
 
     @property
     def spent(self) -> tuple[str, Fraction]:
