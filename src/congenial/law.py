@@ -151,10 +151,10 @@ class Law:
     @cached_property
     def _cell_moments(self) -> Floats:
         """Mean and variance of each cell (2, cell); cells that the law cannot tell apart are computed once."""
-        plan, system = self._engine.plan, self._engine.plan.system
+        order, system = self._engine.order, self._engine.order.system
         out = np.empty((2, self.target.centre.size))
         known: dict[object, tuple[float, float]] = {}
-        for group, cells in enumerate(plan.groups):
+        for group, cells in enumerate(order.groups):
             for cell in cells:
                 like = (group, self.target.centre[cell], system.falls[cell], system.lower[cell], system.upper[cell])
                 if like not in known:

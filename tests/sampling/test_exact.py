@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import congenial as cg
 from agreement import ALPHA, own_rng, p_value
+from congenial.arrays import Ints
 from congenial.balls import log_of
 from congenial.errors import ConditionError, SamplingError, TooLargeError
 from congenial.examples import p12_mechanism, p12_schema, p12_table
@@ -159,9 +159,9 @@ def test_narrow_windows_are_noticed_and_widened() -> None:
     """Windows that leave out too much must not go unnoticed: the engine builds the messages again, wider."""
     law = p12_mechanism().law(cg.Table(p12_schema(), np.full((2, 23), 1000)))
     engine = exact.engine_of(law.target)
-    narrow = Engine(engine.plan.with_nats(4.0))
+    narrow = Engine(engine.order.with_nats(4.0))
     made = exact.Messages.of(narrow, law.target.centre)
-    assert made.layout.engine.plan.nats > 4.0
+    assert made.layout.engine.order.nats > 4.0
     assert np.isclose(made.log_normaliser, law.log_normaliser(), rtol=0, atol=1e-9)
 
 
@@ -178,7 +178,7 @@ def test_window_lengths_do_not_depend_on_the_table() -> None:
     assert layouts[0].size == layouts[1].size
 
 
-def batch(n: int) -> tuple[Engine, NDArray[np.int64]]:
+def batch(n: int) -> tuple[Engine, Ints]:
     engine = exact.engine_of(p12_mechanism().law(p12_table()).target)
     return engine, cg.replay_rng("batch").below(np.full((n, 46), 3))
 

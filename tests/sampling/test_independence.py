@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, ks_p_value, own_rng, p_value
+from congenial.arrays import Floats, Ints
 from congenial.errors import SamplingError
 from congenial.examples import P12_INDEX_SET, p12_mechanism, p12_table
 from congenial.randomness import replay_rng
@@ -15,18 +16,16 @@ from congenial.sampling.enumerate import EnumeratedLaw
 from congenial.sampling.target import Target
 from systems import SYSTEMS
 
-Tables = NDArray[np.int64]
-
 
 def twin(
-    target: Target, starts: Tables, words: NDArray[np.uint64], *, forget_q: bool = False, forget_bounds: bool = False
-) -> Tables:
+    target: Target, starts: Ints, words: NDArray[np.uint64], *, forget_q: bool = False, forget_bounds: bool = False
+) -> Ints:
     """Algorithm 1 in plain Python, vectorised over chains, with bugs on request."""
     split = independence._split(target, None)
     free, solved = list(split.free), list(split.solved)
     noises = independence._proposals(target, split.free, None)
 
-    def log_q(tables: Tables) -> NDArray[np.float64]:
+    def log_q(tables: Ints) -> Floats:
         terms = [n.log_pmf(tables[:, c] - target.centre[c]) for n, c in zip(noises, free, strict=True)]
         return np.asarray(np.sum(terms, axis=0))
 

@@ -12,25 +12,22 @@ from congenial.conditions.compile import compile_conditions
 from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.kinds.query import Query
-from congenial.conditions.rows import Row, row_values
+from congenial.conditions.interval import Interval
+from congenial.conditions.rows import Limited, Row, row_values
 from congenial.errors import ConditionError
 from congenial.schema import Schema
 
 Area = str | None
 """An area's label; None where there is one table."""
 
-Pattern = tuple[
-    tuple[tuple[Row, tuple[int | None, int | None] | None], ...], tuple[int | None, ...], tuple[int | None, ...]
-]
+Pattern = tuple[tuple[tuple[Row, Interval | None], ...], tuple[Interval, ...]]
 """Everything that constraints say but the values of their equalities."""
 
 
 def pattern_of(constraints: Constraints) -> Pattern:
     """Return what constraints may have in common with those of other areas: rows and limits, no disclosed value."""
-    rows = tuple(
-        (limited.row, None if limited.is_equality else (limited.lower, limited.upper)) for limited in constraints.rows
-    )
-    return rows, constraints.lower, constraints.upper
+    rows = tuple((limited.row, None if limited.is_equality else limited.limits) for limited in constraints.rows)
+    return rows, constraints.limits
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +52,10 @@ class Group:
         """Return the constraints of one area of the group."""
         values = iter(self.values[number].tolist())
         rows = tuple(
-            replace(limited, lower=(value := int(next(values))), upper=value) if limited.is_equality else limited
+            Limited.equal(limited.row, int(next(values))) if limited.is_equality else limited
             for limited in self.pattern.rows
         )
-        return Constraints(self.pattern.schema, rows, self.pattern.lower, self.pattern.upper)
+        return Constraints(self.pattern.schema, rows, self.pattern.limits)
 
     @cached_property
     def largest(self) -> Constraints:

@@ -48,7 +48,7 @@ def quick_bounds(group: Group) -> ManyBounds:
     rows = pattern.grouped.rows
     ends = [end for row in rows for end in (row.lower, row.upper) if end is not None]
     ends += [end for side in pattern.grouped.box for end in side if end is not None]
-    sizes = [sum(map(abs, row.weights.values())) for row in rows]
+    sizes = [sum(map(abs, row.coefficients.values())) for row in rows]
     largest = max([abs(end) for end in ends] + [int(np.abs(values).max(initial=0))], default=0)
     if values.dtype == object or max(sizes, default=1) * max(largest, 1) >= _SAFE:
         return _one_by_one(group)
@@ -67,9 +67,9 @@ def quick_bounds(group: Group) -> ManyBounds:
         else:
             most, least = (None if end is None else np.full(n_tables, end) for end in (upper, lower))  # type: ignore[assignment]
         if most is not None:
-            limits.append((row.weights, most))
+            limits.append((row.coefficients, most))
         if least is not None:
-            limits.append(({g: -weight for g, weight in row.weights.items()}, -least))
+            limits.append(({g: -times for g, times in row.coefficients.items()}, -least))
     for _ in range(ROUNDS):
         changed = False
         for coefficients, limit in limits:

@@ -55,9 +55,7 @@ def _even_groups(constraints: Constraints, level: float) -> Ints | None:
     No solver is needed for this, and `congenial plan` need not wait half a second to load one.
     """
     grouped = constraints.grouped
-    equal = [
-        (dict(row.weights), row.lower or 0) for row in grouped.rows if row.lower is not None and row.lower == row.upper
-    ]
+    equal = [(dict(row.coefficients), row.lower or 0) for row in grouped.rows if row.is_equality]
     sizes = np.array([len(cells) for cells in grouped.members])
     solutions = integer_solutions(equal, len(sizes))
     if solutions is None:

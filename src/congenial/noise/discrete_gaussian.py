@@ -7,9 +7,9 @@ from math import ceil, log, sqrt
 
 import flint
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from congenial.arrays import Floats
+from congenial.arrays import Floats, Ints
 from congenial.balls import ball, scaled_ends
 from congenial.noise.exact_choice import exact_choice
 from congenial.noise.family import DiscreteNoise, even_order
@@ -61,10 +61,10 @@ class DiscreteGaussian(DiscreteNoise):
         pmf = self.pmf(np.arange(1, reach + 1))
         return np.append(np.cumsum(pmf[::-1])[::-1], 0.0)
 
-    def _tail(self, u: NDArray[np.int64]) -> Floats:
+    def _tail(self, u: Ints) -> Floats:
         return self._upper_tail[np.minimum(u, self._upper_tail.size - 1)]
 
-    def _nearby_quantile(self, v: Floats) -> NDArray[np.int64]:
+    def _nearby_quantile(self, v: Floats) -> Ints:
         rising = self._upper_tail[::-1]  # the cdf of ..., -2, -1
         low = np.searchsorted(rising, v, side="left") - rising.size
         high = rising.size - np.searchsorted(rising, 1 - v, side="right")
@@ -81,7 +81,7 @@ class DiscreteGaussian(DiscreteNoise):
         u = np.arange(reach, 0, -1, dtype=np.float64)
         return 2 * float(np.sum(np.exp(order * np.log(u) + self.log_pmf(u))))
 
-    def sample(self, n: int, rng: RandomStream) -> NDArray[np.int64]:
+    def sample(self, n: int, rng: RandomStream) -> Ints:
         """Return exact draws, decided by random integers."""
         outcome = exact_choice(self._cdf_bounds, n, rng)
         return np.where(outcome % 2 == 1, (outcome + 1) // 2, -(outcome // 2))

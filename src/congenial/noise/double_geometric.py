@@ -7,9 +7,9 @@ from math import ceil, floor, log, log1p, log2
 
 import flint
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from congenial.arrays import Floats
+from congenial.arrays import Floats, Ints
 from congenial.balls import ball, scaled_ends
 from congenial.noise.exact_choice import CdfBounds, exact_bernoulli, exact_choice
 from congenial.noise.family import DiscreteNoise, even_order, levels
@@ -39,13 +39,13 @@ class DoubleGeometric(DiscreteNoise):
         a = float(self.base)
         return self.log_weight(u) + (log1p(-a) - log1p(a))
 
-    def _tail(self, u: NDArray[np.int64]) -> Floats:
+    def _tail(self, u: Ints) -> Floats:
         """Return ``a**(u + 1) / (1 + a)``."""
         a = float(self.base)
         tail: Floats = np.exp((u + 1) * log(a) - log1p(a))
         return tail
 
-    def _nearby_quantile(self, v: Floats) -> NDArray[np.int64]:
+    def _nearby_quantile(self, v: Floats) -> Ints:
         """Return GM's quantile function, Appendix B.
 
         The print is one too large where v > 1 / (1 + a) is exactly a value of the cdf (``floor`` should be
@@ -71,7 +71,7 @@ class DoubleGeometric(DiscreteNoise):
         series = a * sum(c * a**j for j, c in enumerate(eulerian)) / (1 - a) ** (order + 1)
         return 2 * (1 - a) / (1 + a) * series
 
-    def sample(self, n: int, rng: RandomStream) -> NDArray[np.int64]:
+    def sample(self, n: int, rng: RandomStream) -> Ints:
         """Return exact draws, decided by random integers: the only kind that may be released.
 
         The noise is the difference of two geometric variables. One of those is ``L * blocks + rest`` with ``L`` a power
@@ -80,7 +80,7 @@ class DoubleGeometric(DiscreteNoise):
         """
         return self._geometric(n, rng) - self._geometric(n, rng)
 
-    def _geometric(self, n: int, rng: RandomStream) -> NDArray[np.int64]:
+    def _geometric(self, n: int, rng: RandomStream) -> Ints:
         digits = max(0, ceil(-log2(float(self.precision))))
         out = exact_choice(self._block_cdf(2**digits), n, rng) << digits
         for j in range(digits):
@@ -106,7 +106,7 @@ class DoubleGeometric(DiscreteNoise):
 
         return bounds
 
-    def sample_by_float_inverse(self, uniforms: ArrayLike) -> NDArray[np.int64]:
+    def sample_by_float_inverse(self, uniforms: ArrayLike) -> Ints:
         """Return GM Appendix B's draws, ``F^{-1}(uniform)`` in floats: for study, never for a release.
 
         A uniform float takes at most 2^53 values, so probabilities are multiples of 2^-53: integers far out that the

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from congenial.arrays import Ints
 from congenial.randomness import RandomStream
 
 CdfBounds = Callable[[int], tuple[list[int], list[int]]]
@@ -22,7 +23,7 @@ The points may stop where the law goes on (an infinite support), if what is left
 _WORD = 64
 
 
-def exact_choice(cdf_bounds: CdfBounds, n: int, rng: RandomStream, first_bits: int = _WORD) -> NDArray[np.int64]:
+def exact_choice(cdf_bounds: CdfBounds, n: int, rng: RandomStream, first_bits: int = _WORD) -> Ints:
     """Return `n` independent outcomes 0, 1, 2, ... of the law with this cdf.
 
     Parameters

@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from congenial.arrays import Floats
+from congenial.arrays import Floats, Ints
 from congenial.balls import double_above_exp
 from congenial.errors import NoiseError
 from congenial.fraction import Exact, exact_fraction
@@ -90,7 +90,7 @@ class Noise(ABC):
     def log_base(self) -> float:
         """The log weight at 1: the log weight at u is ``log_base * |u| ** exponent``."""
 
-    def power(self, u: NDArray[np.int64]) -> NDArray[np.int64]:
+    def power(self, u: Ints) -> Ints:
         """Return ``|u| ** exponent``: the power of the base at `u`."""
         return np.abs(u) if self.exponent == 1 else u * u
 
@@ -111,7 +111,7 @@ class Noise(ABC):
         """Return the probability of at most `u`."""
 
     @abstractmethod
-    def quantile(self, level: ArrayLike) -> NDArray[np.int64] | Floats:
+    def quantile(self, level: ArrayLike) -> Ints | Floats:
         """Return the smallest value whose cdf is at least `level`, each level strictly between 0 and 1."""
 
     @abstractmethod
@@ -124,7 +124,7 @@ class Noise(ABC):
         return self.moment(2)
 
     @abstractmethod
-    def sample(self, n: int, rng: RandomStream) -> NDArray[np.int64] | Floats:
+    def sample(self, n: int, rng: RandomStream) -> Ints | Floats:
         """Return `n` independent draws."""
 
 
@@ -155,7 +155,7 @@ class DiscreteNoise(Noise):
         return (size if self.exponent == 1 else size * size) * np.float64(self.log_base)
 
     @abstractmethod
-    def _tail(self, u: NDArray[np.int64]) -> Floats:
+    def _tail(self, u: Ints) -> Floats:
         """Return the probability of more than `u`, each at least 0."""
 
     def cdf(self, u: ArrayLike) -> Floats:
@@ -164,22 +164,22 @@ class DiscreteNoise(Noise):
         tail = self._tail(np.where(values < 0, -values - 1, values))
         return np.where(values < 0, tail, 1 - tail)
 
-    def quantile(self, level: ArrayLike) -> NDArray[np.int64]:
+    def quantile(self, level: ArrayLike) -> Ints:
         """Return the smallest integer whose `cdf` is at least `level`, as far as doubles next to 1 can tell."""
         v = levels(level)
         # Rounding puts the first guess off by one at most, and only next to a value of the cdf.
         guess = self._nearby_quantile(v)
         candidates = guess[..., None] + np.arange(-2, 3)
-        below: NDArray[np.int64] = np.sum(self.cdf(candidates) < v[..., None], axis=-1)
+        below: Ints = np.sum(self.cdf(candidates) < v[..., None], axis=-1)
         # None below: the cdf is flat in doubles there, and the guess is as good as can be.
         return np.where(below == 0, guess, guess - 2 + below)
 
     @abstractmethod
-    def _nearby_quantile(self, v: Floats) -> NDArray[np.int64]:
+    def _nearby_quantile(self, v: Floats) -> Ints:
         """Return the quantile up to one unit."""
 
 
-def integers(u: ArrayLike) -> NDArray[np.int64]:
+def integers(u: ArrayLike) -> Ints:
     """Check that noise values are integers."""
     array = np.asarray(u)
     if array.dtype.kind not in "iuf" or (array.dtype.kind == "f" and not bool(np.all(array == np.floor(array)))):

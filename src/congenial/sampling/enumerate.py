@@ -12,7 +12,7 @@ from math import comb, lgamma, prod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.arrays import Ints
+from congenial.arrays import Floats, Ints
 from congenial.balls import log_of
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import echelon
@@ -29,7 +29,7 @@ _SAFE_INTEGER = 2**61
 
 
 @dataclass(frozen=True)
-class _Walk:
+class _Descent:
     """Cells one after another: what is left of every row when the cells so far are chosen."""
 
     n_cells: int
@@ -70,7 +70,7 @@ def _limits(constraints: Constraints) -> tuple[list[int], list[int]]:
     return [low for low in bounds.lower if low is not None], [high for high in bounds.upper if high is not None]
 
 
-def _walk(conditions: Sequence[Limited], lower: Sequence[int], upper: Sequence[int]) -> _Walk:
+def _descent(conditions: Sequence[Limited], lower: Sequence[int], upper: Sequence[int]) -> _Descent:
     widths = [high - low for low, high in zip(lower, upper, strict=True)]
     # Combinations of equalities that end as early as possible see a dead end long before the last cell.
     early = echelon([condition for condition in conditions if condition.is_equality])
@@ -92,7 +92,7 @@ def _walk(conditions: Sequence[Limited], lower: Sequence[int], upper: Sequence[i
     terms = matrix * np.array(widths, np.int64)
     rest_low = np.cumsum(terms[:, ::-1].clip(max=0), axis=1)[:, ::-1] - terms.clip(max=0)
     rest_high = np.cumsum(terms[:, ::-1].clip(min=0), axis=1)[:, ::-1] - terms.clip(min=0)
-    return _Walk(len(lower), tuple(lower), tuple(widths), matrix, np.array(low), np.array(high), rest_low, rest_high)
+    return _Descent(len(lower), tuple(lower), tuple(widths), matrix, np.array(low), np.array(high), rest_low, rest_high)
 
 
 def surely_more_than(constraints: Constraints, limit: int) -> bool:
@@ -133,24 +133,24 @@ def estimate_log10_count(constraints: Constraints) -> float:
         Limited(Row("", tuple(row.coefficients), tuple(row.coefficients.values())), row.limits) for row in grouped.rows
     ]
     low, high = ([sum(side[cell] for cell in cells) for cells in grouped.members] for side in (lower, upper))
-    walk = _walk(rows, low, high)
+    descent = _descent(rows, low, high)
     rng = replay_rng("estimate the number of tables")
-    sums = np.zeros((_PROBES, len(walk.matrix)), np.int64)
+    sums = np.zeros((_PROBES, len(descent.matrix)), np.int64)
     log_count = np.zeros(_PROBES)
     for group, cells in enumerate(grouped.members):
-        first, last = walk.choices(group, sums)
+        first, last = descent.choices(group, sums)
         alive = last >= first
         sums, log_count, first, last = sums[alive], log_count[alive], first[alive], last[alive]
         if not len(sums):
             return -np.inf
         value = first + rng.below(last - first + 1)
         log_count = log_count + np.log(last - first + 1) + _log_ways([upper[c] - lower[c] for c in cells], value)
-        sums = sums + value[:, None] * walk.matrix[:, group]
+        sums = sums + value[:, None] * descent.matrix[:, group]
     peak = log_count.max()
     return float((peak + np.log(np.exp(log_count - peak).sum() / _PROBES)) / np.log(10))
 
 
-def _log_ways(widths: list[int], sums: Ints) -> NDArray[np.float64]:
+def _log_ways(widths: list[int], sums: Ints) -> Floats:
     """Return the log number of ways in which cells of these widths make each sum."""
     if len(widths) == 1:
         return np.zeros(len(sums))
@@ -169,24 +169,24 @@ def _log_ways(widths: list[int], sums: Ints) -> NDArray[np.float64]:
         return np.log(np.maximum(ways[sums], 0.0)) + log_scale
 
 
-def _lgamma(values: Ints) -> NDArray[np.float64]:
+def _lgamma(values: Ints) -> Floats:
     """Return the log gamma function of each value."""
     return np.array([lgamma(value) for value in values.tolist()])
 
 
 def enumerate_tables(constraints: Constraints, limit: int = MOST_TABLES) -> Ints:
     """Return every table of S* as a line (table, cell), in lexicographic order; refuses more than `limit`."""
-    walk = _walk(constraints.rows, *_limits(constraints))
+    descent = _descent(constraints.rows, *_limits(constraints))
     estimate = estimate_log10_count(constraints)
     if estimate > np.log10(limit) + 2:
         raise _too_many(estimate, limit)
     chosen = np.zeros((1, 0), np.int64)
-    sums = np.zeros((1, len(walk.matrix)), np.int64)
-    for cell in range(walk.n_cells):
-        first, last = walk.choices(cell, sums)
+    sums = np.zeros((1, len(descent.matrix)), np.int64)
+    for cell in range(descent.n_cells):
+        first, last = descent.choices(cell, sums)
         counts = np.maximum(last - first + 1, 0)
         n_partial = float(counts.sum(dtype=np.float64))
-        if cell == walk.n_cells - 1 and n_partial > limit:
+        if cell == descent.n_cells - 1 and n_partial > limit:
             raise _too_many(estimate, limit)
         if n_partial > 10 * limit:
             raise TooLargeError(
@@ -197,8 +197,8 @@ def enumerate_tables(constraints: Constraints, limit: int = MOST_TABLES) -> Ints
         offset = np.arange(len(parent)) - np.repeat(np.cumsum(counts) - counts, counts)
         value = first[parent] + offset
         chosen = np.column_stack([chosen[parent], value])
-        sums = sums[parent] + value[:, None] * walk.matrix[:, cell]
-    return chosen + np.array(walk.base, np.int64)
+        sums = sums[parent] + value[:, None] * descent.matrix[:, cell]
+    return chosen + np.array(descent.base, np.int64)
 
 
 def _too_many(log10_estimate: float, limit: int) -> TooLargeError:

@@ -13,7 +13,7 @@ import flint
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.arrays import Floats
+from congenial.arrays import Floats, Ints
 from congenial.conditions.compile import fixed_cells
 from congenial.conditions.lattice import dependence
 from congenial.conditions.rows import dense
@@ -45,13 +45,13 @@ def default_index_set(target: Target) -> tuple[int, ...]:
     return tuple(cell for cell in range(len(target.centre)) if cell not in solved)
 
 
-def _equalities(target: Target) -> NDArray[np.int64]:
+def _equalities(target: Target) -> Ints:
     constraints = target.constraints
     fixed = fixed_cells(constraints.lower, constraints.upper)
     return dense([one.row for one in (*fixed, *constraints.equalities)], len(target.centre))
 
 
-def _independent_columns(matrix: NDArray[np.int64], order: Iterable[int]) -> set[int]:
+def _independent_columns(matrix: Ints, order: Iterable[int]) -> set[int]:
     cells = list(order)
     columns = [{row: int(value) for row, value in enumerate(matrix[:, cell]) if value} for cell in cells]
     return {cells[position] for position in dependence(columns).independent}
@@ -105,7 +105,7 @@ def _proposals(target: Target, free: Sequence[int], precision: Exact | Sequence[
     return tuple(out)
 
 
-def _tables(proposals: Sequence[Noise]) -> tuple[NDArray[np.int64], Floats, Floats, Floats]:
+def _tables(proposals: Sequence[Noise]) -> tuple[Ints, Floats, Floats, Floats]:
     """Return each discrete proposal as a window of its cdf and log pmf; beyond it a uniform double cannot reach."""
     starts, firsts, cdfs, logs = [0], [], [np.zeros(0)], [np.zeros(0)]
     known: dict[Noise, tuple[int, Floats, Floats]] = {}
@@ -260,7 +260,7 @@ def advance(
     *,
     proposal_precision: Exact | Sequence[Exact] | None = None,
     index_set: Sequence[int] | None = None,
-) -> NDArray[np.int64] | Floats:
+) -> Ints | Floats:
     """Return where a chain from each start (chain, cell) stands after some steps.
 
     Chains started at exact draws must end at exact draws: that is how the kernel is tested.
@@ -287,7 +287,7 @@ def _deviations(target: Target, tables: ArrayLike) -> Floats:
     return (stack - target.centre).astype(np.float64)
 
 
-def _tables_from(target: Target, deviations: Floats) -> NDArray[np.int64] | Floats:
+def _tables_from(target: Target, deviations: Floats) -> Ints | Floats:
     if not target.is_discrete:
         return deviations + target.centre
     if np.abs(deviations).max(initial=0.0) >= _FLOAT_INTEGERS:

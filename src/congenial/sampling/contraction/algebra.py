@@ -32,7 +32,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Step:
+class Walk:
     """How to go through the states of two parts that fit together.
 
     Attributes
@@ -79,7 +79,7 @@ class Merge:
 
     Attributes
     ----------
-    forward, backward : Step
+    forward, backward : Walk
         All pairs of parts; and the pairs for one given key of the whole (coordinates: free ones, then the key).
     key_forms : tuple of Form
         The whole's coordinates in (left key, right key).
@@ -90,20 +90,20 @@ class Merge:
     left: Node
     right: Node
     whole: Node
-    forward: Step
-    backward: Step
+    forward: Walk
+    backward: Walk
     key_forms: tuple[Form, ...]
     complete: tuple[tuple[int, Form], ...]
 
 
 def leaf(group: int, column: Mapping[int, int]) -> Node:
     """Return the node of one group: its coordinate is the sum of its cells."""
-    return Node(frozenset([group]), (-1,), {row: (Fraction(weight),) for row, weight in column.items()})
+    return Node(frozenset([group]), (-1,), {row: (Fraction(coefficient),) for row, coefficient in column.items()})
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a system over groups: what kind each is, and its weight on every group."""
+    """The rows of a system over groups: what kind each is, and its coefficient on every group."""
 
     kinds: tuple[Literal["equal", "range", "soft", "free"], ...]
     columns: tuple[Mapping[int, int], ...]
@@ -160,7 +160,7 @@ class Rows:
         ]
 
 
-def merge(left: Node, right: Node, rows: Rows) -> Merge:
+def merge_nodes(left: Node, right: Node, rows: Rows) -> Merge:
     """Merge two nodes; what their union must obey by itself is applied, rows that are complete are dropped."""
     groups = left.groups | right.groups
     n_left, n_right = left.width, right.width
@@ -168,7 +168,7 @@ def merge(left: Node, right: Node, rows: Rows) -> Merge:
     present = sorted(set(left.sums) | set(right.sums))
     vectors = {row: (*left.sums.get(row, zero_left), *right.sums.get(row, zero_right)) for row in present}
     done = {row for row in present if rows.supports[row] <= groups and rows.kinds[row] != "free"}
-    equations = [_combined(weights, vectors, n_left + n_right) for weights in rows.settled(groups)]
+    equations = [_combined(factors, vectors, n_left + n_right) for factors in rows.settled(groups)]
     space = _Space(n_left + n_right)
     for equation in equations:
         space.add(equation)
@@ -180,17 +180,17 @@ def merge(left: Node, right: Node, rows: Rows) -> Merge:
         left,
         right,
         Node(groups, tuple(key), sums),
-        forward=_step(equations, [], n_left + n_right),
-        backward=_step(equations, key_vectors, n_left + n_right),
+        forward=_walk(equations, [], n_left + n_right),
+        backward=_walk(equations, key_vectors, n_left + n_right),
         key_forms=tuple(map(Form.of, key_vectors)),
         complete=tuple((row, Form.of(vectors[row])) for row in sorted(done) if rows.kinds[row] != "equal"),
     )
 
 
-def _combined(weights: Mapping[int, Fraction], vectors: Mapping[int, Vector], n: int) -> Vector:
+def _combined(factors: Mapping[int, Fraction], vectors: Mapping[int, Vector], n: int) -> Vector:
     """Return a combination of rows; one that is open in neither part has sum 0."""
     nothing = (Fraction(0),) * n
-    terms = [[weight * value for value in vectors.get(row, nothing)] for row, weight in weights.items()]
+    terms = [[factor * value for value in vectors.get(row, nothing)] for row, factor in factors.items()]
     return tuple(sum(column, Fraction(0)) for column in zip(*terms, strict=True))
 
 
@@ -230,7 +230,7 @@ class _Space:
         return tuple(self._reduce(vector)[1])
 
 
-def _step(equations: Sequence[Vector], key_vectors: Sequence[Vector], n: int) -> Step:
+def _walk(equations: Sequence[Vector], key_vectors: Sequence[Vector], n: int) -> Walk:
     """Solve ``equations = 0`` and ``key_vectors = key`` for as many coordinates as possible, the last ones first."""
     n_key = len(key_vectors)
     matrix = [[*reversed(vector), *([Fraction(0)] * n_key)] for vector in equations]
@@ -258,4 +258,4 @@ def _step(equations: Sequence[Vector], key_vectors: Sequence[Vector], n: int) ->
 
     follows = {coordinate: Form.of(known(line)) for coordinate, line in solved.items()}
     rest = [known(line) for line in range(len(pivots), len(matrix))]
-    return Step(free, follows, tuple(Form.of(vector) for vector in rest if any(vector)))
+    return Walk(free, follows, tuple(Form.of(vector) for vector in rest if any(vector)))

@@ -1,7 +1,7 @@
 """The exact sampler once more, in numbers without rounding: fractions, integers, or balls with proven radius.
 
-It goes through the same plan in the same order as the kernels, so the same random bits give the same table. It decides
-the draws that floats leave open, gives normalisers as exact fractions, and counts tables.
+It goes through the same merges in the same order as the kernels, so the same random bits give the same table. It
+decides the draws that floats leave open, gives normalisers as exact fractions, and counts tables.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,10 +21,10 @@ from congenial.conditions.constraints import Constraints
 from congenial.errors import SamplingError, TooLargeError
 from congenial.noise.fall import FLAT, Fall
 from congenial.randomness import RandomStream
-from congenial.sampling.contraction.algebra import Form, Merge, Step
+from congenial.sampling.contraction.algebra import Form, Merge, Walk
 from congenial.sampling.contraction.layout import Engine, Layout
-from congenial.sampling.contraction.order import Plan
-from congenial.sampling.contraction.program import FAR
+from congenial.sampling.contraction.order import MergeOrder
+from congenial.sampling.kernels.codes import FAR
 from congenial.sampling.system import System
 
 Number = Any
@@ -44,50 +44,50 @@ class ExactMessages:
     nodes: list[list[Number]]
 
     @property
-    def plan(self) -> Plan:
-        """The plan they follow."""
-        return self.layout.engine.plan
+    def order(self) -> MergeOrder:
+        """The merge order they follow."""
+        return self.layout.engine.order
 
     @classmethod
     def of(cls, layout: Layout, weight: Callable[[Fall, int], Number], zero: Number) -> "ExactMessages":
         """Build them group by group, then merge by merge."""
-        plan = layout.engine.plan
+        order = layout.engine.order
         if layout.size > _MOST_ENTRIES:
             raise TooLargeError(
                 f"exact arithmetic on {layout.size:,} states is out of reach; the limit is {_MOST_ENTRIES:,}"
             )
         made = cls(layout, weight, [], [])
         position = 0
-        for cells in plan.groups:
+        for cells in order.groups:
             steps: list[list[Number]] = []
             for cell in cells:
                 steps.append(made._convolved(position, cell, steps[-1] if steps else None, zero))
                 position += 1
             made.prefixes.append(steps)
             made.nodes.append(steps[-1] if steps else [weight(FLAT, 0)])
-        for number in range(len(plan.merges)):
+        for number in range(len(order.merges)):
             made.nodes.append(made._merged(number, zero))
         return made
 
     def _merged(self, number: int, zero: Number) -> list[Number]:
         """Add up all pairs of a merge, along runs of the last free coordinate where all sums are whole."""
-        left, right, merge = self.plan.merges[number]
-        node = len(self.plan.groups) + number
+        left, right, merge = self.order.merges[number]
+        node = len(self.order.groups) + number
         out = [zero] * int(self.layout.state.node_size[node])
-        step = merge.forward
-        if not step.free or not self.layout.engine.program.forward.is_whole[number] or step.checks:
-            for z, value in self.pairs(number, step, ()):
+        walk = merge.forward
+        if not walk.free or not self.layout.engine.program.forward.is_whole[number] or walk.checks:
+            for z, value in self.pairs(number, walk, ()):
                 index = self.layout.index(node, [_apply(form, z) for form in merge.key_forms])
                 if index is not None:
                     out[index] = out[index] + value
             return out
         n_left, n = merge.left.width, merge.left.width + merge.right.width
-        ranges = [self._range(number, coordinate) for coordinate in step.free]
-        unit = (*([0] * (len(step.free) - 1)), 1)
-        slope = _coordinates(step, n, unit) or []
-        falls = [(self.plan.system.rows[row].fall, form) for row, form in merge.complete if self._is_soft(row)]
+        ranges = [self._range(number, coordinate) for coordinate in walk.free]
+        unit = (*([0] * (len(walk.free) - 1)), 1)
+        slope = _coordinates(walk, n, unit) or []
+        falls = [(self.order.system.rows[row].fall, form) for row, form in merge.complete if self._is_soft(row)]
         for outer in product(*ranges[:-1]):
-            z = _coordinates(step, n, (*outer, ranges[-1].start)) or []
+            z = _coordinates(walk, n, (*outer, ranges[-1].start)) or []
             steps: range = range(len(ranges[-1]))
             runs = [
                 self._run(left, z[:n_left], slope[:n_left]),
@@ -106,10 +106,10 @@ class ExactMessages:
         return out
 
     def _is_soft(self, row: int) -> bool:
-        return self.plan.system.rows[row].kind == "soft"
+        return self.order.system.rows[row].kind == "soft"
 
     def _range(self, number: int, coordinate: int) -> range:
-        left, right, merge = self.plan.merges[number]
+        left, right, merge = self.order.merges[number]
         n_left = merge.left.width
         node, d = (left, coordinate) if coordinate < n_left else (right, coordinate - n_left)
         low = int(self.layout.state.node_low[node, d])
@@ -133,7 +133,7 @@ class ExactMessages:
         return 0, 0, *_inside(value, change, self.layout.rows_low[row], self.layout.rows_high[row], 0, FAR)
 
     def _convolved(self, position: int, cell: int, x: list[Number] | None, zero: Number) -> list[Number]:
-        state, fall = self.layout.state, self.plan.system.falls[cell]
+        state, fall = self.layout.state, self.order.system.falls[cell]
         low, length = int(state.prefix_low[position]), int(state.prefix_length[position])
         below, above = self.layout.reach(cell)
         if x is None:
@@ -155,14 +155,14 @@ class ExactMessages:
         ratio = self.weight(fall, 1)
         return [a + ratio * b for a, b in zip(up, down[::-1], strict=True)] if below > 0 else up
 
-    def pairs(self, number: int, step: Step, key: tuple[int, ...]) -> Iterator[tuple[list[int], Number]]:
+    def pairs(self, number: int, walk: Walk, key: tuple[int, ...]) -> Iterator[tuple[list[int], Number]]:
         """Go through the pairs of parts that fit together, in the kernels' order, with their weight."""
-        left, right, merge = self.plan.merges[number]
+        left, right, merge = self.order.merges[number]
         n_left = merge.left.width
-        for free in product(*(self._range(number, coordinate) for coordinate in step.free)):
+        for free in product(*(self._range(number, coordinate) for coordinate in walk.free)):
             inputs = (*free, *key)
-            z = _coordinates(step, n_left + merge.right.width, inputs)
-            if z is None or any(_apply(check, inputs) != 0 for check in step.checks):
+            z = _coordinates(walk, n_left + merge.right.width, inputs)
+            if z is None or any(_apply(check, inputs) != 0 for check in walk.checks):
                 continue
             left_index, right_index = self.layout.index(left, z[:n_left]), self.layout.index(right, z[n_left:])
             if left_index is None or right_index is None:
@@ -177,11 +177,11 @@ class ExactMessages:
             sum_of_row = _apply(form, z)
             if sum_of_row is None:
                 return None
-            if self.plan.system.rows[row].kind == "range":
+            if self.order.system.rows[row].kind == "range":
                 if not self.layout.rows_low[row] <= sum_of_row <= self.layout.rows_high[row]:
                     return None
             else:
-                value = value * self.weight(self.plan.system.rows[row].fall, sum_of_row)
+                value = value * self.weight(self.order.system.rows[row].fall, sum_of_row)
         return value
 
     @property
@@ -232,16 +232,16 @@ def _apply(form: Form, inputs: tuple[int, ...] | list[int]) -> int | None:
     return None if value % form.divisor else value // form.divisor
 
 
-def _coordinates(step: Step, n: int, inputs: tuple[int, ...]) -> list[int] | None:
+def _coordinates(walk: Walk, n: int, inputs: tuple[int, ...]) -> list[int] | None:
     out = []
     for coordinate in range(n):
-        if coordinate in step.follows:
-            value = _apply(step.follows[coordinate], inputs)
+        if coordinate in walk.follows:
+            value = _apply(walk.follows[coordinate], inputs)
             if value is None:
                 return None
             out.append(value)
         else:
-            out.append(inputs[step.free.index(coordinate)])
+            out.append(inputs[walk.free.index(coordinate)])
     return out
 
 
@@ -261,7 +261,7 @@ def count_tables(engine: Engine, point: Ints) -> int:
 def count_of(constraints: Constraints) -> int:
     """Return how many tables obey the constraints."""
     engine = Engine.of(System.of(constraints, ()).counting())
-    if engine.plan.n_states == inf:
+    if engine.order.n_states == inf:
         raise TooLargeError(
             "infinitely many tables obey the conditions, or cells without limits hide how many there are"
         )
@@ -307,17 +307,17 @@ class Certain:
                 bits[unclear.decision] = (seen << _WORD | int(rng.words(1)[0]), n_bits + _WORD)
                 self._bits *= 2
                 self._made = None
-                if self._engine.plan.nats < 2000 and Layout.of(self._engine, self._centre).is_clipped:
+                if self._engine.order.nats < 2000 and Layout.of(self._engine, self._centre).is_clipped:
                     self._engine = self._engine.wider()
 
     def _draw(self, bits: list[tuple[int, int]]) -> Ints:
         made = self._messages()
-        plan = made.plan
-        n_groups = len(plan.groups)
-        chosen: dict[int, list[int]] = {len(plan.coordinates) - 1: []}
+        order = made.order
+        n_groups = len(order.groups)
+        chosen: dict[int, list[int]] = {len(order.coordinates) - 1: []}
         decision = 0
-        for number in range(len(plan.merges) - 1, -1, -1):
-            left, right, merge = plan.merges[number]
+        for number in range(len(order.merges) - 1, -1, -1):
+            left, right, merge = order.merges[number]
             key = tuple(chosen[n_groups + number])
             pairs = made.pairs(number, merge.backward, key)
             z = _pick(pairs, made.layout.missing_of_node(n_groups + number), bits[decision], decision)
@@ -325,7 +325,7 @@ class Certain:
             decision += 1
         out = self._centre.copy()
         position = 0
-        for group, cells in enumerate(plan.groups):
+        for group, cells in enumerate(order.groups):
             if not cells:
                 continue
             rest = chosen[group][0]
@@ -345,7 +345,7 @@ class Certain:
         made: ExactMessages, group: int, place: int, position: int, cell: int, rest: int
     ) -> Iterator[tuple[int, Number]]:
         """Go through the values of a cell, nearest first, with their weight."""
-        state, fall = made.layout.state, made.plan.system.falls[cell]
+        state, fall = made.layout.state, made.order.system.falls[cell]
         x, x0 = made.prefixes[group][place - 1], int(state.prefix_low[position - 1])
         below, above = made.layout.reach(cell)
         farthest = max(abs(rest - x0), abs(rest - x0 - len(x) + 1))

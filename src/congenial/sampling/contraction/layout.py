@@ -1,4 +1,4 @@
-"""Where the messages of one table lie: windows around its centre, from the plan's public half-widths."""
+"""Where the messages of one table lie: windows around its centre, from the merge order's public half-widths."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -10,15 +10,16 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.errors import TooLargeError
-from congenial.sampling.contraction.order import Coordinate, Plan, make_plan
-from congenial.sampling.contraction.program import FAR, Program, make_program
+from congenial.sampling.contraction.order import Coordinate, MergeOrder, find_order
+from congenial.sampling.contraction.program import Program, make_program
+from congenial.sampling.kernels.codes import FAR
 from congenial.sampling.system import System
 
 _MOST_NATS = 1e6
 
 
 class State(NamedTuple):
-    """Scratch of the kernels for one table: by position in the plan's order of cells, by node, and small vectors."""
+    """Scratch of the kernels for one table: by position of cells in their groups, by node, and small vectors."""
 
     rest_low: Ints
     rest_high: Ints
@@ -58,7 +59,7 @@ class State(NamedTuple):
 
 def empty_state(program: Program) -> State:
     """Return scratch of the right shapes."""
-    n_cells, n_nodes, width = program.order.size, program.node_dim.size, program.coordinate_row.shape[1]
+    n_cells, n_nodes, width = program.cell_at.size, program.node_dim.size, program.coordinate_row.shape[1]
     shapes: dict[str, int | tuple[int, int]] = {
         "prefix": n_cells,
         "rest": n_cells,
@@ -86,59 +87,59 @@ _FIELDS = [_field(name, kind) for name, kind in State.__annotations__.items()]
 
 @dataclass(frozen=True, eq=False)
 class Engine:
-    """A plan compiled for any number of tables with the same public structure."""
+    """A merge order compiled for any number of tables with the same public structure."""
 
-    plan: Plan
+    order: MergeOrder
 
     @classmethod
     def of(cls, system: System) -> "Engine":
-        """Return the engine of a system; structures seen before are not planned again."""
+        """Return the engine of a system; structures seen before are not ordered again."""
         return _engine(system)
 
     @cached_property
     def program(self) -> Program:
-        """The plan as arrays."""
-        return make_program(self.plan)
+        """The merge order as arrays."""
+        return make_program(self.order)
 
     @cached_property
     def longest(self) -> int:
         """The longest sum of cells of a group."""
-        return int(max((prefix.length for group in self.plan.prefixes for prefix in group), default=1))
+        return int(max((prefix.length for group in self.order.prefixes for prefix in group), default=1))
 
     @cached_property
     def n_decisions(self) -> int:
         """Random words that a draw takes."""
-        return len(self.plan.merges) + sum(max(0, len(cells) - 1) for cells in self.plan.groups)
+        return len(self.order.merges) + sum(max(0, len(cells) - 1) for cells in self.order.groups)
 
     def wider(self) -> "Engine":
         """Return the engine with windows that leave out the square of what they did."""
-        if self.plan.nats > _MOST_NATS:
+        if self.order.nats > _MOST_NATS:
             raise TooLargeError("the windows of the exact sampler would have to be too wide for this table")
         return _wider(self)
 
     def unlimited(self) -> "Engine":
         """Return the engine without windows: every sum runs over its whole range."""
-        plan = self.plan
+        order = self.order
 
         def free(coordinates: tuple[Coordinate, ...]) -> tuple[Coordinate, ...]:
             return tuple(replace(coordinate, half=None) for coordinate in coordinates)
 
-        open_plan = replace(
-            plan,
-            coordinates=tuple(free(node) for node in plan.coordinates),
-            prefixes=tuple(free(group) for group in plan.prefixes),
+        unlimited = replace(
+            order,
+            coordinates=tuple(free(node) for node in order.coordinates),
+            prefixes=tuple(free(group) for group in order.prefixes),
         )
-        return Engine(open_plan)
+        return Engine(unlimited)
 
 
 @lru_cache(maxsize=256)
 def _engine(system: System) -> Engine:
-    return Engine(make_plan(system))
+    return Engine(find_order(system))
 
 
 @lru_cache(maxsize=64)
 def _wider(engine: Engine) -> Engine:
-    return Engine(engine.plan.with_nats(2 * engine.plan.nats))
+    return Engine(engine.order.with_nats(2 * engine.order.nats))
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ class Layout:
 
     def reach(self, cell: int) -> tuple[int, int]:
         """Return how far a cell can go below and above its centre."""
-        system, value = self.engine.plan.system, int(self.centre[cell])
+        system, value = self.engine.order.system, int(self.centre[cell])
         low, high = system.lower[cell], system.upper[cell]
         return FAR if low is None else min(FAR, value - low), FAR if high is None else min(FAR, high - value)
 
@@ -213,4 +214,4 @@ class Layout:
         if clips == 0:
             return Fraction(0)
         # 2 clips exp(log_mass - nats), rounded up to a power of two.
-        return 2 * clips * Fraction(2) ** ceil((log_mass - self.engine.plan.nats) / 0.6931 + 1)
+        return 2 * clips * Fraction(2) ** ceil((log_mass - self.engine.order.nats) / 0.6931 + 1)

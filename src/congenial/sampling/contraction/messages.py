@@ -34,7 +34,7 @@ class Messages:
     @classmethod
     def of(cls, engine: Engine, centre: Ints) -> "Messages":
         """Build all messages, with windows wide enough for this table."""
-        engine.plan.check()
+        engine.order.check()
         made = cls._once(engine, centre)
         while not made.layout.state.node_missing[-1] <= _LOOSEST_ROOT * made.root.sum():
             state = made.layout.state
@@ -45,7 +45,7 @@ class Messages:
                     " raise the precision, measure the cells too, or make sums of parts invariant"
                 )
             wider = made.layout.engine.wider()
-            wider.plan.check()
+            wider.order.check()
             made = cls._once(wider, centre)
         return made
 
@@ -53,8 +53,8 @@ class Messages:
     def _once(cls, engine: Engine, centre: Ints) -> "Messages":
         from congenial.sampling.kernels.messages import build  # numba: 0.3 s to import
 
-        # The plan knows how much is needed; a table with larger invariants than the plan's needs a second try.
-        state, n_states, longest = empty_state(engine.program), int(engine.plan.n_states), engine.longest
+        # The merge order knows how much is needed; a table with larger invariants than its own needs a second try.
+        state, n_states, longest = empty_state(engine.program), int(engine.order.n_states), engine.longest
         while True:
             values, work = np.empty(n_states), np.empty(4 * longest)
             size = build(engine.program, centre, state, values, work, np.empty_like(work))
@@ -126,7 +126,7 @@ def sample_batch(engine: Engine, centres: Ints, rng: RandomStream, *, n_threads:
 
     Each table has its own place in the stream of random words, so the result does not depend on the threads.
     """
-    engine.plan.check()
+    engine.order.check()
     if len(centres) == 0:
         return centres.copy()
     words = rng.words(len(centres) * engine.n_decisions).reshape(len(centres), engine.n_decisions)
@@ -148,10 +148,10 @@ def sample_batch(engine: Engine, centres: Ints, rng: RandomStream, *, n_threads:
 
 def sample_one(engine: Engine, centre: Ints, rng: RandomStream) -> Ints:
     """Return one draw for one table: forward pass and draw in a single call of the kernels."""
-    engine.plan.check()
+    engine.order.check()
     words = rng.words(engine.n_decisions)
     out, unsure = np.empty((1, centre.size), np.int64), np.zeros(1, np.int64)
-    _run_part(engine, centre[None, :], words[None, :], int(engine.plan.n_states), engine.longest, out, unsure)
+    _run_part(engine, centre[None, :], words[None, :], int(engine.order.n_states), engine.longest, out, unsure)
     return _again(engine, centre, words, rng) if unsure[0] else out[0]
 
 

@@ -1,4 +1,4 @@
-"""The plan: in which order cells are merged, how large the messages become, and whether that fits. All public."""
+"""In which order cells are merged, how large the messages become, and whether that fits. All public."""
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,7 @@ from math import inf, prod
 from congenial.conditions.groups import Box, GroupedRow
 from congenial.conditions.integer_program import propagate
 from congenial.errors import TooLargeError
-from congenial.sampling.contraction.algebra import Merge, Node, Rows, leaf, merge
+from congenial.sampling.contraction.algebra import Merge, Node, Rows, leaf, merge_nodes
 from congenial.sampling.contraction.windows import half_width
 from congenial.sampling.system import System
 
@@ -20,17 +20,17 @@ Lengths = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Coordinate:
-    """One coordinate of a key, as integer weights on the sums of groups, and how far it can stray."""
+    """One coordinate of a key, as integer coefficients of the sums of groups, and how far it can stray."""
 
-    weights: tuple[tuple[int, int], ...]
+    coefficients: tuple[tuple[int, int], ...]
     row: int | None
     half: int | None
     length: float
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """A merge order with its costs.
+class MergeOrder:
+    """In which order cells are merged, and what that costs.
 
     Attributes
     ----------
@@ -79,9 +79,9 @@ class Plan:
                 is_linear = self.system.falls[cell].quadratic == 1
                 reach = half_width([(self.system.falls[cell], 1)], self.nats)
                 work += prefixes[position].length * (4 if is_linear else 2 * (reach or 0) + 1)
-        for left, right, step in self.merges:
+        for left, right, merge in self.merges:
             lengths = [c.length for c in (*self.coordinates[left], *self.coordinates[right])]
-            work += prod(lengths[coordinate] for coordinate in step.forward.free)
+            work += prod(lengths[coordinate] for coordinate in merge.forward.free)
         return work
 
     @property
@@ -90,7 +90,7 @@ class Plan:
         return self.n_states <= MOST_STATES and self.n_operations <= MOST_WORK
 
     def check(self) -> None:
-        """Raise with the numbers and the alternative when the plan does not fit."""
+        """Raise with the numbers and the alternative when it does not fit."""
         if not self.is_exact:
             raise TooLargeError(
                 f"the exact sampler needs about {_number(self.n_states)} states ({_number(self.n_bytes / 2**20)} MB)"
@@ -99,10 +99,10 @@ class Plan:
                 " (congenial.sampling.independence), which is not certified; or drop or merge invariants"
             )
 
-    def with_nats(self, nats: float) -> "Plan":
+    def with_nats(self, nats: float) -> "MergeOrder":
         """Return the same merge order with wider or narrower windows."""
         public = _Public.of(self.system, self.rows, self.groups, nats)
-        nodes = [*_leaves(self.rows, self.groups), *(step.whole for _, _, step in self.merges)]
+        nodes = [*_leaves(self.rows, self.groups), *(merge.whole for _, _, merge in self.merges)]
         return replace(
             self,
             nats=nats,
@@ -132,7 +132,7 @@ def default_nats(system: System) -> float:
     return 90.0 + 0.25 * system.n_cells
 
 
-def make_plan(system: System) -> Plan:
+def find_order(system: System) -> MergeOrder:
     """Group cells, merge two nodes at a time within each independent component, then the components.
 
     Two greedy orders are tried, the smallest next message first and the least next work first; the cheaper one is kept.
@@ -141,26 +141,26 @@ def make_plan(system: System) -> Plan:
     rows = _rows(system, groups)
     public = _Public.of(system, rows, groups, default_nats(system))
     known: _Known = {}
-    plans = [_Greedy(public, prefer_small, known).plan() for prefer_small in (True, False)]
-    return min(plans, key=lambda plan: (not plan.is_exact, plan.n_operations))
+    found = [_Greedy(public, prefer_small, known).merge_all() for prefer_small in (True, False)]
+    return min(found, key=lambda order: (not order.is_exact, order.n_operations))
 
 
 _Known = dict[tuple[frozenset[int], frozenset[int]], tuple[float, float, Merge]]
 
 
 class _Greedy:
-    """Builds a plan; components of the same public structure share one order of merges."""
+    """Builds a merge order; components of the same public structure share one order of merges."""
 
     def __init__(self, public: "_Public", prefer_small: bool, known: "_Known") -> None:
         self.public = public
-        self.order = (0, 1) if prefer_small else (1, 0)
+        self.costs_first = (0, 1) if prefer_small else (1, 0)
         self.nodes = _leaves(public.rows, public.groups)
         self.coordinates = [public.coordinates(node) for node in self.nodes]
         self.merges: list[tuple[int, int, Merge]] = []
         self.known = known
 
-    def plan(self) -> Plan:
-        """Merge everything."""
+    def merge_all(self) -> MergeOrder:
+        """Merge within each component, then the components."""
         public = self.public
         orders: dict[object, list[tuple[int, int]]] = {}
         roots = []
@@ -170,7 +170,7 @@ class _Greedy:
                 continue
             signature = public.signature(component)
             if signature not in orders:
-                orders[signature] = self._find_order(component)
+                orders[signature] = self._merge_component(component)
             else:
                 self._follow(component, orders[signature])
             roots.append(len(self.nodes) - 1 if len(component) > 1 else component[0])
@@ -178,32 +178,34 @@ class _Greedy:
         for root in roots:
             whole = self._merge(whole, root)
         merges, coordinates = tuple(self.merges), tuple(self.coordinates)
-        return Plan(public.system, public.rows, public.groups, merges, coordinates, public.prefixes(), public.nats)
+        return MergeOrder(
+            public.system, public.rows, public.groups, merges, coordinates, public.prefixes(), public.nats
+        )
 
     def _cost(self, left: int, right: int) -> tuple[float, float, Merge]:
         """Return size of the message, work, and the merge itself."""
         pair = (self.nodes[left].groups, self.nodes[right].groups)
         if pair not in self.known:
-            step = merge(self.nodes[left], self.nodes[right], self.public.rows)
+            merge = merge_nodes(self.nodes[left], self.nodes[right], self.public.rows)
             lengths = [c.length for c in (*self.coordinates[left], *self.coordinates[right])]
-            work = prod(lengths[coordinate] for coordinate in step.forward.free)
-            self.known[pair] = (_size(self.public.coordinates(step.whole)), work, step)
+            work = prod(lengths[coordinate] for coordinate in merge.forward.free)
+            self.known[pair] = (_size(self.public.coordinates(merge.whole)), work, merge)
         return self.known[pair]
 
     def _merge(self, left: int, right: int) -> int:
-        step = self._cost(left, right)[2]
-        self.merges.append((left, right, step))
-        self.nodes.append(step.whole)
-        self.coordinates.append(self.public.coordinates(step.whole))
+        merge = self._cost(left, right)[2]
+        self.merges.append((left, right, merge))
+        self.nodes.append(merge.whole)
+        self.coordinates.append(self.public.coordinates(merge.whole))
         return len(self.nodes) - 1
 
-    def _find_order(self, component: tuple[int, ...]) -> list[tuple[int, int]]:
+    def _merge_component(self, component: tuple[int, ...]) -> list[tuple[int, int]]:
         """Merge a component; return the pairs by their place in it: its groups first, then its merges."""
         place = {group: position for position, group in enumerate(component)}
         alive, order = list(component), []
         while len(alive) > 1:
             pairs = _candidates(alive, self.nodes)
-            left, right = min(pairs, key=lambda pair: (*(self._cost(*pair)[which] for which in self.order), pair))
+            left, right = min(pairs, key=lambda pair: (*(self._cost(*pair)[which] for which in self.costs_first), pair))
             order.append((place[left], place[right]))
             made = self._merge(left, right)
             place[made] = len(place)
@@ -265,7 +267,7 @@ class _Public:
     @classmethod
     def of(cls, system: System, rows: Rows, groups: tuple[tuple[int, ...], ...], nats: float) -> "_Public":
         hard = [(number, row) for number, row in enumerate(system.rows) if row.kind in {"equal", "range"}]
-        grouped = [GroupedRow.of(_weights(rows, number), row.lower, row.upper) for number, row in hard]
+        grouped = [GroupedRow.of(_coefficients(rows, number), row.lower, row.upper) for number, row in hard]
         low = [_sum(system.lower[cell] for cell in cells) for cells in groups]
         high = [_sum(system.upper[cell] for cell in cells) for cells in groups]
         return cls(system, rows, groups, propagate(grouped, Box(low, high)), nats)
@@ -275,7 +277,9 @@ class _Public:
         local: dict[int, int] = {}
         groups = []
         for g in component:
-            column = [(local.setdefault(row, len(local)), weight) for row, weight in self.rows.columns[g].items()]
+            column = [
+                (local.setdefault(row, len(local)), coefficient) for row, coefficient in self.rows.columns[g].items()
+            ]
             falls = frozenset(Counter(self.system.falls[cell] for cell in self.groups[g]).items())
             groups.append((tuple(column), falls, _length(self.box, {g: 1}), len(self.groups[g])))
         return tuple(groups), tuple(self.rows.kinds[row] for row in local)
@@ -286,19 +290,19 @@ class _Public:
             (group,) = node.groups
             return (self._coordinate({group: 1}, None),)
         return tuple(
-            self._coordinate({g: w for g, w in _weights(self.rows, row).items() if g in node.groups}, row)
+            self._coordinate({g: c for g, c in _coefficients(self.rows, row).items() if g in node.groups}, row)
             for row in node.key
         )
 
-    def _coordinate(self, weights: dict[int, int], row: int | None) -> Coordinate:
-        terms = [(self.system.falls[cell], weight) for g, weight in weights.items() for cell in self.groups[g]]
+    def _coordinate(self, coefficients: dict[int, int], row: int | None) -> Coordinate:
+        terms = [(self.system.falls[cell], c) for g, c in coefficients.items() for cell in self.groups[g]]
         half = half_width(terms, self.nats)
-        length = _length(self.box, weights)
+        length = _length(self.box, coefficients)
         if row is not None and self.system.rows[row].kind == "equal":
-            outside = {g: w for g, w in _weights(self.rows, row).items() if g not in weights}
+            outside = {g: c for g, c in _coefficients(self.rows, row).items() if g not in coefficients}
             length = min(length, _length(self.box, outside))
         limited = length if half is None else min(length, 2 * half + 1)
-        return Coordinate(tuple(weights.items()), row, half, limited)
+        return Coordinate(tuple(coefficients.items()), row, half, limited)
 
     def prefixes(self) -> tuple[tuple[Coordinate, ...], ...]:
         """Return the sums of the first cells of each group."""
@@ -329,7 +333,7 @@ def _cell_length(system: System, cell: int) -> float:
     return inf if low is None or high is None else high - low + 1
 
 
-def _weights(rows: Rows, number: int) -> dict[int, int]:
+def _coefficients(rows: Rows, number: int) -> dict[int, int]:
     return {g: rows.columns[g][number] for g in sorted(rows.supports[number])}
 
 
@@ -338,11 +342,11 @@ def _sum(limits: object) -> int | None:
     return None if None in values else sum(values)
 
 
-def _length(box: Box, weights: dict[int, int]) -> float:
+def _length(box: Box, coefficients: dict[int, int]) -> float:
     total = 1.0
-    for g, weight in weights.items():
+    for g, coefficient in coefficients.items():
         low, high = box[0][g], box[1][g]
         if low is None or high is None:
             return inf
-        total += abs(weight) * (high - low)
+        total += abs(coefficient) * (high - low)
     return total

@@ -1,4 +1,4 @@
-"""A plan as flat arrays, ready for the kernels."""
+"""A merge order as flat arrays, ready for the kernels."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -12,18 +12,17 @@ from congenial.arrays import Floats, Ints
 from congenial.balls import ball
 from congenial.errors import TooLargeError
 from congenial.noise.fall import Fall
-from congenial.sampling.contraction.algebra import Form, Merge, Step
-from congenial.sampling.contraction.order import Plan
+from congenial.sampling.contraction.algebra import Form, Merge, Walk
+from congenial.sampling.contraction.order import MergeOrder
 from congenial.sampling.contraction.windows import half_width, log_base, log_mass
-
-FAR = 2**40
-"""Limits of deviations beyond this count as none: no window reaches so far."""
+from congenial.sampling.kernels.codes import EQUAL, FAR, FREE, NEVER, NONE, RANGE, SOFT
 
 _LONGEST_TABLE = 2**23
+_KIND = {"equal": EQUAL, "range": RANGE, "soft": SOFT, "free": FREE}
 
 
-class StepArrays(NamedTuple):
-    """Steps of all merges; forms are over the inputs (free coordinates, then the whole's key when it is given)."""
+class WalkArrays(NamedTuple):
+    """The walks of all merges; forms are over the inputs (free coordinates, then the whole's key when it is given)."""
 
     n_free: Ints  # (merge)
     free: Ints  # (merge, coordinate) which coordinate of (left, right) each free one is
@@ -43,89 +42,88 @@ class StepArrays(NamedTuple):
 class Program(NamedTuple):
     """Everything public that the kernels need."""
 
-    order: Ints  # (position) cells by group
+    cell_at: Ints  # (position) cells by group
     group_start: Ints  # (group + 1) first position of each group
     table_of: Ints  # (cell)
     tables: Floats  # (table, |deviation|)
     table_length: Ints
     table_reach: Ints  # (table) how far a cell's own deviation is followed; beyond lies less than exp(-nats)
-    base: Floats  # (table) ratio of a geometric fall, or -1
+    base: Floats  # (table) ratio of a geometric fall, or NONE
     powers: Floats  # (table, n) base ** n, correctly rounded, for one block of a recurrence
     log_mass: Floats  # (cell)
-    lower: Ints  # (cell) absolute limits, +-2^62 for none
+    lower: Ints  # (cell) absolute limits, +-NEVER for none
     upper: Ints
-    prefix_half: Ints  # (position) -1: none
-    row_kind: Ints  # 0 equal, 1 range, 2 soft, 3 free
-    row_weight: Ints  # (row, group)
+    prefix_half: Ints  # (position) or NONE
+    row_kind: Ints  # EQUAL, RANGE, SOFT or FREE
+    row_coefficient: Ints  # (row, group)
     row_lower: Ints
     row_upper: Ints
     row_table: Ints
     node_dim: Ints
-    coordinate_weight: Ints  # (node, coordinate, group)
-    coordinate_row: Ints  # -1: a group's own sum
+    coordinate_coefficient: Ints  # (node, coordinate, group)
+    coordinate_row: Ints  # (node, coordinate) NONE: a group's own sum
     coordinate_half: Ints
     left: Ints  # (merge)
     right: Ints
-    forward: StepArrays
-    backward: StepArrays
+    forward: WalkArrays
+    backward: WalkArrays
     nats: float
 
 
-def make_program(plan: Plan) -> Program:
-    """Lay a plan out in arrays."""
-    system, n_groups = plan.system, len(plan.groups)
+def make_program(order: MergeOrder) -> Program:
+    """Lay a merge order out in arrays."""
+    system, n_groups = order.system, len(order.groups)
     falls: dict[Fall, int] = {}
     for fall in (*system.falls, *(row.fall for row in system.rows if row.kind == "soft")):
         falls.setdefault(fall, len(falls))
     tables, lengths = _tables(list(falls))
     n_rows = max(1, len(system.rows))
-    row_weight = np.zeros((n_rows, n_groups), np.int64)
-    for group, column in enumerate(plan.rows.columns):
-        for row, weight in column.items():
-            row_weight[row, group] = weight
-    if float(np.abs(row_weight).sum(axis=1).max(initial=0)) * system.n_cells * FAR > 2.0**62:
+    row_coefficient = np.zeros((n_rows, n_groups), np.int64)
+    for group, column in enumerate(order.rows.columns):
+        for row, coefficient in column.items():
+            row_coefficient[row, group] = coefficient
+    if float(np.abs(row_coefficient).sum(axis=1).max(initial=0)) * system.n_cells * FAR > NEVER:
         raise TooLargeError(
             "the rows have too large coefficients for the exact sampler; divide them by a common factor"
         )
-    n_nodes, width = len(plan.coordinates), max(1, plan.width)
-    coordinate_weight = np.zeros((n_nodes, width, n_groups), np.int64)
-    coordinate_row = np.full((n_nodes, width), -1, np.int64)
-    coordinate_half = np.full((n_nodes, width), -1, np.int64)
-    for node, coordinates in enumerate(plan.coordinates):
+    n_nodes, width = len(order.coordinates), max(1, order.width)
+    coordinate_coefficient = np.zeros((n_nodes, width, n_groups), np.int64)
+    coordinate_row = np.full((n_nodes, width), NONE, np.int64)
+    coordinate_half = np.full((n_nodes, width), NONE, np.int64)
+    for node, coordinates in enumerate(order.coordinates):
         for d, coordinate in enumerate(coordinates):
-            for group, weight in coordinate.weights:
-                coordinate_weight[node, d, group] = weight
-            coordinate_row[node, d] = -1 if coordinate.row is None else coordinate.row
-            coordinate_half[node, d] = -1 if coordinate.half is None else coordinate.half
-    kinds = {"equal": 0, "range": 1, "soft": 2, "free": 3}
-    merges = [step for _, _, step in plan.merges]
+            for group, coefficient in coordinate.coefficients:
+                coordinate_coefficient[node, d, group] = coefficient
+            coordinate_row[node, d] = NONE if coordinate.row is None else coordinate.row
+            coordinate_half[node, d] = NONE if coordinate.half is None else coordinate.half
+    merges = [merge for _, _, merge in order.merges]
     return Program(
-        order=np.array([cell for cells in plan.groups for cell in cells], np.int64),
-        group_start=np.cumsum([0, *map(len, plan.groups)]).astype(np.int64),
+        cell_at=np.array([cell for cells in order.groups for cell in cells], np.int64),
+        group_start=np.cumsum([0, *map(len, order.groups)]).astype(np.int64),
         table_of=np.array([falls[fall] for fall in system.falls], np.int64),
         tables=tables,
         table_length=lengths,
-        table_reach=np.array([_cell_reach(fall, plan.nats) for fall in falls], np.int64),
-        base=np.array([float(fall.linear) if fall.quadratic == 1 else -1.0 for fall in falls]),
-        powers=np.array([_powers(fall.linear, _block(plan) + 1) for fall in falls]),
+        table_reach=np.array([_cell_reach(fall, order.nats) for fall in falls], np.int64),
+        base=np.array([float(fall.linear) if fall.quadratic == 1 else NONE for fall in falls], np.float64),
+        powers=np.array([_powers(fall.linear, _block(order) + 1) for fall in falls]),
         log_mass=np.array([0.0 if fall.is_flat else log_mass(fall) for fall in system.falls]),
-        lower=_limits(system.lower, -(2**62)),
-        upper=_limits(system.upper, 2**62),
-        prefix_half=np.array([-1 if p.half is None else p.half for group in plan.prefixes for p in group], np.int64),
-        row_kind=np.array([kinds[row.kind] for row in system.rows] or [3], np.int64),
-        row_weight=row_weight,
-        row_lower=_limits([row.lower for row in system.rows] or [None], -(2**62)),
-        row_upper=_limits([row.upper for row in system.rows] or [None], 2**62),
+        lower=_limits(system.lower, -NEVER),
+        upper=_limits(system.upper, NEVER),
+        prefix_half=np.array([NONE if p.half is None else p.half for group in order.prefixes for p in group], np.int64),
+        row_kind=np.array([_KIND[row.kind] for row in system.rows] or [FREE], np.int64),
+        row_coefficient=row_coefficient,
+        row_lower=_limits([row.lower for row in system.rows] or [None], -NEVER),
+        row_upper=_limits([row.upper for row in system.rows] or [None], NEVER),
         row_table=np.array([falls.get(row.fall, 0) for row in system.rows] or [0], np.int64),
-        node_dim=np.array([len(coordinates) for coordinates in plan.coordinates], np.int64),
-        coordinate_weight=coordinate_weight,
+        node_dim=np.array([len(coordinates) for coordinates in order.coordinates], np.int64),
+        coordinate_coefficient=coordinate_coefficient,
         coordinate_row=coordinate_row,
         coordinate_half=coordinate_half,
-        left=np.array([left for left, _, _ in plan.merges], np.int64),
-        right=np.array([right for _, right, _ in plan.merges], np.int64),
-        forward=_steps(merges, [step.forward for step in merges], width, has_key=False),
-        backward=_steps(merges, [step.backward for step in merges], width, has_key=True),
-        nats=plan.nats,
+        left=np.array([left for left, _, _ in order.merges], np.int64),
+        right=np.array([right for _, right, _ in order.merges], np.int64),
+        forward=_walks(merges, [merge.forward for merge in merges], width, has_key=False),
+        backward=_walks(merges, [merge.backward for merge in merges], width, has_key=True),
+        nats=order.nats,
     )
 
 
@@ -133,9 +131,9 @@ def _limits(limits: Sequence[int | None], missing: int) -> Ints:
     return np.array([missing if limit is None else limit for limit in limits], np.int64)
 
 
-def _block(plan: Plan) -> int:
+def _block(order: MergeOrder) -> int:
     """Return the block length of recurrences: near the square root of the longest message."""
-    longest = max((prefix.length for group in plan.prefixes for prefix in group), default=1.0)
+    longest = max((prefix.length for group in order.prefixes for prefix in group), default=1.0)
     return int(min(1024.0, max(16.0, (8 * longest) ** 0.5)))
 
 
@@ -192,10 +190,10 @@ def _reach(fall: Fall, log_range: float) -> int:
     return int(min(reaches)) + 1
 
 
-def _steps(merges: Sequence[Merge], steps: Sequence[Step], width: int, *, has_key: bool) -> StepArrays:
+def _walks(merges: Sequence[Merge], walks: Sequence[Walk], width: int, *, has_key: bool) -> WalkArrays:
     n_merges, n_z = len(merges), 2 * width
     n_inputs = n_z + (width if has_key else 0)
-    n_checks = max([1, *(len(step.checks) for step in steps)])
+    n_checks = max([1, *(len(walk.checks) for walk in walks)])
     n_rows = max([1, *(len(merge.complete) for merge in merges)])
     free = np.zeros((n_merges, n_z), np.int64)
     z, z_divisor = np.zeros((n_merges, n_z, n_inputs), np.int64), np.ones((n_merges, n_z), np.int64)
@@ -204,13 +202,13 @@ def _steps(merges: Sequence[Merge], steps: Sequence[Step], width: int, *, has_ke
     row = np.zeros((n_merges, n_rows), np.int64)
     row_form, row_divisor = np.zeros((n_merges, n_rows, n_inputs), np.int64), np.ones((n_merges, n_rows), np.int64)
     is_whole = np.ones(n_merges, bool)
-    for m, (merge, step) in enumerate(zip(merges, steps, strict=True)):
-        vectors = _input_vectors(merge, step)
-        free[m, : len(step.free)] = step.free
+    for m, (merge, walk) in enumerate(zip(merges, walks, strict=True)):
+        vectors = _input_vectors(merge, walk)
+        free[m, : len(walk.free)] = walk.free
         divisors = []
         for coordinate, vector in enumerate(vectors):
             divisors.append(_put(z[m, coordinate], z_divisor[m : m + 1, coordinate], Form.of(vector)))
-        for place, check in enumerate(step.checks):
+        for place, check in enumerate(walk.checks):
             checks[m, place, : len(check.coefficients)] = check.coefficients
         for place, (number, form) in enumerate(merge.complete):
             row[m, place] = number
@@ -219,12 +217,12 @@ def _steps(merges: Sequence[Merge], steps: Sequence[Step], width: int, *, has_ke
             for place, form in enumerate(merge.key_forms):
                 divisors.append(_put(x[m, place], x_divisor[m : m + 1, place], _composed(form, vectors)))
         is_whole[m] = all(divisor == 1 for divisor in divisors)
-    return StepArrays(
-        n_free=np.array([len(step.free) for step in steps], np.int64),
+    return WalkArrays(
+        n_free=np.array([len(walk.free) for walk in walks], np.int64),
         free=free,
         z=z,
         z_divisor=z_divisor,
-        n_checks=np.array([len(step.checks) for step in steps], np.int64),
+        n_checks=np.array([len(walk.checks) for walk in walks], np.int64),
         checks=checks,
         x=x,
         x_divisor=x_divisor,
@@ -236,17 +234,17 @@ def _steps(merges: Sequence[Merge], steps: Sequence[Step], width: int, *, has_ke
     )
 
 
-def _input_vectors(merge: Merge, step: Step) -> list[list[Fraction]]:
-    """Return every coordinate of (left, right) as a combination of the step's inputs."""
+def _input_vectors(merge: Merge, walk: Walk) -> list[list[Fraction]]:
+    """Return every coordinate of (left, right) as a combination of the walk's inputs."""
     n = merge.left.width + merge.right.width
-    n_inputs = max([len(step.free), *(len(form.coefficients) for form in step.follows.values())])
+    n_inputs = max([len(walk.free), *(len(form.coefficients) for form in walk.follows.values())])
     vectors = []
     for coordinate in range(n):
-        if coordinate in step.follows:
-            form = step.follows[coordinate]
+        if coordinate in walk.follows:
+            form = walk.follows[coordinate]
             vectors.append([Fraction(c, form.divisor) for c in form.coefficients])
         else:
-            vectors.append([Fraction(int(i == step.free.index(coordinate))) for i in range(n_inputs)])
+            vectors.append([Fraction(int(i == walk.free.index(coordinate))) for i in range(n_inputs)])
     return vectors
 
 

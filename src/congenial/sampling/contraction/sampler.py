@@ -47,21 +47,21 @@ class Contraction:
 
     @classmethod
     def of(cls, system: System) -> "Contraction":
-        """Return the sampler of a system; structures seen before are not planned again."""
+        """Return the sampler of a system; structures seen before are not ordered again."""
         return cls(Engine.of(system))
 
     @property
     def is_exact(self) -> bool:
         """Whether the messages fit into memory and work."""
-        return self.engine.plan.is_exact
+        return self.engine.order.is_exact
 
     def check(self) -> None:
         """Raise with the numbers and the alternative when the messages do not fit."""
-        self.engine.plan.check()
+        self.engine.order.check()
 
     def describe(self) -> str:
         """Return the number of groups, the width and the number of states."""
-        return str(self.engine.plan)
+        return str(self.engine.order)
 
     def draw_each(self, centres: Ints, rng: RandomStream, *, n_threads: int = 1) -> Ints:
         """Return one draw for each of many tables (table, cell)."""

@@ -10,9 +10,9 @@ from congenial.noise.fall import Fall
 
 
 def half_width(terms: Iterable[tuple[Fall, int]], nats: float) -> int | None:
-    """Return W with ``P(|sum weight * v| > W) <= exp(-nats)`` for independent deviations v; None: no limit.
+    """Return W with ``P(|sum coefficient * v| > W) <= exp(-nats)`` for independent deviations v; None: no limit.
 
-    Chernoff's bound, ``2 exp(-theta (W + 1)) prod E exp(theta weight v)``, at the best theta. Conditions on the
+    Chernoff's bound, ``2 exp(-theta (W + 1)) prod E exp(theta coefficient v)``, at the best theta. Conditions on the
     deviations and soft rows only remove mass, so it bounds what a window of a message can miss.
 
     Examples
@@ -20,7 +20,7 @@ def half_width(terms: Iterable[tuple[Fall, int]], nats: float) -> int | None:
     >>> [half_width([(Fall(linear=Fraction(1, 2)), 1)], nats) for nats in (10.0, 20.0)]
     [19, 34]
     """
-    counted = Counter((fall, abs(weight)) for fall, weight in terms)
+    counted = Counter((fall, abs(coefficient)) for fall, coefficient in terms)
     return _half_width(tuple(sorted(counted.items(), key=repr)), nats)
 
 
@@ -33,11 +33,13 @@ def _half_width(counted: tuple[tuple[tuple[Fall, int], int], ...], nats: float) 
 
     def bound(theta: float) -> float:
         total = nats + log(2)
-        for (fall, weight), times in counted:
-            total += times * log_moment(fall, theta * weight)
+        for (fall, coefficient), times in counted:
+            total += times * log_moment(fall, theta * coefficient)
         return total / theta
 
-    limit = min((-log_base(fall.linear) / weight for (fall, weight), _ in counted if fall.quadratic == 1), default=inf)
+    limit = min(
+        (-log_base(fall.linear) / coefficient for (fall, coefficient), _ in counted if fall.quadratic == 1), default=inf
+    )
     high = limit if limit < inf else 1e6
     low = min(1e-12, high / 1e3)
     ratio = (5**0.5 - 1) / 2

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats
+from congenial.arrays import Floats, Ints
 from congenial.sampling.kernels.compiled import compiled
 
 
@@ -11,8 +11,8 @@ from congenial.sampling.kernels.compiled import compiled
 def independence_chain(
     words: NDArray[np.uint64],  # (n_iterations, n_free + 1)
     is_discrete: bool,
-    free: NDArray[np.int64],  # the proposal index set
-    solved: NDArray[np.int64],  # the other cells
+    free: Ints,  # the proposal index set
+    solved: Ints,  # the other cells
     solution: Floats,  # (n_solved, n_free) numerators of what the free cells make of the others
     determinant: float,
     low: Floats,  # limits of deviations from the centre
@@ -21,11 +21,11 @@ def independence_chain(
     range_low: Floats,
     range_high: Floats,
     soft_rows: Floats,  # (n_soft, n_cells) queries over several cells
-    soft_power: NDArray[np.int64],
+    soft_power: Ints,
     soft_log_base: Floats,
-    cell_power: NDArray[np.int64],  # (n_cells) 1: |u|, 2: u^2, 0: not measured
+    cell_power: Ints,  # (n_cells) 1: |u|, 2: u^2, 0: not measured
     cell_log_base: Floats,
-    table_start: NDArray[np.int64],  # (n_free + 1) where each free cell's proposal stands in the tables below
+    table_start: Ints,  # (n_free + 1) where each free cell's proposal stands in the tables below
     table_first: Floats,  # smallest value of each proposal
     table_cdf: Floats,
     table_log_pmf: Floats,

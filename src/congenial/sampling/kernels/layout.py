@@ -5,10 +5,8 @@ from typing import Any
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.sampling.kernels.codes import EQUAL, FAR, NEVER, RANGE
 from congenial.sampling.kernels.compiled import compiled
-
-FAR = 2**40
-NEVER = 2**62
 
 
 @compiled
@@ -25,7 +23,7 @@ def _group_ranges(program: Any, centre: Ints, state: Any) -> None:
     for g in range(n_groups):
         low[g] = high[g] = totals[g] = 0
         for position in range(program.group_start[g], program.group_start[g + 1]):
-            cell = program.order[position]
+            cell = program.cell_at[position]
             totals[g] += centre[cell]
             below = program.lower[cell] - centre[cell]
             above = program.upper[cell] - centre[cell]
@@ -34,10 +32,10 @@ def _group_ranges(program: Any, centre: Ints, state: Any) -> None:
     for r in range(program.row_kind.size):
         value = 0
         for g in range(n_groups):
-            value += program.row_weight[r, g] * totals[g]
-        if program.row_kind[r] == 0:
+            value += program.row_coefficient[r, g] * totals[g]
+        if program.row_kind[r] == EQUAL:
             rows_low[r] = rows_high[r] = 0
-        elif program.row_kind[r] == 1:
+        elif program.row_kind[r] == RANGE:
             rows_low[r] = -NEVER if program.row_lower[r] == -NEVER else _clipped(program.row_lower[r] - value)
             rows_high[r] = NEVER if program.row_upper[r] == NEVER else _clipped(program.row_upper[r] - value)
             rows_low[r] = -NEVER if rows_low[r] < -FAR else rows_low[r]
@@ -56,30 +54,30 @@ def _group_ranges(program: Any, centre: Ints, state: Any) -> None:
                     continue
                 known, open_terms = 0, 0
                 for g in range(n_groups):
-                    weight = program.row_weight[r, g] if side == 0 else -program.row_weight[r, g]
-                    if weight != 0:
-                        end = low[g] if weight > 0 else high[g]
+                    coefficient = program.row_coefficient[r, g] if side == 0 else -program.row_coefficient[r, g]
+                    if coefficient != 0:
+                        end = low[g] if coefficient > 0 else high[g]
                         if abs(end) == NEVER:
                             open_terms += 1
                         else:
-                            known += weight * end
+                            known += coefficient * end
                 if open_terms > 1:
                     continue
                 for g in range(n_groups):
-                    weight = program.row_weight[r, g] if side == 0 else -program.row_weight[r, g]
-                    if weight == 0:
+                    coefficient = program.row_coefficient[r, g] if side == 0 else -program.row_coefficient[r, g]
+                    if coefficient == 0:
                         continue
-                    end = low[g] if weight > 0 else high[g]
+                    end = low[g] if coefficient > 0 else high[g]
                     is_open = abs(end) == NEVER
                     if open_terms == 1 and not is_open:
                         continue
-                    room = limit - (known if is_open else known - weight * end)
-                    if weight > 0:
-                        top = room // weight
+                    room = limit - (known if is_open else known - coefficient * end)
+                    if coefficient > 0:
+                        top = room // coefficient
                         if top < high[g] and top < FAR:
                             high[g], changed = top, True
                     else:
-                        bottom = -(room // -weight)
+                        bottom = -(room // -coefficient)
                         if bottom > low[g] and bottom > -FAR:
                             low[g], changed = bottom, True
         if not changed:
@@ -114,14 +112,14 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
         rest_low, rest_high = 0, 0
         for position in range(stop - 1, start - 1, -1):  # what the cells after this one can be
             state.rest_low[position], state.rest_high[position] = rest_low, rest_high
-            cell = program.order[position]
+            cell = program.cell_at[position]
             below, above = program.lower[cell] - centre[cell], program.upper[cell] - centre[cell]
             rest_low = -NEVER if below < -FAR or rest_low == -NEVER else rest_low + below
             rest_high = NEVER if above > FAR or rest_high == NEVER else rest_high + above
         own_low, own_high = 0, 0
         clips, least, most = 0, rest_low, rest_high
         for position in range(start, stop):
-            cell = program.order[position]
+            cell = program.cell_at[position]
             below, above = program.lower[cell] - centre[cell], program.upper[cell] - centre[cell]
             own_low = -NEVER if below < -FAR or own_low == -NEVER else own_low + below
             own_high = NEVER if above > FAR or own_high == NEVER else own_high + above
@@ -174,18 +172,18 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
             own_low, own_high, r = 0, 0, program.coordinate_row[node, d]
             out_low, out_high = 0, 0
             for g in range(n_groups):
-                inside = program.coordinate_weight[node, d, g]
-                weight = inside if inside != 0 else (program.row_weight[r, g] if r >= 0 else 0)
-                if weight == 0:
+                inside = program.coordinate_coefficient[node, d, g]
+                coefficient = inside if inside != 0 else (program.row_coefficient[r, g] if r >= 0 else 0)
+                if coefficient == 0:
                     continue
-                least = low[g] if weight > 0 else high[g]
-                most = high[g] if weight > 0 else low[g]
+                least = low[g] if coefficient > 0 else high[g]
+                most = high[g] if coefficient > 0 else low[g]
                 if inside != 0:
-                    own_low = -NEVER if abs(least) == NEVER or own_low == -NEVER else own_low + weight * least
-                    own_high = NEVER if abs(most) == NEVER or own_high == NEVER else own_high + weight * most
+                    own_low = -NEVER if abs(least) == NEVER or own_low == -NEVER else own_low + coefficient * least
+                    own_high = NEVER if abs(most) == NEVER or own_high == NEVER else own_high + coefficient * most
                 else:
-                    out_low = -NEVER if abs(least) == NEVER or out_low == -NEVER else out_low + weight * least
-                    out_high = NEVER if abs(most) == NEVER or out_high == NEVER else out_high + weight * most
+                    out_low = -NEVER if abs(least) == NEVER or out_low == -NEVER else out_low + coefficient * least
+                    out_high = NEVER if abs(most) == NEVER or out_high == NEVER else out_high + coefficient * most
             if r >= 0 and program.row_kind[r] <= 1:
                 if rows_low[r] != -NEVER and out_high != NEVER:
                     own_low = max(own_low, rows_low[r] - out_high)

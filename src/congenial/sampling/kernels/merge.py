@@ -3,8 +3,8 @@
 from typing import Any
 
 from congenial.arrays import Floats, Ints
+from congenial.sampling.kernels.codes import NEVER, RANGE, SOFT
 from congenial.sampling.kernels.compiled import compiled
-from congenial.sampling.kernels.layout import NEVER
 
 
 @compiled
@@ -35,7 +35,7 @@ def _soft_weight(program: Any, row: int, value: int) -> float:
 @compiled
 def run_merge(
     program: Any,
-    step: Any,
+    walk: Any,
     m: int,
     is_draw: bool,
     key: Ints,
@@ -55,7 +55,7 @@ def run_merge(
     node, left, right = n_groups + m, program.left[m], program.right[m]
     n_left, n_right = program.node_dim[left], program.node_dim[right]
     n_z, n_x = n_left + n_right, program.node_dim[node]
-    n_free, n_rows = step.n_free[m], step.n_rows[m]
+    n_free, n_rows = walk.n_free[m], walk.n_rows[m]
     n_inputs = n_free + (n_x if is_draw else 0)
     inputs, first_of, length_of = state.inputs, state.first_of, state.length_of
     rows_low, rows_high = state.rows_low, state.rows_high
@@ -64,7 +64,7 @@ def run_merge(
     right_message = messages[state.node_offset[right] : state.node_offset[right] + state.node_size[right]]
     out = messages[state.node_offset[node] : state.node_offset[node] + state.node_size[node]]
     for f in range(n_free):
-        coordinate = step.free[m, f]
+        coordinate = walk.free[m, f]
         part, d = (left, coordinate) if coordinate < n_left else (right, coordinate - n_left)
         first_of[f], length_of[f] = state.node_low[part, d], state.node_length[part, d]
         inputs[f] = first_of[f]
@@ -79,11 +79,11 @@ def run_merge(
     for _ in range(n_outer):
         j0, j1 = 0, n_inner - 1
         left_index, left_slope, right_index, right_slope, out_index, out_slope = 0, 0, 0, 0, 0, 0
-        if step.is_whole[m]:
+        if walk.is_whole[m]:
             for c in range(n_z):
-                value, slope = 0, (step.z[m, c, inner] if n_free > 0 else 0)
+                value, slope = 0, (walk.z[m, c, inner] if n_free > 0 else 0)
                 for i in range(n_inputs):
-                    value += step.z[m, c, i] * inputs[i]
+                    value += walk.z[m, c, i] * inputs[i]
                 part, d = (left, c) if c < n_left else (right, c - n_left)
                 low = state.node_low[part, d]
                 j0, j1 = _range_of_inner(value, slope, low, low + state.node_length[part, d] - 1, j0, j1)
@@ -95,31 +95,31 @@ def run_merge(
                 else:
                     right_index += (value - low) * stride
                     right_slope += slope * stride
-            for c in range(step.n_checks[m]):
-                value, slope = 0, (step.checks[m, c, inner] if n_free > 0 else 0)
+            for c in range(walk.n_checks[m]):
+                value, slope = 0, (walk.checks[m, c, inner] if n_free > 0 else 0)
                 for i in range(n_inputs):
-                    value += step.checks[m, c, i] * inputs[i]
+                    value += walk.checks[m, c, i] * inputs[i]
                 j0, j1 = _range_of_inner(value, slope, 0, 0, j0, j1)
                 if slope != 0 and j0 <= j1 and value + slope * j0 != 0:
                     j0, j1 = 1, 0
             if not is_draw:
                 for d in range(n_x):
-                    value, slope = 0, (step.x[m, d, inner] if n_free > 0 else 0)
+                    value, slope = 0, (walk.x[m, d, inner] if n_free > 0 else 0)
                     for i in range(n_inputs):
-                        value += step.x[m, d, i] * inputs[i]
+                        value += walk.x[m, d, i] * inputs[i]
                     low = state.node_low[node, d]
                     j0, j1 = _range_of_inner(value, slope, low, low + state.node_length[node, d] - 1, j0, j1)
                     out_index += (value - low) * state.node_stride[node, d]
                     out_slope += slope * state.node_stride[node, d]
             for place in range(n_rows):
-                r = step.row[m, place]
-                if program.row_kind[r] == 1:
-                    value, slope = 0, (step.row_form[m, place, inner] if n_free > 0 else 0)
+                r = walk.row[m, place]
+                if program.row_kind[r] == RANGE:
+                    value, slope = 0, (walk.row_form[m, place, inner] if n_free > 0 else 0)
                     for i in range(n_inputs):
-                        value += step.row_form[m, place, i] * inputs[i]
+                        value += walk.row_form[m, place, i] * inputs[i]
                     j0, j1 = _range_of_inner(value, slope, rows_low[r], rows_high[r], j0, j1)
         for j in range(j0, j1 + 1):
-            if not step.is_whole[m]:
+            if not walk.is_whole[m]:
                 # Some sums are fractions of the inputs: look at every one.
                 if n_free > 0:
                     inputs[inner] = first_of[inner] + j
@@ -128,12 +128,12 @@ def run_merge(
                 for c in range(n_z):
                     value = 0
                     for i in range(n_inputs):
-                        value += step.z[m, c, i] * inputs[i]
+                        value += walk.z[m, c, i] * inputs[i]
                     part, d = (left, c) if c < n_left else (right, c - n_left)
-                    if value % step.z_divisor[m, c] != 0:
+                    if value % walk.z_divisor[m, c] != 0:
                         fits = False
                         break
-                    value = value // step.z_divisor[m, c]
+                    value = value // walk.z_divisor[m, c]
                     place = value - state.node_low[part, d]
                     if place < 0 or place >= state.node_length[part, d]:
                         fits = False
@@ -143,29 +143,29 @@ def run_merge(
                         left_index += place * state.node_stride[part, d]
                     else:
                         right_index += place * state.node_stride[part, d]
-                for c in range(step.n_checks[m] if fits else 0):
+                for c in range(walk.n_checks[m] if fits else 0):
                     value = 0
                     for i in range(n_inputs):
-                        value += step.checks[m, c, i] * inputs[i]
+                        value += walk.checks[m, c, i] * inputs[i]
                     fits = fits and value == 0
                 for d in range(n_x if fits and not is_draw else 0):
                     value = 0
                     for i in range(n_inputs):
-                        value += step.x[m, d, i] * inputs[i]
-                    if value % step.x_divisor[m, d] != 0:
+                        value += walk.x[m, d, i] * inputs[i]
+                    if value % walk.x_divisor[m, d] != 0:
                         fits = False
                         break
-                    place = value // step.x_divisor[m, d] - state.node_low[node, d]
+                    place = value // walk.x_divisor[m, d] - state.node_low[node, d]
                     if place < 0 or place >= state.node_length[node, d]:
                         fits = False
                         break
                     out_index += place * state.node_stride[node, d]
                 for place in range(n_rows if fits else 0):
-                    value, r = 0, step.row[m, place]
+                    value, r = 0, walk.row[m, place]
                     for i in range(n_inputs):
-                        value += step.row_form[m, place, i] * inputs[i]
-                    value = value // step.row_divisor[m, place]
-                    if program.row_kind[r] == 1 and (value < rows_low[r] or value > rows_high[r]):
+                        value += walk.row_form[m, place, i] * inputs[i]
+                    value = value // walk.row_divisor[m, place]
+                    if program.row_kind[r] == RANGE and (value < rows_low[r] or value > rows_high[r]):
                         fits = False
                 if n_free > 0:
                     inputs[inner] = first_of[inner]
@@ -177,12 +177,12 @@ def run_merge(
             if product == 0.0:
                 continue
             for place in range(n_rows):
-                r = step.row[m, place]
-                if program.row_kind[r] == 2:
-                    value = step.row_form[m, place, inner] * j if n_free > 0 else 0
+                r = walk.row[m, place]
+                if program.row_kind[r] == SOFT:
+                    value = walk.row_form[m, place, inner] * j if n_free > 0 else 0
                     for i in range(n_inputs):
-                        value += step.row_form[m, place, i] * inputs[i]
-                    product *= _soft_weight(program, r, value // step.row_divisor[m, place])
+                        value += walk.row_form[m, place, i] * inputs[i]
+                    product *= _soft_weight(program, r, value // walk.row_divisor[m, place])
             if not is_draw:
                 out[out_index + out_slope * j] += product
                 continue

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
+from congenial.sampling.kernels.codes import NEVER
 from congenial.sampling.kernels.compiled import compiled
 from congenial.sampling.kernels.convolve import convolve_geometric, convolve_table
-from congenial.sampling.kernels.layout import NEVER, lay_out
+from congenial.sampling.kernels.layout import lay_out
 from congenial.sampling.kernels.merge import run_merge
 
 FLUSH = 1e-290  # more than all that underflow can lose of one entry
@@ -72,7 +73,7 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Floats, wor
             continue
         exponent, units, flushed = 0, TABLE_UNITS, 0.0
         for position in range(start, stop):
-            cell = program.order[position]
+            cell = program.cell_at[position]
             table = program.table_of[cell]
             base = program.base[table]
             reach = program.table_reach[table]
@@ -232,7 +233,7 @@ def draw(
             continue
         rest = state.chosen[g, 0]
         for position in range(stop - 1, start, -1):
-            cell = program.order[position]
+            cell = program.cell_at[position]
             table = program.table_of[cell]
             base, length = program.base[table], program.table_length[table]
             reach = program.table_reach[table]
@@ -269,7 +270,7 @@ def draw(
             out[cell] = centre[cell] + value
             rest -= value
             word += 1
-        out[program.order[start]] = centre[program.order[start]] + rest
+        out[program.cell_at[start]] = centre[program.cell_at[start]] + rest
     return unsure
 
 
