@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import congenial as cg
+from congenial.conditions.areas import Areas
 from congenial.noise import FAMILIES
+from congenial.public_law import MeasuredQuery, PublicLaw
 from congenial.sampling.enumerate import EnumeratedLaw
 from congenial.sampling.target import Target
 
@@ -26,6 +28,13 @@ class System:
     @property
     def law(self) -> EnumeratedLaw:
         return EnumeratedLaw.of(self.target)
+
+    @property
+    def public(self) -> PublicLaw:
+        """The law without its centre."""
+        queries = tuple(MeasuredQuery(one.row.name, one.noise.precision, (one.row,)) for one in self.target.measured)
+        constraints, noise = self.target.constraints, self.target.measured[0].noise.family
+        return PublicLaw(constraints.schema, noise, queries, Areas.one(constraints))
 
     def with_precision(self, factor: str) -> Target:
         """Return the mutant whose noise is off by a factor."""

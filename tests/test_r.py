@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from congenial.release.demonstration import demonstrate
 
 from congenial.cli import main
 from congenial.curator.demonstration import demonstrate

@@ -166,7 +166,7 @@ class Mechanism:
         else:
             precisions = calibrate(pricing, asked, self.budget)
         parts = zip(self.queries, precisions, self.classes, strict=True)
-        queries = tuple(MeasuredQuery(_in_words(query), precision, rows) for query, precision, rows in parts)
+        queries = tuple(MeasuredQuery(query.words, precision, rows) for query, precision, rows in parts)
         return PublicLaw(self.schema, self.noise, queries, pricing.areas)
 
     def certificate(self, constraints: Constraints | Areas) -> Certificate:
@@ -329,11 +329,6 @@ class Mechanism:
 
 def _is(first: object, second: object) -> bool:
     return first is second
-
-
-def _in_words(query: Query) -> str:
-    """Return a query as readers of a release see it."""
-    return "every cell" if query.kind == "cells" and query.where is None and query.name is None else query.text
 
 
 def _how(query: Query) -> str:

@@ -12,7 +12,8 @@ import pytest
 from chromium import look_at
 from congenial.bundle.loading import Bundle, load_bundle
 from congenial.bundle.report import report
-from congenial.conditions.areas import Areas
+from congenial.conditions.areas import Area, Areas
+from congenial.conditions.constraints import Constraints
 from congenial.page import render
 from congenial.plan import Plan
 from images import is_blank
@@ -165,7 +166,9 @@ def test_thousands_of_areas_stay_under_five_megabytes(bundles: dict[str, Path]) 
 def _many(bundle: Bundle, copies: int) -> tuple[Any, dict[Any, Any]]:
     """Repeat every area of a bundle under other names."""
     one = bundle.manifest
-    named = {f"{area} {copy}": own for copy in range(copies) for area, own in one.law.areas.items()}
+    named: dict[Area, Constraints] = {
+        f"{area} {copy}": own for copy in range(copies) for area, own in one.law.areas.items()
+    }
     law = replace(one.law, areas=Areas.collected(one.law.areas.name, named))
     tables = {f"{area} {copy}": counts for copy in range(copies) for area, counts in bundle.tables.items()}
     exactly = tuple(

@@ -149,7 +149,7 @@ def test_a_manifest_that_describes_nothing_is_refused_in_words(forgery: str, mad
 
 def test_a_newer_version_says_what_to_do(made: Maker) -> None:
     values = json.loads(content_of(made))
-    with pytest.raises(BundleError, match="version 7, and this software reads version 2 only; install a newer congenial"):
+    with pytest.raises(BundleError, match="version 7, and this software reads version 2 only; install a newer"):
         Manifest.from_bytes(signed_off(values | {"version": 7}))
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 import congenial as cg
-from congenial.curator import pipeline as run
 from congenial.ledger import open_ledger
-from releases import release
+from releases import prepare, release
 
 DATA = "sex,pay,n\nf,$0 to 5% of $100,3\nf,\\x_k_ {#},4\nm,$0 to 5% of $100,5\nm,\\x_k_ {#},2\n"
 SPEC = r"""release: r
@@ -44,7 +43,7 @@ def test_any_failure_after_the_charge_says_so(spec: Path, tmp_path: Path, monkey
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(run, "bundle_files", broken)
+    monkeypatch.setattr("congenial.bundle.contents.bundle_files", broken)
     with pytest.raises(cg.CongenialError, match=r"ZeroDivisionError.*The budget was charged"):
         release(spec, tmp_path / "bundle", ledger=ledger, who="Ada")
     assert len(ledger.history("r")) == 1
@@ -54,4 +53,4 @@ def test_any_failure_after_the_charge_says_so(spec: Path, tmp_path: Path, monkey
 def test_names_that_differ_in_capitals_are_refused_early(spec: Path) -> None:
     spec.write_text(SPEC.replace("pay:", "Sex:"), encoding="utf-8")
     with pytest.raises(cg.CongenialError, match="differ only in capitals"):
-        run.prepare(spec)
+        prepare(spec)

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import nbinom
 
 import congenial as cg
+from congenial.conditions.areas import Areas
 from congenial.conditions.queries import Condition
 from congenial.inference.frequentist import ErrorBound, confidence, reaches
 from congenial.inference.query import Statistic, parse_query
@@ -174,7 +175,7 @@ def test_pinned_cells_count_once() -> None:
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/2")], invariants=conditions)
     constraints = cg.Constraints.of(schema, conditions)
     queries = (MeasuredQuery("cells", Fraction(1, 2), tuple(mechanism.classes[0])),)
-    law = PublicLaw(schema, "double_geometric", queries, None, ((None, constraints),))
+    law = PublicLaw(schema, "double_geometric", queries, Areas.one(constraints))
     found = confidence(law, None, np.array([-5, 10, 0, 10, 0]), parse_query("c in {p, x, y}", schema)[0])
     assert found.low <= 15 == found.high
 

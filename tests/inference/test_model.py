@@ -19,10 +19,10 @@ def on_a_grid(deviation: float) -> tuple[np.ndarray[tuple[int], np.dtype[np.floa
 
     With the total fixed, the Poisson model is multinomial times a law of the intercept, which sums out on its own.
     """
-    tables = cg.Law(LAW.target(None, RELEASED)).enumerated.tables
+    tables = cg.Law(LAW, RELEASED).enumerated.tables
     log_p = []
     for table in tables:
-        listed = cg.Law(LAW.target(None, table)).enumerated
+        listed = cg.Law(LAW, table).enumerated
         log_p.append(np.log(float(listed.probabilities[int(listed.position(RELEASED[None, :])[0])])))
     grid = np.linspace(-6, 6, 121)
     b, c = np.meshgrid(grid, grid, indexing="ij")
@@ -54,7 +54,7 @@ def test_means_agree_with_a_grid() -> None:
     assert np.all(np.abs(found.theta.reshape(-1, 3).mean(axis=0)[1:] - exactly) < 5 * error[1:])
     assert found.tables[:, :, 2].mean() == pytest.approx(last, abs=0.07)
     assert found.split_rhat.max() < 1.02
-    assert np.all(LAW.constraints[None].holds(found.tables.reshape(-1, 3)))
+    assert np.all(LAW.areas[None].holds(found.tables.reshape(-1, 3)))
 
 
 def test_without_the_normaliser_the_grid_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:

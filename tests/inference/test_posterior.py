@@ -37,10 +37,10 @@ def brute(law: PublicLaw, released: Ints, prior: priors.Prior) -> tuple[Ints, Fl
     """Return all tables and their posterior probabilities, from the exact enumerated laws of each table."""
     tables = None
     chances = []
-    first = cg.Law(law.target(None, released)).enumerated
+    first = cg.Law(law, released).enumerated
     tables = first.tables
     for table in tables:
-        listed = cg.Law(law.target(None, table)).enumerated
+        listed = cg.Law(law, table).enumerated
         chances.append(float(listed.probabilities[int(listed.position(released[None, :])[0])]))
     weights = np.array(chances) * np.exp(prior(tables))
     return tables, weights / weights.sum()
@@ -156,7 +156,7 @@ def test_average_coverage_under_the_prior_is_the_posterior_mass(name: str) -> No
     """Exactly: over tables from the prior and their releases, an interval covers as often as its mass says."""
     law, released = small(name)
     tables, _ = brute(law, released, priors.flat())
-    laws = [cg.Law(law.target(None, table)).enumerated for table in tables]
+    laws = [cg.Law(law, table).enumerated for table in tables]
     joint = np.array([[float(p) for p in listed.probabilities] for listed in laws]) / len(tables)
     covered = mass = 0.0
     for place, release in enumerate(tables):

@@ -21,7 +21,7 @@ MOST_TABLES = 2_500
 
 
 def box_of(system: System, hard: list[GroupedRow]) -> Box:
-    return propagate(hard, (list(system.lower), list(system.upper)))
+    return propagate(hard, Box(list(system.lower), list(system.upper)))
 
 
 def size_of(box: Box) -> float:
@@ -40,7 +40,7 @@ class EnumerationAt:
     def tables(self) -> Ints:
         rows = [row for row in self.system.rows if row.kind in {"equal", "range"}]
         limits = [self._limits(row) for row in rows]
-        hard = [GroupedRow(dict(row.coefficients), *ends) for row, ends in zip(rows, limits, strict=True)]
+        hard = [GroupedRow.of(dict(row.coefficients), *ends) for row, ends in zip(rows, limits, strict=True)]
         low, high = box_of(self.system, hard)
         values = [range(a, b + 1) for a, b in zip(low, high, strict=True) if a is not None and b is not None]
         return np.array([table for table in product(*values) if all(row.allows(table) for row in hard)], np.int64)
@@ -81,7 +81,7 @@ class Enumeration:
     @classmethod
     def of(cls, system: System) -> "Enumeration | None":
         hard = [row for row in system.rows if row.kind in {"equal", "range"}]
-        rows = [GroupedRow(dict(row.coefficients), row.lower, row.upper) for row in hard]
+        rows = [GroupedRow.of(dict(row.coefficients), row.lower, row.upper) for row in hard]
         return cls(system) if size_of(box_of(system, rows)) <= MOST_TABLES else None
 
     def check(self) -> None:

@@ -18,6 +18,7 @@ from congenial.examples import p12_mechanism, p12_schema, p12_table
 from congenial.sampling.contraction import messages as exact
 from congenial.sampling.contraction.certain import exact_normaliser
 from congenial.sampling.contraction.layout import Engine, Layout
+from congenial.sampling.contraction.sampler import Contraction
 from congenial.sampling.enumerate import EnumeratedLaw
 from systems import SYSTEMS, System
 
@@ -207,7 +208,7 @@ def test_batch_draws_have_the_law(request: pytest.FixtureRequest) -> None:
 
 def test_marginal_of_a_sum(system: System) -> None:
     """The distribution of any linear statistic, against the enumerated one."""
-    law, truth = cg.Law(system.target), system.law
+    law, truth = cg.Law(system.public, system.target.centre), system.law
     weights = [2, -1, *([1] * (system.target.centre.size - 2))]
     schema = system.target.constraints.schema
     marginal = law.marginal(cg.linear(np.array(weights, object).reshape(schema.shape)))
@@ -231,7 +232,7 @@ def test_plans_explain_themselves() -> None:
     mechanism = p12_mechanism()
     plan = mechanism.plan(mechanism.disclose(p12_table()))
     assert str(plan).startswith("4 groups of cells, width 1, about")
-    assert str(plan.sampling).endswith("states, exact")
+    assert plan.sampler.describe().endswith("states, exact")
     assert plan.is_exact
 
 
@@ -242,7 +243,9 @@ def test_areas_of_one_structure_share_one_order() -> None:
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=invariants)
     counts = np.tile([[2, 1, 3], [1, 2, 2]], (40, 1, 1))
     law = mechanism.law(cg.Table(schema, counts))
-    plan = mechanism.plan(law.target.constraints).sampling
+    sampler = mechanism.plan(law.constraints).sampler
+    assert isinstance(sampler, Contraction)
+    plan = sampler.engine.order
     assert len(plan.rows.components) == 40 + 1  # and the empty group that closes them
     assert plan.width == 1
     orders = {tuple((left % 4, right % 4) for left, right, _ in plan.merges[3 * i : 3 * i + 1]) for i in range(40)}

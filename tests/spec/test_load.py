@@ -105,16 +105,16 @@ def test_everything_in_a_spec_arrives() -> None:
     conditions = [statement.condition for statement in spec.invariants]
     assert conditions[:5] == [
         cg.total(),
-        cg.margin("sex", where={"age": voting}),
-        cg.total({"age": (*minors, "18-64"), "sex": ("female",)}, equals=6, name="girls and women"),
+        cg.margin("sex", where={"age": voting}, name="total of voting by sex"),
+        cg.total({"age": (*minors, "18-64"), "sex": ("female",)}, equals=6, name="girls and women", mandate="Law 1"),
         cg.share({"sex": ("female",)}, of={"age": voting}, equals="1/2"),
         cg.margin("sex", "age", equals=[1, 2, 3, 4, 5, 6, 3, 4]),
     ]
     row = conditions[5].rows(spec.schema)[0]  # type: ignore[attr-defined]
     assert row.coefficients == (2,) * 16 + (-1,) * 16
     assert conditions[5].text == "2 x [female] -1 x [sex=male]"
-    assert [one.mandate for one in spec.invariants] == [None, None, "Law 1", None, None, None]
-    assert [one.text for one in spec.invariants][2] == "girls and women"
+    assert [condition.mandate for condition in conditions] == [None, None, "Law 1", None, None, None]
+    assert conditions[2].text == "girls and women"
     assert [one.line for one in spec.invariants] == [27, 28, 29, 33, 36, 38]
     assert [one.condition for one in spec.conditions][:5] == [
         cg.structural_zeros({"age": minors, "income": ("50000 or more",)}),
@@ -123,7 +123,7 @@ def test_everything_in_a_spec_arrives() -> None:
         cg.bounds(None, where={"age": ("65+",)}),
         cg.total({"age": minors}, at_least=1),
     ]
-    assert spec.conditions[5].text == "men"
+    assert spec.conditions[5].condition.text == "men"
 
 
 def test_the_mechanism_is_that_of_the_python_interface() -> None:
@@ -131,10 +131,10 @@ def test_the_mechanism_is_that_of_the_python_interface() -> None:
     twin = cg.Mechanism(
         spec.schema,
         measure=[cg.cells()],
-        invariants=[cg.margin("sex", where={"age": ("18+",)})],
+        invariants=[cg.margin("sex", where={"age": ("18+",)}, name="total of voting by sex")],
         epsilon="1/2",
     )
-    mechanism = spec.mechanism()
+    mechanism = spec.mechanism
     assert repr(mechanism) == repr(twin)
     table = cg.Table(spec.schema, [[3, 5], [2, 4]])
     assert mechanism.plan(mechanism.disclose(table)).certificate == twin.plan(twin.disclose(table)).certificate

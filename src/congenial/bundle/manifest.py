@@ -120,7 +120,7 @@ class Manifest:
             "status": naming.status,
             "is_for_release": self.is_for_release,
             "unit": {"word": naming.unit, "rows": self.rows_per_unit},
-            "conditions": [{"text": one.text, **one.as_json()} for one in self.conditions],
+            "conditions": [{"text": one.words, **one.as_json()} for one in self.conditions],
             "exactly": [
                 {"text": one.text, "mandate": one.mandate, "value": one.values[None] if is_one else None}
                 for one in self.exactly

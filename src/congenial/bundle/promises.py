@@ -115,7 +115,7 @@ def other_conditions(manifest: Manifest) -> list[str]:
     law = manifest.law
     nothing = [0] * law.schema.n_cells
     others = [one for one in manifest.conditions if not one.exact_values(law.schema, nothing)]
-    return [one.text + (f" ({one.mandate})" if one.mandate else "") for one in others]
+    return [one.words + (f" ({one.mandate})" if one.mandate else "") for one in others]
 
 
 def _count(manifest: Manifest) -> str:

@@ -11,8 +11,8 @@ from congenial.arrays import Ints
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.kinds.query import Query
 from congenial.conditions.interval import Interval
+from congenial.conditions.kinds.query import Query
 from congenial.conditions.rows import Limited, Row, row_values
 from congenial.errors import ConditionError
 from congenial.schema import Schema
@@ -208,7 +208,7 @@ def _is_plain(condition: Condition, schema: Schema) -> bool:
     """Whether rows and limits do not depend on counts: equal sums of several cells, and stated limits of cells."""
     if not isinstance(condition, Query):
         return condition.is_stated and not condition.needs_others
-    return condition.stated_range == (None, None) and all(len(row.cells) > 1 for row in condition.rows(schema))
+    return condition.stated_range.is_free and all(len(row.cells) > 1 for row in condition.rows(schema))
 
 
 def _obeys_stated(schema: Schema, conditions: Sequence[Condition], counts: Ints) -> NDArray[np.bool_]:

@@ -33,6 +33,8 @@ class Condition(ABC):
 
     Attributes
     ----------
+    name : str or None
+        What it is called in a release; its own words if not given.
     mandate : str or None
         Which law or earlier publication demands it.
     kind : str
@@ -50,12 +52,18 @@ class Condition(ABC):
     word: ClassVar[str]
     keys: ClassVar[Mapping[SpecList, Keys]] = {}
 
+    name: str | None = field(default=None, kw_only=True)
     mandate: str | None = field(default=None, kw_only=True)
 
     @property
     @abstractmethod
     def text(self) -> str:
         """The condition in words."""
+
+    @property
+    def words(self) -> str:
+        """The condition as readers of a release see it."""
+        return self.text
 
     @property
     @abstractmethod
@@ -88,15 +96,9 @@ class Condition(ABC):
         del schema
         return []
 
-    def exact_values(self, schema: Schema, counts: Counts, name: str | None = None) -> list[tuple[str, str]]:
-        """Return what it states exactly of a table that obeys it, each as text and value.
-
-        Parameters
-        ----------
-        name : str, optional
-            What the condition is called where it stands; its own text if not given.
-        """
-        del schema, counts, name
+    def exact_values(self, schema: Schema, counts: Counts) -> list[tuple[str, str]]:
+        """Return what it states exactly of a table that obeys it, each as text and value."""
+        del schema, counts
         return []
 
     @classmethod

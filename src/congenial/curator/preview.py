@@ -46,7 +46,9 @@ class Preview:
         stated = {limited.row.cells for limited in areas[areas.labels[0]].rows}
         rows = {row.name: row.cells for name in schema.names for row in margin(name).rows(schema)}
         sums = [name for name, error in self.errors[0].margins if error < 1e-6 and rows.get(name) not in stated]
-        return [*lines, *([_listed("Exact too, because it follows", sums)] if sums else [])]
+        also = (limited.row for group in areas.groups for limited in group.pattern.also_exact)
+        sums += [row.name for row in also if row.cells not in {*stated, *rows.values()}]
+        return [*lines, *([_listed("Exact too, because it follows", list(dict.fromkeys(sums)))] if sums else [])]
 
     def _disclosed(self, area: Area) -> dict[str, int]:
         """Return cells that the invariants determine, those that the spec declares to be fixed left out."""
@@ -64,7 +66,7 @@ class Preview:
         return {
             schema.cell_name(cell)
             for cell in range(schema.n_cells)
-            if declared.lower[cell] is not None and declared.lower[cell] == declared.upper[cell]
+            if declared.lower[cell] is not None and declared.is_fixed(cell)
         }
 
 

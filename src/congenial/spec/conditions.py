@@ -103,9 +103,10 @@ class Reader:
 
     def _in_words(self, text: str) -> Query:
         said = sentence(text, self.dimensions)
+        name = None if said.where is None else " ".join(text.split())  # it may call cells by the name of their group
         if said.kind == "cells":
-            return cells(said.where)
-        return margin(*said.by, where=said.where) if said.by else total(said.where)
+            return cells(said.where, name=name)
+        return margin(*said.by, where=said.where, name=name) if said.by else total(said.where, name=name)
 
     def dimensions_named(self, said: str | list[str] | None) -> tuple[str, ...]:
         """Return names of dimensions, from words or a list."""

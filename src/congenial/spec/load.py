@@ -172,8 +172,10 @@ def _statements(entries: Any, section: str, read: Any, mistakes: Mistakes, place
         path = places.get((section, place), (section, place))
         with mistakes.at(path):
             said = _said(entry)
-            mandate = None if isinstance(said, str) else said.get("mandate")
-            condition = replace(read(said), mandate=mandate)
+            condition = read(said)
+            if not isinstance(said, str):
+                called = said.get("name") or condition.name
+                condition = replace(condition, name=called, mandate=said.get("mandate"))
             found.append(Statement(condition, path, mistakes.document.values[path][0]))
     return found
 

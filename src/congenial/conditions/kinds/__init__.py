@@ -38,7 +38,7 @@ def from_json(given: Any) -> Condition:
     if not isinstance(kind, str) or kind not in KINDS:
         raise ConditionError(f"{str(kind)[:40]!r} is not a kind of condition; {did_you_mean(str(kind), KINDS)}")
     said = dict(given)
-    mandate = said.pop("mandate", None)
-    if not (mandate is None or isinstance(mandate, str)):
-        raise ConditionError("the mandate of a condition is text")
-    return replace(KINDS[kind].from_json(said), mandate=mandate)
+    called = {part: said.pop(part, None) for part in ("name", "mandate")}
+    if not all(text is None or isinstance(text, str) for text in called.values()):
+        raise ConditionError("the name and the mandate of a condition are text")
+    return replace(KINDS[kind].from_json(said), **called)

@@ -90,7 +90,7 @@ class Bounds(OfCells):
         low = None if self.lower is None else f"at least {self.lower:,}"
         high = None if self.upper is None else f"at most {self.upper:,}"
         limits = " and ".join(part for part in (low, high) if part) or "free, negative counts included"
-        return f"{self.scope} is {limits}"
+        return self.name or f"{self.scope} is {limits}"
 
     @classmethod
     def from_entry(cls, entry: Entry) -> Condition:
@@ -130,7 +130,7 @@ class StructuralZeros(OfCells):
     @property
     def text(self) -> str:
         """The condition in words."""
-        return f"{self.scope} is a structural zero"
+        return self.name or f"{self.scope} is a structural zero"
 
     @classmethod
     def from_entry(cls, entry: Entry) -> Condition:
@@ -146,7 +146,14 @@ class StructuralZeros(OfCells):
         return structural_zeros(arguments(given, cls.kind, ("where",)).get("where", {}))
 
 
-def bounds(lower: int | None = 0, upper: int | None = None, *, where: Where | None = None) -> Bounds:
+def bounds(
+    lower: int | None = 0,
+    upper: int | None = None,
+    *,
+    where: Where | None = None,
+    name: str | None = None,
+    mandate: str | None = None,
+) -> Bounds:
     """Limits of single cells; None is no limit. Cells that no `bounds` mentions are nonnegative.
 
     Examples
@@ -157,10 +164,10 @@ def bounds(lower: int | None = 0, upper: int | None = None, *, where: Where | No
     limits = Interval(whole_limit(lower, "lower"), whole_limit(upper, "upper"))
     if limits.is_empty:
         raise ConditionError(f"bounds({limits.low}, {limits.high}): the lower bound is above the upper one; swap them")
-    return Bounds(frozen_where(where), limits)
+    return Bounds(frozen_where(where), limits, name=name, mandate=mandate)
 
 
-def structural_zeros(where: Where) -> StructuralZeros:
+def structural_zeros(where: Where, *, name: str | None = None, mandate: str | None = None) -> StructuralZeros:
     """Cells that are 0 by logic in every table.
 
     Examples
@@ -168,4 +175,4 @@ def structural_zeros(where: Where) -> StructuralZeros:
     >>> structural_zeros({"age": "0-17", "status": "widowed"}).text
     'every cell with age=0-17, status=widowed is a structural zero'
     """
-    return StructuralZeros(frozen_where(where))
+    return StructuralZeros(frozen_where(where), name=name, mandate=mandate)

@@ -8,7 +8,7 @@ from congenial.conditions.condition import arguments
 from congenial.conditions.entry import Entry, Key, Keys, SpecList
 from congenial.conditions.kinds.query import Query, asked, stated
 from congenial.conditions.rows import Row
-from congenial.conditions.where import cell_names
+from congenial.conditions.where import cell_names, where_text
 from congenial.schema import Schema, Where
 
 _KEYS: Keys = {"cells": Key("cells", "each of these cells")}
@@ -32,6 +32,12 @@ class Cells(Query):
         """Read ``cells: all``."""
         return cells(entry.where("cells"), **stated(entry, cls.kind))
 
+    @property
+    def words(self) -> str:
+        """The cells as readers see them."""
+        where = "" if self.where is None else f" with {where_text(self.where)}"
+        return self.name or f"every cell{where}"
+
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Query:
         """Return the query that plain values determine."""
@@ -39,7 +45,13 @@ class Cells(Query):
 
 
 def cells(
-    where: Where | None = None, *, precision: object = None, portion: object = None, equals: object = None
+    where: Where | None = None,
+    *,
+    precision: object = None,
+    portion: object = None,
+    equals: object = None,
+    name: str | None = None,
+    mandate: str | None = None,
 ) -> Query:
     """Every single cell. It has a precision, or a portion of the budget relative to those of others (1).
 
@@ -48,4 +60,5 @@ def cells(
     >>> cells(precision="1/2").precision
     Fraction(1, 2)
     """
-    return Cells(**asked("cells", where=where, precision=precision, portion=portion, equals=equals))
+    said = asked("cells", where=where, precision=precision, portion=portion, equals=equals)
+    return Cells(name=name, mandate=mandate, **said)

@@ -119,6 +119,7 @@ def linear(
     at_least: int | None = None,
     at_most: int | None = None,
     name: str | None = None,
+    mandate: str | None = None,
 ) -> Query:
     """Any integer combination of cells.
 
@@ -137,6 +138,7 @@ def linear(
     return Linear(
         coefficients=nested(coefficients),
         name=name,
+        mandate=mandate,
         **asked("linear", precision=precision, portion=portion, equals=equals),
         **limited("linear", equals, at_least, at_most),
     )

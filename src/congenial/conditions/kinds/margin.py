@@ -63,6 +63,12 @@ class Margin(Query):
         """Read ``margin: [sex, age]``."""
         return margin(*entry.dimensions("margin"), where=entry.where("where"), **stated(entry, cls.kind))
 
+    @property
+    def words(self) -> str:
+        """The sums as readers see them."""
+        where = "" if self.where is None else f" with {where_text(self.where)}"
+        return self.name or f"margin of {' and '.join(self.dimensions)}{where}"
+
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Query:
         """Return the query that plain values determine."""
@@ -79,6 +85,8 @@ def margin(
     precision: object = None,
     portion: object = None,
     equals: object = None,
+    name: str | None = None,
+    mandate: str | None = None,
 ) -> Query:
     """The sums over all other dimensions, one for each combination of labels of these.
 
@@ -94,4 +102,4 @@ def margin(
     if len(set(dimensions)) != len(dimensions):
         raise ConditionError(f"margin{dimensions} names a dimension twice")
     said = asked("margin", where=where, precision=precision, portion=portion, equals=equals)
-    return Margin(dimensions=dimensions, **said)
+    return Margin(dimensions=dimensions, name=name, mandate=mandate, **said)

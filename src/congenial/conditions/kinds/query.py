@@ -38,7 +38,6 @@ class Query(Condition):
     precision: Fraction | None = None
     portion: Fraction | None = None
     equals: Any = None
-    name: str | None = None
 
     @property
     def text(self) -> str:
@@ -100,12 +99,15 @@ class Query(Condition):
         self._check_exact()
         return [Claim(one.text, (one,)) for one in self.limits(schema, counts)]
 
-    def exact_values(self, schema: Schema, counts: Counts, name: str | None = None) -> list[tuple[str, str]]:
+    def exact_values(self, schema: Schema, counts: Counts) -> list[tuple[str, str]]:
         """Return the value of each row; a range that is stated says none."""
         if not self.stated_range.is_free and not self.stated_range.is_point:
             return []
-        rows, name = self.rows(schema), name or self.text
-        return [(name if len(rows) == 1 else f"{name}: {row.name}", str(row.value(counts))) for row in rows]
+        rows = self.rows(schema)
+        if len(rows) == 1:
+            return [(self.name or rows[0].name, str(rows[0].value(counts)))]
+        head = f"{self.name}: " if self.name else ""
+        return [(f"{head}{row.name}", str(row.value(counts))) for row in rows]
 
     def with_precision(self: AnyQuery, precision: Fraction | None, portion: Fraction | None = None) -> AnyQuery:
         """Return the query with another precision, or with a portion of the budget instead."""

@@ -36,7 +36,14 @@ class Share(Condition):
     @property
     def text(self) -> str:
         """The condition as the user wrote it."""
-        return f"share({where_text(self.where)}" + (f", of {where_text(self.of)})" if self.of is not None else ")")
+        of = "" if self.of is None else f", of {where_text(self.of)}"
+        return self.name or f"share({where_text(self.where)}{of})"
+
+    @property
+    def words(self) -> str:
+        """The proportion as readers see it."""
+        among = "" if self.of is None else f" among {where_text(self.of)}"
+        return self.name or f"share of {where_text(self.where)}{among}"
 
     @property
     def is_stated(self) -> bool:
@@ -91,11 +98,11 @@ class Share(Condition):
             limits = _balance(part, whole, value)
         return [Claim(one.text, (one,)) for one in limits]
 
-    def exact_values(self, schema: Schema, counts: Counts, name: str | None = None) -> list[tuple[str, str]]:
+    def exact_values(self, schema: Schema, counts: Counts) -> list[tuple[str, str]]:
         """Return the proportion; the counts above and below the line may carry noise."""
         value = _proportion(*self._both(schema), counts)
         shown = "no one to take a share of" if value is None else f"{value} ({float(value):.4%})"
-        return [(name or self.text, shown)]
+        return [(self.words, shown)]
 
     @classmethod
     def from_entry(cls, entry: Entry) -> Condition:
@@ -112,7 +119,14 @@ class Share(Condition):
         return share(said.pop("where", {}), **said)
 
 
-def share(where: Where, *, of: Where | None = None, equals: object = None) -> Share:
+def share(
+    where: Where,
+    *,
+    of: Where | None = None,
+    equals: object = None,
+    name: str | None = None,
+    mandate: str | None = None,
+) -> Share:
     """The proportion of `where` among `of` (all cells when not given).
 
     Examples
@@ -123,7 +137,7 @@ def share(where: Where, *, of: Where | None = None, equals: object = None) -> Sh
     stated = None if equals is None else exact_fraction(equals, "a share")
     if stated is not None and not 0 <= stated <= 1:
         raise ConditionError(f"a share lies between 0 and 1, not {stated}")
-    return Share(frozen_where(where) or {}, frozen_where(of), stated)
+    return Share(frozen_where(where) or {}, frozen_where(of), stated, name=name, mandate=mandate)
 
 
 def _proportion(part: Row, whole: Row, counts: Counts) -> Fraction | None:

@@ -51,6 +51,11 @@ class Total(Query):
             return margin(*by, where=where, **stated(entry, cls.kind))
         return total(where, name=entry.name, **stated(entry, cls.kind))
 
+    @property
+    def words(self) -> str:
+        """The sum as readers see it."""
+        return self.name or total_text(self.where)
+
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Query:
         """Return the query that plain values determine."""
@@ -67,6 +72,7 @@ def total(
     at_least: int | None = None,
     at_most: int | None = None,
     name: str | None = None,
+    mandate: str | None = None,
 ) -> Query:
     """The sum of all cells, or of those that `where` picks.
 
@@ -77,6 +83,7 @@ def total(
     """
     return Total(
         name=name,
+        mandate=mandate,
         **asked("total", where=where, precision=precision, portion=portion, equals=equals),
         **limited("total", equals, at_least, at_most),
     )
