@@ -60,7 +60,7 @@ def said(constraints: Constraints) -> tuple[tuple[Limited, ...], object, object]
 
 @pytest.mark.parametrize("name", EVERYTHING)
 @given(drawn=tables)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_areas_together_are_what_each_is_by_itself(name: str, drawn: list[list[int]]) -> None:
     conditions, own = EVERYTHING[name], fitting(name, drawn)
     areas = Areas.disclosed(SCHEMA, conditions, own, name="county")
@@ -77,7 +77,7 @@ def test_areas_together_are_what_each_is_by_itself(name: str, drawn: list[list[i
 
 @pytest.mark.parametrize("name", EVERYTHING)
 @given(drawn=tables, shifts=st.lists(counts, min_size=12, max_size=12), keep=st.integers(0, 2))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_holds_is_what_each_area_says(name: str, drawn: list[list[int]], shifts: list[list[int]], keep: int) -> None:
     own = fitting(name, drawn)
     areas = Areas.disclosed(SCHEMA, EVERYTHING[name], own, name="county")
@@ -212,6 +212,8 @@ def open_systems(draw: st.DrawFn, largest: int = 9) -> Areas:
         named = {f"c{i}": w for i, w in enumerate(weights) if w}
         values = [sum(w * x for w, x in zip(weights, table, strict=True)) for table in made]
         kind = draw(st.sampled_from(["equal", "equal", "least", "most", "both"]))
+        if max(map(abs, values)) > 2**59:  # beyond 2^60 no limit can be stated
+            kind = "equal"
         if kind == "equal":
             conditions.append(cg.linear(named))
             continue
