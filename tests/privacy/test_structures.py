@@ -15,6 +15,7 @@ from congenial.arrays import Ints
 from congenial.conditions import areas as areas_module
 from congenial.conditions import constraints as constraints_module
 from congenial.conditions.areas import Areas, Group
+from congenial.conditions.compile import compile_conditions
 from congenial.conditions.many import ManyBounds, quick_bounds
 from congenial.conditions.queries import Condition
 from congenial.errors import PrivacyError
@@ -336,7 +337,7 @@ def test_thousands_of_areas_are_planned_at_once(monkeypatch: pytest.MonkeyPatch)
         return run
 
     monkeypatch.setattr(Case, "__post_init__", counted("cases", Case.__post_init__))
-    compiled = counted("compilations", constraints_module.compile_conditions)
+    compiled = counted("compilations", compile_conditions)
     monkeypatch.setattr(constraints_module, "compile_conditions", compiled)
     monkeypatch.setattr(areas_module, "compile_conditions", compiled)
     monkeypatch.setattr(structures, "closest_pair", counted("programs", closest_pair))
