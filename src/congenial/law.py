@@ -85,8 +85,7 @@ class Law:
         Examples
         --------
         >>> from congenial.examples import p12_mechanism, p12_table
-        >>> from congenial.public_law import PublicLaw
-        from congenial.randomness import replay_rng
+        >>> from congenial.randomness import replay_rng
         >>> p12_mechanism().law(p12_table()).sample(5, replay_rng(1)).sum(axis=1)
         array([256, 256, 256, 256, 256])
         """

@@ -47,10 +47,10 @@ def quick_bounds(group: Group) -> ManyBounds:
     pattern, values = group.pattern, group.values
     rows = pattern.grouped.rows
     ends = [end for row in rows for end in (row.lower, row.upper) if end is not None]
-    ends += [end for side in pattern.grouped.box for end in side if end is not None]
+    ends += [end for side in (pattern.lower, pattern.upper) for end in side if end is not None]
     sizes = [sum(map(abs, row.coefficients.values())) for row in rows]
     largest = max([abs(end) for end in ends] + [int(np.abs(values).max(initial=0))], default=0)
-    if values.dtype == object or max(sizes, default=1) * max(largest, 1) >= _SAFE:
+    if values.dtype == object or max([*sizes, pattern.schema.n_cells]) * max(largest, 1) >= _SAFE:
         return _one_by_one(group)
     n_tables = len(values)
     low, high = (
@@ -73,10 +73,19 @@ def quick_bounds(group: Group) -> ManyBounds:
     for _ in range(ROUNDS):
         changed = False
         for coefficients, limit in limits:
+            if not _fits(coefficients, low, high):
+                return _one_by_one(group)
             changed |= _narrow(coefficients, limit, low, high)
         if not changed:
             break
     return _of_cells(group, low, high)
+
+
+def _fits(coefficients: dict[int, int], low: Ints, high: Ints) -> bool:
+    """Whether 64 bits hold the sum: limits that follow can be far larger than those that are stated."""
+    sides = [(low if c > 0 else high)[:, g] for g, c in coefficients.items()]
+    largest = max(int(np.abs(side[np.abs(side) != NONE]).max(initial=0)) for side in sides)
+    return sum(map(abs, coefficients.values())) * largest < NONE
 
 
 def _narrow(coefficients: dict[int, int], limit: Ints, low: Ints, high: Ints) -> bool:
