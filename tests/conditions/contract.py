@@ -81,6 +81,8 @@ def check_exact_values(condition: Condition, counts: Counts) -> None:
     limits = [one for claim in condition.claims(SCHEMA, counts, Equalities()) for one in claim.limits]
     if not all(one.allows(one.row.value(counts)) for one in limits):
         return  # a stated value that this table does not have
+    if not condition.mentioned(SCHEMA) and not condition.bounded_cells(SCHEMA):
+        assert [value for _, value in values] == [str(one.lower) for one in limits if one.is_equality]
     for moved in neighbours(counts):
         if all(one.allows(one.row.value(moved)) for one in limits):
             assert condition.exact_values(SCHEMA, moved) == values

@@ -1,10 +1,12 @@
 """Every kind of condition passes the contract, and so does one that the library does not know."""
 
+import ast
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import congenial
 import congenial as cg
 from conditions import contract
 from conditions.contract import SCHEMA
@@ -85,11 +88,30 @@ def test_every_kind_has_examples() -> None:
     assert set(EXAMPLES) == set(KINDS)
 
 
+def test_nothing_tells_the_kinds_apart() -> None:
+    """Outside their own files the classes are named in the list of kinds and in what is handed on to users only."""
+    source = Path(congenial.__file__).parent
+    classes = {kind.__name__ for kind in KINDS.values()}
+    for path in (*source.glob("conditions/*.py"), *source.glob("spec/*.py")):
+        if path.name == "queries.py":
+            continue
+        names = {node.id for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Name)}
+        assert not names & classes, path
+
+
 @pytest.mark.parametrize("kind", EXAMPLES)
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_every_kind_keeps_the_contract(kind: str, data: st.DataObject) -> None:
     contract.check(data.draw(EXAMPLES[kind]), data.draw(COUNTS))
+
+
+@given(COUNTS)
+def test_the_value_of_a_share(counts: list[int]) -> None:
+    ((_, value),) = cg.share({"sex": "f"}, of={"age": ["y", "o"]}).exact_values(SCHEMA, counts)
+    part, whole = sum(counts[:2]), sum(counts[:2] + counts[3:5])
+    expected = f"{Fraction(part, whole)} ({part / whole:.4%})" if whole else "no one to take a share of"
+    assert value == expected
 
 
 @pytest.mark.parametrize(

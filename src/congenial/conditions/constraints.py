@@ -244,7 +244,7 @@ class Constraints:
         for group, known in enumerate(box.limits):
             least = minimise(grouped.rows, box, {group: 1})
             most = minimise(grouped.rows, box, {group: -1})
-            proven.append(known & Interval(least.bound, Interval(most.bound, None).negated.high))
+            proven.append(known & Interval(least.bound, None) & Interval(most.bound, None).negated)
             tight.append(least.is_attained and most.is_attained)
         limits = cell_limits(grouped, Box.of(proven), self.limits)
         of_cell = {cell: tight[group] for group, cells in enumerate(grouped.members) for cell in cells}
