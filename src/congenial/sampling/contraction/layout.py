@@ -46,10 +46,9 @@ class State(NamedTuple):
     key: Ints
     picked: Ints
     inputs: Ints
-    first_of: Ints
-    length_of: Ints
-    z_first: Ints
-    z_slope: Ints
+    walk_bounds: Ints
+    walk_stride: Ints
+    walk_z: Ints
     group_low: Ints
     group_high: Ints
     group_total: Ints
@@ -60,6 +59,7 @@ class State(NamedTuple):
 def empty_state(program: Program) -> State:
     """Return scratch of the right shapes."""
     n_cells, n_nodes, width = program.cell_at.size, program.node_dim.size, program.coordinate_row.shape[1]
+    n_places = max(program.forward.form.shape[1], program.backward.form.shape[1])
     shapes: dict[str, int | tuple[int, int]] = {
         "prefix": n_cells,
         "rest": n_cells,
@@ -68,17 +68,20 @@ def empty_state(program: Program) -> State:
         "rows": program.row_kind.size,
         "grid": (n_nodes, width),
         "small": 4 * width + 1,
+        "walk": n_places,
+        "pairs": (n_places, 2),
     }
     return State(*[np.zeros(shapes[place], kind) for place, kind in _FIELDS])
 
 
 _GRIDS = {"node_low", "node_length", "node_stride", "chosen"}
-_PLACES = {"prefix", "rest", "node", "group", "rows"}
+_PAIRS = {"walk_bounds", "walk_z"}
+_PLACES = {"prefix", "rest", "node", "group", "rows", "walk"}
 
 
 def _field(name: str, kind: object) -> tuple[str, type]:
     first = name.split("_", maxsplit=1)[0]
-    place = "grid" if name in _GRIDS else first if first in _PLACES else "small"
+    place = "grid" if name in _GRIDS else "pairs" if name in _PAIRS else first if first in _PLACES else "small"
     return place, np.float64 if kind == Floats else np.int64
 
 

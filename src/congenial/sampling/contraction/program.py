@@ -25,17 +25,20 @@ class WalkArrays(NamedTuple):
     """The walks of all merges; forms are over the inputs (free coordinates, then the whole's key when it is given)."""
 
     n_free: Ints  # (merge)
+    n_stepped: Ints  # (merge) free coordinates that are stepped through: all, or all but the last, which runs
     free: Ints  # (merge, coordinate) which coordinate of (left, right) each free one is
-    z: Ints  # (merge, coordinate, input)
-    z_divisor: Ints  # (merge, coordinate)
-    n_checks: Ints  # (merge)
-    checks: Ints  # (merge, check, input)
-    x: Ints  # (merge, coordinate of the whole, input)
-    x_divisor: Ints
+    n_limited: Ints  # (merge) forms that limit a pair: coordinates of (left, right), of the whole, checks, ranges
+    n_whole: Ints  # (merge) how many of them are coordinates of the whole: none when its key is given
+    n_checks: Ints
+    n_ranges: Ints
+    form: Ints  # (merge, place, input)
+    divisor: Ints  # (merge, place)
+    range_row: Ints  # (merge, range) which row
+    n_soft: Ints  # (merge) soft rows that are complete
+    soft_form: Ints  # (merge, soft row, input)
+    soft_divisor: Ints
+    soft_table: Ints
     n_rows: Ints  # (merge) ranges and soft rows that are complete
-    row: Ints  # (merge, place)
-    row_form: Ints  # (merge, place, input)
-    row_divisor: Ints
     is_whole: NDArray[np.bool_]  # (merge) whether every divisor is 1
 
 
@@ -58,7 +61,6 @@ class Program(NamedTuple):
     row_coefficient: Ints  # (row, group)
     row_lower: Ints
     row_upper: Ints
-    row_table: Ints
     node_dim: Ints
     coordinate_coefficient: Ints  # (node, coordinate, group)
     coordinate_row: Ints  # (node, coordinate) NONE: a group's own sum
@@ -97,6 +99,7 @@ def make_program(order: MergeOrder) -> Program:
             coordinate_row[node, d] = NONE if coordinate.row is None else coordinate.row
             coordinate_half[node, d] = NONE if coordinate.half is None else coordinate.half
     merges = [merge for _, _, merge in order.merges]
+    row_table = np.array([falls.get(row.fall, 0) for row in system.rows] or [0], np.int64)
     return Program(
         cell_at=np.array([cell for cells in order.groups for cell in cells], np.int64),
         group_start=np.cumsum([0, *map(len, order.groups)]).astype(np.int64),
@@ -114,15 +117,14 @@ def make_program(order: MergeOrder) -> Program:
         row_coefficient=row_coefficient,
         row_lower=_limits([row.lower for row in system.rows] or [None], -NEVER),
         row_upper=_limits([row.upper for row in system.rows] or [None], NEVER),
-        row_table=np.array([falls.get(row.fall, 0) for row in system.rows] or [0], np.int64),
         node_dim=np.array([len(coordinates) for coordinates in order.coordinates], np.int64),
         coordinate_coefficient=coordinate_coefficient,
         coordinate_row=coordinate_row,
         coordinate_half=coordinate_half,
         left=np.array([left for left, _, _ in order.merges], np.int64),
         right=np.array([right for _, right, _ in order.merges], np.int64),
-        forward=_walks(merges, [merge.forward for merge in merges], width, has_key=False),
-        backward=_walks(merges, [merge.backward for merge in merges], width, has_key=True),
+        forward=_walks(merges, False, order, row_table),
+        backward=_walks(merges, True, order, row_table),
         nats=order.nats,
     )
 
@@ -190,48 +192,78 @@ def _reach(fall: Fall, log_range: float) -> int:
     return int(min(reaches)) + 1
 
 
-def _walks(merges: Sequence[Merge], walks: Sequence[Walk], width: int, *, has_key: bool) -> WalkArrays:
-    n_merges, n_z = len(merges), 2 * width
-    n_inputs = n_z + (width if has_key else 0)
-    n_checks = max([1, *(len(walk.checks) for walk in walks)])
-    n_rows = max([1, *(len(merge.complete) for merge in merges)])
-    free = np.zeros((n_merges, n_z), np.int64)
-    z, z_divisor = np.zeros((n_merges, n_z, n_inputs), np.int64), np.ones((n_merges, n_z), np.int64)
-    checks = np.zeros((n_merges, n_checks, n_inputs), np.int64)
-    x, x_divisor = np.zeros((n_merges, width, n_inputs), np.int64), np.ones((n_merges, width), np.int64)
-    row = np.zeros((n_merges, n_rows), np.int64)
-    row_form, row_divisor = np.zeros((n_merges, n_rows, n_inputs), np.int64), np.ones((n_merges, n_rows), np.int64)
-    is_whole = np.ones(n_merges, bool)
-    for m, (merge, walk) in enumerate(zip(merges, walks, strict=True)):
-        vectors = _input_vectors(merge, walk)
-        free[m, : len(walk.free)] = walk.free
-        divisors = []
-        for coordinate, vector in enumerate(vectors):
-            divisors.append(_put(z[m, coordinate], z_divisor[m : m + 1, coordinate], Form.of(vector)))
-        for place, check in enumerate(walk.checks):
-            checks[m, place, : len(check.coefficients)] = check.coefficients
-        for place, (number, form) in enumerate(merge.complete):
-            row[m, place] = number
-            divisors.append(_put(row_form[m, place], row_divisor[m : m + 1, place], _composed(form, vectors)))
-        if not has_key:
-            for place, form in enumerate(merge.key_forms):
-                divisors.append(_put(x[m, place], x_divisor[m : m + 1, place], _composed(form, vectors)))
-        is_whole[m] = all(divisor == 1 for divisor in divisors)
+def _walks(merges: Sequence[Merge], is_draw: bool, order: MergeOrder, row_table: Ints) -> WalkArrays:
+    parts = [_Parts.of(merge, merge.backward if is_draw else merge.forward, is_draw, order) for merge in merges]
+    form, divisor = _stacked([part.limited for part in parts])
+    soft_form, soft_divisor = _stacked([part.soft for part in parts])
+    is_whole = np.array([part.is_whole for part in parts], bool)
+    n_free = np.array([len(part.walk.free) for part in parts], np.int64)
     return WalkArrays(
-        n_free=np.array([len(walk.free) for walk in walks], np.int64),
-        free=free,
-        z=z,
-        z_divisor=z_divisor,
-        n_checks=np.array([len(walk.checks) for walk in walks], np.int64),
-        checks=checks,
-        x=x,
-        x_divisor=x_divisor,
+        n_free=n_free,
+        n_stepped=np.where(is_whole, np.maximum(0, n_free - 1), n_free),
+        free=_padded([part.walk.free for part in parts]),
+        n_limited=np.array([len(part.limited) for part in parts], np.int64),
+        n_whole=np.array([part.n_whole for part in parts], np.int64),
+        n_checks=np.array([len(part.walk.checks) for part in parts], np.int64),
+        n_ranges=np.array([len(part.range_rows) for part in parts], np.int64),
+        form=form,
+        divisor=divisor,
+        range_row=_padded([part.range_rows for part in parts]),
+        n_soft=np.array([len(part.soft) for part in parts], np.int64),
+        soft_form=soft_form,
+        soft_divisor=soft_divisor,
+        soft_table=_padded([[int(row_table[row]) for row in part.soft_rows] for part in parts]),
         n_rows=np.array([len(merge.complete) for merge in merges], np.int64),
-        row=row,
-        row_form=row_form,
-        row_divisor=row_divisor,
         is_whole=is_whole,
     )
+
+
+class _Parts(NamedTuple):
+    """The forms of one merge, by what the kernels do with them."""
+
+    walk: Walk
+    limited: list[Form]
+    n_whole: int
+    range_rows: list[int]
+    soft: list[Form]
+    soft_rows: list[int]
+
+    @classmethod
+    def of(cls, merge: Merge, walk: Walk, is_draw: bool, order: MergeOrder) -> "_Parts":
+        vectors = _input_vectors(merge, walk)
+        whole = [] if is_draw else [_composed(form, vectors) for form in merge.key_forms]
+        complete = [(row, order.system.rows[row].kind, _composed(form, vectors)) for row, form in merge.complete]
+        ranges = [(row, form) for row, kind, form in complete if kind == "range"]
+        soft = [(row, form) for row, kind, form in complete if kind == "soft"]
+        limited = [*map(Form.of, vectors), *whole, *walk.checks, *(form for _, form in ranges)]
+        return cls(
+            walk, limited, len(whole), [row for row, _ in ranges], [form for _, form in soft], [row for row, _ in soft]
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        checks = set(self.walk.checks)  # a check is a sum that must be 0: its divisor says nothing
+        return all(form.divisor == 1 for form in (*self.limited, *self.soft) if form not in checks)
+
+
+def _stacked(forms: Sequence[Sequence[Form]]) -> tuple[Ints, Ints]:
+    """Return coefficients (merge, place, input) and divisors (merge, place) of forms, filled up with 0 and 1."""
+    n_places = max([1, *map(len, forms)])
+    n_inputs = max([1, *(len(form.coefficients) for line in forms for form in line)])
+    coefficients = np.zeros((len(forms), n_places, n_inputs), np.int64)
+    divisors = np.ones((len(forms), n_places), np.int64)
+    for m, line in enumerate(forms):
+        for place, form in enumerate(line):
+            coefficients[m, place, : len(form.coefficients)] = form.coefficients
+            divisors[m, place] = form.divisor
+    return coefficients, divisors
+
+
+def _padded(lines: Sequence[Sequence[int]]) -> Ints:
+    out = np.zeros((len(lines), max([1, *map(len, lines)])), np.int64)
+    for number, line in enumerate(lines):
+        out[number, : len(line)] = line
+    return out
 
 
 def _input_vectors(merge: Merge, walk: Walk) -> list[list[Fraction]]:
@@ -253,9 +285,3 @@ def _composed(form: Form, vectors: list[list[Fraction]]) -> Form:
     pairs = list(zip(form.coefficients, vectors, strict=True))
     n_inputs = len(vectors[0]) if vectors else 0
     return Form.of([sum((c * v[i] for c, v in pairs), Fraction(0)) / form.divisor for i in range(n_inputs)])
-
-
-def _put(line: Ints, divisor: Ints, form: Form) -> int:
-    line[: len(form.coefficients)] = form.coefficients
-    divisor[0] = form.divisor
-    return form.divisor

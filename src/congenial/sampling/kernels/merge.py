@@ -1,14 +1,79 @@
-"""Going through the pairs of two parts that fit together: forward to add them up, backward to pick one."""
+"""Going through the pairs of two parts that fit together: forward to add them up, backward to pick one.
 
-from typing import Any
+The walk's inputs are the free coordinates of the pair, then the whole's key when it is given. Everything that limits a
+pair is a form in them that must lie in a window. Where all forms are whole numbers the last free coordinate is left to
+run: everything is linear along it. Otherwise every pair is a line of its own.
+
+The steps of a line take a few arrays each, not the program: handing all of it over takes longer than a line.
+"""
+
+from typing import Any, NamedTuple
 
 from congenial.arrays import Floats, Ints
-from congenial.sampling.kernels.codes import NEVER, RANGE, SOFT
+from congenial.sampling.kernels.codes import NEVER
 from congenial.sampling.kernels.compiled import compiled
 
 
+class Line(NamedTuple):
+    """Pairs that fit, from step `first` to `last`, and where step 0 and the later ones stand in the three messages."""
+
+    first: int
+    last: int
+    left: int
+    left_stride: int
+    right: int
+    right_stride: int
+    whole: int
+    whole_stride: int
+
+
+class Ends(NamedTuple):
+    """Where the forms that limit a pair end: coordinates of the left part, the right one, the whole; all of them."""
+
+    left: int
+    right: int
+    whole: int
+    limited: int
+
+
 @compiled
-def _range_of_inner(first: int, slope: int, low: int, high: int, j0: int, j1: int) -> tuple[int, int]:
+def _set_windows(
+    part: int, n: int, place: int, low: Ints, length: Ints, strides: Ints, bounds: Ints, stride: Ints
+) -> None:
+    """Set windows and strides of a node's coordinates, from a place on."""
+    for d in range(n):
+        bounds[place + d, 0] = low[part, d]
+        bounds[place + d, 1] = low[part, d] + length[part, d] - 1
+        stride[place + d] = strides[part, d]
+
+
+@compiled
+def _set_limits(rows: Ints, n_checks: int, n_ranges: int, place: int, low: Ints, high: Ints, bounds: Ints) -> None:
+    """Set what checks must be, 0, and the limits of complete ranges, from a place on."""
+    for c in range(n_checks):
+        bounds[place + c, 0] = bounds[place + c, 1] = 0
+    for k in range(n_ranges):
+        bounds[place + n_checks + k, 0], bounds[place + n_checks + k, 1] = low[rows[k]], high[rows[k]]
+
+
+@compiled
+def _begin(free: Ints, n_free: int, bounds: Ints, inputs: Ints) -> None:
+    """Set every free coordinate to the first of its window."""
+    for f in range(n_free):
+        inputs[f] = bounds[free[f], 0]
+
+
+@compiled
+def _n_lines(free: Ints, n_stepped: int, bounds: Ints) -> int:
+    """Return how many lines of pairs there are: a step of the stepped coordinates each."""
+    n_lines = 1
+    for f in range(n_stepped):
+        n_lines *= bounds[free[f], 1] - bounds[free[f], 0] + 1
+    return n_lines
+
+
+@compiled
+def _steps_inside(first: int, slope: int, low: int, high: int, j0: int, j1: int) -> tuple[int, int]:
     """Narrow the steps j for which ``low <= first + slope * j <= high``."""
     if slope == 0:
         return (j0, j1) if low <= first <= high else (1, 0)
@@ -26,178 +91,133 @@ def _range_of_inner(first: int, slope: int, low: int, high: int, j0: int, j1: in
 
 
 @compiled
-def _soft_weight(program: Any, row: int, value: int) -> float:
-    table = program.row_table[row]
+def _run(
+    form: Ints, ends: Ends, inputs: Ints, n_inputs: int, runs: int, n_steps: int, bounds: Ints, stride: Ints, z: Ints
+) -> Line:
+    """Return the pairs from the current inputs on, with coordinate `runs` (-1: none) left to run over its window."""
+    j0, j1 = 0, n_steps - 1
+    left, left_stride, right, right_stride, whole, whole_stride = 0, 0, 0, 0, 0, 0
+    for place in range(ends.limited):
+        value, slope = 0, (form[place, runs] if runs >= 0 else 0)
+        for i in range(n_inputs):
+            value += form[place, i] * inputs[i]
+        low = bounds[place, 0]
+        j0, j1 = _steps_inside(value, slope, low, bounds[place, 1], j0, j1)
+        if j0 > j1:
+            break
+        if place < ends.left:
+            left += (value - low) * stride[place]
+            left_stride += slope * stride[place]
+        elif place < ends.right:
+            right += (value - low) * stride[place]
+            right_stride += slope * stride[place]
+        elif place < ends.whole:
+            whole += (value - low) * stride[place]
+            whole_stride += slope * stride[place]
+        z[place, 0], z[place, 1] = value, slope
+    return Line(j0, j1, left, left_stride, right, right_stride, whole, whole_stride)
+
+
+@compiled
+def _single(
+    form: Ints, divisor: Ints, ends: Ends, inputs: Ints, n_inputs: int, bounds: Ints, stride: Ints, z: Ints
+) -> Line:
+    """Return the one pair at the current inputs, or none: a sum that is a fraction belongs to no table."""
+    left, right, whole = 0, 0, 0
+    for place in range(ends.limited):
+        value, low = 0, bounds[place, 0]
+        for i in range(n_inputs):
+            value += form[place, i] * inputs[i]
+        if value % divisor[place] != 0:
+            return Line(1, 0, 0, 0, 0, 0, 0, 0)
+        value = value // divisor[place]
+        if value < low or value > bounds[place, 1]:
+            return Line(1, 0, 0, 0, 0, 0, 0, 0)
+        if place < ends.left:
+            left += (value - low) * stride[place]
+        elif place < ends.right:
+            right += (value - low) * stride[place]
+        elif place < ends.whole:
+            whole += (value - low) * stride[place]
+        z[place, 0], z[place, 1] = value, 0
+    return Line(0, 0, left, 0, right, 0, whole, 0)
+
+
+@compiled
+def _next_line(free: Ints, n_stepped: int, bounds: Ints, inputs: Ints) -> None:
+    """Go on to the next line: the last of the stepped coordinates moves fastest."""
+    f = n_stepped - 1
+    while f >= 0:
+        inputs[f] += 1
+        if inputs[f] <= bounds[free[f], 1]:
+            break
+        inputs[f] = bounds[free[f], 0]
+        f -= 1
+
+
+@compiled
+def _soft_weight(tables: Floats, table_length: Ints, table: int, value: int) -> float:
     size = abs(value)
-    return program.tables[table, size] if size < program.table_length[table] else 0.0
+    return tables[table, size] if size < table_length[table] else 0.0
 
 
 @compiled
 def run_merge(
-    program: Any,
-    walk: Any,
-    m: int,
-    is_draw: bool,
-    key: Ints,
-    state: Any,
-    messages: Floats,
-    aim: float,
-    tolerance: float,
-    picked: Ints,
+    program: Any, walk: Any, m: int, is_draw: bool, state: Any, messages: Floats, aim: float, tolerance: float
 ) -> int:
     """Go through all pairs of parts that fit together.
 
-    Forward, their products are added to the whole's message. In a draw (the whole's key is given) they are added up
-    until the sum passes `aim`, and the coordinates there are `picked`; returns 1 when the outcome is within the
+    Forward, their products are added to the whole's message. In a draw (`state.key` is given) they are added up until
+    the sum passes `aim`, and the coordinates there are `state.picked`; returns 1 when the outcome is within the
     tolerance of another one, 0 when it is sure.
     """
-    n_groups = program.group_start.size - 1
-    node, left, right = n_groups + m, program.left[m], program.right[m]
-    n_left, n_right = program.node_dim[left], program.node_dim[right]
-    n_z, n_x = n_left + n_right, program.node_dim[node]
-    n_free, n_rows = walk.n_free[m], walk.n_rows[m]
-    n_inputs = n_free + (n_x if is_draw else 0)
-    inputs, first_of, length_of = state.inputs, state.first_of, state.length_of
-    rows_low, rows_high = state.rows_low, state.rows_high
-    z_first, z_slope = state.z_first, state.z_slope
+    node, left, right = program.group_start.size - 1 + m, program.left[m], program.right[m]
     left_message = messages[state.node_offset[left] : state.node_offset[left] + state.node_size[left]]
     right_message = messages[state.node_offset[right] : state.node_offset[right] + state.node_size[right]]
     out = messages[state.node_offset[node] : state.node_offset[node] + state.node_size[node]]
-    for f in range(n_free):
-        coordinate = walk.free[m, f]
-        part, d = (left, coordinate) if coordinate < n_left else (right, coordinate - n_left)
-        first_of[f], length_of[f] = state.node_low[part, d], state.node_length[part, d]
-        inputs[f] = first_of[f]
-    for d in range(n_x if is_draw else 0):
-        inputs[n_free + d] = key[d]
-    inner = n_free - 1
-    n_inner = length_of[inner] if n_free > 0 else 1
-    n_outer = 1
-    for f in range(n_free - 1):
-        n_outer *= length_of[f]
+    inputs, bounds, stride, z = state.inputs, state.walk_bounds, state.walk_stride, state.walk_z
+    n_left, n_right = program.node_dim[left], program.node_dim[right]
+    ends = Ends(n_left, n_left + n_right, n_left + n_right + walk.n_whole[m], walk.n_limited[m])
+    low, length, strides = state.node_low, state.node_length, state.node_stride
+    _set_windows(left, n_left, 0, low, length, strides, bounds, stride)
+    _set_windows(right, n_right, n_left, low, length, strides, bounds, stride)
+    _set_windows(node, walk.n_whole[m], n_left + n_right, low, length, strides, bounds, stride)
+    if ends.whole < ends.limited:
+        rows, n_checks, n_ranges = walk.range_row[m], walk.n_checks[m], walk.n_ranges[m]
+        _set_limits(rows, n_checks, n_ranges, ends.whole, state.rows_low, state.rows_high, bounds)
+    free, form = walk.free[m], walk.form[m]
+    n_inputs, n_stepped, n_soft = walk.n_free[m], walk.n_stepped[m], walk.n_soft[m]
+    _begin(free, n_inputs, bounds, inputs)
+    runs = n_inputs - 1 if n_stepped < n_inputs else -1
+    n_steps = bounds[free[runs], 1] - bounds[free[runs], 0] + 1 if runs >= 0 else 1
+    if is_draw:
+        for d in range(program.node_dim[node]):
+            inputs[n_inputs + d] = state.key[d]
+        n_inputs += program.node_dim[node]
     total = 0.0
-    for _ in range(n_outer):
-        j0, j1 = 0, n_inner - 1
-        left_index, left_slope, right_index, right_slope, out_index, out_slope = 0, 0, 0, 0, 0, 0
+    for _ in range(_n_lines(free, n_stepped, bounds)):
         if walk.is_whole[m]:
-            for c in range(n_z):
-                value, slope = 0, (walk.z[m, c, inner] if n_free > 0 else 0)
-                for i in range(n_inputs):
-                    value += walk.z[m, c, i] * inputs[i]
-                part, d = (left, c) if c < n_left else (right, c - n_left)
-                low = state.node_low[part, d]
-                j0, j1 = _range_of_inner(value, slope, low, low + state.node_length[part, d] - 1, j0, j1)
-                z_first[c], z_slope[c] = value, slope
-                stride = state.node_stride[part, d]
-                if c < n_left:
-                    left_index += (value - low) * stride
-                    left_slope += slope * stride
-                else:
-                    right_index += (value - low) * stride
-                    right_slope += slope * stride
-            for c in range(walk.n_checks[m]):
-                value, slope = 0, (walk.checks[m, c, inner] if n_free > 0 else 0)
-                for i in range(n_inputs):
-                    value += walk.checks[m, c, i] * inputs[i]
-                j0, j1 = _range_of_inner(value, slope, 0, 0, j0, j1)
-                if slope != 0 and j0 <= j1 and value + slope * j0 != 0:
-                    j0, j1 = 1, 0
-            if not is_draw:
-                for d in range(n_x):
-                    value, slope = 0, (walk.x[m, d, inner] if n_free > 0 else 0)
-                    for i in range(n_inputs):
-                        value += walk.x[m, d, i] * inputs[i]
-                    low = state.node_low[node, d]
-                    j0, j1 = _range_of_inner(value, slope, low, low + state.node_length[node, d] - 1, j0, j1)
-                    out_index += (value - low) * state.node_stride[node, d]
-                    out_slope += slope * state.node_stride[node, d]
-            for place in range(n_rows):
-                r = walk.row[m, place]
-                if program.row_kind[r] == RANGE:
-                    value, slope = 0, (walk.row_form[m, place, inner] if n_free > 0 else 0)
-                    for i in range(n_inputs):
-                        value += walk.row_form[m, place, i] * inputs[i]
-                    j0, j1 = _range_of_inner(value, slope, rows_low[r], rows_high[r], j0, j1)
-        for j in range(j0, j1 + 1):
-            if not walk.is_whole[m]:
-                # Some sums are fractions of the inputs: look at every one.
-                if n_free > 0:
-                    inputs[inner] = first_of[inner] + j
-                fits = True
-                left_index = right_index = out_index = 0
-                for c in range(n_z):
-                    value = 0
-                    for i in range(n_inputs):
-                        value += walk.z[m, c, i] * inputs[i]
-                    part, d = (left, c) if c < n_left else (right, c - n_left)
-                    if value % walk.z_divisor[m, c] != 0:
-                        fits = False
-                        break
-                    value = value // walk.z_divisor[m, c]
-                    place = value - state.node_low[part, d]
-                    if place < 0 or place >= state.node_length[part, d]:
-                        fits = False
-                        break
-                    z_first[c], z_slope[c] = value, 0
-                    if c < n_left:
-                        left_index += place * state.node_stride[part, d]
-                    else:
-                        right_index += place * state.node_stride[part, d]
-                for c in range(walk.n_checks[m] if fits else 0):
-                    value = 0
-                    for i in range(n_inputs):
-                        value += walk.checks[m, c, i] * inputs[i]
-                    fits = fits and value == 0
-                for d in range(n_x if fits and not is_draw else 0):
-                    value = 0
-                    for i in range(n_inputs):
-                        value += walk.x[m, d, i] * inputs[i]
-                    if value % walk.x_divisor[m, d] != 0:
-                        fits = False
-                        break
-                    place = value // walk.x_divisor[m, d] - state.node_low[node, d]
-                    if place < 0 or place >= state.node_length[node, d]:
-                        fits = False
-                        break
-                    out_index += place * state.node_stride[node, d]
-                for place in range(n_rows if fits else 0):
-                    value, r = 0, walk.row[m, place]
-                    for i in range(n_inputs):
-                        value += walk.row_form[m, place, i] * inputs[i]
-                    value = value // walk.row_divisor[m, place]
-                    if program.row_kind[r] == RANGE and (value < rows_low[r] or value > rows_high[r]):
-                        fits = False
-                if n_free > 0:
-                    inputs[inner] = first_of[inner]
-                if not fits:
-                    continue
-                product = left_message[left_index] * right_message[right_index]
-            else:
-                product = left_message[left_index + left_slope * j] * right_message[right_index + right_slope * j]
+            line = _run(form, ends, inputs, n_inputs, runs, n_steps, bounds, stride, z)
+        else:
+            line = _single(form, walk.divisor[m], ends, inputs, n_inputs, bounds, stride, z)
+        for j in range(line.first, line.last + 1):
+            product = left_message[line.left + line.left_stride * j] * right_message[line.right + line.right_stride * j]
             if product == 0.0:
                 continue
-            for place in range(n_rows):
-                r = walk.row[m, place]
-                if program.row_kind[r] == SOFT:
-                    value = walk.row_form[m, place, inner] * j if n_free > 0 else 0
-                    for i in range(n_inputs):
-                        value += walk.row_form[m, place, i] * inputs[i]
-                    product *= _soft_weight(program, r, value // walk.row_divisor[m, place])
+            for k in range(n_soft):
+                value = walk.soft_form[m, k, runs] * j if runs >= 0 else 0
+                for i in range(n_inputs):
+                    value += walk.soft_form[m, k, i] * inputs[i]
+                value = value // walk.soft_divisor[m, k]
+                product *= _soft_weight(program.tables, program.table_length, walk.soft_table[m, k], value)
             if not is_draw:
-                out[out_index + out_slope * j] += product
+                out[line.whole + line.whole_stride * j] += product
                 continue
             before = total
             total += product
             if total > aim:
-                for c in range(n_z):
-                    picked[c] = z_first[c] + z_slope[c] * j
+                for c in range(ends.right):
+                    state.picked[c] = z[c, 0] + z[c, 1] * j
                 return 0 if min(total - aim, aim - before) > tolerance else 1
-        # Next outer state: the last of the outer coordinates runs fastest.
-        f = inner - 1
-        while f >= 0:
-            inputs[f] += 1
-            if inputs[f] < first_of[f] + length_of[f]:
-                break
-            inputs[f] = first_of[f]
-            f -= 1
+        _next_line(free, n_stepped, bounds, inputs)
     return 1 if is_draw else 0

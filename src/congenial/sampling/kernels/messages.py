@@ -147,7 +147,7 @@ def forward(program: Any, centre: Ints, state: Any, messages: Floats, work: Floa
         node, left, right = n_groups + m, program.left[m], program.right[m]
         offset, size = state.node_offset[node], state.node_size[node]
         messages[offset : offset + size] = 0.0
-        run_merge(program, program.forward, m, False, state.key, state, messages, 0.0, 0.0, state.picked)
+        run_merge(program, program.forward, m, False, state, messages, 0.0, 0.0)
         shift = _scale(messages[offset : offset + size])
         exponent = state.node_exponent[left] + state.node_exponent[right] + shift
         terms = _terms_an_entry(program, m, state)
@@ -188,8 +188,8 @@ def draw(
             for c in range(n_left + n_right):
                 value = 0
                 for d in range(program.node_dim[node]):
-                    value += program.backward.z[m, c, d] * state.chosen[node, d]
-                value = value // program.backward.z_divisor[m, c]
+                    value += program.backward.form[m, c, d] * state.chosen[node, d]
+                value = value // program.backward.divisor[m, c]
                 if c < n_left:
                     state.chosen[left, c] = value
                 else:
@@ -210,18 +210,7 @@ def draw(
         )
         for d in range(program.node_dim[node]):
             state.key[d] = state.chosen[node, d]
-        unsure += run_merge(
-            program,
-            program.backward,
-            m,
-            True,
-            state.key,
-            state,
-            messages,
-            aim,
-            tolerance,
-            state.picked,
-        )
+        unsure += run_merge(program, program.backward, m, True, state, messages, aim, tolerance)
         for d in range(n_left):
             state.chosen[left, d] = state.picked[d]
         for d in range(n_right):
