@@ -11,13 +11,15 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
-from congenial.conditions.rows import Row
+from congenial.conditions.rows import Row, cells_alike
 from congenial.errors import ConditionError, SamplingError
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
+from congenial.sampling.choose import sampler_of
 from congenial.sampling.contraction import messages as exact
-from congenial.sampling.contraction.layout import Engine
 from congenial.sampling.enumerate import EnumeratedLaw
+from congenial.sampling.sampler import Drawer
+from congenial.sampling.system import System
 
 
 @dataclass(frozen=True)
@@ -72,12 +74,8 @@ class Law:
         return EnumeratedLaw.of(self.target)
 
     @cached_property
-    def _engine(self) -> Engine:
-        return exact.engine_of(self.target)
-
-    @cached_property
-    def _messages(self) -> exact.Messages:
-        return exact.Messages.of(self._engine, self.target.centre)
+    def _drawer(self) -> Drawer:
+        return sampler_of(self.target).at(self.target.centre)
 
     def sample(self, n_draws: int, rng: RandomStream | None = None) -> Ints:
         """Return independent exact draws (draw, cell).
@@ -93,13 +91,11 @@ class Law:
             raise SamplingError(f"n_draws is a whole number from 1 on, not {n_draws!r}")
         if rng is not None and not isinstance(rng, RandomStream):
             raise SamplingError(f"rng is replay_rng(seed) or secure_rng(), not a {type(rng).__name__}")
-        if n_draws == 1 and "_messages" not in self.__dict__:
-            return exact.sample_one(self._engine, self.target.centre, rng or secure_rng())[None, :]
-        return self._messages.sample(n_draws, rng or secure_rng())
+        return self._drawer.sample(n_draws, rng or secure_rng())
 
     def log_normaliser(self) -> float:
         """Return ``log c(s)``, the log of the summed unnormalised weights."""
-        return self._messages.log_normaliser
+        return self._drawer.log_normaliser
 
     def log_probability(self, draws: ArrayLike) -> Floats:
         """Return the log probability of each draw (draw, cell); minus infinity outside S*."""
@@ -150,12 +146,13 @@ class Law:
     @cached_property
     def _cell_moments(self) -> Floats:
         """Mean and variance of each cell (2, cell); cells that the law cannot tell apart are computed once."""
-        order, system = self._engine.order, self._engine.order.system
+        system = System.of(self.constraints, self.target.measured)
         out = np.empty((2, self.target.centre.size))
         known: dict[object, tuple[float, float]] = {}
-        for group, cells in enumerate(order.groups):
+        rows = [*(limited.row for limited in self.constraints.rows), *(one.row for one in self.target.measured)]
+        for group, cells in cells_alike([row for row in rows if len(row.cells) > 1], system.n_cells).items():
             for cell in cells:
-                like = (group, self.target.centre[cell], system.falls[cell], system.lower[cell], system.upper[cell])
+                like = (group, self.target.centre[cell], system.falls[cell], self.constraints.limits[cell])
                 if like not in known:
                     marginal = self.marginal_of(Row.of("", [cell]))
                     known[like] = (marginal.mean, marginal.variance)

@@ -60,9 +60,9 @@ def test_means_agree_with_a_grid() -> None:
 def test_without_the_normaliser_the_grid_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: c(s) taken as constant pulls the tables away from zero."""
     _, last = on_a_grid(1.0)
-    from congenial.sampling.contraction import messages as exact
+    from congenial.sampling.contraction.sampler import Contraction
 
-    monkeypatch.setattr(exact, "log_normalisers", lambda engine, centres: np.zeros(len(centres)))
+    monkeypatch.setattr(Contraction, "log_normalisers", lambda self, centres: np.zeros(len(centres)))
     found = log_linear(
         LAW,
         None,

@@ -15,7 +15,7 @@ from congenial.inference.priors import poisson
 from congenial.inference.surrogate import Chains, LogPrior, Surrogate
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream
-from congenial.sampling.contraction import messages as exact
+from congenial.sampling.contraction.sampler import Contraction
 from published import law_of
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0", "1"]})
@@ -95,7 +95,7 @@ def test_without_the_normalisers_it_is_not(
     move: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The mutant takes c(s) as constant: f alone would be kept, and the chains leave the posterior."""
-    monkeypatch.setattr(exact, "log_normalisers", lambda engine, centres: np.zeros(len(centres)))
+    monkeypatch.setattr(Contraction, "log_normalisers", lambda self, centres: np.zeros(len(centres)))
     assert max(after_three("total", MOVES[move], own_rng(request))) < ALPHA
 
 

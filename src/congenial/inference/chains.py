@@ -15,7 +15,7 @@ from congenial.errors import InferenceError
 from congenial.inference.priors import Prior
 from congenial.inference.surrogate import Surrogate
 from congenial.randomness import RandomStream
-from congenial.sampling.contraction import messages as exact
+from congenial.sampling.choose import sampler_of
 from congenial.sampling.target import Target
 
 _BURN_IN = 100  # proposals; sweeps of small steps need fewer
@@ -32,11 +32,11 @@ class Drawn:
 
 def by_proposals(target: Target, prior: Prior, n_draws: int, n_chains: int, rng: RandomStream) -> Drawn:
     """Run chains by independent proposals of the exact sampler, for priors that are wide next to the noise."""
-    engine = exact.engine_of(target)
+    sampler = sampler_of(target)
     each = n_draws // n_chains
     n_proposals = n_chains * (each + _BURN_IN)
-    proposals = exact.Messages.of(engine, target.centre).sample(n_proposals, rng)
-    log_ratio = prior(proposals) - exact.log_normalisers(engine, proposals)
+    proposals = sampler.at(target.centre).sample(n_proposals, rng)
+    log_ratio = prior(proposals) - sampler.log_normalisers(proposals)
     by_chain = log_ratio.reshape(n_chains, -1)
     if not np.isfinite(by_chain[:, :_BURN_IN]).any(axis=1).all():
         raise InferenceError(

@@ -18,7 +18,8 @@ from congenial.errors import InferenceError
 from congenial.inference.circuits import Circuits
 from congenial.noise import Noise
 from congenial.randomness import RandomStream
-from congenial.sampling.contraction import messages as exact
+from congenial.sampling.choose import sampler_of
+from congenial.sampling.sampler import Drawer, Sampler
 from congenial.sampling.target import Target
 
 _STARTS = 100  # draws for each chain, among which a start is looked for
@@ -50,14 +51,17 @@ class Surrogate:
     ----------
     target : Target
         The law of the noise, centred at the release.
-    at_release : Messages
-        The exact sampler there: it proposes the jumps.
+    sampler : Sampler
+        Of the same law, wherever it is centred.
+    at_release : Drawer
+        The sampler at the release: it proposes the jumps.
     log_weight : function
         ``log p(t; s)`` of tables s (table, cell).
     """
 
     target: Target
-    at_release: exact.Messages
+    sampler: Sampler
+    at_release: Drawer
     circuits: Circuits
     log_weight: Callable[[Ints], Floats]
 
@@ -65,11 +69,12 @@ class Surrogate:
     def of(cls, target: Target) -> "Surrogate":
         """Prepare the moves for the law centred at a release."""
         circuits = Circuits.of(target.constraints)
-        return cls(target, exact.messages(target), circuits, _log_weight(target))
+        sampler = sampler_of(target)
+        return cls(target, sampler, sampler.at(target.centre), circuits, _log_weight(target))
 
     def at(self, tables: Ints) -> Chains:
         """Return chains that stand at given tables (chain, cell)."""
-        return Chains(tables, exact.log_normalisers(self.at_release.layout.engine, tables))
+        return Chains(tables, self.sampler.log_normalisers(tables))
 
     def start(self, is_possible: Callable[[Ints], NDArray[np.bool_]], n_chains: int, rng: RandomStream) -> Chains:
         """Return chains at draws of the exact sampler, those that the prior gives a chance."""

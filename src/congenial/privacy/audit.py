@@ -19,7 +19,7 @@ from congenial.privacy.attack import search_worst_pair
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.enumerated import Enumerated
 from congenial.randomness import RandomStream
-from congenial.sampling.contraction.messages import messages
+from congenial.sampling.choose import sampler_of
 from congenial.sampling.target import Measured, Target
 
 Draw = Callable[[Ints, int], Ints]
@@ -91,7 +91,8 @@ def audit(
     worst = search_worst_pair(constraints, measured, certificate.neighbours, rng=rng)
 
     def draw(table: Ints, n: int) -> Ints:
-        return messages(Target(constraints, tuple(measured), table)).sample(n, rng)
+        target = Target(constraints, tuple(measured), table)
+        return sampler_of(target).at(table).sample(n, rng)
 
     return audit_draws(draw, worst.table, worst.other, certificate.loss, n_draws=n_draws)
 

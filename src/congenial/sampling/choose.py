@@ -6,9 +6,17 @@ from congenial.errors import SamplingError
 from congenial.sampling.contraction.sampler import Contraction
 from congenial.sampling.sampler import Sampler
 from congenial.sampling.system import System
+from congenial.sampling.target import Target
 
 SAMPLERS: dict[str, Callable[[System], Sampler | None]] = {"contraction": Contraction.of}
 """What makes each sampler, in the order in which they are tried; None where one does not apply."""
+
+
+def sampler_of(target: Target) -> Sampler:
+    """Return the sampler of a law, wherever it is centred."""
+    if not target.is_discrete:
+        raise SamplingError("the exact samplers need noise on the integers; Laplace noise is for study")
+    return choose_sampler(System.of(target.constraints, target.measured))
 
 
 def choose_sampler(system: System) -> Sampler:
