@@ -27,8 +27,9 @@ from congenial.schema import Schema
 from congenial.table import Table
 
 if TYPE_CHECKING:
+    from congenial.bundle.manifest import Naming
     from congenial.ledger import Ledger
-    from congenial.release import Release
+    from congenial.release import Prepared, Release
 
 Tables = Table | Mapping[str, Table]
 """One confidential table, or one for each area."""
@@ -258,10 +259,24 @@ class Mechanism:
             The plan, the receipt and the drawn tables; `release.write(folder)` publishes them.
         """
         from congenial.bundle.manifest import Naming
-        from congenial.release import charge_and_draw, prepare
+        from congenial.release import charge_and_draw
 
-        ready = prepare(self, tables, Naming(release, dataset, title or release, unit), area)
+        ready = self.prepare(tables, Naming(release, dataset, title or release, unit), area=area)
         return charge_and_draw(ready, ledger=ledger, who=who)
+
+    def prepare(self, tables: Tables, naming: "Naming", *, area: str = "area") -> "Prepared":
+        """Plan a release of these tables, and see that it can be drawn. Nothing is charged, nothing drawn."""
+        from congenial.release import Prepared
+
+        self._check_suppressed()
+        if isinstance(tables, Mapping):
+            areas = self.disclose(tables, area=area)
+            counts = np.stack([table.counts for table in tables.values()])
+        else:
+            areas, counts = Areas.one(self.disclose(tables)), tables.counts[None, :]
+        plan = self._plan(areas)
+        plan.check_samplers()
+        return Prepared(plan, naming, self.invariants, counts)
 
     def _check_suppressed(self) -> None:
         if self.is_suppressed:

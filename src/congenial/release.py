@@ -10,23 +10,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from congenial.arrays import Ints
 from congenial.bundle.exact import exactly
 from congenial.bundle.manifest import Manifest, Naming, areas_digest, plan_digest
-from congenial.conditions.areas import Area, Areas
+from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
 from congenial.errors import BundleError, CongenialError, StudyError
 from congenial.ledger.receipt import Receipt
 from congenial.ledger.request import Request, moment
 from congenial.plan import Plan
 from congenial.randomness import RandomStream, replay_rng, secure_rng
-from congenial.table import Table
 
 if TYPE_CHECKING:
     from congenial.ledger import Ledger
-    from congenial.mechanism import Mechanism
 
 STEPS = ("planning", "charging the budget", "drawing")
 OUTPUTS = ("csv", "parquet", "report")
@@ -132,18 +128,6 @@ class Prepared:
     def draw(self, rng: RandomStream) -> Ints:
         """Return one draw for every area, in the declared order."""
         return self.plan.draw(self.confidential, rng)
-
-
-def prepare(mechanism: "Mechanism", tables: Table | Mapping[str, Table], naming: Naming, area: str) -> Prepared:
-    """Plan a release, and see that it can be drawn. Nothing is charged, nothing written."""
-    if isinstance(tables, Mapping):
-        disclosed = mechanism.disclose(tables, area=area)
-        counts = np.stack([table.counts for table in tables.values()])
-    else:
-        disclosed, counts = Areas.one(mechanism.disclose(tables)), tables.counts[None, :]
-    plan = mechanism.plan(disclosed)
-    plan.check_samplers()
-    return Prepared(plan, naming, mechanism.invariants, counts)
 
 
 def charge_and_draw(

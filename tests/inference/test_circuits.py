@@ -8,7 +8,8 @@ import pytest
 import congenial as cg
 from congenial.conditions.queries import Condition
 from congenial.inference.circuits import Circuits
-from congenial.inference.enumeration import all_tables
+from congenial.inference.enumeration import MOST_TABLES
+from congenial.sampling.small_sets import all_tables
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0", "1"]})
 
@@ -36,7 +37,7 @@ def test_steps_connect_small_sets(conditions: list[Condition]) -> None:
     """By search from one table, along steps that stay among the tables that fit: every other is reached."""
     table = cg.Table(SCHEMA, [[0, 1], [2, 2]])
     constraints = cg.Constraints.of(SCHEMA, conditions, table.counts.tolist())
-    listed = all_tables(constraints)
+    listed = all_tables(constraints, MOST_TABLES)
     assert listed is not None
     steps = {tuple(step) for step in Circuits.of(constraints).draw(2_000, cg.replay_rng("connect")).tolist()}
     assert steps == {tuple(-change for change in step) for step in steps}

@@ -10,12 +10,13 @@ import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.arrays import Floats, Ints
 from congenial.conditions.queries import Condition
-from congenial.inference.enumeration import all_tables, enumerated_posterior
+from congenial.inference.enumeration import MOST_TABLES, enumerated_posterior
 from congenial.inference.priors import poisson
 from congenial.inference.surrogate import Chains, LogPrior, Surrogate
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream
 from congenial.sampling.contraction.sampler import Contraction
+from congenial.sampling.small_sets import all_tables
 from published import law_of
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0", "1"]})
@@ -55,7 +56,7 @@ def after_three(name: str, move: Move, rng: RandomStream) -> list[float]:
     """Start 100,000 chains of each of two priors at exact posterior draws; return both p-values after 3 moves."""
     law, released = law_and_release(name)
     target = law.target(None, released)
-    listed = all_tables(target.constraints)
+    listed = all_tables(target.constraints, MOST_TABLES)
     assert listed is not None
     own = [enumerated_posterior(target, poisson(SCHEMA, rates), listed) for rates in RATES]
     starts = np.empty((2 * N_DRAWS, 4), np.int64)
@@ -116,7 +117,7 @@ def test_a_jump_can_reach_every_table(name: str) -> None:
     """Irreducible: among 100,000 draws of the exact sampler, from which jumps come, are all tables but the rarest."""
     law, released = law_and_release(name)
     target = law.target(None, released)
-    listed = all_tables(target.constraints)
+    listed = all_tables(target.constraints, MOST_TABLES)
     assert listed is not None
     drawn = Surrogate.of(target).at_release.sample(N_DRAWS, cg.replay_rng(f"every table of {name}"))
     probable = np.array([float(p) for p in cg.Law(law, released).enumerated.probabilities]) > 1e-3
@@ -131,6 +132,6 @@ def test_weights_are_the_target_s(noise: str, sums: bool) -> None:
     measure += [cg.margin("sex", precision="1")] if sums else []
     mechanism = cg.Mechanism(SCHEMA, measure=measure, invariants=[cg.total()], noise=noise)
     target = law_of(mechanism, TABLE).target(None, TABLE.counts)
-    listed = all_tables(target.constraints)
+    listed = all_tables(target.constraints, MOST_TABLES)
     assert listed is not None
     np.testing.assert_allclose(Surrogate.of(target).log_weight(listed), target.log_weight(listed), rtol=1e-13)

@@ -22,7 +22,6 @@ from congenial.release import (
     no_news,
     told_that_it_was_charged,
 )
-from congenial.release import prepare as prepare_tables
 from congenial.release import simulate as simulate_tables
 from congenial.spec.spec import Spec
 from congenial.table import Table
@@ -46,8 +45,8 @@ def prepare(spec: Spec, folder: Path, progress: Callable[[str], None] = no_news)
     unit = "person" if spec.unit is None else spec.unit.word
     naming = Naming(spec.release, spec.dataset, spec.title, unit, spec.data.status)
     if spec.by is None:
-        return prepare_tables(spec.mechanism, tables[None], naming, "")
-    return prepare_tables(spec.mechanism, _by_label(tables), naming, spec.by.name)
+        return spec.mechanism.prepare(tables[None], naming)
+    return spec.mechanism.prepare(_by_label(tables), naming, area=spec.by.name)
 
 
 def disclose(spec: Spec, folder: Path) -> Constraints | Areas:

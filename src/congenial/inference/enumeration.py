@@ -3,29 +3,13 @@
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import row_values
-from congenial.errors import InferenceError, TooLargeError
+from congenial.errors import InferenceError
 from congenial.inference.priors import Prior
-from congenial.sampling.enumerate import enumerate_tables, estimate_log10_count, surely_more_than
 from congenial.sampling.target import Target
 
-_MOST_TABLES = 1_000  # S* up to here is gone through, pair by pair
-
-
-def all_tables(constraints: Constraints) -> Ints | None:
-    """Return all tables that fit (table, cell); None where there are too many to go through in pairs."""
-    if surely_more_than(constraints, 10 * _MOST_TABLES):
-        return None
-    bounds = constraints.quick_bounds
-    if None in bounds.lower or None in bounds.upper:
-        return None
-    try:
-        if estimate_log10_count(constraints) > np.log10(_MOST_TABLES) + 1:
-            return None
-        return enumerate_tables(constraints, _MOST_TABLES)
-    except TooLargeError:
-        return None
+MOST_TABLES = 1_000
+"""Sets of tables up to here are gone through, pair by pair."""
 
 
 def enumerated_posterior(target: Target, prior: Prior, tables: Ints) -> tuple[Ints, Floats]:

@@ -19,10 +19,11 @@ from congenial.conditions.constraints import Constraints
 from congenial.errors import InferenceError
 from congenial.inference.chains import by_proposals, by_small_steps
 from congenial.inference.diagnostics import effective_draws, split_rhat
-from congenial.inference.enumeration import all_tables, enumerated_posterior
+from congenial.inference.enumeration import MOST_TABLES, enumerated_posterior
 from congenial.inference.priors import LogDensity, Prior, prior_of
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
+from congenial.sampling.small_sets import all_tables
 
 if TYPE_CHECKING:
     from congenial.inference.intervals import Estimate
@@ -195,7 +196,7 @@ def posterior(
     if not law.areas[area].holds(released):
         raise InferenceError("the released table does not obey the published numbers; take both from one bundle")
     belief, target = prior_of(law.schema, prior), law.target(area, released)
-    listed = all_tables(target.constraints)
+    listed = all_tables(target.constraints, MOST_TABLES)
     if listed is not None:
         tables, weights = enumerated_posterior(target, belief, listed)
         return Posterior(law, area, released, belief, tables[None, :, :], weights, 1.0)
