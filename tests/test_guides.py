@@ -45,7 +45,8 @@ def keys(value: object) -> Iterator[str]:
     if isinstance(value, dict):
         for key, part in value.items():
             yield key
-            yield from keys(part)
+            if key != "where":  # below it stand the dimensions of the schema at hand
+                yield from keys(part)
     elif isinstance(value, list):
         for part in value:
             yield from keys(part)
