@@ -1,0 +1,47 @@
+"""The walk of one release: what is parsed, read, built and searched, and how often."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+
+import congenial as cg
+from congenial.curator.demonstration import example_files
+from congenial.curator.pipeline import release
+from congenial.spec.load import load_spec
+
+ONCE = {
+    ("spec/text.py", "parse"),
+    ("reading/tables.py", "read_tables"),
+    ("mechanism.py", "__init__"),
+    ("conditions/constraints.py", "of"),
+    ("mechanism.py", "_calibrated"),
+    ("privacy/structures.py", "structures_of"),
+    ("privacy/moves.py", "of"),
+    ("privacy/closest.py", "closest_pair"),
+    ("sampling/contraction/order.py", "find_order"),
+}
+
+
+def test_everything_is_made_once(tmp_path: Path) -> None:
+    """P12 from its spec to its bundle, every call of the package counted."""
+    import shutil
+
+    folder = tmp_path / "p12"
+    shutil.copytree(example_files(), folder)
+    ledger = cg.open_ledger(tmp_path / "budget.db", create=True)
+    ledger.create_dataset("p12-example", epsilon="4", neighbours="bounded", who="Ada")
+    source = Path(cg.__file__).parent
+    calls: Counter[tuple[str, str]] = Counter()
+
+    def seen(frame: FrameType, event: str, _: object) -> None:
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and source in path.parents:
+            calls[path.relative_to(source).as_posix(), frame.f_code.co_name] += 1
+
+    sys.setprofile(seen)
+    try:
+        release(load_spec(folder / "spec.yaml"), folder, tmp_path / "out", ledger=ledger, who="Ada")
+    finally:
+        sys.setprofile(None)
+    assert {call: calls[call] for call in ONCE} == dict.fromkeys(ONCE, 1)
