@@ -178,7 +178,7 @@ def test_a_law_is_disclosed_and_compiled_once(monkeypatch: pytest.MonkeyPatch) -
     from congenial.conditions import constraints
 
     calls: list[int] = []
-    compile_conditions = constraints.compile_conditions  # type: ignore[attr-defined]
+    compile_conditions: Any = constraints.compile_conditions  # type: ignore[attr-defined]
 
     def counted(*arguments: object) -> object:
         calls.append(1)

@@ -76,7 +76,7 @@ def as_measurement(mechanism: Mechanism, constraints: Constraints, measure: str 
 def _identifier(constraints: Constraints) -> str:
     limits = [f"{low}..{high}" for low, high in zip(constraints.lower, constraints.upper, strict=True)]
     rows = [
-        f"{one.lower}<={list(zip(one.row.cells, one.row.coefficients, strict=True))}<={one.upper}"
-        for one in constraints.rows
+        f"{limited.lower}<={list(zip(limited.row.cells, limited.row.coefficients, strict=True))}<={limited.upper}"
+        for limited in constraints.rows
     ]
     return f"congenial tables of {constraints.schema!r}: {' '.join(limits)}; {'; '.join(rows)}"

@@ -149,7 +149,7 @@ class Law:
         system = System.of(self.constraints, self.target.measured)
         out = np.empty((2, self.target.centre.size))
         known: dict[object, tuple[float, float]] = {}
-        rows = [*(limited.row for limited in self.constraints.rows), *(one.row for one in self.target.measured)]
+        rows = [*(limited.row for limited in self.constraints.rows), *(query.row for query in self.target.measured)]
         for group, cells in cells_alike([row for row in rows if len(row.cells) > 1], system.n_cells).items():
             for cell in cells:
                 like = (group, self.target.centre[cell], system.falls[cell], self.constraints.limits[cell])

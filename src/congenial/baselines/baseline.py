@@ -76,9 +76,9 @@ class Problem:
     def cell_answers(self, answers: Floats) -> Floats:
         """Return the answers to the queries of single cells, cell by cell; every cell must be measured by itself."""
         out = np.full(self.n_cells, np.nan)
-        for one, answer in zip(self.measured, answers.tolist(), strict=True):
-            if one.cell is not None:
-                out[one.cell] = answer
+        for query, answer in zip(self.measured, answers.tolist(), strict=True):
+            if query.cell is not None:
+                out[query.cell] = answer
         if np.isnan(out).any():
             raise BaselineError("this baseline starts from noisy cells: measure cells(), all of them")
         return out
@@ -91,7 +91,7 @@ class Problem:
     @cached_property
     def queries(self) -> Floats:
         """The measured rows as a matrix, a line a query."""
-        return dense([one.row for one in self.measured], self.n_cells).astype(np.float64)
+        return dense([query.row for query in self.measured], self.n_cells).astype(np.float64)
 
     @cached_property
     def weights(self) -> Floats:
@@ -103,16 +103,16 @@ class Problem:
     @property
     def variances(self) -> list[Fraction | float]:
         """The noise variance of each measured query."""
-        return [one.noise.variance for one in self.measured]
+        return [query.noise.variance for query in self.measured]
 
 
 def noisy_answers(problem: Problem, table: Table, n_draws: int, rng: RandomStream) -> Floats:
     """Return the unconstrained mechanism's answers (draw, query): the queries of the table plus independent noise."""
     counts = [int(count) for count in table.counts]
-    out = np.array([one.row.value(counts) for one in problem.measured], np.float64) + np.zeros((n_draws, 1))
+    out = np.array([query.row.value(counts) for query in problem.measured], np.float64) + np.zeros((n_draws, 1))
     alike: dict[Noise, list[int]] = {}
-    for number, one in enumerate(problem.measured):
-        alike.setdefault(one.noise, []).append(number)
+    for number, query in enumerate(problem.measured):
+        alike.setdefault(query.noise, []).append(number)
     for noise, columns in alike.items():  # a call for each law: one for each query takes 50 ms more for 46 cells
         out[:, columns] += noise.sample(n_draws * len(columns), rng).reshape(n_draws, len(columns))
     return out

@@ -93,7 +93,7 @@ class L1Projection:
         from scipy.optimize import linprog
 
         n, queries = problem.n_cells, problem.queries
-        m, weights = len(queries), np.array([float(one.noise.precision) for one in problem.measured])
+        m, weights = len(queries), np.array([float(query.noise.precision) for query in problem.measured])
         polytope = problem.polytope
         is_equal = polytope.row_low == polytope.row_high
         equal, ranged = polytope.rows[is_equal], polytope.rows[~is_equal]

@@ -29,9 +29,9 @@ class Polytope:
     def of(cls, constraints: Constraints, more: tuple[tuple[Row, float, float], ...] = ()) -> "Polytope":
         """Take the conditions, and further rows with their limits."""
         n = constraints.schema.n_cells
-        rows = [*(one.row for one in constraints.rows), *(row for row, _, _ in more)]
-        low = [_end(one.lower, -np.inf) for one in constraints.rows] + [a for _, a, _ in more]
-        high = [_end(one.upper, np.inf) for one in constraints.rows] + [b for _, _, b in more]
+        rows = [*(limited.row for limited in constraints.rows), *(row for row, _, _ in more)]
+        low = [_end(limited.lower, -np.inf) for limited in constraints.rows] + [a for _, a, _ in more]
+        high = [_end(limited.upper, np.inf) for limited in constraints.rows] + [b for _, _, b in more]
         cells_low = np.array([_end(end, -np.inf) for end in constraints.lower])
         cells_high = np.array([_end(end, np.inf) for end in constraints.upper])
         return cls(dense(rows, n).astype(np.float64), np.array(low), np.array(high), cells_low, cells_high)

@@ -38,11 +38,11 @@ class TopDown:
 
     @staticmethod
     def _fit(problem: Problem, answers: Floats) -> Floats:
-        sizes = sorted({len(one.row.cells) for one in problem.measured}, reverse=True)
+        sizes = sorted({len(query.row.cells) for query in problem.measured}, reverse=True)
         fixed: list[tuple[Row, float, float]] = []
         x = np.zeros(problem.n_cells)
         for number, size in enumerate(sizes):
-            chosen = [i for i, one in enumerate(problem.measured) if len(one.row.cells) == size]
+            chosen = [i for i, query in enumerate(problem.measured) if len(query.row.cells) == size]
             measured: list[Measured] = [problem.measured[i] for i in chosen]
             queries, weights = problem.queries[chosen], problem.weights[chosen]
             polytope = Polytope.of(problem.constraints, tuple(fixed)) if fixed else problem.polytope
@@ -53,7 +53,7 @@ class TopDown:
             aims = np.concatenate([answers[chosen], np.zeros(problem.n_cells)]) if ridge else answers[chosen]
             x = least_squares(polytope, stacked, both / both.max(), aims)
             fixed += [
-                (one.row, value - _SLACK, value + _SLACK) for one, value in zip(measured, queries @ x, strict=True)
+                (query.row, value - _SLACK, value + _SLACK) for query, value in zip(measured, queries @ x, strict=True)
             ]
         return x
 
@@ -97,7 +97,7 @@ def _steps(problem: Problem, x: Floats, base: Floats, reach: int) -> Floats | No
         np.concatenate([*ups, *downs]),
         integrality=np.ones(n * len(signs)),
         bounds=Bounds(0, 1),
-        constraints=[LinearConstraint(*one) for one in zip(matrix, lower, upper, strict=True) if len(one[0])],
+        constraints=[LinearConstraint(*limits) for limits in zip(matrix, lower, upper, strict=True) if len(limits[0])],
     )
     if answer.x is None:
         return None

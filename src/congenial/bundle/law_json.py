@@ -29,7 +29,9 @@ def law_as_json(law: PublicLaw) -> dict[str, Any]:
     known: dict[Row, int] = {}
     groups = [_group_json(group, known) for group in law.areas.groups]
     return {
-        "dimensions": [{"name": one.name, "labels": list(one.labels)} for one in law.schema.dimensions],
+        "dimensions": [
+            {"name": dimension.name, "labels": list(dimension.labels)} for dimension in law.schema.dimensions
+        ],
         "noise": law.noise,
         "measured": [_query_json(law, query) for query in law.queries],
         "area": law.areas.name,
@@ -113,14 +115,14 @@ def law_of_json(given: Mapping[str, Any], values: AreaValues | None = None) -> P
 
 
 def _read(given: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
-    schema = Schema({one["name"]: tuple(one["labels"]) for one in given["dimensions"]})
+    schema = Schema({entry["name"]: tuple(entry["labels"]) for entry in given["dimensions"]})
     noise = given["noise"]
     if noise not in FAMILIES or not FAMILIES[noise].is_discrete:
         raise BundleError(f"noise {noise!r} is not known to this version")
     if given["weights"] is not None or given["tree"] is not None:
         raise BundleError("it has weights or a tree, which this version does not know; install a newer congenial")
-    queries = tuple(_query(schema, noise, one) for one in given["measured"])
-    rows = [_row(one, schema.n_cells) for one in given["rows"]]
+    queries = tuple(_query(schema, noise, entry) for entry in given["measured"])
+    rows = [_row(entry, schema.n_cells) for entry in given["rows"]]
     name = given["area"]
     if (name is None) != (values is None) or not (name is None or isinstance(name, str)):
         raise BundleError("it does not say whether there are several areas, or their values are missing")
@@ -139,9 +141,9 @@ def _groups(schema: Schema, rows: Sequence[Row], given: Sequence[Mapping[str, An
     if not values.labels or len(set(values.labels)) != len(values.labels):
         raise BundleError("its areas are not all different, or there are none")
     out, n_placed = [], 0
-    for number, one in enumerate(given):
+    for number, entry in enumerate(given):
         places = np.flatnonzero(values.groups == number)
-        n_equal = sum(len(entry) == 1 for entry in one["rows"])
+        n_equal = sum(len(row) == 1 for row in entry["rows"])
         if not len(places) or len(values.values) < n_equal:
             raise BundleError("a group has no area, or its areas lack values")
         own = [[column[place] for column in values.values[:n_equal]] for place in places.tolist()]
@@ -151,7 +153,7 @@ def _groups(schema: Schema, rows: Sequence[Row], given: Sequence[Mapping[str, An
         lines = [[_whole(value) for value in line] for line in own]
         fits = all(abs(value) < 2**62 for line in lines for value in line)
         table = np.array(lines, np.int64 if fits else object).reshape(len(places), n_equal)
-        out.append(Group(_constraints(schema, rows, one, lines[0]), places, table))
+        out.append(Group(_constraints(schema, rows, entry, lines[0]), places, table))
         n_placed += len(places)
     if n_placed != len(values.labels):
         raise BundleError("an area is in no group")
@@ -176,7 +178,7 @@ def _query(schema: Schema, noise: str, given: Mapping[str, Any]) -> MeasuredQuer
     if given["rows"] == EACH_CELL:
         rows = tuple(Row.of(schema.cell_name(cell), [cell]) for cell in range(schema.n_cells))
     else:
-        rows = tuple(_row(one, schema.n_cells) for one in given["rows"])
+        rows = tuple(_row(entry, schema.n_cells) for entry in given["rows"])
     query = MeasuredQuery(str(given["query"]), precision, rows)
     if _base(noise, query) != given["base"]:
         raise BundleError("this version rounds the noise of that precision to another base; use the version it names")

@@ -71,7 +71,9 @@ class Bundle:
         from congenial.inference.query import parse_query
 
         released = self.released(area)
-        return [confidence(self.law, area, released, one, level) for one in parse_query(query, self.law.schema)]
+        return [
+            confidence(self.law, area, released, statistic, level) for statistic in parse_query(query, self.law.schema)
+        ]
 
     def released(self, area: Area = None) -> Ints:
         """Return the released table of an area, cell by cell."""
@@ -83,11 +85,11 @@ class Bundle:
         return self.tables[area]
 
     def __repr__(self) -> str:
-        one = self.manifest
-        kind = "" if one.is_for_release else ", a simulation, NOT FOR RELEASE"
+        manifest = self.manifest
+        kind = "" if manifest.is_for_release else ", a simulation, NOT FOR RELEASE"
         tables = "one table" if len(self.tables) == 1 else f"{len(self.tables):,} tables"
-        cells = f"{tables} of {one.law.schema.n_cells:,} cells"
-        return f"bundle {one.naming.release!r} of dataset {one.naming.dataset!r}: {cells}{kind}"
+        cells = f"{tables} of {manifest.law.schema.n_cells:,} cells"
+        return f"bundle {manifest.naming.release!r} of dataset {manifest.naming.dataset!r}: {cells}{kind}"
 
 
 def load_bundle(folder: str | Path, *, key: str | Path | None = None) -> Bundle:

@@ -120,10 +120,10 @@ class Manifest:
             "status": naming.status,
             "is_for_release": self.is_for_release,
             "unit": {"word": naming.unit, "rows": self.rows_per_unit},
-            "conditions": [{"text": one.words, **one.as_json()} for one in self.conditions],
+            "conditions": [{"text": condition.words, **condition.as_json()} for condition in self.conditions],
             "exactly": [
-                {"text": one.text, "mandate": one.mandate, "value": one.values[None] if is_one else None}
-                for one in self.exactly
+                {"text": exact.text, "mandate": exact.mandate, "value": exact.values[None] if is_one else None}
+                for exact in self.exactly
             ],
             "privacy": {
                 "neighbours": self.plan.neighbours,
@@ -186,7 +186,7 @@ class Manifest:
         stated = values["exactly"]
         areas: AreaValues | None = None
         if values["law"]["area"] is None:
-            columns = [[read_as(str, one["value"])] for one in stated]
+            columns = [[read_as(str, entry["value"])] for entry in stated]
         elif read_areas is not None:
             areas, columns = read_areas(len(stated))
         else:
@@ -194,11 +194,11 @@ class Manifest:
         law = law_of_json(values["law"], areas)
         found = tuple(
             Exactly(
-                read_as(str, one["text"]),
-                None if one["mandate"] is None else read_as(str, one["mandate"]),
+                read_as(str, entry["text"]),
+                None if entry["mandate"] is None else read_as(str, entry["mandate"]),
                 dict(zip(law.areas, column, strict=True)),
             )
-            for one, column in zip(stated, columns, strict=True)
+            for entry, column in zip(stated, columns, strict=True)
         )
         return cls(
             naming=Naming(
@@ -216,7 +216,7 @@ class Manifest:
                 _budget_of_json(values["privacy"]["budget"], law.noise),
             ),
             certificate=certificate_of_json(values["privacy"]["certificate"]),
-            conditions=tuple(_condition(one) for one in values["conditions"]),
+            conditions=tuple(_condition(entry) for entry in values["conditions"]),
             exactly=found,
             sampler=read_as(str, values["sampler"]["name"]),
             is_exact=read_as(bool, values["sampler"]["is_exact"]),

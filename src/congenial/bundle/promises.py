@@ -30,13 +30,13 @@ def not_protected(manifest: Manifest) -> list[str]:
 
 def cost(manifest: Manifest) -> str:
     """Return the certified loss in words."""
-    one = manifest.certificate
+    certificate = manifest.certificate
     parts = []
-    if one.loss is not None:
-        parts.append(f"epsilon {shown(one.loss)}")
-    if one.rho is not None:
-        parts.append(f"rho {shown(one.rho)}" + ("" if one.orders == "all" else " at integer orders"))
-    return f"at most {' and '.join(parts) or '0'} for {one.per_record} ({one.neighbours} neighbours)"
+    if certificate.loss is not None:
+        parts.append(f"epsilon {shown(certificate.loss)}")
+    if certificate.rho is not None:
+        parts.append(f"rho {shown(certificate.rho)}" + ("" if certificate.orders == "all" else " at integer orders"))
+    return f"at most {' and '.join(parts) or '0'} for {certificate.per_record} ({certificate.neighbours} neighbours)"
 
 
 def noise_lines(manifest: Manifest) -> list[str]:
@@ -58,10 +58,10 @@ def readme(manifest: Manifest) -> str:
     """Return README.txt: one page for an analyst."""
     law = manifest.law
     tables = "one table" if len(law.areas) == 1 else f"{len(law.areas):,} tables, one for each {law.areas.name}"
-    values = [f": {one.values[None]}" if law.areas.name is None else "" for one in manifest.exactly]
-    exact = [
-        f"  - {one.text}{value}" + (f" ({one.mandate})" if one.mandate else "")
-        for one, value in zip(manifest.exactly, values, strict=True)
+    values = [f": {exact.values[None]}" if law.areas.name is None else "" for exact in manifest.exactly]
+    exact_lines = [
+        f"  - {exact.text}{value}" + (f" ({exact.mandate})" if exact.mandate else "")
+        for exact, value in zip(manifest.exactly, values, strict=True)
     ]
     listed = (
         ["report.html     the same with tables and pictures, to read in a browser"]
@@ -85,7 +85,7 @@ def readme(manifest: Manifest) -> str:
         "  numbers below, which are exact. Counts are whole, consistent, and follow one known probability law.",
         "",
         "Exact numbers",
-        *(exact or ["  none"]),
+        *(exact_lines or ["  none"]),
         *(f"  - {text}" for text in other_conditions(manifest)),
         "",
         "Privacy",
@@ -114,8 +114,8 @@ def other_conditions(manifest: Manifest) -> list[str]:
     """Return limits and structural zeros: what tables obey without a number that came out exactly."""
     law = manifest.law
     nothing = [0] * law.schema.n_cells
-    others = [one for one in manifest.conditions if not one.exact_values(law.schema, nothing)]
-    return [one.words + (f" ({one.mandate})" if one.mandate else "") for one in others]
+    others = [condition for condition in manifest.conditions if not condition.exact_values(law.schema, nothing)]
+    return [condition.words + (f" ({condition.mandate})" if condition.mandate else "") for condition in others]
 
 
 def _count(manifest: Manifest) -> str:

@@ -50,11 +50,13 @@ def report(manifest: Manifest, tables: Mapping[Area, Ints]) -> str:
         conditions=promises.other_conditions(manifest),
         simulated=promises.SIMULATED,
         noise_picture=_noise_picture(manifest),
-        exactly=[(one.text, _grouped(next(iter(one.values.values()))), one.mandate or "") for one in manifest.exactly],
+        exactly=[
+            (exact.text, _grouped(next(iter(exact.values.values()))), exact.mandate or "") for exact in manifest.exactly
+        ],
         exact_by_area=_exact_by_area(manifest),
         sheets=sheets,
         left_out=left_out,
-        errors=[_error_lines(manifest, one, tables[one.area]) for one in errors],
+        errors=[_error_lines(manifest, error, tables[error.area]) for error in errors],
         certificate=manifest.certificate,
         amounts=_amounts(manifest),
     )
@@ -67,8 +69,8 @@ def _exact_by_area(manifest: Manifest) -> _Sheet | None:
         return None
     shown = law.areas.labels[: max(1, _MOST_EXACT // len(exactly))]
     more = f"; the first {len(shown):,}, the others are in areas.parquet" if len(shown) < len(law.areas) else ""
-    rows = [[str(area), *(_grouped(one.values[area]) for one in exactly)] for area in shown]
-    header = [law.areas.name, *(one.text for one in exactly)]
+    rows = [[str(area), *(_grouped(exact.values[area]) for exact in exactly)] for area in shown]
+    header = [law.areas.name, *(exact.text for exact in exactly)]
     return _Sheet(f"Their values for each {law.areas.name}{more}", header, rows)
 
 
@@ -78,12 +80,12 @@ def _grouped(value: str) -> str:
 
 
 def _amounts(manifest: Manifest) -> list[tuple[str, str]]:
-    one = manifest.certificate
+    certificate = manifest.certificate
     named = [
-        ("pure epsilon", one.loss),
-        (f"rho at {one.orders} orders", one.rho),
-        ("rho at all orders", one.rho_at_all_orders if one.orders != "all" else None),
-        ("one record with the same noise and no invariants", one.loss_without_invariants),
+        ("pure epsilon", certificate.loss),
+        (f"rho at {certificate.orders} orders", certificate.rho),
+        ("rho at all orders", certificate.rho_at_all_orders if certificate.orders != "all" else None),
+        ("one record with the same noise and no invariants", certificate.loss_without_invariants),
     ]
     return [(name, f"{float(value):.10g}") for name, value in named if value is not None]
 

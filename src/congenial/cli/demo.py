@@ -38,7 +38,7 @@ def demo(out: Path | None, as_json: bool) -> None:
     console = Console(width=100, highlight=False)
     console.print(_side_by_side(p12_table().counts.reshape(2, -1).tolist(), released.reshape(2, -1).tolist()))
     console.print(f"Charged to the ledger {made.ledger}: {made.account}.", soft_wrap=True)
-    rows = ", ".join(f"{one.text} {one.values[None]}" for one in made.bundle.manifest.exactly)
+    rows = ", ".join(f"{exact.text} {exact.values[None]}" for exact in made.bundle.manifest.exactly)
     console.print(
         f"[bold]Every invariant holds[/bold] in the released table: {rows}, no negative count.", soft_wrap=True
     )

@@ -57,13 +57,13 @@ def status(dataset: str | None, place: str | None, as_json: bool) -> None:
     from congenial.ledger import open_ledger
 
     book = open_ledger(place)
-    names = [one.name for one in book.datasets()] if dataset is None else [dataset]
+    names = [known.name for known in book.datasets()] if dataset is None else [dataset]
     found = [book.status(name) for name in names]
     if as_json:
-        show_json([one.as_json() for one in found])
+        show_json([account.as_json() for account in found])
         return
-    for one in found:
-        click.echo(str(one))
+    for account in found:
+        click.echo(str(account))
     if not found:
         click.echo("The ledger has no datasets yet; congenial ledger create NAME --epsilon 4 adds one.")
 
@@ -83,29 +83,29 @@ def history(dataset: str, place: str | None, as_json: bool) -> None:
         show_json(
             [
                 {
-                    "number": one.number,
-                    "release": one.release,
-                    "at": one.at,
-                    "who": one.who,
-                    "loss": str(one.loss),
-                    "spent": str(one.spent),
-                    "invariants": [list(pair) for pair in one.invariants],
-                    "hash": one.hash,
+                    "number": spend.number,
+                    "release": spend.release,
+                    "at": spend.at,
+                    "who": spend.who,
+                    "loss": str(spend.loss),
+                    "spent": str(spend.spent),
+                    "invariants": [list(pair) for pair in spend.invariants],
+                    "hash": spend.hash,
                 }
-                for one in spends
+                for spend in spends
             ]
         )
         return
     rows = [
-        (str(one.number), one.release, one.at, one.who, f"{float(one.loss):.6g}", f"{float(one.spent):.6g}")
-        for one in spends
+        (str(spend.number), spend.release, spend.at, spend.who, f"{float(spend.loss):.6g}", f"{float(spend.spent):.6g}")
+        for spend in spends
     ]
     show_table(("spend", "release", "at", "who", "loss", "spent in all"), rows, f"Spends of dataset {dataset}")
     known = book.disclosed(dataset)
     if known:
         show_table(
             ("disclosed exactly", "value", "by release"),
-            [(one.statistic, one.value, one.release) for one in known[:200]],
+            [(disclosure.statistic, disclosure.value, disclosure.release) for disclosure in known[:200]],
             "" if len(known) <= 200 else f"the first 200 of {len(known):,} disclosed statistics",
         )
 

@@ -20,5 +20,5 @@ def _helps(command: click.Command, name: str, parent: click.Context | None) -> I
     context = click.Context(command, info_name=own, parent=parent, terminal_width=_WIDTH, **command.context_settings)
     yield name, command.get_help(context)
     if isinstance(command, click.Group):
-        for inner, one in command.commands.items():
-            yield from _helps(one, f"{name} {inner}", context)
+        for inner, subcommand in command.commands.items():
+            yield from _helps(subcommand, f"{name} {inner}", context)

@@ -36,7 +36,8 @@ def show(bundle: Path, area: str | None, as_json: bool) -> None:
                 "is_for_release": manifest.is_for_release,
                 "cost": promises.cost(manifest),
                 "exactly": [
-                    {"text": one.text, "mandate": one.mandate, "value": one.values[chosen]} for one in manifest.exactly
+                    {"text": exact.text, "mandate": exact.mandate, "value": exact.values[chosen]}
+                    for exact in manifest.exactly
                 ],
                 "area": chosen,
                 "counts": found.tables[chosen].tolist(),
@@ -52,9 +53,9 @@ def show(bundle: Path, area: str | None, as_json: bool) -> None:
         click.echo(f"Noise on {line}.")
     if manifest.exactly:
         click.echo("Exact:")
-        for one in manifest.exactly[:40]:
-            mandate = f"  ({one.mandate})" if one.mandate else ""
-            click.echo(f"  {one.text}: {one.values[chosen]}{mandate}")
+        for exact in manifest.exactly[:40]:
+            mandate = f"  ({exact.mandate})" if exact.mandate else ""
+            click.echo(f"  {exact.text}: {exact.values[chosen]}{mandate}")
     where = "" if chosen is None else f" of {manifest.law.areas.name} {chosen}"
     click.echo(f"\nReleased table{where}:")
     click.echo(as_text(manifest.law.schema, found.tables[chosen]))

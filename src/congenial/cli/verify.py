@@ -55,7 +55,7 @@ def _in_ledger(found: object, place: str) -> str:
         raise BundleError("the bundle has no receipt: it is a simulation, and no ledger knows it")
     receipt, ledger = found.manifest.receipt, open_ledger(place)
     ledger.verify(receipt.dataset, receipt.head)
-    spend = next((one for one in ledger.history(receipt.dataset) if one.number == receipt.number), None)
+    spend = next((own for own in ledger.history(receipt.dataset) if own.number == receipt.number), None)
     if spend is None or spend.plan != found.manifest.plan_digest:
         raise BundleError("the ledger's spend paid for another plan than this bundle's")
     return "the ledger holds the spend that paid for it"

@@ -16,7 +16,7 @@ def raise_clash(claims: Sequence[Claim], n_cells: int) -> NoReturn:
     Each claim is left out in turn; if the rest is still proven contradictory it stays out. What remains is irreducible,
     as far as tables were found that obey all but one claim.
     """
-    n_cells = max([n_cells, *(max(one.row.cells) + 1 for claim in claims for one in claim.limits)])
+    n_cells = max([n_cells, *(max(limited.row.cells) + 1 for claim in claims for limited in claim.limits)])
     kept: list[Claim] = []
     is_irreducible = _keep_needed(list(claims), [], kept, n_cells)
     if len(kept) == 1:
@@ -47,7 +47,7 @@ def _keep_needed(claims: list[Claim], after: list[Claim], kept: list[Claim], n_c
 
 def _has_table(claims: Sequence[Claim], n_cells: int) -> bool | None:
     """Whether an integer table obeys all the claims; None when the search ended without an answer."""
-    grouped = group_cells([one for claim in claims for one in claim.limits], [FREE] * n_cells)
+    grouped = group_cells([limited for claim in claims for limited in claim.limits], [FREE] * n_cells)
     try:
         return True if find_point(grouped.rows, grouped.box) is not None else None
     except EmptyError:

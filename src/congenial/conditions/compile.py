@@ -42,15 +42,17 @@ def compile_conditions(schema: Schema, conditions: Iterable[Condition], counts: 
         condition; a message about one that they break does not say by how much.
     """
     checked = [_known_kind(condition) for condition in conditions]
-    first = _claims(schema, [one for one in checked if not one.needs_others], counts)
-    claims = _claims(schema, [one for one in checked if one.needs_others], counts, first)
+    first = _claims(schema, [condition for condition in checked if not condition.needs_others], counts)
+    claims = _claims(schema, [condition for condition in checked if condition.needs_others], counts, first)
     too = _exact_too(schema, checked, first, claims)
     claims += _nonnegative(schema, checked)
     if counts is not None:
         _check_table(claims, counts)
     compiled = compile_claims(schema.n_cells, claims, is_feasible=counts is not None)
-    notes = [f"«{one.text}» is exact too: it follows from «{said}» and the other exact values" for said, one in too]
-    return replace(compiled, notes=(*compiled.notes, *notes), also_exact=tuple(one for _, one in too))
+    notes = [
+        f"«{limited.text}» is exact too: it follows from «{said}» and the other exact values" for said, limited in too
+    ]
+    return replace(compiled, notes=(*compiled.notes, *notes), also_exact=tuple(limited for _, limited in too))
 
 
 def check_conditions(schema: Schema, conditions: Iterable[Condition]) -> None:
@@ -68,8 +70,8 @@ def check_conditions(schema: Schema, conditions: Iterable[Condition]) -> None:
 def compile_claims(n_cells: int, claims: Sequence[Claim], *, is_feasible: bool = False) -> Compiled:
     """Turn statements into rows and limits; that some table obeys them is checked unless it is known."""
     limits = _cell_limits(n_cells, claims)
-    several = [one for claim in claims for one in claim.limits if len(one.row.cells) > 1]
-    rows, notes = _without_consequences([_reduced(one, claims) for one in several], limits, claims)
+    several = [limited for claim in claims for limited in claim.limits if len(limited.row.cells) > 1]
+    rows, notes = _without_consequences([_reduced(limited, claims) for limited in several], limits, claims)
     if not is_feasible:
         _check_feasible(rows, limits, claims)
     rows, more = _without_idle_ranges(rows, limits)
@@ -104,14 +106,14 @@ def _nonnegative(schema: Schema, conditions: Sequence[Condition]) -> list[Claim]
 
 
 def _equalities(claims: Sequence[Claim]) -> Equalities:
-    return Equalities(tuple(one for claim in claims for one in claim.limits if one.is_equality))
+    return Equalities(tuple(limited for claim in claims for limited in claim.limits if limited.is_equality))
 
 
 def _exact_too(
     schema: Schema, conditions: Sequence[Condition], first: Sequence[Claim], claims: Sequence[Claim]
 ) -> list[tuple[str, Limited]]:
     """Return statistics that a condition speaks of, that nothing states, and that all equalities together fix."""
-    stated = {(one.row.cells, one.row.coefficients) for one in _equalities(first).limits}
+    stated = {(limited.row.cells, limited.row.coefficients) for limited in _equalities(first).limits}
     mentioned = {
         (row.cells, row.coefficients): (condition.text, row)
         for condition in conditions
@@ -130,10 +132,10 @@ def _exact_too(
 
 def _check_table(claims: Sequence[Claim], counts: Counts) -> None:
     for claim in claims:
-        for one in claim.limits:
-            if not one.allows(one.row.value(counts)):
+        for limited in claim.limits:
+            if not limited.allows(limited.row.value(counts)):
                 raise ConditionError(
-                    f"the confidential table breaks the condition «{claim.text}» (at {one.row.name});"
+                    f"the confidential table breaks the condition «{claim.text}» (at {limited.row.name});"
                     " correct the condition or the table: a release could not obey it either"
                 )
 
@@ -141,24 +143,24 @@ def _check_table(claims: Sequence[Claim], counts: Counts) -> None:
 def _cell_limits(n_cells: int, claims: Sequence[Claim]) -> list[Interval]:
     """Intersect all statements about single cells."""
     limits = [FREE] * n_cells
-    for one in (one for claim in claims for one in claim.limits if len(one.row.cells) == 1):
-        cell, times = one.row.cells[0], one.row.coefficients[0]
-        limits[cell] &= one.limits if times == 1 else one.limits.divided(times)
+    for limited in (limited for claim in claims for limited in claim.limits if len(limited.row.cells) == 1):
+        cell, times = limited.row.cells[0], limited.row.coefficients[0]
+        limits[cell] &= limited.limits if times == 1 else limited.limits.divided(times)
         if limits[cell].is_empty:
             raise_clash([claim for claim in claims if any(cell in other.row.cells for other in claim.limits)], n_cells)
     return limits
 
 
-def _reduced(one: Limited, claims: Sequence[Claim]) -> Limited:
+def _reduced(limited: Limited, claims: Sequence[Claim]) -> Limited:
     """Divide a row by the greatest common divisor of its coefficients; its limits round inward."""
-    divisor = gcd(*one.row.coefficients)
+    divisor = gcd(*limited.row.coefficients)
     if divisor == 1:
-        return one
-    limits = one.limits.divided(divisor)
+        return limited
+    limits = limited.limits.divided(divisor)
     if limits.is_empty:
-        raise_clash([claim for claim in claims if one in claim.limits], max(one.row.cells) + 1)
-    name = f"1/{divisor} of [{one.row.name}]"
-    return Limited(Row(name, one.row.cells, tuple(times // divisor for times in one.row.coefficients)), limits)
+        raise_clash([claim for claim in claims if limited in claim.limits], max(limited.row.cells) + 1)
+    name = f"1/{divisor} of [{limited.row.name}]"
+    return Limited(Row(name, limited.row.cells, tuple(times // divisor for times in limited.row.coefficients)), limits)
 
 
 def fixed_cells(lower: Sequence[int | None], upper: Sequence[int | None]) -> list[Limited]:
@@ -175,26 +177,26 @@ def _without_consequences(
     rows: Sequence[Limited], limits: Sequence[Interval], claims: Sequence[Claim]
 ) -> tuple[list[Limited], list[str]]:
     """Drop equalities that follow from fixed cells and earlier ones; a consequence with another value is a clash."""
-    equalities = [*cells_fixed(limits), *(one for one in rows if one.is_equality)]
-    fixed = len(equalities) - sum(one.is_equality for one in rows)
+    equalities = [*cells_fixed(limits), *(limited for limited in rows if limited.is_equality)]
+    fixed = len(equalities) - sum(limited.is_equality for limited in rows)
     dropped: set[int] = set()  # places: two conditions may be the same object, and one of them stays
     notes: list[str] = []
     known = Equalities(tuple(equalities))
     for position, combination in known.dependence.follows.items():
-        one, causes = equalities[position], [equalities[cause] for cause in combination]
-        if known.combined(combination) != one.lower:
-            involved = {limited.row.cells for limited in (one, *causes)}
+        limited, causes = equalities[position], [equalities[cause] for cause in combination]
+        if known.combined(combination) != limited.lower:
+            involved = {part.row.cells for part in (limited, *causes)}
             raise_clash(
                 [claim for claim in claims if any(other.row.cells in involved for other in claim.limits)],
                 len(limits),
             )
         dropped.add(position - fixed)
-        notes.append(f"«{one.text}» follows from {_listed(causes)} and was dropped")
+        notes.append(f"«{limited.text}» follows from {_listed(causes)} and was dropped")
     kept, place = [], 0
-    for one in rows:
-        if not one.is_equality or place not in dropped:
-            kept.append(one)
-        place += one.is_equality
+    for limited in rows:
+        if not limited.is_equality or place not in dropped:
+            kept.append(limited)
+        place += limited.is_equality
     return kept, notes
 
 
@@ -227,14 +229,14 @@ def _without_idle_ranges(rows: Sequence[Limited], limits: Sequence[Interval]) ->
     """Drop inequality limits that all the other conditions imply: an exact proof is needed, doubt keeps the row."""
     kept = list(rows)
     notes: list[str] = []
-    ranges = [one for one in rows if not one.is_equality]
-    for one in ranges[:_MOST_IMPLIED_CHECKS]:
-        others = [other for other in kept if other is not one]
-        grouped = group_cells([*others, one], limits)
+    ranges = [limited for limited in rows if not limited.is_equality]
+    for limited in ranges[:_MOST_IMPLIED_CHECKS]:
+        others = [other for other in kept if other is not limited]
+        grouped = group_cells([*others, limited], limits)
         target, system = grouped.rows[-1], grouped.rows[:-1]
         if _implied(target, system, propagate(system, grouped.box)):
             kept = others
-            notes.append(f"«{one.text}» follows from the other conditions and was dropped")
+            notes.append(f"«{limited.text}» follows from the other conditions and was dropped")
     return kept, notes
 
 

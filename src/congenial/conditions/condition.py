@@ -122,9 +122,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, Fraction):
         return str(value)
     if isinstance(value, tuple):
-        return [plain(one) for one in value]
+        return [plain(part) for part in value]
     if isinstance(value, Mapping):
-        return {name: plain(one) for name, one in value.items()}
+        return {name: plain(part) for name, part in value.items()}
     return value
 
 

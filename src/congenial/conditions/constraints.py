@@ -37,17 +37,17 @@ class CellBounds:
     @cached_property
     def lower(self) -> tuple[int | None, ...]:
         """The lower limits, None where there is none."""
-        return tuple(one.low for one in self.limits)
+        return tuple(interval.low for interval in self.limits)
 
     @cached_property
     def upper(self) -> tuple[int | None, ...]:
         """The upper limits, None where there is none."""
-        return tuple(one.high for one in self.limits)
+        return tuple(interval.high for interval in self.limits)
 
     @property
     def pinned(self) -> tuple[int, ...]:
         """Cells with one possible value: the conditions alone disclose them."""
-        return tuple(cell for cell, one in enumerate(self.limits) if one.is_point)
+        return tuple(cell for cell, interval in enumerate(self.limits) if interval.is_point)
 
 
 @dataclass(frozen=True)
@@ -112,30 +112,31 @@ class Constraints:
         """
         if self.schema != other.schema:
             raise ConditionError(f"conditions on {self.schema} and on {other.schema} speak of different tables")
-        claims = [Claim(one.text, (one,)) for side in (self, other) for one in side.rows]
+        claims = [Claim(limited.text, (limited,)) for side in (self, other) for limited in side.rows]
         names = cell_names(self.schema, range(self.schema.n_cells))
         for side in (self, other):
             for cell, (name, limits) in enumerate(zip(names, side.limits, strict=True)):
-                one = Limited(Row.of(name, [cell]), limits)
-                claims.append(Claim(one.text, (one,)))
+                limited = Limited(Row.of(name, [cell]), limits)
+                claims.append(Claim(limited.text, (limited,)))
         return Constraints._of(self.schema, compile_claims(self.schema.n_cells, claims))
 
     def same_rows(self, other: "Constraints") -> bool:
         """Whether the rows over several cells say the same, name and order aside."""
         first, second = (
-            {(one.row.cells, one.row.coefficients, one.limits) for one in side.rows} for side in (self, other)
+            {(limited.row.cells, limited.row.coefficients, limited.limits) for limited in side.rows}
+            for side in (self, other)
         )
         return first == second
 
     @cached_property
     def lower(self) -> tuple[int | None, ...]:
         """The stated lower limits of single cells, None where there is none."""
-        return tuple(one.low for one in self.limits)
+        return tuple(interval.low for interval in self.limits)
 
     @cached_property
     def upper(self) -> tuple[int | None, ...]:
         """The stated upper limits of single cells, None where there is none."""
-        return tuple(one.high for one in self.limits)
+        return tuple(interval.high for interval in self.limits)
 
     def is_fixed(self, cell: int) -> bool:
         """Whether a cell's own limits leave it one value; `cell_bounds.pinned` has those that all conditions pin."""
@@ -144,17 +145,17 @@ class Constraints:
     @cached_property
     def fixed_cells(self) -> tuple[int, ...]:
         """The cells whose own limits leave them one value."""
-        return tuple(cell for cell, one in enumerate(self.limits) if one.is_point)
+        return tuple(cell for cell, interval in enumerate(self.limits) if interval.is_point)
 
     @property
     def equalities(self) -> tuple[Limited, ...]:
         """The rows that must have one value."""
-        return tuple(one for one in self.rows if one.is_equality)
+        return tuple(limited for limited in self.rows if limited.is_equality)
 
     @property
     def ranges(self) -> tuple[Limited, ...]:
         """The rows that must lie in a range."""
-        return tuple(one for one in self.rows if not one.is_equality)
+        return tuple(limited for limited in self.rows if not limited.is_equality)
 
     @cached_property
     def known(self) -> Equalities:
@@ -176,12 +177,12 @@ class Constraints:
                 limit = np.array([end[cell] for cell in stated], np.int64)
                 answers &= ~wrong(draws[:, stated], limit).any(axis=1)
         if self.rows:
-            values = row_values([one.row for one in self.rows], draws)
-            for one, column in zip(self.rows, values.T, strict=True):
-                if one.lower is not None:
-                    answers &= column >= one.lower
-                if one.upper is not None:
-                    answers &= column <= one.upper
+            values = row_values([limited.row for limited in self.rows], draws)
+            for limited, column in zip(self.rows, values.T, strict=True):
+                if limited.lower is not None:
+                    answers &= column >= limited.lower
+                if limited.upper is not None:
+                    answers &= column <= limited.upper
         return answers if is_stack else bool(answers[0])
 
     def violations(self, draw: ArrayLike) -> list[str]:
@@ -199,9 +200,9 @@ class Constraints:
             for name, cell in zip(names, outside, strict=True)
         )
         return [
-            f"{one.row.name} is {value:,}, and must be {one.limits.text.removeprefix('is ')}"
-            for one in (*self.rows, *cells)
-            if not one.allows(value := one.row.value(counts))
+            f"{limited.row.name} is {value:,}, and must be {limited.limits.text.removeprefix('is ')}"
+            for limited in (*self.rows, *cells)
+            if not limited.allows(value := limited.row.value(counts))
         ]
 
     def _cells(self, draw: ArrayLike) -> tuple[NDArray[np.int64], bool]:
@@ -221,7 +222,7 @@ class Constraints:
     @cached_property
     def alike(self) -> dict[Column, tuple[int, ...]]:
         """Cells by their column in the equalities: one record passes between no others."""
-        return cells_alike([one.row for one in self.equalities], self.schema.n_cells)
+        return cells_alike([limited.row for limited in self.equalities], self.schema.n_cells)
 
     @cached_property
     def grouped(self) -> Grouped:
@@ -288,11 +289,11 @@ class Constraints:
 
     def __repr__(self) -> str:
         lines = [f"Constraints on {self.schema}: {len(self.equalities)} equalities, {len(self.ranges)} inequalities"]
-        shown = [one.text for one in self.rows[:12]]
+        shown = [limited.text for limited in self.rows[:12]]
         if len(self.rows) > 12:
             shown.append(f"... and {len(self.rows) - 12} more")
-        limited = sum(not one.is_free for one in self.limits)
-        if all(one == NONNEGATIVE for one in self.limits):
+        limited = sum(not interval.is_free for interval in self.limits)
+        if all(interval == NONNEGATIVE for interval in self.limits):
             shown.append("every cell is at least 0")
         elif limited:
             shown.append(f"{limited} cells have bounds")

@@ -57,8 +57,8 @@ class Equalities:
 
 def cells_fixed(limits: Sequence[Interval]) -> list[Limited]:
     """Return the cells whose own limits leave one value, as equalities without a name."""
-    return [Limited(Row.of("", [cell]), one) for cell, one in enumerate(limits) if one.is_point]
+    return [Limited(Row.of("", [cell]), interval) for cell, interval in enumerate(limits) if interval.is_point]
 
 
 def _dependence(limits: Sequence[Limited]) -> Dependence:
-    return dependence([dict(zip(one.row.cells, one.row.coefficients, strict=True)) for one in limits])
+    return dependence([dict(zip(limited.row.cells, limited.row.coefficients, strict=True)) for limited in limits])

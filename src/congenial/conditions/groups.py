@@ -21,7 +21,7 @@ class Box(NamedTuple):
     def of(cls, limits: Iterable[Interval]) -> "Box":
         """Return the ends of intervals."""
         listed = list(limits)
-        return cls([one.low for one in listed], [one.high for one in listed])
+        return cls([interval.low for interval in listed], [interval.high for interval in listed])
 
     @property
     def limits(self) -> list[Interval]:
@@ -76,12 +76,12 @@ class Grouped:
 
 def group_cells(rows: Sequence[Limited], limits: Sequence[Interval]) -> Grouped:
     """Merge cells whose coefficients agree in every row; a group ranges over the sums of its cells."""
-    members = cells_alike([one.row for one in rows], len(limits))
+    members = cells_alike([limited.row for limited in rows], len(limits))
     of_row: list[dict[int, int]] = [{} for _ in rows]
     for group, shared in enumerate(members):
         for number, times in shared:
             of_row[number][group] = times
-    merged = tuple(GroupedRow(of_group, one.limits) for of_group, one in zip(of_row, rows, strict=True))
+    merged = tuple(GroupedRow(of_group, limited.limits) for of_group, limited in zip(of_row, rows, strict=True))
     box = Box.of(total_interval(limits[cell] for cell in cells) for cells in members.values())
     return Grouped(tuple(members.values()), merged, box)
 

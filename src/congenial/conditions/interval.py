@@ -119,7 +119,7 @@ def total_interval(terms: Iterable[Interval]) -> Interval:
     """
     low: int | None = 0
     high: int | None = 0
-    for one in terms:
-        low = None if low is None or one.low is None else low + one.low
-        high = None if high is None or one.high is None else high + one.high
+    for term in terms:
+        low = None if low is None or term.low is None else low + term.low
+        high = None if high is None or term.high is None else high + term.high
     return Interval(low, high)

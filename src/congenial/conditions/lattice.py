@@ -78,13 +78,13 @@ def echelon(equalities: Sequence[Limited]) -> list[Limited]:
     >>> [(one.row.cells, one.lower) for one in echelon(pair)]
     [((1, 2), 5), ((0,), 4)]
     """
-    cells = sorted({cell for one in equalities for cell in one.row.cells}, reverse=True)
+    cells = sorted({cell for equality in equalities for cell in equality.row.cells}, reverse=True)
     if not cells:
         return []
     entries = []
-    for one in equalities:
-        of_cell = dict(zip(one.row.cells, one.row.coefficients, strict=True))
-        entries += [*(of_cell.get(cell, 0) for cell in cells), one.lower or 0]
+    for equality in equalities:
+        of_cell = dict(zip(equality.row.cells, equality.row.coefficients, strict=True))
+        entries += [*(of_cell.get(cell, 0) for cell in cells), equality.lower or 0]
     reduced, _, rank = flint.fmpz_mat(len(equalities), len(cells) + 1, entries).rref()
     out = []
     for line in range(rank):

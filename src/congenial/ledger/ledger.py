@@ -173,7 +173,7 @@ class Ledger:
         """Read one chain or all; a dataset that a head names may be gone, which is for the verification to say."""
         if name is not None and head is None:
             return [self._chain(book, name)]
-        found = (book.chain(one) for one in (book.names() if name is None else [name]))
+        found = (book.chain(own) for own in (book.names() if name is None else [name]))
         return [chain for chain in found if chain is not None]
 
     def _chain(self, book: "Book", name: object) -> Chain:

@@ -158,7 +158,7 @@ def audit_draws(
     draws = [np.asarray(draw(side, n_draws)) for side in (first, second)]
     outcomes = _outcomes(draws, first != second)
     error = (1 - confidence) / 2
-    found = max(_bound(one, two, error, float(slack)) for one, two in (outcomes, outcomes[::-1]))
+    found = max(_bound(*pair, error, float(slack)) for pair in (outcomes, outcomes[::-1]))
     pair = (tuple(first.tolist()), tuple(second.tolist()))
     return Audit(f"{n_draws:,} draws of each table", max(0.0, found), claim, confidence, pair, 1)
 
@@ -182,19 +182,19 @@ def _numbered(draws: Ints) -> Ints:
     return np.unique(draws, axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def _bound(one: Ints, two: Ints, error: float, delta: float) -> float:
+def _bound(first: Ints, two: Ints, error: float, delta: float) -> float:
     """Return a lower bound of ``log (P(E) - delta) / P'(E)``: E is picked on one half and measured on the other."""
-    half = len(one) // 2
-    size = int(max(one.max(), two.max())) + 1
-    picked = [np.bincount(side[:half], minlength=size) for side in (one, two)]
+    half = len(first) // 2
+    size = int(max(first.max(), two.max())) + 1
+    picked = [np.bincount(side[:half], minlength=size) for side in (first, two)]
     ratio = (picked[0] + 0.5) / (picked[1] + 0.5)
     order = np.argsort(-ratio, kind="stable")
     ups, downs = np.cumsum(picked[0][order]), np.cumsum(picked[1][order])
     candidates = np.unique(np.geomspace(1, size, 60).astype(int)) - 1
     scores = [_log_ratio(int(ups[i]), int(downs[i]), half, error, delta) for i in candidates]
     event = order[: int(candidates[int(np.argmax(scores))]) + 1]
-    hits = [int(np.isin(side[half:], event).sum()) for side in (one, two)]
-    return _log_ratio(hits[0], hits[1], len(one) - half, error, delta)
+    hits = [int(np.isin(side[half:], event).sum()) for side in (first, two)]
+    return _log_ratio(hits[0], hits[1], len(first) - half, error, delta)
 
 
 def _log_ratio(hits: int, other_hits: int, n: int, error: float, delta: float) -> float:

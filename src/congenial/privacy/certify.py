@@ -54,12 +54,17 @@ def certificate_of(
             f"no certificate: {case.unimodularity.why}, some cells have no limits, and too many tables obey the"
             ' conditions to go through all pairs; use noise="double_geometric", or conditions that are plain totals'
         )
-    best = min(found, key=lambda one: (one.rho if is_rho else one.loss, one.orders != "all"))
-    others = [f"instead of {_short(one)}" for one in found if one is not best]
+    best = min(
+        found, key=lambda certificate: (certificate.rho if is_rho else certificate.loss, certificate.orders != "all")
+    )
+    others = [f"instead of {_short(certificate)}" for certificate in found if certificate is not best]
     if not case.structure.is_smallest:
         reasons.append(f"k = {k} was found; that fewer records cannot change is not proven, and they are covered too")
     # Every certificate is valid, so the bound at all orders may come from another one.
-    everywhere = min((one.rho_at_all_orders for one in found if one.rho_at_all_orders is not None), default=None)
+    everywhere = min(
+        (certificate.rho_at_all_orders for certificate in found if certificate.rho_at_all_orders is not None),
+        default=None,
+    )
     return replace(best, rho_at_all_orders=everywhere, reasons=(*reasons, *others))
 
 
@@ -216,6 +221,6 @@ def _rest(whole: Fraction, part: Fraction) -> str:
     return shown(min(rest, Fraction("0.6931")) if whole - part < Fraction("0.69314718") else rest)
 
 
-def _short(one: Certificate) -> str:
-    amount = one.rho if one.currency == "rho" else one.loss
-    return f"{one.kind}: {one.currency} {shown(amount or Fraction(0))}"
+def _short(certificate: Certificate) -> str:
+    amount = certificate.rho if certificate.currency == "rho" else certificate.loss
+    return f"{certificate.kind}: {certificate.currency} {shown(amount or Fraction(0))}"

@@ -128,11 +128,13 @@ def _over_data(plans: Sequence[Planned]) -> Composition:
         found.append(plan.certificate if is_enough else _certificate(plan, structure.k))
     alone = {name for plan in plans for name in plan.parts[0].case.constraints.disclosed_cells}
     pinned = {name: value for name, value in union.disclosed_cells.items() if name not in alone}
-    k = max((one.k for one in found), default=1)
+    k = max((certificate.k for certificate in found), default=1)
     statement = f"{len(plans)} releases of one dataset: losses add up at k = {k}, under all invariants together"
     if structure.k is None:
         statement = f"{len(plans)} releases of one dataset: all invariants together leave no pair; each keeps its price"
-    each = tuple(_part(number, plan, one) for number, (plan, one) in enumerate(zip(plans, found, strict=True), 1))
+    each = tuple(
+        _part(number, plan, certificate) for number, (plan, certificate) in enumerate(zip(plans, found, strict=True), 1)
+    )
     return Composition(replace(add_up(found, k, statement), reasons=each), union, structure, pinned)
 
 
@@ -143,8 +145,12 @@ def _part(number: int, plan: Planned, joint: Certificate) -> str:
     return text if alone.k == joint.k else f"{text}, {_amount(joint)} at k = {joint.k}"
 
 
-def _amount(one: Certificate) -> str:
-    return f"epsilon {shown(one.loss)}" if one.loss is not None else f"rho {shown(one.rho or Fraction(0))}"
+def _amount(certificate: Certificate) -> str:
+    return (
+        f"epsilon {shown(certificate.loss)}"
+        if certificate.loss is not None
+        else f"rho {shown(certificate.rho or Fraction(0))}"
+    )
 
 
 def _certificate(plan: Planned, k: int | None) -> Certificate:
@@ -157,11 +163,11 @@ def add_up(found: Sequence[Certificate], k: int, statement: str) -> Certificate:
         "composition",
         found[0].neighbours,
         k,
-        _total([one.loss for one in found]),
-        _total([one.rho for one in found]),
-        "all" if all(one.orders == "all" for one in found) else "integer",
-        _total([one.rho_at_all_orders for one in found]),
-        sum((one.loss_without_invariants for one in found), Fraction(0)),
+        _total([certificate.loss for certificate in found]),
+        _total([certificate.rho for certificate in found]),
+        "all" if all(certificate.orders == "all" for certificate in found) else "integer",
+        _total([certificate.rho_at_all_orders for certificate in found]),
+        sum((certificate.loss_without_invariants for certificate in found), Fraction(0)),
         statement,
     )
 
@@ -244,5 +250,5 @@ def _worst(inside: Sequence[Fraction | None], passing: Sequence[Fraction | None]
     """Return the larger of the worst area and the two worst together, bound by bound; None when one is unbounded."""
     if None in inside or None in passing:
         return None
-    alone = max((one for one in inside if one is not None), default=Fraction(0))
-    return max(alone, sum(sorted(one for one in passing if one is not None)[-2:], Fraction(0)))
+    alone = max((amount for amount in inside if amount is not None), default=Fraction(0))
+    return max(alone, sum(sorted(amount for amount in passing if amount is not None)[-2:], Fraction(0)))

@@ -52,16 +52,16 @@ class Enumerated:
         if estimate_log10_count(constraints) > log(limit, 10) + 1:
             raise TooLargeError(f"more than {limit} tables obey the conditions")
         tables = enumerate_tables(constraints, limit)
-        values = row_values([one.row for one in measured], tables)
+        values = row_values([query.row for query in measured], tables)
         n, n_rows = len(tables), len(measured)
         log_weight = np.zeros((n, n))
-        for position, one in enumerate(measured):
-            if not isinstance(one.noise, DiscreteNoise):
-                raise PrivacyError(f"{one.noise.family} noise is continuous, for study; it has no certificate")
+        for position, query in enumerate(measured):
+            if not isinstance(query.noise, DiscreteNoise):
+                raise PrivacyError(f"{query.noise.family} noise is continuous, for study; it has no certificate")
             # Whole numbers until here: values beyond 2^53 would lose their differences.
             gap = np.abs(values[:, None, position] - values[None, :, position]).astype(np.float64)
-            power = gap * gap if isinstance(one.noise, DiscreteGaussian) else gap
-            log_weight += power * np.log(float(one.noise.base))
+            power = gap * gap if isinstance(query.noise, DiscreteGaussian) else gap
+            log_weight += power * np.log(float(query.noise.base))
         # Each row's term is a whole number times a logarithm, each off by one unit in the last place at most, so a sum
         # of R rows is off by (R + 2) u of its size; x exp(-x) < 1/2 turns that into an absolute error of every weight
         # below (R + 4) u, and c(s) >= 1 because the confidential table itself has weight 1.
@@ -72,7 +72,7 @@ class Enumerated:
         change = tables[:, None, :] - tables[None, :, :]
         norm, balance = np.abs(change).sum(axis=2), change.sum(axis=2)
         records = np.where(balance == 0, norm // 2, -1) if neighbours == "bounded" else norm
-        is_gaussian = any(isinstance(one.noise, DiscreteGaussian) for one in measured)
+        is_gaussian = any(isinstance(query.noise, DiscreteGaussian) for query in measured)
         return cls(tables, log_weight - np.log(normaliser)[:, None], records, error, is_gaussian)
 
     def pairs(self, k: int) -> NDArray[np.intp]:

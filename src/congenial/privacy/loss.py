@@ -73,7 +73,7 @@ class Losses:
     @classmethod
     def of(cls, constraints: Constraints, measured: Sequence[Measured]) -> "Losses":
         """Plan the system once; needs Double Geometric noise, where the worst output is the table itself."""
-        if not measured or not all(isinstance(one.noise, DoubleGeometric) for one in measured):
+        if not measured or not all(isinstance(query.noise, DoubleGeometric) for query in measured):
             raise PrivacyError(
                 "the loss of a pair is D + log c(s') - log c(s) for double_geometric noise only;"
                 " under Gaussian noise go through a small S* with privacy.enumerated"
@@ -97,8 +97,8 @@ class Losses:
         return PairLoss(value, error_first + error_second + rounding, distance)
 
     def _distance(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
-        gaps = np.abs(row_values([one.row for one in self.measured], (first - second)[None, :])[0])
-        bases = [one.noise.base for one in self.measured if isinstance(one.noise, DiscreteNoise)]
+        gaps = np.abs(row_values([query.row for query in self.measured], (first - second)[None, :])[0])
+        bases = [query.noise.base for query in self.measured if isinstance(query.noise, DiscreteNoise)]
         moved: dict[Fraction, int] = {}
         for base, gap in zip(bases, gaps.tolist(), strict=True):
             moved[base] = moved.get(base, 0) + gap

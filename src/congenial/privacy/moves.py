@@ -118,8 +118,8 @@ class Moves:
         bounds = constraints.quick_bounds
         limits = list(zip(bounds.lower, bounds.upper, strict=True))
         mobile = [cell for cell, (low, high) in enumerate(limits) if low is None or low != high]
-        equal = [one.row for one in constraints.equalities]
-        ranges = [one.row for one in constraints.ranges]
+        equal = [limited.row for limited in constraints.equalities]
+        ranges = [limited.row for limited in constraints.ranges]
         several = tuple(Soft(row, c) for c, rows in enumerate(classes) for row in rows if len(row.cells) > 1)
         own: list[list[tuple[int, int]]] = [[] for _ in range(n_cells)]
         for c, rows in enumerate(classes):
@@ -128,13 +128,15 @@ class Moves:
                     own[row.cells[0]].append((c, abs(row.coefficients[0])))
         everyone = Row.of("everyone", mobile)
         # A measured row that the equalities fix never changes.
-        *is_fixed, total_is_fixed = _fixed([*(one.row for one in several), everyone], equal, set(mobile))
-        moving = tuple(one for one, is_idle in zip(several, is_fixed, strict=True) if not is_idle)
+        *is_fixed, total_is_fixed = _fixed(
+            [*(sum_of_cells.row for sum_of_cells in several), everyone], equal, set(mobile)
+        )
+        moving = tuple(sum_of_cells for sum_of_cells, is_idle in zip(several, is_fixed, strict=True) if not is_idle)
         limited = [
             low is not None or high is not None for low, high in zip(constraints.lower, constraints.upper, strict=True)
         ]
-        kinds = _kinds(mobile, equal, ranges, [one.row for one in moving], own, limited)
-        free = _kinds(range(n_cells), [], [], [one.row for one in several], own, limited)
+        kinds = _kinds(mobile, equal, ranges, [sum_of_cells.row for sum_of_cells in moving], own, limited)
+        free = _kinds(range(n_cells), [], [], [sum_of_cells.row for sum_of_cells in several], own, limited)
         measured_ranges = tuple(_proportional(row, several) for row in ranges)
         return cls(constraints, len(classes), kinds, moving, measured_ranges, free, several, total_is_fixed)
 
@@ -193,7 +195,9 @@ class Moves:
             same = [(kind, kind) for kind in kinds if len(kind.cells) > 1]
             return {self._shape(a, b, soft, power) for a, b in [*same, *combinations(kinds, 2)]}
         # Too many pairs: |w - w'| <= |w| + |w'|, and (w - w')^2 <= w^2 + w'^2, twice that if signs differ.
-        mixed = any(min(one.row.coefficients) < 0 < max(one.row.coefficients) for one in soft)
+        mixed = any(
+            min(sum_of_cells.row.coefficients) < 0 < max(sum_of_cells.row.coefficients) for sum_of_cells in soft
+        )
         alone = {self._shape(kind, None, soft, power, 2 if power == 2 and mixed else 1) for kind in kinds}
         limits = frozenset(own for shape in alone for own in shape.limits) | self._range_limits
         sides = {shape.counts for shape in alone}  # two cells of one kind are a pair too
@@ -232,7 +236,9 @@ class Moves:
             of_cells = max(
                 (_own(kind, precisions, power) * entry ** (power - 1) for kind, entry in pairs), default=Fraction(0)
             )
-            of_rows = (precisions[one.klass] * size**power for one, size in zip(self.soft, rows, strict=True))
+            of_rows = (
+                precisions[sum_of_cells.klass] * size**power for sum_of_cells, size in zip(self.soft, rows, strict=True)
+            )
             crude = min(crude, (of_cells * norm + sum(of_rows, Fraction(0))) / power)
         limits = frozenset(kind.own for kind in reachable if kind.is_limited) | self._range_limits
         return Step(crude, Shape((), limits).least(precisions))
@@ -267,10 +273,10 @@ class Moves:
             own_box = Box(box[0], [0 if i == barred else norm for i in range(2 * n)])
             entries.append(_largest(rows, own_box, {number: 1}, norm))
         soft = []
-        for number, one in enumerate(self.soft):
+        for number, sum_of_cells in enumerate(self.soft):
             weights = {i: w for i, kind in enumerate(self.kinds) for row, w in kind.soft if row == number}
             both = {**weights, **{n + i: -w for i, w in weights.items()}}
-            soft.append(_largest(rows, box, both, norm * max(map(abs, one.row.coefficients))))
+            soft.append(_largest(rows, box, both, norm * max(map(abs, sum_of_cells.row.coefficients))))
         return entries, soft
 
 
@@ -312,7 +318,7 @@ def _kinds(
 
 def _fixed(rows: Sequence[Row], equal: Sequence[Row], mobile: set[int]) -> list[bool]:
     """Say of each row whether the equalities leave it one value; other cells do not move."""
-    lines = [{c: w for c, w in zip(one.cells, one.coefficients, strict=True) if c in mobile} for one in (*equal, *rows)]
+    lines = [{c: w for c, w in zip(row.cells, row.coefficients, strict=True) if c in mobile} for row in (*equal, *rows)]
     follows = dependence(lines).follows
     # Independent rows are the earliest possible: a row that follows from equalities alone names no other.
     return [
@@ -324,11 +330,11 @@ def _fixed(rows: Sequence[Row], equal: Sequence[Row], mobile: set[int]) -> list[
 def _proportional(row: Row, several: Sequence[Soft]) -> Column:
     """Return the measurements of a range's own row, or of multiples of it, as (class, size of the multiple)."""
     out = []
-    for one in several:
-        first, second = (one.row, row)
+    for sum_of_cells in several:
+        first, second = (sum_of_cells.row, row)
         if first.cells == second.cells:
             ratio = Fraction(first.coefficients[0], second.coefficients[0])
             if all(a == ratio * b for a, b in zip(first.coefficients, second.coefficients, strict=True)):
                 # Both are integer rows and a range row is divided by its gcd, so the multiple is whole.
-                out.append((one.klass, abs(int(ratio)) * gcd(*second.coefficients)))
+                out.append((sum_of_cells.klass, abs(int(ratio)) * gcd(*second.coefficients)))
     return tuple(out)

@@ -145,8 +145,8 @@ def two_people(precision: Exact = 1, prior: Exact = "1/1000") -> Counterexample:
     measured = tuple(Measured(row, noise) for row in cells().rows(schema))
     # Person 1 FY and person 2 MO, or person 1 MY and person 2 FO.
     first, second = (np.array(counts, np.int64) for counts in ([1, 0, 0, 1], [0, 1, 1, 0]))
-    one, other = (EnumeratedLaw.of(Target(constraints, measured, centre)) for centre in (first, second))
-    worst = worst_ratio(one, other)
+    own, other = (EnumeratedLaw.of(Target(constraints, measured, centre)) for centre in (first, second))
+    worst = worst_ratio(own, other)
     ratio = worst / (belief * worst + 1 - belief)
     loss = conditional_loss(2 * noise.precision, noise.precision)
     return Counterexample(float(ratio), exp(loss), float(worst))

@@ -217,10 +217,10 @@ def _theorem(matrix: NDArray[np.object_] | Matrix, names: Sequence[str] | None) 
     if sets is not None and (families := _families(sets)) is not None:
         if names is None:
             return "the rows split into at most two nested families"
-        one, two = (_listed([name for name, side in zip(names, families, strict=True) if side == s]) for s in (0, 1))
+        first, two = (_listed([name for name, side in zip(names, families, strict=True) if side == s]) for s in (0, 1))
         if not families.any():
-            return f"the rows are nested: {one}"
-        return f"the rows split into two nested families: {one} and {two}"
+            return f"the rows are nested: {first}"
+        return f"the rows split into two nested families: {first} and {two}"
     if _is_network(small):
         return "every cell is in at most two rows, with signs as in a flow network"
     if _is_network(small.T):
@@ -289,11 +289,11 @@ def _colours(n: int, edges: NDArray[np.intp]) -> tuple[NDArray[np.intp] | None, 
             continue
         colours[root], roots[root], queue = 0, root, [root]
         while queue:
-            one = queue.pop()
-            near = ends[bounds[one] : bounds[one + 1]]
+            place = queue.pop()
+            near = ends[bounds[place] : bounds[place + 1]]
             new = near[roots[near[:, 1]] < 0]
             roots[new[:, 1]] = root
-            colours[new[:, 1]] = colours[one] ^ new[:, 2]
+            colours[new[:, 1]] = colours[place] ^ new[:, 2]
             queue += new[:, 1].tolist()
     is_broken = ((colours[edges[:, 0]] ^ colours[edges[:, 1]]) != edges[:, 2]).any()
     return (None if is_broken else colours), roots

@@ -65,14 +65,14 @@ def scan(source: Source, separator: str) -> str:
 def check_types(sources: Sequence[Source], levels: Sequence[Levels], count: str | None) -> None:
     """Refuse columns whose values have no exact text: a level is compared letter by letter."""
     for source in sources:
-        for one in levels:
-            column = source.columns[source.place(one.column)]
+        for dimension in levels:
+            column = source.columns[source.place(dimension.column)]
             kind = column.type.split("(")[0]
-            if kind not in (_NUMBERS | {"VARCHAR"} if one.cut else _EXACT_TEXT):
-                fix = "numbers" if one.cut else "text or whole numbers"
+            if kind not in (_NUMBERS | {"VARCHAR"} if dimension.cut else _EXACT_TEXT):
+                fix = "numbers" if dimension.cut else "text or whole numbers"
                 raise ReadingError(
                     f"column {column.name!r} of {source.paths[0].name} holds values of type {kind};"
-                    f" store them as {fix}" + ("" if one.cut else ", or cut the column into intervals")
+                    f" store them as {fix}" + ("" if dimension.cut else ", or cut the column into intervals")
                 )
         if count is not None:
             column = source.columns[source.place(count)]

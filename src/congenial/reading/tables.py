@@ -72,7 +72,7 @@ def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
     counts = _counts(found, places, levels, spec)
     areas: Sequence[str | None] = [None] if spec.areas is None else spec.areas
     tables = counts.reshape(n_areas, *spec.schema.shape)
-    return {area: Table(spec.schema, one) for area, one in zip(areas, tables, strict=True)}
+    return {area: Table(spec.schema, table) for area, table in zip(areas, tables, strict=True)}
 
 
 def _check_names(sources: Sequence[Source], spec: Spec) -> None:
@@ -90,15 +90,15 @@ def _grouped(
     database: Session, sources: Sequence[Source], levels: Sequence[Levels], spec: Spec
 ) -> dict[str, Any] | None:
     """Group the rows by the places of their levels; None when the files cannot be read."""
-    for number, one in enumerate(levels):
-        if not one.cut:
+    for number, dimension in enumerate(levels):
+        if not dimension.cut:
             database.rows(
                 f"CREATE TABLE levels_{number} AS SELECT unnest($codes) AS code, unnest($places)::INTEGER AS place",
-                {"codes": list(one.codes), "places": list(range(len(one.codes)))},
+                {"codes": list(dimension.codes), "places": list(range(len(dimension.codes)))},
             )
     columns: list[str | Levels] = [*levels, *(() if spec.data.count is None else (spec.data.count,))]
     rows = query.rows_of(sources, columns, spec.data.separator)
-    parts = [query.place_of(f"v{number}", one, number) for number, one in enumerate(levels)]
+    parts = [query.place_of(f"v{number}", dimension, number) for number, dimension in enumerate(levels)]
     picked = [f"{place} AS p{number}" for number, (place, _) in enumerate(parts)]
     keys = ", ".join(f"p{number}" for number in range(len(levels)))
     joins = "".join(join for _, join in parts)
@@ -125,7 +125,7 @@ def _trouble(sources: Sequence[Source], separator: str) -> str:
 
 def _counts(found: dict[str, Any], places: Sequence[Any], levels: Sequence[Levels], spec: Spec) -> NDArray[np.int64]:
     """Put the groups into their cells and check the counts."""
-    shape = tuple(len(one.labels) for one in levels)
+    shape = tuple(len(dimension.labels) for dimension in levels)
     cells = np.ravel_multi_index(tuple(np.asarray(place, np.int64) for place in places), shape)
     counts = np.zeros(int(np.prod(shape)), np.int64)
     if spec.data.count is None:
@@ -152,5 +152,7 @@ def _counts(found: dict[str, Any], places: Sequence[Any], levels: Sequence[Level
 
 
 def _cell_name(cell: int, levels: Sequence[Levels]) -> str:
-    index = np.unravel_index(cell, tuple(len(one.labels) for one in levels))
-    return ", ".join(f"{one.name}={one.labels[place]}" for one, place in zip(levels, index, strict=True))
+    index = np.unravel_index(cell, tuple(len(dimension.labels) for dimension in levels))
+    return ", ".join(
+        f"{dimension.name}={dimension.labels[place]}" for dimension, place in zip(levels, index, strict=True)
+    )

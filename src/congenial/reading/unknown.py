@@ -27,14 +27,18 @@ def raise_unknown(
     """Raise what is wrong with the columns of the dimensions; the values go to `file`, never into the message."""
     problems: list[str] = []
     listed: list[tuple[str, str, int]] = []
-    for number, one in enumerate(levels):
-        has_empty, unknown = _misfits(session, sources, one, number, separator)
+    for number, dimension in enumerate(levels):
+        has_empty, unknown = _misfits(session, sources, dimension, number, separator)
         if has_empty:
-            problems.append(f"column {one.column!r} has empty values; give each row a level, or declare one for them")
+            problems.append(
+                f"column {dimension.column!r} has empty values; give each row a level, or declare one for them"
+            )
         if unknown:
-            what = "numbers outside the declared cuts, or no numbers," if one.cut else "values"
-            problems.append(f"column {one.column!r} has {what} that are not declared levels{_hints(one, unknown)}")
-            listed += [(one.column, value, rows) for value, rows in unknown]
+            what = "numbers outside the declared cuts, or no numbers," if dimension.cut else "values"
+            problems.append(
+                f"column {dimension.column!r} has {what} that are not declared levels{_hints(dimension, unknown)}"
+            )
+            listed += [(dimension.column, value, rows) for value, rows in unknown]
     where = _written(file, listed) if listed else ""
     raise ReadingError("; ".join(problems or ["some rows do not fit the declared levels"]) + where)
 

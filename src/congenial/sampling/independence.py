@@ -48,7 +48,7 @@ def default_index_set(target: Target) -> tuple[int, ...]:
 def _equalities(target: Target) -> Ints:
     constraints = target.constraints
     fixed = fixed_cells(constraints.lower, constraints.upper)
-    return dense([one.row for one in (*fixed, *constraints.equalities)], len(target.centre))
+    return dense([limited.row for limited in (*fixed, *constraints.equalities)], len(target.centre))
 
 
 def _independent_columns(matrix: Ints, order: Iterable[int]) -> set[int]:
@@ -130,14 +130,14 @@ def _kernel_arguments(target: Target, split: _Split, proposals: Sequence[Noise])
     """Return the system as deviations from the centre, in the order of `kernels.independence_chain`."""
     constraints, centre, n_cells = target.constraints, target.centre.tolist(), len(target.centre)
     ranges = constraints.ranges
-    at_centre = [one.row.value(centre) for one in ranges]
+    at_centre = [limited.row.value(centre) for limited in ranges]
     cell_power, cell_factor = np.zeros(n_cells, np.int64), np.zeros(n_cells)
     others = []
-    for one in target.measured:
-        if one.cell is not None and cell_power[one.cell] == 0:
-            cell_power[one.cell], cell_factor[one.cell] = one.noise.exponent, one.noise.log_base
+    for query in target.measured:
+        if query.cell is not None and cell_power[query.cell] == 0:
+            cell_power[query.cell], cell_factor[query.cell] = query.noise.exponent, query.noise.log_base
         else:
-            others.append(one)
+            others.append(query)
     return (
         target.is_discrete,
         np.array(split.free, np.int64),
@@ -146,12 +146,12 @@ def _kernel_arguments(target: Target, split: _Split, proposals: Sequence[Noise])
         split.determinant,
         _relative(constraints.lower, centre, -np.inf),
         _relative(constraints.upper, centre, np.inf),
-        dense([one.row for one in ranges], n_cells).astype(np.float64),
-        _relative([one.lower for one in ranges], at_centre, -np.inf),
-        _relative([one.upper for one in ranges], at_centre, np.inf),
-        dense([one.row for one in others], n_cells).astype(np.float64),
-        np.array([one.noise.exponent for one in others], np.int64),
-        np.array([one.noise.log_base for one in others], np.float64),
+        dense([limited.row for limited in ranges], n_cells).astype(np.float64),
+        _relative([limited.lower for limited in ranges], at_centre, -np.inf),
+        _relative([limited.upper for limited in ranges], at_centre, np.inf),
+        dense([query.row for query in others], n_cells).astype(np.float64),
+        np.array([query.noise.exponent for query in others], np.int64),
+        np.array([query.noise.log_base for query in others], np.float64),
         cell_power,
         cell_factor,
         *_tables(proposals if target.is_discrete else ()),

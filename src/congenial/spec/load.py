@@ -207,13 +207,13 @@ def _check_budget(file: "SpecFile", measured: list[Query], mistakes: Mistakes) -
 
 def _check_clash(schema: Schema, statements: list[Statement], mistakes: Mistakes) -> None:
     """Find stated values that no table obeys together, and point at the first statement that makes them clash."""
-    stated = [one for one in statements if one.condition.is_stated]
+    stated = [statement for statement in statements if statement.condition.is_stated]
     error = _clash(schema, stated) if stated else None
     if error is None:
         return
     # Bounds first: one of them may allow the negative counts that another statement needs.
-    n_bounding = sum(_bounds_cells(one, schema) for one in stated)
-    ordered = sorted(stated, key=lambda one: not _bounds_cells(one, schema))
+    n_bounding = sum(_bounds_cells(statement, schema) for statement in stated)
+    ordered = sorted(stated, key=lambda statement: not _bounds_cells(statement, schema))
     counts = range(max(1, n_bounding), len(ordered))
     # More statements never mend a clash, so the first that makes one is found by halving.
     first = bisect_left(counts, True, key=lambda count: _clash(schema, ordered[:count]) is not None)
@@ -226,7 +226,7 @@ def _bounds_cells(statement: Statement, schema: Schema) -> bool:
 
 def _clash(schema: Schema, statements: list[Statement]) -> CongenialError | None:
     try:
-        compile_conditions(schema, [one.condition for one in statements])
+        compile_conditions(schema, [statement.condition for statement in statements])
     except UndecidedError:  # the table will decide
         return None
     except CongenialError as error:

@@ -114,12 +114,12 @@ def _joined(text: str, read: Callable[[str], Parsed | None]) -> list[Parsed] | N
     @cache
     def from_here(start: int) -> tuple[Parsed, ...] | None:
         for stop, after in [(len(text), None), *joints]:
-            one = read(text[start:stop]) if start < stop else None
-            if one is None:
+            pick = read(text[start:stop]) if start < stop else None
+            if pick is None:
                 continue
             others = () if after is None else from_here(after)
             if others is not None:
-                return (one, *others)
+                return (pick, *others)
         return None
 
     found = from_here(0)

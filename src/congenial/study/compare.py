@@ -185,7 +185,7 @@ def _one_table(mechanism: Mechanism, table: Table, runs: dict[str, _Run], n: int
 def _broken(problem: Problem, releases: Floats | Ints) -> NDArray[np.bool_]:
     """Say which releases break a condition, by more than rounding."""
     tolerance = 1e-6 * (1 + np.abs(releases).max(axis=1))
-    return np.asarray([problem.polytope.farthest(one) for one in releases.astype(np.float64)] > tolerance)
+    return np.asarray([problem.polytope.farthest(release) for release in releases.astype(np.float64)] > tolerance)
 
 
 def _best_of_three(call: Callable[[], object]) -> float:

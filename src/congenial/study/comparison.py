@@ -93,14 +93,14 @@ class Comparison:
         """One line a method."""
         results = self.results
         return {
-            "method": [one.name for one in results],
-            "certified_loss": [one.spent for one in results],
-            "mean_l1": [float(one.l1.mean()) for one in results],
-            "mean_l2": [float(one.l2.mean()) for one in results],
-            "mean_bias_of_zero_cells": [self._bias_of_zeros(one) for one in results],
-            "share_of_zeros": [one.zeros for one in results],
-            "share_of_broken_releases": [one.broken for one in results],
-            "seconds_a_table": [one.seconds for one in results],
+            "method": [result.name for result in results],
+            "certified_loss": [result.spent for result in results],
+            "mean_l1": [float(result.l1.mean()) for result in results],
+            "mean_l2": [float(result.l2.mean()) for result in results],
+            "mean_bias_of_zero_cells": [self._bias_of_zeros(result) for result in results],
+            "share_of_zeros": [result.zeros for result in results],
+            "share_of_broken_releases": [result.broken for result in results],
+            "seconds_a_table": [result.seconds for result in results],
         }
 
     def _bias_of_zeros(self, result: Result) -> float:
@@ -115,31 +115,31 @@ class Comparison:
         return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
     def _tidy_rows(self) -> Iterator[tuple[str, str, str, str, object, object, float]]:
-        for one in self.results:
-            head = (one.name, one.spent)
-            for number in range(len(one.l1)):
-                yield (*head, "mean_l1", "", "", number + 1, float(one.l1[number]))
-                yield (*head, "mean_l2", "", "", number + 1, float(one.l2[number]))
-            for size, klass, values in zip(self.sizes, self._classes, self.bias_percentiles(one), strict=True):
+        for result in self.results:
+            head = (result.name, result.spent)
+            for number in range(len(result.l1)):
+                yield (*head, "mean_l1", "", "", number + 1, float(result.l1[number]))
+                yield (*head, "mean_l2", "", "", number + 1, float(result.l2[number]))
+            for size, klass, values in zip(self.sizes, self._classes, self.bias_percentiles(result), strict=True):
                 n_cells = int((self._class_of == klass).sum())
-                mean = float(one.bias[self._class_of == klass].mean())
+                mean = float(result.bias[self._class_of == klass].mean())
                 yield (*head, "bias_mean", size, n_cells, "", mean)
                 for percentile, value in zip(PERCENTILES, values.tolist(), strict=True):
                     yield (*head, f"bias_p{percentile:02}", size, n_cells, "", value)
             for name in ("zeros", "broken", "seconds"):
-                yield (*head, name, "", "", "", float(getattr(one, name)))
+                yield (*head, name, "", "", "", float(getattr(result, name)))
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
         """Box plots of the distances, and bias against the size of the count."""
         boxes = distance_boxes(
             {
-                "average L1 distance, people": {one.name: one.l1 for one in self.results},
-                "average L2 distance, people": {one.name: one.l2 for one in self.results},
+                "average L1 distance, people": {result.name: result.l1 for result in self.results},
+                "average L2 distance, people": {result.name: result.l2 for result in self.results},
             }
         )
-        lines = {one.name: BiasLine(*self.bias_percentiles(one).T.tolist()) for one in self.results}
-        order = ", ".join(one.name for one in sorted(self.results, key=lambda one: float(one.l1.mean())))
+        lines = {result.name: BiasLine(*self.bias_percentiles(result).T.tolist()) for result in self.results}
+        order = ", ".join(result.name for result in sorted(self.results, key=lambda result: float(result.l1.mean())))
         return (
             Picture(
                 "distances",
@@ -173,9 +173,12 @@ class Comparison:
         caption = f"Averages over {len(self.truths):,} tables; of the true cells {truly:.1%} are zero"
         n_cells = [int((self._class_of == number).sum()) for number in self._classes]
         bias = [
-            (f"{one.name}, {percentile}th" if percentile != 1 else f"{one.name}, 1st", *(f"{v:+.2f}" for v in column))
-            for one in self.results
-            for percentile, column in zip(PERCENTILES, self.bias_percentiles(one).T.tolist(), strict=True)
+            (
+                f"{result.name}, {percentile}th" if percentile != 1 else f"{result.name}, 1st",
+                *(f"{v:+.2f}" for v in column),
+            )
+            for result in self.results
+            for percentile, column in zip(PERCENTILES, self.bias_percentiles(result).T.tolist(), strict=True)
         ]
         return (
             Grid(caption, heads, lines),

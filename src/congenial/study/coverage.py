@@ -177,14 +177,14 @@ def _one_table(
         repaired = TopDown().repair(problem, noisy).astype(np.float64)
         for level in tally.levels:
             known = estimates(found, cells, released, level=level)
-            ends = np.array([one.low for one in known]), np.array([one.high for one in known])
+            ends = np.array([estimate.low for estimate in known]), np.array([estimate.high for estimate in known])
             count(POSTERIOR, level, ends)
-            free = [confidence(law, None, released, one, level) for one in cells]
-            if all(one.is_available for one in free):
-                ends = np.array([one.low for one in free]), np.array([one.high for one in free])
+            free = [confidence(law, None, released, statistic, level) for statistic in cells]
+            if all(interval.is_available for interval in free):
+                ends = np.array([interval.low for interval in free]), np.array([interval.high for interval in free])
                 count(PRIOR_FREE, level, ends)
             else:
-                unavailable[PRIOR_FREE] = next(one.why for one in free if not one.is_available)
+                unavailable[PRIOR_FREE] = next(interval.why for interval in free if not interval.is_available)
             count(NAIVE, level, _only(naive(problem, repaired, level), open_cells))
             count(GLS, level, _only(generalised_least_squares(problem, noisy, level), open_cells))
 
@@ -195,7 +195,7 @@ def _only(ends: Ends, cells: NDArray[np.intp]) -> Ends:
 
 def naive(problem: Problem, repaired: Floats, level: float) -> Ends:
     """Put the noise's own quantiles around a repaired table, as if it were the noisy one."""
-    noises = {one.cell: one.noise for one in problem.measured if one.cell is not None}
+    noises = {query.cell: query.noise for query in problem.measured if query.cell is not None}
     reach = np.array([float(noises[cell].quantile((1 + level) / 2)) for cell in range(problem.n_cells)])
     return repaired - reach, repaired + reach
 
@@ -206,8 +206,8 @@ def generalised_least_squares(problem: Problem, noisy: Floats, level: float) -> 
     smallest = min(float(value) for value in problem.variances)
     constraints = problem.constraints
     equalities = [*constraints.equalities, *fixed_cells(constraints.lower, constraints.upper)]
-    rows = dense([one.row for one in equalities], problem.n_cells).astype(np.float64)
-    values = np.array([float(one.lower or 0) for one in equalities])
+    rows = dense([equality.row for equality in equalities], problem.n_cells).astype(np.float64)
+    values = np.array([float(equality.lower or 0) for equality in equalities])
     information = (queries.T * weights) @ queries
     size = len(rows)
     system = np.block([[information, rows.T], [rows, np.zeros((size, size))]])

@@ -58,11 +58,11 @@ class Linear(Query):
         """Return the combination."""
         of_cell: dict[int, int] = {}
         if self._names_cells:
-            for one in self.coefficients:
-                cell = schema.cell(one.cell)
+            for entry in self.coefficients:
+                cell = schema.cell(entry.cell)
                 if cell in of_cell:
                     raise ConditionError(f"linear: cell {schema.cell_name(cell)} has two coefficients")
-                of_cell[cell] = _coefficient(one.times)
+                of_cell[cell] = _coefficient(entry.times)
         else:
             array = np.asarray(self.coefficients, object)
             if array.shape != schema.shape:
@@ -81,7 +81,7 @@ class Linear(Query):
     @property
     def _names_cells(self) -> bool:
         is_listed = isinstance(self.coefficients, tuple)
-        return is_listed and all(isinstance(one, OfCell) for one in self.coefficients)
+        return is_listed and all(isinstance(entry, OfCell) for entry in self.coefficients)
 
     @classmethod
     def from_entry(cls, entry: Entry) -> Query:
@@ -94,7 +94,7 @@ class Linear(Query):
         """Return plain values; cells that are named stand beside their coefficients."""
         if not self._names_cells:
             return super().as_json()
-        named = [{"cell": plain(one.cell), "times": one.times} for one in self.coefficients]
+        named = [{"cell": plain(entry.cell), "times": entry.times} for entry in self.coefficients]
         return {**super().as_json(), "coefficients": named}
 
     @classmethod
@@ -103,10 +103,10 @@ class Linear(Query):
         parts = ("coefficients", "precision", "portion", "equals", "at_least", "at_most", "name")
         said = arguments(given, cls.kind, parts)
         coefficients = said.pop("coefficients", None)
-        if isinstance(coefficients, list) and any(isinstance(one, Mapping) for one in coefficients):
-            if not all(isinstance(one, Mapping) and set(one) == {"cell", "times"} for one in coefficients):
+        if isinstance(coefficients, list) and any(isinstance(entry, Mapping) for entry in coefficients):
+            if not all(isinstance(entry, Mapping) and set(entry) == {"cell", "times"} for entry in coefficients):
                 raise ConditionError("linear: a coefficient of a named cell has a `cell` and a `times`")
-            coefficients = tuple(OfCell(nested(one["cell"]), one["times"]) for one in coefficients)
+            coefficients = tuple(OfCell(nested(entry["cell"]), entry["times"]) for entry in coefficients)
         return linear(coefficients, **said)
 
 

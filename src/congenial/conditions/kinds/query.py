@@ -97,7 +97,7 @@ class Query(Condition):
         """Return one statement for each row."""
         del known
         self._check_exact()
-        return [Claim(one.text, (one,)) for one in self.limits(schema, counts)]
+        return [Claim(limited.text, (limited,)) for limited in self.limits(schema, counts)]
 
     def exact_values(self, schema: Schema, counts: Counts) -> list[tuple[str, str]]:
         """Return the value of each row; a range that is stated says none."""
@@ -167,7 +167,7 @@ def nested(values: Any) -> Any:
     if isinstance(values, np.ndarray):
         values = values.tolist()
     if isinstance(values, list | tuple):
-        return tuple(nested(one) for one in values)
+        return tuple(nested(value) for value in values)
     return int(values) if isinstance(values, np.integer) else values
 
 

@@ -96,7 +96,7 @@ class Share(Condition):
             limits = [Limited.equal(part, int(count))]
         else:
             limits = _balance(part, whole, value)
-        return [Claim(one.text, (one,)) for one in limits]
+        return [Claim(limited.text, (limited,)) for limited in limits]
 
     def exact_values(self, schema: Schema, counts: Counts) -> list[tuple[str, str]]:
         """Return the proportion; the counts above and below the line may carry noise."""

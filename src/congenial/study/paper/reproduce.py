@@ -114,12 +114,12 @@ def _write_numbers(path: Path, findings: Sequence[Finding]) -> None:
     write_csv(
         path,
         {
-            "where": [one.where for one in findings],
-            "what": [one.what for one in findings],
-            "printed": ["" if one.printed is None else one.printed for one in findings],
-            "computed": [one.computed for one in findings],
-            "difference": ["" if one.difference is None else one.difference for one in findings],
-            "note": [one.note for one in findings],
+            "where": [finding.where for finding in findings],
+            "what": [finding.what for finding in findings],
+            "printed": ["" if finding.printed is None else finding.printed for finding in findings],
+            "computed": [finding.computed for finding in findings],
+            "difference": ["" if finding.difference is None else finding.difference for finding in findings],
+            "note": [finding.note for finding in findings],
         },
     )
 

@@ -98,7 +98,7 @@ def worst_ratios(n: int = TOTAL) -> dict[str, float]:
     laws, more = ProjectedLaws(n, precision), ProjectedLaws(n + 1, precision)
     joint = {s: laws.joint(s) for s in here}
     joint_more = {s: more.joint(s) for s in there}
-    one = {s: first_cell(law) for s, law in joint.items()}
+    cell_laws = {s: first_cell(law) for s, law in joint.items()}
     other = {s: first_cell(law) for s, law in joint_more.items()}
     conditional = {s: _conditional(s) for s in (*here, *there)}
     alone = {s: first_cell(law) for s, law in conditional.items()}
@@ -112,7 +112,7 @@ def worst_ratios(n: int = TOTAL) -> dict[str, float]:
             log_ratio(conditional[s], conditional[t]) for s, t in _neighbours(here, there, 1)
         ),
         "projected, other total, first cell only": max(
-            log_ratio(one[s], other[t]) for s, t in _neighbours(here, there, 1)
+            log_ratio(cell_laws[s], other[t]) for s, t in _neighbours(here, there, 1)
         ),
         "conditional, other total, first cell only": max(
             log_ratio(alone[s], alone[t]) for s, t in _neighbours(here, there, 1)

@@ -58,9 +58,12 @@ def section_5() -> Exhibit:
         ),
         *(
             Finding(
-                "section 5.1", f"gamma of two bins, {one.relation}, k = {one.k}", float(one.gamma), note=one.sentence
+                "section 5.1",
+                f"gamma of two bins, {reading.relation}, k = {reading.k}",
+                float(reading.gamma),
+                note=reading.sentence,
             )
-            for one in readings
+            for reading in readings
         ),
         Finding(
             "section 2.2",
