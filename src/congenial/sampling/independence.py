@@ -101,6 +101,8 @@ def _proposals(target: Target, free: Sequence[int], precision: Exact | Sequence[
     out = []
     for cell, given in zip(free, wanted, strict=True):
         noise = own.get(cell) or slowest(flattest)
+        if not (noise.is_discrete or noise.exponent == 1):
+            raise SamplingError(f"this sampler draws no continuous proposals of {noise.family} noise")
         out.append(noise if given is None else type(noise)(positive_fraction(given, "proposal precision")))
     return tuple(out)
 
