@@ -7,7 +7,7 @@ by the ratio of p to q. A stopped chain is not a draw from the conditional law: 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import NamedTuple
 
 import flint
 import numpy as np
@@ -101,62 +101,95 @@ def _proposals(target: Target, free: Sequence[int], precision: Exact | Sequence[
     out = []
     for cell, given in zip(free, wanted, strict=True):
         noise = own.get(cell) or slowest(flattest)
+        if not (noise.is_discrete or noise.exponent == 1):
+            raise SamplingError(f"this sampler draws no continuous proposals of {noise.family} noise")
         out.append(noise if given is None else type(noise)(positive_fraction(given, "proposal precision")))
     return tuple(out)
 
 
-def _tables(proposals: Sequence[Noise]) -> tuple[Ints, Floats, Floats, Floats]:
-    """Return each discrete proposal as a window of its cdf and log pmf; beyond it a uniform double cannot reach."""
-    starts, firsts, cdfs, logs = [0], [], [np.zeros(0)], [np.zeros(0)]
-    known: dict[Noise, tuple[int, Floats, Floats]] = {}
-    for noise in proposals:
-        if noise not in known:
-            reach = int(-np.asarray(noise.quantile(2.0**-54)))
-            if reach > _LONGEST_REACH:
-                raise SamplingError(f"proposal precision {noise.precision} is too flat for this sampler; raise it")
-            values = np.arange(-reach, reach + 1)
-            cdf = noise.cdf(values)
-            cdf[-1] = 1.0
-            known[noise] = (-reach, cdf, noise.log_pmf(values))
-        first, cdf, log_pmf = known[noise]
-        starts.append(starts[-1] + len(cdf))
-        firsts.append(float(first))
-        cdfs.append(cdf)
-        logs.append(log_pmf)
-    return np.array(starts, np.int64), np.array(firsts), np.concatenate(cdfs), np.concatenate(logs)
+class ChainProposal(NamedTuple):
+    """The proposals q for the kernel: discrete ones as tables, one after the other, continuous ones by their rate."""
+
+    start: Ints  # (n_free + 1) where each free cell's proposal stands in the tables below
+    first: Floats  # (n_free) smallest value of each
+    cdf: Floats
+    log_pmf: Floats
+    rate: Floats  # (n_free) precision of a continuous proposal
+
+    @classmethod
+    def of(cls, proposals: Sequence[Noise]) -> "ChainProposal":
+        """Return each discrete proposal as a window of its cdf; beyond it a uniform double cannot reach."""
+        starts, firsts, cdfs, logs = [0], [], [np.zeros(0)], [np.zeros(0)]
+        known: dict[Noise, tuple[int, Floats, Floats]] = {}
+        for noise in proposals:
+            if not noise.is_discrete:
+                continue
+            if noise not in known:
+                reach = int(-np.asarray(noise.quantile(2.0**-54)))
+                if reach > _LONGEST_REACH:
+                    raise SamplingError(f"proposal precision {noise.precision} is too flat for this sampler; raise it")
+                values = np.arange(-reach, reach + 1)
+                cdf = noise.cdf(values)
+                cdf[-1] = 1.0
+                known[noise] = (-reach, cdf, noise.log_pmf(values))
+            first, cdf, log_pmf = known[noise]
+            starts.append(starts[-1] + len(cdf))
+            firsts.append(float(first))
+            cdfs.append(cdf)
+            logs.append(log_pmf)
+        rate = np.array([float(noise.precision) for noise in proposals])
+        return cls(np.array(starts, np.int64), np.array(firsts), np.concatenate(cdfs), np.concatenate(logs), rate)
 
 
-def _kernel_arguments(target: Target, split: _Split, proposals: Sequence[Noise]) -> tuple[Any, ...]:
-    """Return the system as deviations from the centre, in the order of `kernels.independence_chain`."""
-    constraints, centre, n_cells = target.constraints, target.centre.tolist(), len(target.centre)
-    ranges = constraints.ranges
-    at_centre = [limited.row.value(centre) for limited in ranges]
-    cell_power, cell_factor = np.zeros(n_cells, np.int64), np.zeros(n_cells)
-    others = []
-    for query in target.measured:
-        if query.cell is not None and cell_power[query.cell] == 0:
-            cell_power[query.cell], cell_factor[query.cell] = query.noise.exponent, query.noise.log_base
-        else:
-            others.append(query)
-    return (
-        target.is_discrete,
-        np.array(split.free, np.int64),
-        np.array(split.solved, np.int64),
-        split.numerators,
-        split.determinant,
-        _relative(constraints.lower, centre, -np.inf),
-        _relative(constraints.upper, centre, np.inf),
-        dense([limited.row for limited in ranges], n_cells).astype(np.float64),
-        _relative([limited.lower for limited in ranges], at_centre, -np.inf),
-        _relative([limited.upper for limited in ranges], at_centre, np.inf),
-        dense([query.row for query in others], n_cells).astype(np.float64),
-        np.array([query.noise.exponent for query in others], np.int64),
-        np.array([query.noise.log_base for query in others], np.float64),
-        cell_power,
-        cell_factor,
-        *_tables(proposals if target.is_discrete else ()),
-        np.array([float(noise.precision) for noise in proposals]),
-    )
+class ChainSystem(NamedTuple):
+    """The target for the kernel, as deviations from the centre."""
+
+    is_discrete: bool
+    free: Ints  # the proposal index set
+    solved: Ints  # the other cells
+    solution: Floats  # (n_solved, n_free) numerators of what the free cells make of the others
+    determinant: float
+    low: Floats  # (n_cells)
+    high: Floats
+    range_rows: Floats  # (n_ranges, n_cells)
+    range_low: Floats
+    range_high: Floats
+    soft_rows: Floats  # (n_soft, n_cells) queries over several cells
+    soft_exponent: Ints
+    soft_log_base: Floats
+    cell_exponent: Ints  # (n_cells) 1: |u|, 2: u^2, 0: not measured
+    cell_log_base: Floats
+
+    @classmethod
+    def of(cls, target: Target, split: _Split) -> "ChainSystem":
+        """Collect constraints and measured queries; a cell's first query of its own is kept with the cell."""
+        constraints, centre, n_cells = target.constraints, target.centre.tolist(), len(target.centre)
+        ranges = constraints.ranges
+        at_centre = [limited.row.value(centre) for limited in ranges]
+        exponent, log_base = np.zeros(n_cells, np.int64), np.zeros(n_cells)
+        others = []
+        for query in target.measured:
+            if query.cell is not None and exponent[query.cell] == 0:
+                exponent[query.cell], log_base[query.cell] = query.noise.exponent, query.noise.log_base
+            else:
+                others.append(query)
+        return cls(
+            target.is_discrete,
+            np.array(split.free, np.int64),
+            np.array(split.solved, np.int64),
+            split.numerators,
+            split.determinant,
+            _relative(constraints.lower, centre, -np.inf),
+            _relative(constraints.upper, centre, np.inf),
+            dense([limited.row for limited in ranges], n_cells).astype(np.float64),
+            _relative([limited.lower for limited in ranges], at_centre, -np.inf),
+            _relative([limited.upper for limited in ranges], at_centre, np.inf),
+            dense([query.row for query in others], n_cells).astype(np.float64),
+            np.array([query.noise.exponent for query in others], np.int64),
+            np.array([query.noise.log_base for query in others], np.float64),
+            exponent,
+            log_base,
+        )
 
 
 def _relative(limits: Sequence[int | None], centre: Sequence[int], missing: float) -> Floats:
@@ -171,13 +204,14 @@ class _Chain:
     target: Target
     split: _Split
     proposals: tuple[Noise, ...]
-    arguments: tuple[Any, ...]
+    system: ChainSystem
+    tables: ChainProposal
 
     @classmethod
     def of(cls, target: Target, precision: Exact | Sequence[Exact] | None, index_set: Sequence[int] | None) -> "_Chain":
         split = _split(target, index_set)
         proposals = _proposals(target, split.free, precision)
-        return cls(target, split, proposals, _kernel_arguments(target, split, proposals))
+        return cls(target, split, proposals, ChainSystem.of(target, split), ChainProposal.of(proposals))
 
     @property
     def words_a_step(self) -> int:
@@ -196,8 +230,7 @@ class _Chain:
         """Run one step for each line of words, changing `state` and `out`; return acceptances and the log ratio."""
         from congenial.sampling.kernels.independence import independence_chain  # numba: 0.3 s to import
 
-        call = [words, *self.arguments, state, log_ratio, done, thin, out]
-        return independence_chain(*call)
+        return independence_chain(words, self.system, self.tables, state, log_ratio, done, thin, out)
 
 
 def sample(

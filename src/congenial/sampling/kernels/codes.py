@@ -1,7 +1,7 @@
 """Numbers that programs and kernels agree on. Imported without numba."""
 
 EQUAL, RANGE, SOFT, FREE = 0, 1, 2, 3
-"""Kinds of rows."""
+"""Kinds of rows, the hard ones first."""
 
 NEVER = 2**62
 """A limit that is not there, with its sign."""

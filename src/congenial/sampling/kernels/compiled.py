@@ -1,11 +1,42 @@
 """How kernels are compiled. The only module that imports numba."""
 
+import hashlib
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def drop_stale(kernels: Path, shapes: Path) -> None:
+    """Delete compiled kernels that were made from other sources than those that are here.
+
+    numba looks at a kernel's own file only: one that calls a changed kernel of another file would go on with the old
+    one, and a kept kernel whose argument types were renamed cannot even be read.
+
+    Parameters
+    ----------
+    kernels, shapes : Path
+        The folder of the kernels, and that of the types which they take.
+    """
+    state = hashlib.sha256(numba.__version__.encode())
+    for path in sorted([*kernels.glob("*.py"), *shapes.glob("*.py")]):
+        state.update(path.read_bytes())
+    kept = kernels / "__pycache__"
+    stamp = kept / "kernels.sha256"
+    with suppress(OSError):  # a folder that cannot be written has nothing to keep
+        if stamp.exists() and stamp.read_text(encoding="ascii") == state.hexdigest():
+            return
+        for path in [*kept.glob("*.nbi"), *kept.glob("*.nbc")]:
+            path.unlink(missing_ok=True)
+        kept.mkdir(exist_ok=True)
+        stamp.write_text(state.hexdigest(), encoding="ascii")
+
+
+drop_stale(Path(__file__).parent, Path(__file__).parents[1] / "contraction")
 
 
 def compiled(function: Function) -> Function:

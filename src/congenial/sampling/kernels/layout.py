@@ -45,7 +45,7 @@ def _group_ranges(program: Any, centre: Ints, state: Any) -> None:
     for _ in range(4):
         changed = False
         for r in range(program.row_kind.size):
-            if program.row_kind[r] > 1:
+            if program.row_kind[r] > RANGE:  # soft and free rows limit nothing
                 continue
             for side in range(2):
                 # side 0: sum <= rows_high; side 1: -sum <= -rows_low
@@ -184,7 +184,7 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
                 else:
                     out_low = -NEVER if abs(least) == NEVER or out_low == -NEVER else out_low + coefficient * least
                     out_high = NEVER if abs(most) == NEVER or out_high == NEVER else out_high + coefficient * most
-            if r >= 0 and program.row_kind[r] <= 1:
+            if r >= 0 and program.row_kind[r] <= RANGE:
                 if rows_low[r] != -NEVER and out_high != NEVER:
                     own_low = max(own_low, rows_low[r] - out_high)
                 if rows_high[r] != NEVER and out_low != -NEVER:

@@ -1,0 +1,32 @@
+"""Compiled kernels are kept as long as nothing that they are made from has changed."""
+
+from pathlib import Path
+
+from congenial.sampling.kernels.compiled import drop_stale
+
+
+def test_kernels_of_other_sources_are_dropped(tmp_path: Path) -> None:
+    kernels, shapes = tmp_path / "kernels", tmp_path / "shapes"
+    kept = kernels / "__pycache__"
+    for folder in (kernels, shapes, kept):
+        folder.mkdir()
+    (kernels / "draw.py").write_text("one", encoding="utf-8")
+    (shapes / "program.py").write_text("one", encoding="utf-8")
+
+    def is_kept() -> bool:
+        (kept / "draw.nbi").touch()
+        drop_stale(kernels, shapes)
+        return (kept / "draw.nbi").exists()
+
+    assert not is_kept()  # nobody knows what it was made from
+    assert is_kept()
+    (shapes / "program.py").write_text("another shape", encoding="utf-8")
+    assert not is_kept()
+    (kernels / "called.py").write_text("a kernel that others call", encoding="utf-8")
+    assert not is_kept()
+    assert is_kept()
+
+
+def test_a_folder_that_cannot_be_written_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "__pycache__").write_text("a file where the folder would be", encoding="utf-8")
+    drop_stale(tmp_path, tmp_path)
