@@ -15,7 +15,7 @@ from congenial.conditions.kinds.query import Query
 from congenial.conditions.rows import Row
 from congenial.errors import ConditionError, NoiseError, PrivacyError, SuppressedError, UndecidedError, did_you_mean
 from congenial.law import Law
-from congenial.noise import FAMILIES, make_noise
+from congenial.noise import DEFAULT, FAMILIES, make_noise
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.calibrate import Asked, calibrate
@@ -87,7 +87,7 @@ class Mechanism:
         *,
         measure: Iterable[Query],
         invariants: Iterable[Condition] = (),
-        noise: str = "double_geometric",
+        noise: str = DEFAULT,
         epsilon: object = None,
         delta: object = None,
         rho: object = None,

@@ -117,7 +117,7 @@ def law_of_json(given: Mapping[str, Any], values: AreaValues | None = None) -> P
 def _read(given: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
     schema = Schema({entry["name"]: tuple(entry["labels"]) for entry in given["dimensions"]})
     noise = given["noise"]
-    if noise not in FAMILIES or not FAMILIES[noise].is_discrete:
+    if noise not in FAMILIES or not FAMILIES[noise].is_for_release:
         raise BundleError(f"noise {noise!r} is not known to this version")
     if given["weights"] is not None or given["tree"] is not None:
         raise BundleError("it has weights or a tree, which this version does not know; install a newer congenial")

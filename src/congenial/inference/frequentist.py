@@ -16,7 +16,6 @@ from congenial.inference.intervals import check_level, exact_value
 from congenial.inference.query import Statistic
 from congenial.inference.stated import stated_cells
 from congenial.law import Law
-from congenial.noise import DoubleGeometric
 from congenial.public_law import PublicLaw
 
 _LONGEST = 20_000  # reaches beyond it are not optimised
@@ -117,7 +116,7 @@ class Block:
 
 def published_sums(law: PublicLaw, constraints: Constraints) -> str | list[Block]:
     """Return the published sums, none of which share a cell; or why the bound of errors does not apply."""
-    if law.noise != "double_geometric":
+    if law.family.exponent != 1:
         return "with limits on cells, the bound is proven for Double Geometric noise"
     if any(measured.cell is None for measured in law.measured):
         return "sums are measured beside the cells, which ties their errors together"
@@ -206,9 +205,7 @@ def _error_bounds(law: PublicLaw, blocks: list[Block], cells: set[int]) -> tuple
 
 def _bases(law: PublicLaw) -> dict[int | None, float]:
     """Return a of each measured cell, whose noise weighs a deviation u by ``a ** |u|``."""
-    # The bound is for Double Geometric noise alone, which `published_sums` has made sure of.
-    exactly = {noise: float(DoubleGeometric(noise.precision).base) for noise in {row.noise for row in law.measured}}
-    return {row.cell: exactly[row.noise] for row in law.measured}
+    return {row.cell: float(row.noise.base) for row in law.measured}
 
 
 def reaches(up: list[ErrorBound], down: list[ErrorBound], miss: float) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from congenial.noise.laplace import Laplace
 from congenial.noise.suppression import Suppression
 
 __all__ = [
+    "DEFAULT",
     "FAMILIES",
     "DiscreteGaussian",
     "DiscreteNoise",
@@ -21,6 +22,7 @@ __all__ = [
     "make_noise",
 ]
 
+DEFAULT = DoubleGeometric.family
 FAMILIES: dict[str, type[Noise]] = {kind.family: kind for kind in (DoubleGeometric, DiscreteGaussian, Laplace)}
 
 

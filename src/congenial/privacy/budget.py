@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from congenial.errors import NoiseError, PrivacyError, did_you_mean
 from congenial.fraction import exact_fraction
-from congenial.noise import FAMILIES
+from congenial.noise import DEFAULT, FAMILIES
 from congenial.privacy.certificate import Certificate, shown
 from congenial.privacy.formulas import epsilon_at
 
@@ -50,7 +50,7 @@ class Budget:
         delta: object = None,
         rho: object = None,
         orders: str = "integer",
-        noise: str = "double_geometric",
+        noise: str = DEFAULT,
     ) -> "Budget | None":
         """Check what a user wrote; None when there is no budget."""
         if noise not in FAMILIES:

@@ -62,11 +62,9 @@ class Case:
 
     def __post_init__(self) -> None:
         check_relation(self.neighbours)
-        if not self.family.is_discrete:
-            raise PrivacyError(
-                f"{self.noise} noise is continuous and drawn in doubles, for study: it has no certificate;"
-                ' use noise="double_geometric" or noise="discrete_gaussian"'
-            )
+        if not self.family.is_for_release:
+            others = " or ".join(f'noise="{name}"' for name, kind in FAMILIES.items() if kind.is_for_release)
+            raise PrivacyError(f"{self.noise} noise has no certificate: {self.family.why_not_released}; use {others}")
 
     @property
     def family(self) -> type[Noise]:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row
 from congenial.errors import PrivacyError
+from congenial.noise import DEFAULT
 from congenial.privacy.case import Case
 from congenial.privacy.certificate import Certificate, shown, shown_below
 from congenial.privacy.enumerated import Enumerated
@@ -210,7 +211,7 @@ def certify(
     by_precision: dict[Fraction, list[Row]] = {}
     for query in measured:
         by_precision.setdefault(query.noise.precision, []).append(query.row)
-    family = families.pop() if families else "double_geometric"
+    family = families.pop() if families else DEFAULT
     case = Case(constraints, tuple(tuple(rows) for rows in by_precision.values()), family, neighbours)
     return certificate_of(case, list(by_precision), k)
 

@@ -16,7 +16,6 @@ from congenial.arrays import Floats
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import row_values
 from congenial.errors import PrivacyError, TooLargeError
-from congenial.noise import DiscreteGaussian, DiscreteNoise
 from congenial.privacy.formulas import round_up
 from congenial.sampling.enumerate import enumerate_tables, estimate_log10_count
 from congenial.sampling.target import Measured
@@ -36,13 +35,15 @@ class Enumerated:
         How many records two tables are apart; -1 where they are not neighbours at any number.
     error : float
         A proven bound of the absolute error of a difference of two log probabilities.
+    is_worst_at_home : bool
+        Whether the output that tells s from another table best is s itself: the weight falls with ``|u|``.
     """
 
     tables: NDArray[np.int64]
     log_probability: Floats
     records: NDArray[np.int64]
     error: float
-    is_gaussian: bool
+    is_worst_at_home: bool
 
     @classmethod
     def of(
@@ -56,12 +57,11 @@ class Enumerated:
         n, n_rows = len(tables), len(measured)
         log_weight = np.zeros((n, n))
         for position, query in enumerate(measured):
-            if not isinstance(query.noise, DiscreteNoise):
+            if not query.noise.is_discrete:
                 raise PrivacyError(f"{query.noise.family} noise is continuous, for study; it has no certificate")
             # Whole numbers until here: values beyond 2^53 would lose their differences.
             gap = np.abs(values[:, None, position] - values[None, :, position]).astype(np.float64)
-            power = gap * gap if isinstance(query.noise, DiscreteGaussian) else gap
-            log_weight += power * np.log(float(query.noise.base))
+            log_weight += gap**query.noise.exponent * np.log(float(query.noise.base))
         # Each row's term is a whole number times a logarithm, each off by one unit in the last place at most, so a sum
         # of R rows is off by (R + 2) u of its size; x exp(-x) < 1/2 turns that into an absolute error of every weight
         # below (R + 4) u, and c(s) >= 1 because the confidential table itself has weight 1.
@@ -72,8 +72,8 @@ class Enumerated:
         change = tables[:, None, :] - tables[None, :, :]
         norm, balance = np.abs(change).sum(axis=2), change.sum(axis=2)
         records = np.where(balance == 0, norm // 2, -1) if neighbours == "bounded" else norm
-        is_gaussian = any(isinstance(query.noise, DiscreteGaussian) for query in measured)
-        return cls(tables, log_weight - np.log(normaliser)[:, None], records, error, is_gaussian)
+        is_worst_at_home = all(query.noise.exponent == 1 for query in measured)
+        return cls(tables, log_weight - np.log(normaliser)[:, None], records, error, is_worst_at_home)
 
     def pairs(self, k: int) -> NDArray[np.intp]:
         """Return the ordered pairs of different tables at most `k` records apart (pair, 2)."""
@@ -81,7 +81,7 @@ class Enumerated:
 
     def losses(self, pairs: NDArray[np.intp]) -> Floats:
         """Return ``max_t log P(t | s) / P(t | s')`` of each pair."""
-        if not self.is_gaussian:  # attained at t = s
+        if self.is_worst_at_home:
             s, other = pairs[:, 0], pairs[:, 1]
             return np.asarray(self.log_probability[s, s] - self.log_probability[other, s])
         return np.array(

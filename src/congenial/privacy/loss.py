@@ -12,7 +12,6 @@ from congenial.balls import log_of
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import row_values
 from congenial.errors import PrivacyError
-from congenial.noise import DiscreteNoise, DoubleGeometric
 from congenial.privacy.formulas import round_up
 from congenial.sampling.contraction.layout import Engine
 from congenial.sampling.contraction.messages import Messages, engine_of
@@ -73,7 +72,7 @@ class Losses:
     @classmethod
     def of(cls, constraints: Constraints, measured: Sequence[Measured]) -> "Losses":
         """Plan the system once; needs Double Geometric noise, where the worst output is the table itself."""
-        if not measured or not all(isinstance(query.noise, DoubleGeometric) for query in measured):
+        if not measured or not all(query.noise.is_discrete and query.noise.exponent == 1 for query in measured):
             raise PrivacyError(
                 "the loss of a pair is D + log c(s') - log c(s) for double_geometric noise only;"
                 " under Gaussian noise go through a small S* with privacy.enumerated"
@@ -98,7 +97,7 @@ class Losses:
 
     def _distance(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
         gaps = np.abs(row_values([query.row for query in self.measured], (first - second)[None, :])[0])
-        bases = [query.noise.base for query in self.measured if isinstance(query.noise, DiscreteNoise)]
+        bases = [query.noise.base for query in self.measured]
         moved: dict[Fraction, int] = {}
         for base, gap in zip(bases, gaps.tolist(), strict=True):
             moved[base] = moved.get(base, 0) + gap

@@ -24,6 +24,7 @@ from pydantic import (
 from congenial.conditions.entry import OF_EVERY_ENTRY, Key, SpecList
 from congenial.conditions.kinds import kinds_of
 from congenial.fraction import exact_fraction, positive_fraction
+from congenial.noise import DEFAULT, FAMILIES
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LONGEST = 1_000
@@ -232,6 +233,10 @@ def _words_or(model: Any) -> Any:
     return Annotated[Annotated[Text, Tag("<text>")] | Annotated[model, Tag("<mapping>")], _SHAPE]
 
 
+# Families that are listed for releases; a type checker cannot see through it.
+_Noise: Any = Literal[tuple(name for name, family in FAMILIES.items() if family.is_for_release)]
+
+
 class SpecFile(Section):
     """A release of tables under differential privacy with some numbers exact."""
 
@@ -249,7 +254,7 @@ class SpecFile(Section):
     measure: list[_words_or(ENTRY_MODELS["measure"])] | None = None  # type: ignore[valid-type]
     invariants: list[_words_or(ENTRY_MODELS["invariants"])] = []  # type: ignore[valid-type]
     conditions: list[_words_or(ENTRY_MODELS["conditions"])] = []  # type: ignore[valid-type]
-    noise: Literal["double_geometric", "discrete_gaussian"] = "double_geometric"
+    noise: _Noise = DEFAULT
     budget: BudgetEntry | None = None
     neighbours: Literal["bounded", "unbounded"] = "bounded"
     outputs: list[Literal["csv", "parquet", "report"]] = ["csv", "parquet", "report"]
