@@ -183,7 +183,23 @@ def planning() -> Result:
     """How long plans take to make."""
     law = p12_mechanism().law(p12_table())
     system = System.of(law.target.constraints, law.target.measured)
-    return {"P12, ms": 1e3 * seconds(lambda: find_order(system))}
+    out: Result = {"order of P12, ms": 1e3 * seconds(lambda: find_order(system))}
+    schema = p12_schema()
+    invariants = [cg.total(), cg.total({"age": P12_VOTING_AGES})]
+    mechanism = cg.Mechanism(schema, measure=[cg.cells()], invariants=invariants, epsilon="1")
+    rng = cg.replay_rng("areas to plan")
+    for n in (8_000, 73_000):
+        counts = rng.below(np.full((n, 46), 3)) * (rng.below(np.full((n, 1), 5)) > 0)
+        tables = {str(number): cg.Table(schema, line.reshape(2, 23)) for number, line in enumerate(counts)}
+        start = time.process_time()
+        areas = mechanism.disclose(tables)
+        disclosed = time.process_time()
+        plan = mechanism.plan(areas)
+        _ = plan.certificate, plan.samplers
+        out[f"{n:,} areas disclosed, CPU s"] = disclosed - start
+        out[f"{n:,} areas planned and certified, CPU s"] = time.process_time() - disclosed
+        out[f"{n:,} areas, structures"] = float(len(plan.structures))
+    return out
 
 
 def main() -> None:

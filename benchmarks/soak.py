@@ -23,10 +23,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from congenial.bundle.loading import load_bundle
+from congenial.curator.demonstration import example_files
+from congenial.curator.pipeline import STEPS, release
 from congenial.errors import AlreadySpentError, BundleError
 from congenial.ledger import Ledger, open_ledger
-from congenial.release.demonstration import example_files
-from congenial.release.run import STEPS, release
+from congenial.spec.load import load_spec
 
 REMAINDER = re.compile(r"\..+\.unfinished-.+")
 # The command itself, telling on stderr which step it begins.
@@ -127,7 +128,8 @@ def check(soak: Soak, name: str) -> str:
     before = contents(bundle) if bundle.exists() else None
     for out in (soak.folder / "second", bundle):
         try:
-            release(soak.folder / f"{name}.yaml", out, ledger=soak.ledger, who="soak")
+            spec = load_spec(soak.folder / f"{name}.yaml")
+            release(spec, soak.folder, out, ledger=soak.ledger, who="soak")
         except AlreadySpentError:
             continue
         except BundleError:  # the folder is there
