@@ -167,7 +167,7 @@ class Mechanism:
         else:
             precisions = calibrate(pricing, asked, self.budget)
         parts = zip(self.queries, precisions, self.classes, strict=True)
-        queries = tuple(MeasuredQuery(query.words, precision, rows) for query, precision, rows in parts)
+        queries = tuple(MeasuredQuery(query.title, precision, rows) for query, precision, rows in parts)
         return PublicLaw(self.schema, self.noise, queries, pricing.areas)
 
     def certificate(self, constraints: Constraints | Areas) -> Certificate:

@@ -71,7 +71,7 @@ class Release:
             certificate=plan.certificate,
             conditions=self.conditions,
             exactly=exactly(law.schema, self.conditions, law.areas.labels, self.counts),
-            sampler="; ".join(dict.fromkeys(sampler.words for sampler in plan.samplers)),
+            sampler="; ".join(dict.fromkeys(sampler.title for sampler in plan.samplers)),
             is_exact=plan.is_exact,
             receipt=self.receipt,
             software={"python": platform.python_version(), **{name: version(name) for name in _SOFTWARE}},

@@ -75,7 +75,7 @@ class Enumeration:
     system: System
 
     name: ClassVar[str] = "enumeration"
-    words: ClassVar[str] = "independent draw from the list of all tables"
+    title: ClassVar[str] = "independent draw from the list of all tables"
     is_exact: ClassVar[bool] = True
 
     @classmethod

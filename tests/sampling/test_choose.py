@@ -78,7 +78,7 @@ def test_no_sampler_at_all_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_contraction_says_its_size() -> None:
     sampler = choose_sampler(p12())
     assert sampler.describe() == "4 groups of cells, width 1, about 7,957 states, exact"
-    assert sampler.words == "independent draw by contraction over partial sums"
+    assert sampler.title == "independent draw by contraction over partial sums"
 
 
 def test_many_draws_begin_with_the_single_one() -> None:

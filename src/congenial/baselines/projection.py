@@ -7,7 +7,6 @@ import numpy as np
 from congenial.arrays import Floats
 from congenial.baselines.baseline import POST_PROCESSED, Label, Problem
 from congenial.baselines.quadratic import least_squares
-from congenial.conditions.compile import fixed_cells, implied_value
 from congenial.conditions.rows import Row
 from congenial.errors import BaselineError
 
@@ -53,9 +52,7 @@ class Clipped:
 
 def published_total(problem: Problem) -> float | None:
     """Return the number of records, if the equalities fix it."""
-    constraints = problem.constraints
-    known = [*fixed_cells(constraints.lower, constraints.upper), *constraints.equalities]
-    value = implied_value(known, Row.of("everyone", range(problem.n_cells)))
+    value = problem.constraints.known.implied(Row.of("everyone", range(problem.n_cells)))
     return None if value is None else float(value)
 
 

@@ -120,7 +120,7 @@ class Manifest:
             "status": naming.status,
             "is_for_release": self.is_for_release,
             "unit": {"word": naming.unit, "rows": self.rows_per_unit},
-            "conditions": [{"text": condition.words, **condition.as_json()} for condition in self.conditions],
+            "conditions": [{"text": condition.title, **condition.as_json()} for condition in self.conditions],
             "exactly": [
                 {"text": exact.text, "mandate": exact.mandate, "value": exact.values[None] if is_one else None}
                 for exact in self.exactly

@@ -115,7 +115,7 @@ def other_conditions(manifest: Manifest) -> list[str]:
     law = manifest.law
     nothing = [0] * law.schema.n_cells
     others = [condition for condition in manifest.conditions if not condition.exact_values(law.schema, nothing)]
-    return [condition.words + (f" ({condition.mandate})" if condition.mandate else "") for condition in others]
+    return [condition.title + (f" ({condition.mandate})" if condition.mandate else "") for condition in others]
 
 
 def _count(manifest: Manifest) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from math import gcd
 
 from congenial.conditions.clash import raise_clash
@@ -161,16 +160,6 @@ def _reduced(limited: Limited, claims: Sequence[Claim]) -> Limited:
         raise_clash([claim for claim in claims if limited in claim.limits], max(limited.row.cells) + 1)
     name = f"1/{divisor} of [{limited.row.name}]"
     return Limited(Row(name, limited.row.cells, tuple(times // divisor for times in limited.row.coefficients)), limits)
-
-
-def fixed_cells(lower: Sequence[int | None], upper: Sequence[int | None]) -> list[Limited]:
-    """Return the cells with a stated single value as equalities."""
-    return cells_fixed(list(map(Interval, lower, upper)))
-
-
-def implied_value(equalities: Sequence[Limited], row: Row) -> Fraction | None:
-    """Return the value that equalities leave a row; None when they leave it several."""
-    return Equalities(tuple(equalities)).implied(row)
 
 
 def _without_consequences(

@@ -61,7 +61,7 @@ class Condition(ABC):
         """The condition in words."""
 
     @property
-    def words(self) -> str:
+    def title(self) -> str:
         """The condition as readers of a release see it."""
         return self.text
 

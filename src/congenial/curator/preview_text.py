@@ -30,7 +30,7 @@ def paragraphs(preview: Preview) -> list[tuple[str, list[str]]]:
 
 
 def _with_mandate(condition: Condition) -> str:
-    return condition.words + (f" ({condition.mandate})" if condition.mandate else "")
+    return condition.title + (f" ({condition.mandate})" if condition.mandate else "")
 
 
 def _not_protected(preview: Preview) -> list[str]:

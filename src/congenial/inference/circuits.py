@@ -8,7 +8,6 @@ from congenial.arrays import Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import integer_solutions
 from congenial.errors import InferenceError
-from congenial.inference.stated import stated_cells
 from congenial.randomness import RandomStream
 
 Circuit = tuple[tuple[Ints, int], ...]
@@ -38,7 +37,7 @@ class Circuits:
     @classmethod
     def of(cls, constraints: Constraints) -> "Circuits":
         """Return steps between cells with the same column, and across groups along the equalities' kernel."""
-        stated = stated_cells(constraints)
+        stated = set(constraints.fixed_cells)
         free = {column: [cell for cell in cells if cell not in stated] for column, cells in constraints.alike.items()}
         groups = [(dict(column), np.array(cells)) for column, cells in free.items() if cells]
         members: list[Circuit] = [((cells, 1), (cells, -1)) for _, cells in groups if len(cells) > 1]

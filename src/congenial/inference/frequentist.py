@@ -14,7 +14,6 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row
 from congenial.inference.intervals import check_level, exact_value
 from congenial.inference.query import Statistic
-from congenial.inference.stated import stated_cells
 from congenial.law import Law
 from congenial.public_law import PublicLaw
 
@@ -99,7 +98,7 @@ def _count(law: PublicLaw, area: Area, constraints: Constraints, released: Ints,
     blocks = published_sums(law, constraints)
     if isinstance(blocks, str):
         return blocks
-    up, down = _error_bounds(law, blocks, set(row.cells) - stated_cells(constraints).keys())
+    up, down = _error_bounds(law, blocks, set(row.cells).difference(constraints.fixed_cells))
     above, below = reaches(up, down, 1 - level)
     floor, ceiling = _possible(constraints, blocks, set(row.cells))
     high = at + below if ceiling is None else min(at + below, ceiling)
@@ -122,7 +121,7 @@ def published_sums(law: PublicLaw, constraints: Constraints) -> str | list[Block
         return "sums are measured beside the cells, which ties their errors together"
     if len({measured.cell for measured in law.measured}) < law.schema.n_cells:
         return "not every cell is measured"
-    stated = stated_cells(constraints)
+    stated = set(constraints.fixed_cells)
     free = [cell for cell in range(law.schema.n_cells) if cell not in stated]
     if constraints.ranges or any(constraints.upper[cell] is not None for cell in free):
         return "some cells or sums have upper limits or ranges"
@@ -133,8 +132,8 @@ def published_sums(law: PublicLaw, constraints: Constraints) -> str | list[Block
         row = equality.row
         if len(set(row.coefficients)) != 1 or abs(row.coefficients[0]) != 1:
             return "a published number is not a plain sum of cells"
-        already = sum(stated.get(cell, 0) for cell in row.cells)
-        found.append(Block(frozenset(row.cells) - stated.keys(), row.coefficients[0] * (equality.lower or 0) - already))
+        already = sum(constraints.lower[cell] or 0 for cell in row.cells if cell in stated)
+        found.append(Block(frozenset(row.cells) - stated, row.coefficients[0] * (equality.lower or 0) - already))
     blocks = _disjoint(found)
     if blocks is None:
         return "the published sums overlap, so errors of cells are tied together in more than one way"
@@ -163,7 +162,7 @@ def _disjoint(blocks: list[Block]) -> list[Block] | None:
 def _possible(constraints: Constraints, blocks: list[Block], cells: set[int]) -> tuple[int, int | None]:
     """Return the least and the most that a sum of cells can be."""
     lower = [low or 0 for low in constraints.lower]
-    stated = cells & stated_cells(constraints).keys()
+    stated = cells.intersection(constraints.fixed_cells)
     least, most = sum(lower[cell] for cell in cells), sum(lower[cell] for cell in stated)
     left = cells - stated
     for block in blocks:

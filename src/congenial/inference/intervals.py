@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats
-from congenial.conditions.compile import fixed_cells, implied_value
 from congenial.conditions.constraints import Constraints
 from congenial.errors import InferenceError
 from congenial.inference.query import Statistic
@@ -66,11 +65,11 @@ def number_text(value: float) -> str:
 
 def exact_value(constraints: Constraints, statistic: Statistic) -> float | None:
     """Return the value of a statistic that the invariants determine; None where they leave it open."""
-    known = [*fixed_cells(constraints.lower, constraints.upper), *constraints.equalities]
-    above = Fraction(0) if not statistic.above.cells else implied_value(known, statistic.above)
+    known = constraints.known
+    above = Fraction(0) if not statistic.above.cells else known.implied(statistic.above)
     if above is None or statistic.below is None:
         return None if above is None else float(above)
-    below = Fraction(0) if not statistic.below.cells else implied_value(known, statistic.below)
+    below = Fraction(0) if not statistic.below.cells else known.implied(statistic.below)
     return None if below is None or not below else float(above / below)
 
 

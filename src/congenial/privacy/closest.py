@@ -112,7 +112,7 @@ def _candidates(constraints: Constraints, relation: str) -> Iterator[tuple[int |
         column = tuple(
             (number, row.coefficients[group])
             for number, row in enumerate(grouped.rows)
-            if row.lower is not None and row.lower == row.upper and group in row.coefficients
+            if row.is_equality and group in row.coefficients
         )
         columns.setdefault(column, []).append(group)
     if relation == "unbounded":

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Floats, Ints
-from congenial.conditions.compile import fixed_cells
 from congenial.conditions.lattice import dependence
 from congenial.conditions.rows import dense
 from congenial.errors import SamplingError
@@ -46,9 +45,7 @@ def default_index_set(target: Target) -> tuple[int, ...]:
 
 
 def _equalities(target: Target) -> Ints:
-    constraints = target.constraints
-    fixed = fixed_cells(constraints.lower, constraints.upper)
-    return dense([limited.row for limited in (*fixed, *constraints.equalities)], len(target.centre))
+    return dense([limited.row for limited in target.constraints.known.limits], len(target.centre))
 
 
 def _independent_columns(matrix: Ints, order: Iterable[int]) -> set[int]:

@@ -32,7 +32,7 @@ class Sampler(Protocol):
         ...
 
     @property
-    def words(self) -> str:
+    def title(self) -> str:
         """What a manifest says of it."""
         ...
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.baselines.baseline import Problem, noisy_answers
 from congenial.baselines.topdown import TopDown
-from congenial.conditions.compile import fixed_cells
 from congenial.conditions.rows import Row, dense
 from congenial.errors import StudyError
 from congenial.inference.frequentist import confidence
@@ -204,8 +203,7 @@ def generalised_least_squares(problem: Problem, noisy: Floats, level: float) -> 
     """Estimate from the raw noisy queries under the equalities, with normal intervals; ends inward, not below zero."""
     queries, weights = problem.queries, problem.weights  # the largest is 1, so that nothing is lost to rounding
     smallest = min(float(value) for value in problem.variances)
-    constraints = problem.constraints
-    equalities = [*constraints.equalities, *fixed_cells(constraints.lower, constraints.upper)]
+    equalities = problem.constraints.known.limits
     rows = dense([equality.row for equality in equalities], problem.n_cells).astype(np.float64)
     values = np.array([float(equality.lower or 0) for equality in equalities])
     information = (queries.T * weights) @ queries

@@ -33,7 +33,7 @@ class Cells(Query):
         return cells(entry.where("cells"), **stated(entry, cls.kind))
 
     @property
-    def words(self) -> str:
+    def title(self) -> str:
         """The cells as readers see them."""
         where = "" if self.where is None else f" with {where_text(self.where)}"
         return self.name or f"every cell{where}"

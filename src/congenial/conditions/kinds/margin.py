@@ -64,7 +64,7 @@ class Margin(Query):
         return margin(*entry.dimensions("margin"), where=entry.where("where"), **stated(entry, cls.kind))
 
     @property
-    def words(self) -> str:
+    def title(self) -> str:
         """The sums as readers see them."""
         where = "" if self.where is None else f" with {where_text(self.where)}"
         return self.name or f"margin of {' and '.join(self.dimensions)}{where}"

@@ -40,7 +40,7 @@ class Share(Condition):
         return self.name or f"share({where_text(self.where)}{of})"
 
     @property
-    def words(self) -> str:
+    def title(self) -> str:
         """The proportion as readers see it."""
         among = "" if self.of is None else f" among {where_text(self.of)}"
         return self.name or f"share of {where_text(self.where)}{among}"
@@ -102,7 +102,7 @@ class Share(Condition):
         """Return the proportion; the counts above and below the line may carry noise."""
         value = _proportion(*self._both(schema), counts)
         shown = "no one to take a share of" if value is None else f"{value} ({float(value):.4%})"
-        return [(self.words, shown)]
+        return [(self.title, shown)]
 
     @classmethod
     def from_entry(cls, entry: Entry) -> Condition:

@@ -52,7 +52,7 @@ class Total(Query):
         return total(where, name=entry.name, **stated(entry, cls.kind))
 
     @property
-    def words(self) -> str:
+    def title(self) -> str:
         """The sum as readers see it."""
         return self.name or total_text(self.where)
 

@@ -43,7 +43,7 @@ class Contraction:
     engine: Engine
 
     name: ClassVar[str] = "contraction"
-    words: ClassVar[str] = "independent draw by contraction over partial sums"
+    title: ClassVar[str] = "independent draw by contraction over partial sums"
 
     @classmethod
     def of(cls, system: System) -> "Contraction":
