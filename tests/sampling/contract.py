@@ -43,7 +43,7 @@ class SamplerContract:
         assert sampler.is_exact
         sampler.check()
         assert sampler.name
-        assert sampler.words
+        assert sampler.title
         assert sampler.describe()
 
     @pytest.mark.statistical

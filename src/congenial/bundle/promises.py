@@ -4,7 +4,7 @@ from textwrap import wrap
 
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.table_text import header_of
-from congenial.privacy.certificate import shown, shown_below
+from congenial.privacy.certificate import shown_below
 from congenial.privacy.semantics import meaning
 
 SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed and protects nobody."
@@ -31,12 +31,7 @@ def not_protected(manifest: Manifest) -> list[str]:
 def cost(manifest: Manifest) -> str:
     """Return the certified loss in words."""
     certificate = manifest.certificate
-    parts = []
-    if certificate.loss is not None:
-        parts.append(f"epsilon {shown(certificate.loss)}")
-    if certificate.rho is not None:
-        parts.append(f"rho {shown(certificate.rho)}" + ("" if certificate.orders == "all" else " at integer orders"))
-    return f"at most {' and '.join(parts) or '0'} for {certificate.per_record} ({certificate.neighbours} neighbours)"
+    return f"at most {certificate.amounts} for {certificate.per_record} ({certificate.neighbours} neighbours)"
 
 
 def noise_lines(manifest: Manifest) -> list[str]:

@@ -7,6 +7,7 @@ import click
 from congenial.cli.output import as_json_option, refusals_in_words, show_json, show_table
 from congenial.cli.release import ledger_option, user_name, who_option
 from congenial.errors import reason_of
+from congenial.privacy.relation import RELATIONS
 
 
 @click.group()
@@ -21,7 +22,7 @@ def ledger() -> None:
 @click.option("--rho", help="The cap in rho (zCDP) instead.")
 @click.option("--delta", help="With --rho: show the account as an epsilon at this delta, too.")
 @click.option(
-    "--neighbours", type=click.Choice(["bounded", "unbounded"]), default="bounded", show_default=True, help="Relation."
+    "--neighbours", type=click.Choice(RELATIONS), default=RELATIONS[0], show_default=True, help="Relation."
 )
 @who_option
 @as_json_option

@@ -131,19 +131,20 @@ class Certificate:
         many = {"bounded": "changed", "unbounded": "added or removed"}[self.neighbours]
         return f"one record {many}" if self.k == 1 else f"{self.k} records {many}"
 
+    @property
+    def amounts(self) -> str:
+        """The bounds in words, rounded up."""
+        parts = [] if self.loss is None else [f"epsilon {shown(self.loss)}"]
+        if self.rho is not None and self.orders == "all":
+            parts.append(f"rho {shown(self.rho)}")
+        elif self.rho is not None:
+            star = self.rho_at_all_orders
+            also = "" if star is None else f", {shown(star)} at all orders"
+            parts.append(f"rho {shown(self.rho)} at integer orders{also}")
+        return " and ".join(parts) or "0"
+
     def __repr__(self) -> str:
-        parts = []
-        if self.loss is not None:
-            parts.append(f"epsilon {shown(self.loss)}")
-        if self.rho is not None:
-            where = "" if self.orders == "all" else " at integer orders"
-            also = (
-                ""
-                if self.orders == "all" or self.rho_at_all_orders is None
-                else (f", {shown(self.rho_at_all_orders)} at all orders")
-            )
-            parts.append(f"rho {shown(self.rho)}{where}{also}")
-        head = f"{self.kind}: at most {' and '.join(parts)}, {self.neighbours} neighbours, {self.per_record}"
+        head = f"{self.kind}: at most {self.amounts}, {self.neighbours} neighbours, {self.per_record}"
         return "\n  ".join([head, self.statement, *self.reasons, f"proof and audit: {self.page}"])
 
 

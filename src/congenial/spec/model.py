@@ -25,6 +25,7 @@ from congenial.conditions.entry import OF_EVERY_ENTRY, Key, SpecList
 from congenial.conditions.kinds import kinds_of
 from congenial.fraction import exact_fraction, positive_fraction
 from congenial.noise import DEFAULT, FAMILIES
+from congenial.privacy.relation import RELATIONS
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LONGEST = 1_000
@@ -233,7 +234,8 @@ def _words_or(model: Any) -> Any:
     return Annotated[Annotated[Text, Tag("<text>")] | Annotated[model, Tag("<mapping>")], _SHAPE]
 
 
-# Families that are listed for releases; a type checker cannot see through it.
+# A type checker cannot see through these.
+_Relation: Any = Literal[RELATIONS]
 _Noise: Any = Literal[tuple(name for name, family in FAMILIES.items() if family.is_for_release)]
 
 
@@ -256,5 +258,5 @@ class SpecFile(Section):
     conditions: list[_words_or(ENTRY_MODELS["conditions"])] = []  # type: ignore[valid-type]
     noise: _Noise = DEFAULT
     budget: BudgetEntry | None = None
-    neighbours: Literal["bounded", "unbounded"] = "bounded"
+    neighbours: _Relation = RELATIONS[0]
     outputs: list[Literal["csv", "parquet", "report"]] = ["csv", "parquet", "report"]
