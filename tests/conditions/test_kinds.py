@@ -191,8 +191,8 @@ class Difference(Condition):
         limited = Limited.equal(row, self.equals if self.equals is not None else row.value(counts or ()))
         return [Claim(limited.text, (limited,))]
 
-    def exact_values(self, schema: Schema, counts: Counts, name: str | None = None) -> list[tuple[str, str]]:
-        return [(name or self.text, str(self.row(schema).value(counts)))]
+    def exact_values(self, schema: Schema, counts: Counts) -> list[tuple[str, str]]:
+        return [(self.name or self.text, str(self.row(schema).value(counts)))]
 
     @classmethod
     def from_entry(cls, entry: Entry) -> Condition:
