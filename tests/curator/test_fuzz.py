@@ -167,16 +167,16 @@ def test_a_result_or_a_refusal_in_words(chunk: int, tmp_path: Path) -> None:
 
 def test_a_charge_on_refusal_would_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: a refusal after the charge."""
-    from congenial.curator import pipeline as run
     from congenial.errors import SamplingError
+    from congenial.plan import Plan
 
     calls = []
 
-    def fails_the_second_time(ready: object, rng: object) -> None:
+    def fails_the_second_time(*_: object) -> None:
         calls.append(1)
         if len(calls) > 1:
             raise SamplingError("no")
 
-    monkeypatch.setattr(run, "draw", fails_the_second_time)
+    monkeypatch.setattr(Plan, "draw", fails_the_second_time)
     with pytest.raises(AssertionError):
         test_a_result_or_a_refusal_in_words(0, tmp_path)

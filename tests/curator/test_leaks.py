@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from congenial.bundle.signing import create_key
 from congenial.cli import main
-from congenial.curator import pipeline as run
 from congenial.plan import Plan
 from releases import BUDGET, HEAD, NOW, Case, ledger_for, place, release
 
@@ -215,8 +214,8 @@ def test_bundles_depend_on_the_invariants_and_the_draw_alone(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_key(tmp_path / "key")
-    drawn: dict[str | None, Ints] = {None: np.array([1, 2, 2, 0, 4, 0])}
-    monkeypatch.setattr(run, "draw", lambda ready, rng: drawn)
+    drawn = np.array([[1, 2, 2, 0, 4, 0]])
+    monkeypatch.setattr(Plan, "draw", lambda *_: drawn)
     bundles, ledgers = [], []
     for number, table in enumerate((FIRST, SECOND)):
         folder = tmp_path / str(number)
@@ -239,8 +238,8 @@ def test_another_invariant_is_another_bundle(tmp_path: Path, monkeypatch: pytest
     for number, table in enumerate((FIRST, {**FIRST, ("f", "010"): 4})):
         case = Case(OTHERS["one table"], twin(table))
         folder = tmp_path / str(number)
-        drawn: dict[str | None, Ints] = {None: np.array([1 + number, 2, 2, 0, 4, 0])}
-        monkeypatch.setattr(run, "draw", lambda ready, rng, drawn=drawn: drawn)
+        drawn = np.array([[1 + number, 2, 2, 0, 4, 0]])
+        monkeypatch.setattr(Plan, "draw", lambda *_, drawn=drawn: drawn)
         spec, ledger = place(folder, case), ledger_for(folder, case)
         made = release(spec, folder / "out", ledger=ledger, who="Ada", now=NOW)
         texts.append((made.folder / "manifest.json").read_bytes())
@@ -255,9 +254,8 @@ def test_plans_depend_on_the_invariants_alone(name: str, tmp_path: Path) -> None
         texts = CliRunner().invoke(main, ["plan", str(spec)])
         values = CliRunner().invoke(main, ["plan", str(spec), "--json"])
         assert texts.exit_code == values.exit_code == 0, texts.stderr
-        lines = [line for line in texts.stdout.splitlines() if "a draw of everything takes" not in line]
+        lines = texts.stdout.splitlines()
         parsed = json.loads(values.stdout)
-        assert parsed.pop("seconds") > 0  # measured, at a public table
         shown.append((lines, parsed))
     assert shown[0] == shown[1]
 

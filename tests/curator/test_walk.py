@@ -1,5 +1,6 @@
 """The walk of one release: what is parsed, read, built and searched, and how often."""
 
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
@@ -8,6 +9,7 @@ from types import FrameType
 import congenial as cg
 from congenial.curator.demonstration import example_files
 from congenial.curator.pipeline import release
+from congenial.sampling.contraction import layout
 from congenial.spec.load import load_spec
 
 ONCE = {
@@ -25,8 +27,6 @@ ONCE = {
 
 def test_everything_is_made_once(tmp_path: Path) -> None:
     """P12 from its spec to its bundle, every call of the package counted."""
-    import shutil
-
     folder = tmp_path / "p12"
     shutil.copytree(example_files(), folder)
     ledger = cg.open_ledger(tmp_path / "budget.db", create=True)
@@ -39,6 +39,7 @@ def test_everything_is_made_once(tmp_path: Path) -> None:
         if event == "call" and source in path.parents:
             calls[path.relative_to(source).as_posix(), frame.f_code.co_name] += 1
 
+    layout._engine.cache_clear()  # other tests plan the same structure
     sys.setprofile(seen)
     try:
         release(load_spec(folder / "spec.yaml"), folder, tmp_path / "out", ledger=ledger, who="Ada")

@@ -77,6 +77,7 @@ class Enumeration:
     name: ClassVar[str] = "enumeration"
     title: ClassVar[str] = "independent draw from the list of all tables"
     is_exact: ClassVar[bool] = True
+    seconds: ClassVar[float] = 1e-3
 
     @classmethod
     def of(cls, system: System) -> "Enumeration | None":

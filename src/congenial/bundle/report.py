@@ -8,7 +8,7 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.bundle import promises
-from congenial.bundle.expected_error import ExpectedError, expected_error, typical_places
+from congenial.bundle.expected_error import NO_ERROR, ExpectedError, expected_error, typical_places
 from congenial.bundle.manifest import Manifest
 from congenial.conditions.areas import Area
 from congenial.display import as_grid
@@ -134,5 +134,5 @@ def _error_lines(manifest: Manifest, error: ExpectedError, counts: Ints) -> dict
             found = error.cells[chosen]
             name = str(low) if high == low + 1 else f"{low:,} to {high - 1:,}" if high < 2**62 else f"{low:,} or more"
             lines.append((name, str(int(chosen.sum())), f"{found.mean():.2f}", f"{found.max():.2f}"))
-    margins = [(name, "exact" if value < 1e-6 else f"{value:.2f}") for name, value in error.margins]
+    margins = [(name, "exact" if value < NO_ERROR else f"{value:.2f}") for name, value in error.margins]
     return {"where": where, "cells": lines, "margins": margins, "total": f"{int(counts.sum()):,}"}

@@ -21,9 +21,7 @@ def ledger() -> None:
 @click.option("--epsilon", help="The cap in pure epsilon, exactly: 4, 0.5 or 1/2.")
 @click.option("--rho", help="The cap in rho (zCDP) instead.")
 @click.option("--delta", help="With --rho: show the account as an epsilon at this delta, too.")
-@click.option(
-    "--neighbours", type=click.Choice(RELATIONS), default=RELATIONS[0], show_default=True, help="Relation."
-)
+@click.option("--neighbours", type=click.Choice(RELATIONS), default=RELATIONS[0], show_default=True, help="Relation.")
 @who_option
 @as_json_option
 @refusals_in_words

@@ -13,7 +13,7 @@ import numpy as np
 
 from congenial.arrays import Floats
 from congenial.conditions.groups import Box, GroupedRow
-from congenial.conditions.interval import Interval
+from congenial.conditions.interval import FREE, Interval
 from congenial.conditions.lattice import integer_solutions, solve_equalities
 from congenial.conditions.relaxation import infeasibility_multipliers, is_proven_empty, relax
 
@@ -137,10 +137,41 @@ def _towards(low: int | None, high: int | None, *, is_middle: bool) -> int:
 
 def minimise(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> Minimum:
     """Return a proven lower bound of ``sum objective[g] * y[g]`` over the integer points (None: no bound found)."""
+    on_line = _least_on_line(rows, box, objective)
+    if on_line is not None:
+        return on_line
     bound, point = _search(rows, box, objective)
     if point is None:
         return Minimum(bound, is_attained=False)
     return Minimum(bound, _value(objective, point) == bound, tuple(point))
+
+
+def _least_on_line(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> Minimum | None:
+    """Return the minimum where the equalities leave a point or a line, whose ends are found by division; else None."""
+    n = len(box.limits)
+    equal = [(row.coefficients, row.lower or 0) for row in rows if row.is_equality]
+    solutions = integer_solutions(equal, n) if n <= _FEW_GROUPS else None
+    if solutions is None or len(solutions.basis) > 1:
+        return None
+    start, line = solutions.point, (solutions.basis or ((0,) * n,))[0]
+    steps = FREE
+    limited = [(start[g], line[g], own) for g, own in enumerate(box.limits)]
+    limited += [(row.value(start), row.value(line), row.limits) for row in rows]
+    for value, slope, limits in limited:
+        left = limits.shifted(-value) if slope >= 0 else limits.shifted(-value).negated
+        if slope:
+            steps &= left.divided(abs(slope))
+        elif 0 not in left:
+            raise EmptyError
+    if steps.is_empty:
+        raise EmptyError
+    slope = _value(objective, line)
+    step = 0 if not slope else steps.low if slope > 0 else steps.high
+    if step is None:
+        return Minimum(None, is_attained=False)
+    inside = step if slope else next((end for end in (steps.low, steps.high) if end is not None), 0)
+    point = tuple(a + inside * b for a, b in zip(start, line, strict=True))
+    return Minimum(_value(objective, point), is_attained=True, point=point)
 
 
 def _value(objective: dict[int, int], point: Sequence[int]) -> int:

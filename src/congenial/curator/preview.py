@@ -1,12 +1,11 @@
 """What a release will publish, cost and protect, computed before anything is spent. Public."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from congenial.bundle.expected_error import ExpectedError, expected_error
+from congenial.bundle.expected_error import NO_ERROR, ExpectedError, expected_error
 from congenial.conditions.areas import Area
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import margin
@@ -14,7 +13,6 @@ from congenial.curator.pipeline import prepare
 from congenial.curator.typical import UNIFORM, read_reference, typical_tables
 from congenial.errors import ReadingError
 from congenial.plan import Plan
-from congenial.randomness import replay_rng
 from congenial.reading.files import find_files
 from congenial.spec.spec import Spec
 
@@ -23,13 +21,18 @@ _LOOKED_AT = 60  # areas in which every cell is looked at, at some 30 millisecon
 
 @dataclass(frozen=True, repr=False)
 class Preview:
-    """A plan with its meaning, the error to expect around a public table, and the time a draw takes."""
+    """A plan with its meaning and the error to expect around a public table."""
 
     spec: Spec
     plan: Plan
     errors: tuple[ExpectedError, ...]
-    seconds: float
     digest: str
+
+    @property
+    def seconds(self) -> float:
+        """About how long a draw of all areas takes on one core, from its number of operations."""
+        groups = zip(self.plan.law.areas.groups, self.plan.samplers, strict=True)
+        return sum(len(group.places) * sampler.seconds for group, sampler in groups)
 
     @cached_property
     def given_away(self) -> list[str]:
@@ -45,7 +48,7 @@ class Preview:
         schema = self.plan.law.schema
         stated = {limited.row.cells for limited in areas[areas.labels[0]].rows}
         rows = {row.name: row.cells for name in schema.names for row in margin(name).rows(schema)}
-        sums = [name for name, error in self.errors[0].margins if error < 1e-6 and rows.get(name) not in stated]
+        sums = [name for name, error in self.errors[0].margins if error < NO_ERROR and rows.get(name) not in stated]
         also = (limited.row for group in areas.groups for limited in group.pattern.also_exact)
         sums += [row.name for row in also if row.cells not in {*stated, *rows.values()}]
         return [*lines, *([_listed("Exact too, because it follows", list(dict.fromkeys(sums)))] if sums else [])]
@@ -53,8 +56,8 @@ class Preview:
     def _disclosed(self, area: Area) -> dict[str, int]:
         """Return cells that the invariants determine, those that the spec declares to be fixed left out."""
         drawn = next((error for error in self.errors if error.area == area), None)
-        if drawn is not None and (drawn.cells > 0).all():
-            return {}  # every cell varied in the draws around a public table: nothing is determined
+        if drawn is not None and (drawn.cells > NO_ERROR).all():
+            return {}  # every cell varies around a public table: nothing is determined
         found = self.plan.law.areas[area].disclosed_cells
         return {name: value for name, value in found.items() if name not in self._declared}
 
@@ -97,13 +100,7 @@ def preview(spec: Spec, folder: Path, reference: Path | None = None) -> Preview:
         centres = typical_tables(plan.law)
     name = UNIFORM if reference is None else reference.name
     errors = tuple(expected_error(plan, area, centre, name) for area, centre in centres.items())
-    area, centre = next(iter(centres.items()))
-    sampler = plan.sampler_of(area)
-    sampler.at(centre).sample(1, replay_rng("once to load"))  # a single draw has kernels of its own
-    start = time.perf_counter()
-    sampler.at(centre).sample(1, replay_rng("once to time"))
-    seconds = time.perf_counter() - start
-    return Preview(spec, plan, errors, seconds, ready.digest)
+    return Preview(spec, plan, errors, ready.digest)
 
 
 def _is_data(spec: Spec, folder: Path, reference: Path) -> bool:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from congenial.bundle.expected_error import ExpectedError
+from congenial.bundle.expected_error import NO_ERROR, ExpectedError
 from congenial.bundle.manifest import certificate_json
 from congenial.conditions.condition import Condition
 from congenial.curator.preview import Preview
@@ -57,8 +57,8 @@ def _noise(preview: Preview) -> list[str]:
 
 
 def _time(preview: Preview) -> str:
-    total = preview.seconds * len(preview.plan.law.areas)
-    return f"{1e3 * total:.3g} milliseconds" if total < 1 else f"{total:.3g} seconds"
+    seconds = preview.seconds
+    return f"{1e3 * seconds:.1g} milliseconds" if seconds < 1 else f"{seconds:.1g} seconds"
 
 
 def error_title(preview: Preview) -> str:
@@ -84,7 +84,7 @@ def _error_lines(preview: Preview, error: ExpectedError) -> list[tuple[str, str]
     else:
         schema = preview.plan.law.schema
         lines += [(schema.cell_name(cell), value) for cell, value in enumerate(error.cells.tolist())]
-    return [(name, "exact" if value < 1e-6 else f"{value:.2f}") for name, value in lines]
+    return [(name, "exact" if value < NO_ERROR else f"{value:.2f}") for name, value in lines]
 
 
 def as_json(preview: Preview) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def as_json(preview: Preview) -> dict[str, Any]:
             "is_exact": plan.is_exact,
             "size": plan.sampler.describe(),
         },
-        "seconds": preview.seconds * len(plan.law.areas),
+        "seconds": preview.seconds,
         "plan_digest": preview.digest,
         "expected_error": [
             {

@@ -97,13 +97,10 @@ class Posterior:
 
         Examples
         --------
-        >>> from congenial.public_law import MeasuredQuery, PublicLaw
         >>> from congenial.examples import p12_mechanism, p12_printed_release
         >>> from congenial.randomness import replay_rng
         >>> mechanism, released = p12_mechanism(), p12_printed_release()
-        >>> queries = [MeasuredQuery("cells", mechanism.queries[0].precision, tuple(mechanism.classes[0]))]
-        >>> tables = ((None, mechanism.disclose(released)),)
-        >>> law = PublicLaw(mechanism.schema, mechanism.noise, tuple(queries), None, tables)
+        >>> law = mechanism.calibrate(mechanism.disclose(released))
         >>> found = posterior(law, None, released.counts, n_draws=400, rng=replay_rng(1))
         >>> found.interval("sex=female")
         sex=female: exactly 130

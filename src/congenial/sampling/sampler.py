@@ -45,6 +45,11 @@ class Sampler(Protocol):
         """Raise with the reason and the way out unless `is_exact`."""
         ...
 
+    @property
+    def seconds(self) -> float:
+        """About how long the draw of one table takes on one core."""
+        ...
+
     def describe(self) -> str:
         """Return its size, for people."""
         ...

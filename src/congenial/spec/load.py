@@ -59,7 +59,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
     >>> spec.mechanism
     Mechanism on Schema(sex: 2, age: 3; 6 cells)
       measured: cells() by budget, double_geometric noise
-      exact: total(), total(age in {18-64, 65+})
+      exact: total(), total of voting
       budget: epsilon 0.5, bounded neighbours
     """
     document = spec_text.parse(content, file_name)

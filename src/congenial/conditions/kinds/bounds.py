@@ -175,4 +175,4 @@ def structural_zeros(where: Where, *, name: str | None = None, mandate: str | No
     >>> structural_zeros({"age": "0-17", "status": "widowed"}).text
     'every cell with age=0-17, status=widowed is a structural zero'
     """
-    return StructuralZeros(frozen_where(where), name=name, mandate=mandate)
+    return StructuralZeros(frozen_where(where) or {}, name=name, mandate=mandate)

@@ -10,6 +10,8 @@ from congenial.sampling.contraction.layout import Engine
 from congenial.sampling.contraction.messages import Messages, log_normalisers, sample_batch, sample_one
 from congenial.sampling.system import System
 
+_SECONDS_A_DRAW, _SECONDS_AN_OPERATION = 2e-5, 3e-9  # fitted; within a factor of three from P12 to 10^8 operations
+
 
 @dataclass(frozen=True, eq=False)
 class ContractionAt:
@@ -58,6 +60,11 @@ class Contraction:
     def check(self) -> None:
         """Raise with the numbers and the alternative when the messages do not fit."""
         self.engine.order.check()
+
+    @property
+    def seconds(self) -> float:
+        """About how long the draw of one table takes on one core."""
+        return _SECONDS_A_DRAW + _SECONDS_AN_OPERATION * self.engine.order.n_operations
 
     def describe(self) -> str:
         """Return the number of groups, the width and the number of states."""
