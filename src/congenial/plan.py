@@ -68,18 +68,24 @@ class Plan:
         """The neighbour relation."""
         return self.pricing.neighbours
 
+    @property
+    def rows_per_unit(self) -> int:
+        """How many records a privacy unit may have."""
+        return self.pricing.rows_per_unit
+
     @cached_property
     def samplers(self) -> tuple[Sampler, ...]:
-        """The sampler of each group of areas; made when first asked for."""
+        """The sampler of each group of areas, for the values of all of them; made when first asked for."""
         measured = self.law.measured
-        return tuple(choose_sampler(System.of(group.largest, measured)) for group in self.law.areas.groups)
+        return tuple(
+            choose_sampler(System.of(group.pattern, measured).over(group.ranges_of_values))
+            for group in self.law.areas.groups
+        )
 
     @property
     def sampler(self) -> Sampler:
-        """The sampler of the areas with the largest values; one that cannot draw them, if there is such."""
-        sizes = [int(np.abs(group.values).sum(axis=1).max(initial=0)) for group in self.law.areas.groups]
-        ranked = sorted(zip(sizes, self.samplers, strict=True), key=lambda pair: (pair[1].is_exact, -pair[0]))
-        return ranked[0][1]
+        """The sampler that takes longest; one that cannot draw its areas, if there is such."""
+        return min(self.samplers, key=lambda sampler: (sampler.is_exact, -sampler.seconds))
 
     def sampler_of(self, area: Area) -> Sampler:
         """Return the sampler of one area's table."""

@@ -19,6 +19,7 @@ from congenial.errors import BundleError, CongenialError, StudyError
 from congenial.ledger.receipt import Receipt
 from congenial.ledger.request import Request, moment
 from congenial.plan import Plan
+from congenial.privacy.certificate import shown
 from congenial.randomness import RandomStream, replay_rng, secure_rng
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Release:
 
     def __repr__(self) -> str:
         kind = "release" if self.receipt is not None else "NOT FOR RELEASE, a simulation:"
-        paid = "" if self.receipt is None else f", charged {self.plan.spent.text}"
+        paid = "" if self.receipt is None else f", charged {self.receipt.currency} {shown(self.receipt.loss)}"
         return f"{kind} {self.naming.release!r} of dataset {self.naming.dataset!r}: {self.plan.law.areas}{paid}"
 
 

@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from tests.sampling.enumeration import EnumerationAt
+from sampling.enumeration import EnumerationAt
 
 import congenial as cg
 from congenial.bundle import exact_error

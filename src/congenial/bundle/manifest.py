@@ -150,11 +150,7 @@ class Manifest:
             return
         if (self.receipt.release, self.receipt.dataset) != (self.naming.release, self.naming.dataset):
             raise BundleError("its receipt is of another release")
-        price = {
-            "epsilon": (self.certificate.loss,),
-            "rho": (self.certificate.rho, self.certificate.rho_at_all_orders),
-        }.get(self.receipt.currency, ())
-        if self.receipt.loss not in price:
+        if self.receipt.loss != self.certificate.charged_in(self.receipt.currency):
             raise BundleError("its receipt is for another amount than its certificate")
 
     @classmethod

@@ -57,12 +57,10 @@ class Group:
         )
         return Constraints(self.pattern.schema, rows, self.pattern.limits)
 
-    @cached_property
-    def largest(self) -> Constraints:
-        """The constraints of the area with the largest values: what fits it fits every area of the group."""
-        if not self.values.size:
-            return self.pattern
-        return self.constraints(int(np.argmax(np.abs(self.values).sum(axis=1))))
+    @property
+    def ranges_of_values(self) -> tuple[Interval, ...]:
+        """What each equality must be, from its least over these areas to its largest."""
+        return tuple(Interval(int(column.min()), int(column.max())) for column in self.values.T)
 
     def holds(self, tables: Ints) -> NDArray[np.bool_]:
         """Say of one table for each area of the group (area, cell) whether it obeys that area's constraints."""

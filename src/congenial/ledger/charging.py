@@ -56,7 +56,7 @@ def price(dataset: Dataset, certificate: Certificate) -> Fraction:
             f"the certificate speaks of {certificate.neighbours} neighbours and dataset {dataset.name!r} of"
             f" {dataset.neighbours} ones, whose losses do not add up; plan it with neighbours: {dataset.neighbours}"
         )
-    cost = certificate.loss if dataset.currency == "epsilon" else certificate.rho
+    cost = certificate.charged_in(dataset.currency)
     if cost is None and dataset.currency == "epsilon":
         raise BudgetError(
             f"dataset {dataset.name!r} is capped in epsilon, and a {certificate.kind} certificate bounds rho only,"

@@ -105,6 +105,10 @@ class Certificate:
             raise PrivacyError(f"a {self.kind} certificate bounds no pure loss, so it has no gamma")
         return self.loss / (self.k * plain) - 1 if plain and self.k else Fraction(-1)
 
+    def charged_in(self, currency: str) -> Fraction | None:
+        """Return what a ledger in this currency is charged; None when no such bound is certified."""
+        return self.loss if currency == "epsilon" else self.rho
+
     def epsilon(self, delta: object) -> Fraction:
         """Return epsilon at a delta, rounded up: the better of the pure loss and the conversion at integer orders.
 

@@ -30,6 +30,10 @@ class Planned(Protocol):
         """The neighbour relation."""
 
     @property
+    def rows_per_unit(self) -> int:
+        """How many records a privacy unit may have."""
+
+    @property
     def certificate(self) -> Certificate:
         """What it costs alone."""
 
@@ -95,6 +99,7 @@ def compose(plans: Sequence[Planned], over: str = "data") -> Composition:
         )
     if over == "data":
         return _over_data(plans)
+    check_one_row(max(plan.rows_per_unit for plan in plans))
     parts = [part for plan in plans for part in plan.parts]
     return Composition(over_areas(parts, try_all_pairs=sum(part.n_areas for part in parts) <= _FEW_AREAS))
 
@@ -121,11 +126,13 @@ def _over_data(plans: Sequence[Planned]) -> Composition:
         )
     union = reduce(Constraints.together, [plan.parts[0].case.constraints for plan in plans])
     structure = neighbours_of(union, plans[0].neighbours)
+    most_rows = max(plan.rows_per_unit for plan in plans)
     found = []
     for plan in plans:
         # A pair that obeys all invariants obeys each; when all together leave no pair, each keeps its own price.
-        is_enough = plan.certificate.k == 0 or plan.certificate.k >= (structure.k or 0)
-        found.append(plan.certificate if is_enough else _certificate(plan, structure.k))
+        k = most_rows * (structure.k or 0)
+        is_enough = plan.certificate.k == 0 or plan.certificate.k >= k
+        found.append(plan.certificate if is_enough else _certificate(plan, k))
     alone = {name for plan in plans for name in plan.parts[0].case.constraints.disclosed_cells}
     pinned = {name: value for name, value in union.disclosed_cells.items() if name not in alone}
     k = max((certificate.k for certificate in found), default=1)
@@ -153,7 +160,7 @@ def _amount(certificate: Certificate) -> str:
     )
 
 
-def _certificate(plan: Planned, k: int | None) -> Certificate:
+def _certificate(plan: Planned, k: int) -> Certificate:
     return certificate_of(plan.parts[0].case, plan.parts[0].precisions, k)
 
 
@@ -186,17 +193,26 @@ class Part:
     n_areas: int = 1
 
 
+def check_one_row(rows_per_unit: int) -> None:
+    """Refuse to certify several areas together when a unit may have records in more than two of them."""
+    if rows_per_unit > 1:
+        raise PrivacyError(
+            f"a unit may have {rows_per_unit} rows, in several areas, and no certificate covers that; release"
+            " one table, or keep one row for each unit"
+        )
+
+
 def over_areas(parts: Sequence[Part], *, try_all_pairs: bool = True) -> Certificate:
     """Take the worst of what one record can do: change inside an area, or leave one and enter another."""
     relation, n_areas = parts[0].case.neighbours, sum(part.n_areas for part in parts)
     inside = [price for part in parts if (price := _at_one_record(part, part.case, try_all_pairs)) is not None]
-    passing: list[Certificate] = []
-    if relation == "bounded":
-        for part in parts:
-            if not part.case.moves.total_is_fixed:
-                price = _at_one_record(part, part.case.unbounded, try_all_pairs)
-                passing += [price] * min(part.n_areas, 2) if price is not None else []
+    leaving = [_at_leaving(part, try_all_pairs) for part in parts]
+    passing = [price for part, price in zip(parts, leaving, strict=True) if price for _ in range(min(part.n_areas, 2))]
     passing = passing if len(passing) > 1 else []  # one area alone has nowhere to send a record
+    for part, price in zip(parts, leaving, strict=True):
+        if part.case.structure.k is None and not (price and passing):
+            # Nobody changes, comes or goes there: sound when one table is possible, refused when there are more.
+            _ = part.case.is_one_table
     if not inside and not passing:
         raise PrivacyError(
             "no change of one record is possible in any area, so areas cannot be composed at one record;"
@@ -236,6 +252,13 @@ def _at_one_record(part: Part, case: Case, try_all_pairs: bool) -> Certificate |
         return None
     # Where it is open whether fewer than k records can change, the price of k covers them.
     return certificate_of(case, part.precisions, k, try_all_pairs=try_all_pairs)
+
+
+def _at_leaving(part: Part, try_all_pairs: bool) -> Certificate | None:
+    """Return the price of one record that leaves an area for another, or comes from there; None when none can."""
+    if part.case.neighbours != "bounded" or part.case.moves.total_is_fixed:
+        return None
+    return _at_one_record(part, part.case.unbounded, try_all_pairs)
 
 
 def _at_fewest(part: Part) -> Certificate | None:

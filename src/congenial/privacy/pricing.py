@@ -10,7 +10,7 @@ from congenial.conditions.rows import Row
 from congenial.errors import PrivacyError
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.certify import certificate_of
-from congenial.privacy.compose import Part, over_areas
+from congenial.privacy.compose import Part, check_one_row, over_areas
 from congenial.privacy.structures import FEW_AREAS, Structure, structures_of
 
 
@@ -70,10 +70,6 @@ class Pricing:
                 )
             k = self.rows_per_unit * (case.structure.k or 1)
             return certificate_of(case, precisions, k, try_all_pairs=try_all_pairs)
-        if self.rows_per_unit > 1:
-            raise PrivacyError(
-                f"a unit may have {self.rows_per_unit} rows, in several areas, and no certificate covers that; release"
-                " one table, or keep one row for each unit"
-            )
+        check_one_row(self.rows_per_unit)
         parts = [Part(structure.case, tuple(precisions), structure.n_areas) for structure in self.structures]
         return over_areas(parts, try_all_pairs=try_all_pairs)

@@ -65,10 +65,11 @@ class Meaning:
             )
         else:
             what = "change together" if relation == "bounded" else "come or go together"
+            fewest = self.structure.k or 1
+            tie = f"The published totals tie records together: {fewest} or more {what}. " if fewest > 1 else ""
             head = (
-                f"The published totals tie records together: {self.structure.k} or more {what}. Someone who knows all"
-                f" but {k} records can raise the odds of one possibility for these {k} over another at most"
-                f" {self.odds:.3g}-fold."
+                f"{tie}Someone who knows all but {k} records can raise the odds of one possibility for these {k} over"
+                f" another at most {self.odds:.3g}-fold."
             )
         return head if is_open else f"{head} {_UNPROTECTED}"
 

@@ -1,10 +1,11 @@
 """The public part of a law, in the plainest terms: rows over cells, limits, and weights that fall with deviation."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from congenial.conditions.constraints import Constraints
+from congenial.conditions.interval import Interval
 from congenial.conditions.rows import Row
 from congenial.errors import SamplingError
 from congenial.noise.fall import FLAT, Fall
@@ -69,6 +70,18 @@ class System:
         rows += [SystemRow("soft", coefficients, fall=fall) for coefficients, fall in soft.items()]
         rows += [SystemRow("free", _coefficients(row)) for row in watched]
         return cls(constraints.lower, constraints.upper, tuple(falls), tuple(rows))
+
+    def over(self, values: Iterable[Interval]) -> "System":
+        """Return the structure for tables whose equalities have any of these values: what fits it fits all of them.
+
+        Limits follow from wider values by interval arithmetic, so no sum has a longer message in one of the tables.
+        """
+        own = iter(values)
+        rows = []
+        for row in self.rows:
+            wider = next(own) if row.kind == "equal" else Interval(row.lower, row.upper)
+            rows.append(replace(row, lower=wider.low, upper=wider.high))
+        return replace(self, rows=tuple(rows))
 
     def counting(self) -> "System":
         """Return the same limits with every weight 1: its normaliser counts the tables."""

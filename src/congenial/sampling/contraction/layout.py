@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import ceil
+from math import ceil, isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -166,6 +166,8 @@ class Layout:
     def checked(cls, engine: Engine, centre: Ints, state: State, size: int) -> "Layout":
         """Return windows that were placed, unless one has no end."""
         if size < 0:
+            if isfinite(engine.order.n_states):
+                engine.order.check()
             raise TooLargeError(
                 "a sum of cells has neither limits nor noise, so the exact sampler cannot hold it;"
                 " measure cells(precision=...) or give bounds(lower, upper)"
