@@ -146,8 +146,16 @@ def test_plans_and_certificates_hold_nothing_but_the_invariants() -> None:
     mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells()], invariants=[cg.margin("sex")], epsilon="1")
     plan = mechanism.plan(mechanism.disclose(TABLE))
     together = cg.compose([plan, plan])
-    shown = (plan, plan.structure, together, plan.explain())
-    hidden = (plan, plan.structures[0].case, plan.law, plan.pricing, plan.certificate, plan.structure.pair, together)
+    shown = (plan, plan.neighbourhood, together, plan.explain())
+    hidden = (
+        plan,
+        plan.structures[0].case,
+        plan.law,
+        plan.pricing,
+        plan.certificate,
+        plan.neighbourhood.pair,
+        together,
+    )
     text = "".join([*map(str, shown), *map(repr, hidden)])
     digits = text.replace(",", "")
     assert not any(str(canary) in digits for canary in CANARIES)

@@ -55,7 +55,7 @@ def test_people_without_a_promise_are_named() -> None:
     odd = cg.linear({("f", "y"): 1, ("m", "o"): 1})
     mechanism = made(invariants=[cg.margin("sex"), odd], epsilon="1")
     plan = mechanism.plan(mechanism.disclose(TABLE))
-    assert plan.structure.k == 2
+    assert plan.neighbourhood.k == 2
     wide = cg.Schema({"sex": ["f", "m"], "age": ["y", "o", "v"]})
     skewed = [cg.margin("sex"), cg.linear({("f", "y"): 1, ("m", "v"): 1})]
     other = cg.Mechanism(wide, measure=[cg.cells()], invariants=skewed, epsilon="1")

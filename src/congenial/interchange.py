@@ -42,8 +42,8 @@ def as_measurement(mechanism: Mechanism, constraints: Constraints, measure: str 
     case = plan.structures[0].case.unbounded
 
     def privacy_map(d_in: int) -> float:
-        smallest = case.structure.k
-        if case.is_one_table or smallest is None or (d_in < smallest and case.structure.is_smallest):
+        smallest = case.neighbourhood.k
+        if case.is_one_table or smallest is None or (d_in < smallest and case.neighbourhood.is_smallest):
             return 0.0
         certificate = certificate_of(
             case, plan.law.precisions, d_in

@@ -307,7 +307,10 @@ class Mechanism:
         try:
             point = constraints.point
         except UndecidedError:
-            return
+            raise ConditionError(
+                "it is not decided whether these constraints come from this mechanism's invariants; use"
+                " mechanism.disclose(table)"
+            ) from None
         try:
             own = Constraints.of(self.schema, self.invariants, point)
         except ConditionError:

@@ -19,7 +19,7 @@ from congenial.privacy.neighbours import Neighbours
 from congenial.privacy.pricing import Pricing
 from congenial.privacy.semantics import Meaning, meaning
 from congenial.privacy.structures import Structure
-from congenial.public_law import PublicLaw
+from congenial.public_law import MeasuredQuery, PublicLaw
 from congenial.randomness import RandomStream
 from congenial.sampling.choose import choose_sampler
 from congenial.sampling.sampler import Sampler
@@ -57,6 +57,11 @@ class Plan:
     law: PublicLaw
     pricing: Pricing = field(repr=False)
     budget: Budget | None = None
+
+    def __post_init__(self) -> None:
+        priced = (self.pricing.areas, self.pricing.classes, self.pricing.noise)
+        if self.pricing.areas is not self.law.areas or priced[1:] != (self.law.classes, self.law.noise):
+            raise PrivacyError("a plan prices the law that it draws from: make it by mechanism.plan(constraints)")
 
     @classmethod
     def of(cls, law: PublicLaw, neighbours: str, rows_per_unit: int = 1, budget: Budget | None = None) -> "Plan":
@@ -132,23 +137,32 @@ class Plan:
         return tuple(Part(structure.case, self.law.precisions, structure.n_areas) for structure in self.structures)
 
     @property
-    def structure(self) -> Neighbours:
+    def neighbourhood(self) -> Neighbours:
         """Which tables are neighbours, and what is no longer protected; of many areas, in most of them."""
-        return max(self.structures, key=lambda structure: structure.n_areas).case.structure
+        return max(self.structures, key=lambda structure: structure.n_areas).case.neighbourhood
 
     @cached_property
     def not_protected(self) -> Mapping[str, int]:
         """What the published numbers give away by themselves, each sentence with the number of areas it is true of."""
         out: dict[str, int] = {}
         for structure in self.structures:
-            for sentence in structure.case.structure.no_longer_protected:
+            for sentence in structure.case.neighbourhood.no_longer_protected:
                 out[sentence] = out.get(sentence, 0) + structure.n_areas
         return out
 
     @property
+    def not_protected_text(self) -> list[str]:
+        """The same as sentences; of several areas, in how many."""
+        n_all = len(self.law.areas)
+        return [
+            sentence if n_areas == n_all else f"in {n_areas:,} of {n_all:,} areas, {sentence}"
+            for sentence, n_areas in self.not_protected.items()
+        ]
+
+    @property
     def meaning(self) -> Meaning:
         """What the certificate means for one person."""
-        return meaning(self.certificate, self.structure)
+        return meaning(self.certificate, self.neighbourhood)
 
     def __repr__(self) -> str:
         return "\n".join([self.sampler.describe(), self._measured_text(), self._certified()])
@@ -173,12 +187,24 @@ class Plan:
                 f" certified cost {shown(cost) if cost is not None else 'none'} for {self.certificate.per_record}."
             )
         parts += [str(self.meaning), "\n".join(["Noise:", *(f"  {line}" for line in self.noise_lines())])]
-        parts += [str(self.structure), f"Certificate {self._certified()}", f"Sampler: {self.sampler.describe()}"]
+        parts += [str(self.neighbourhood), f"Certificate {self._certified()}", f"Sampler: {self.sampler.describe()}"]
         if not self.is_exact:
             parts.append(
                 "This CANNOT BE DRAWN by the exact sampler: measure fewer overlapping sums or state fewer invariants."
             )
         return "\n\n".join(_wrapped(part) for part in parts)
+
+    @property
+    def noise_text(self) -> list[str]:
+        """Say of every measured query how large its noise is."""
+        return [self._noise_of(query) for query in self.law.queries if query.precision]
+
+    def _noise_of(self, query: MeasuredQuery) -> str:
+        deviation = sqrt(float(self.law.family(query.precision).variance))
+        return (
+            f"{query.text}: {self.law.family.title} noise of precision {shown_below(query.precision)}, standard"
+            f" deviation {deviation:.3g} before the invariants are imposed"
+        )
 
     def noise_lines(self) -> list[str]:
         """Say of every query how large its noise is, and how large GM's halving would make it."""
@@ -189,9 +215,7 @@ class Plan:
         for number, query in enumerate(self.law.queries):
             if not query.precision:
                 continue
-            deviation = sqrt(float(make(query.precision).variance))
-            line = f"{query.text}: precision {shown_below(query.precision)}, standard deviation {deviation:.3g}"
-            line += " before conditioning"
+            line = self._noise_of(query)
             if number not in moving:
                 line += "; the invariants fix it already, so measuring it adds nothing"
             elif (halved := self._halved(query.precision)) is not None:

@@ -165,7 +165,7 @@ def told_that_it_was_charged(receipt: Receipt) -> Iterator[None]:
         reason = str(refused) if isinstance(refused, CongenialError) else f"internal error ({type(refused).__name__})"
         raise BundleError(
             f"{reason}. The budget was charged (spend {receipt.number} of dataset {receipt.dataset!r}) and is not"
-            " refunded, because a table was drawn; release again under another name once the cause is removed"
+            " refunded, because a table may have been drawn; release again under another name once the cause is removed"
         ) from None
 
 

@@ -6,7 +6,6 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from sampling.enumeration import EnumerationAt
 
 import congenial as cg
 from congenial.bundle import exact_error
@@ -16,6 +15,7 @@ from congenial.conditions.queries import Query, margin
 from congenial.conditions.rows import Row
 from congenial.examples import p12_mechanism, p12_table
 from congenial.sampling.system import System
+from sampling.enumeration import EnumerationAt
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["a", "b", "c"]})
 TABLE = cg.Table(SCHEMA, [[2, 0, 3], [1, 2, 0]])

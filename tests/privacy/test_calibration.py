@@ -140,7 +140,7 @@ def test_calibration_by_all_pairs_stays_within_its_budget(name: str, request: py
     pricing = Pricing(Areas.one(case.constraints), case.classes, case.noise, case.neighbours)
     (precision,) = calibrate(pricing, [Asked(None)], Budget(epsilon=epsilon))
     brute = Brute.of(replace(system, precisions=(precision,)))
-    assert brute.worst(brute.pairs("bounded", case.structure.k)) <= ball(epsilon)
+    assert brute.worst(brute.pairs("bounded", case.neighbourhood.k)) <= ball(epsilon)
     closed = certificate_of(case, [precision], try_all_pairs=False).loss
     assert closed is not None
     assert closed > epsilon

@@ -46,10 +46,10 @@ def test_invariants_accumulate_and_raise_k() -> None:
     """Row sums in one release, column sums in another: together no record can change alone, and two are paid for."""
     rows, columns = plan_of([cg.margin("sex")]), plan_of([cg.margin("age")])
     both = compose([rows, columns])
-    assert rows.structure.k == columns.structure.k == 1
-    assert both.structure is not None
-    assert both.structure.k == both.certificate.k == 2
-    assert both.structure.structure == "substantially disrupted"
+    assert rows.neighbourhood.k == columns.neighbourhood.k == 1
+    assert both.neighbourhood is not None
+    assert both.neighbourhood.k == both.certificate.k == 2
+    assert both.neighbourhood.disruption == "substantially disrupted"
     # The oracle: every pair of tables that obey both, each release conditioned on its own invariants.
     assert both.constraints is not None
     worst = 0.0
@@ -141,8 +141,8 @@ class TestAreas:
 
     def test_an_area_of_unproven_k_is_priced(self, monkeypatch: pytest.MonkeyPatch) -> None:
         plan = plan_of([cg.margin("sex"), cg.margin("age")])
-        undecided = replace(plan.structure, is_smallest=False)
-        monkeypatch.setitem(case_of(plan).__dict__, "structure", undecided)
+        undecided = replace(plan.neighbourhood, is_smallest=False)
+        monkeypatch.setitem(case_of(plan).__dict__, "neighbourhood", undecided)
         assert loss(compose([plan, plan_of([cg.total()], "1/100")], over="areas").certificate) == loss(plan.certificate)
 
     def test_one_open_area_alone_has_nowhere_to_go(self) -> None:

@@ -108,7 +108,7 @@ def test_the_fewest_records_agree_with_all_pairs(number: int, request: pytest.Fi
             truth = smallest(drawn.tables, relation)
             assert found.is_smallest
             assert found.k == truth, (drawn, relation)
-            assert found.structure == WORDS.get(truth, "substantially disrupted")
+            assert found.disruption == WORDS.get(truth, "substantially disrupted")
             if truth is not None:
                 check_pair(found, drawn, relation)
             else:
@@ -163,7 +163,7 @@ def test_a_fixed_total_leaves_no_record_alone_under_the_unbounded_relation() -> 
     """Four cells under one total: none can gain a record by itself, and two tables are two records apart."""
     schema = cg.Schema({"cell": ["a", "b", "c", "d"]})
     found = neighbours_of(cg.Constraints.of(schema, [cg.total(equals=3)]), "unbounded")
-    assert (found.k, found.structure) == (2, "substantially disrupted")
+    assert (found.k, found.disruption) == (2, "substantially disrupted")
     assert len(found.lonely_cells) == 4
 
 

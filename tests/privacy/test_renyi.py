@@ -142,7 +142,7 @@ def test_unimodular_systems_cost_nothing_at_integer_orders(
             continue
         case = system.case(relation)
         assert case.unimodularity.is_certified, case.unimodularity.why
-        k = case.structure.k
+        k = case.neighbourhood.k
         for more in (0, 1):
             assert k is not None
             closed = certificate_of(case, system.precisions, k + more, try_all_pairs=False)
@@ -316,7 +316,7 @@ def test_weighted_and_crossing_rows_are_never_called_unimodular(rows: list[tuple
     ranges = Plain(box, tuple((w, v - 1, v + 1) for w, v in rows), (ones,), (Fraction(1),), "discrete_gaussian")
     for system in (hard, soft, ranges):
         case = system.case("unbounded")
-        if case.structure.k is None or case.is_rank_one:
+        if case.neighbourhood.k is None or case.is_rank_one:
             continue
         found = certificate_of(case, system.precisions, try_all_pairs=False)
         assert found.kind == "gaussian_range", system

@@ -29,7 +29,7 @@ def test_knowing_everybody_else_odds_move_at_most_by_the_factor() -> None:
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.total(), cg.margin("sex")])
     constraints = mechanism.disclose(cg.Table(schema, [[2, 1], [1, 1]]))
     plan = mechanism.plan(constraints)
-    factor = meaning(plan.certificate, plan.structure).odds
+    factor = meaning(plan.certificate, plan.neighbourhood).odds
     largest = 0.0
     for others in product(range(4), repeat=4):
         tables = [np.array(others), np.array(others)]  # this person is female: young or old
@@ -68,7 +68,7 @@ def test_one_table_and_gaussian_noise() -> None:
     pinned = cg.Mechanism(schema, measure=[cg.cells()], invariants=[cg.total(), cg.total({"age": "a"})], epsilon="1")
     plan = pinned.plan(pinned.disclose(cg.Table(schema, [5, 6])))
     assert "adds nothing" in str(plan.meaning)
-    assert plan.structure.structure == "destroyed"
+    assert plan.neighbourhood.disruption == "destroyed"
     gaussian = cg.Mechanism(schema, measure=[cg.cells()], rho="1", noise="discrete_gaussian")
     free = gaussian.plan(gaussian.disclose(cg.Table(schema, [5, 6])))
     assert "exp(epsilon) times as likely plus delta" in str(free.meaning)

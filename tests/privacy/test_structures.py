@@ -138,7 +138,7 @@ def check_never_below(many: Many, neighbours: str) -> int:
         with flint.ctx.workprec(BITS):
             assert is_at_most(brute.worst(pairs), found.loss), table
     for case in by_value(pricing):
-        if case.structure.k == 1:
+        if case.neighbourhood.k == 1:
             alone = certificate_of(case, many.precisions, 1)
             assert found is not None
             assert found.loss is not None
@@ -160,7 +160,7 @@ def test_the_random_areas_are_of_many_structures() -> None:
     made = [random_areas(Dice(replay_rng(f"never below {seed}"))) for seed in range(12)]
     for relation, least in (("bounded", 8), ("unbounded", 2)):
         cases = [[one.case for one in many.pricing(relation).structures] for many in made]
-        assert sum(any(case.structure.k == 1 for case in own) for own in cases) >= least
+        assert sum(any(case.neighbourhood.k == 1 for case in own) for own in cases) >= least
         assert sum(len(own) > 1 for own in cases) >= 8
 
 
@@ -189,7 +189,7 @@ def test_gaussian_structures_never_cost_less_than_an_area_by_value(seed: int, re
     pricing = many.pricing(relation)
     found = all_together(pricing, many.precisions)
     for case in by_value(pricing):
-        if case.structure.k == 1:
+        if case.neighbourhood.k == 1:
             assert found is not None
             alone = certificate_of(case, many.precisions, 1, try_all_pairs=False)
             assert (alone.rho or 0) <= (found.rho or 0)

@@ -16,8 +16,9 @@ from congenial.bundle.exact import exactly
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.signing import check_signature, read_public_key
 from congenial.bundle.table_text import tables_from_csv
-from congenial.conditions.areas import Area
-from congenial.errors import BundleError, PrivacyError, did_you_mean, reason_of
+from congenial.conditions.areas import Area, Areas
+from congenial.conditions.constraints import Constraints
+from congenial.errors import BundleError, CongenialError, PrivacyError, did_you_mean, reason_of
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream
 
@@ -121,6 +122,7 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None) -> Bundle:
         where = "the table" if area is None else f"the table of {area!r}"
         raise BundleError(f"{where} does not obey the published invariants")
     _check_exact(manifest, counts)
+    _check_law(manifest, counts)
     _check_certificate(manifest)
     return Bundle(manifest, tables, signed_by)
 
@@ -169,6 +171,21 @@ def _check_exact(manifest: Manifest, counts: Ints) -> None:
     law = manifest.law
     if exactly(law.schema, manifest.conditions, law.areas.labels, counts) != manifest.exactly:
         raise BundleError("the manifest states other exact numbers than its tables and conditions have")
+
+
+def _check_law(manifest: Manifest, counts: Ints) -> None:
+    """Compile the stated conditions again, at the released values: they must be what the law is conditioned on."""
+    law = manifest.law
+    try:
+        if law.areas.name is None:
+            stated = Areas.one(Constraints.of(law.schema, manifest.conditions, counts[0].tolist()))
+        else:
+            tables = {str(area): line for area, line in zip(law.areas, counts, strict=True)}
+            stated = Areas.disclosed(law.schema, manifest.conditions, tables, name=law.areas.name)
+    except CongenialError:
+        raise BundleError("the conditions that the manifest states do not hold in its tables") from None
+    if stated != law.areas:
+        raise BundleError("the manifest states other conditions than its law is conditioned on")
 
 
 def _check_certificate(manifest: Manifest) -> None:

@@ -4,7 +4,6 @@ from textwrap import wrap
 
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.table_text import header_of
-from congenial.privacy.certificate import shown_below
 from congenial.privacy.semantics import meaning
 
 SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed and protects nobody."
@@ -12,41 +11,17 @@ SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed a
 
 def strength(manifest: Manifest) -> str:
     """Return what an observer can learn about one unit, in a sentence or two."""
-    text = str(meaning(manifest.certificate, manifest.plan.structure))
+    text = str(meaning(manifest.certificate, manifest.plan.neighbourhood))
     if manifest.rows_per_unit > 1:
         most = f"up to {manifest.rows_per_unit} records, and all of them are covered"
         text = f"One {manifest.naming.unit} may have {most}. {text}"
     return text
 
 
-def not_protected(manifest: Manifest) -> list[str]:
-    """Return what the published numbers give away by themselves; of several areas, in how many."""
-    n_all = len(manifest.law.areas)
-    return [
-        sentence if n_areas == n_all else f"in {n_areas:,} of {n_all:,} areas, {sentence}"
-        for sentence, n_areas in manifest.plan.not_protected.items()
-    ]
-
-
 def cost(manifest: Manifest) -> str:
     """Return the certified loss in words."""
     certificate = manifest.certificate
     return f"at most {certificate.amounts} for {certificate.per_record} ({certificate.neighbours} neighbours)"
-
-
-def noise_lines(manifest: Manifest) -> list[str]:
-    """Return the noise of each measured query in words."""
-    law = manifest.law
-    out = []
-    for query in law.queries:
-        if not query.precision:
-            continue
-        deviation = float(law.family(query.precision).variance) ** 0.5
-        out.append(
-            f"{query.text}: {law.family.title} noise of precision {shown_below(query.precision)}, standard deviation"
-            f" {deviation:.3g} before the invariants are imposed"
-        )
-    return out
 
 
 def readme(manifest: Manifest) -> str:

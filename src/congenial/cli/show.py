@@ -49,7 +49,7 @@ def show(bundle: Path, area: str | None, as_json: bool) -> None:
     if not manifest.is_for_release:
         click.secho(promises.SIMULATED, bold=True)
     click.echo(f"Privacy loss {promises.cost(manifest)}.")
-    for line in promises.noise_lines(manifest):
+    for line in manifest.plan.noise_text:
         click.echo(f"Noise on {line}.")
     if manifest.exactly:
         click.echo("Exact:")

@@ -129,15 +129,20 @@ class Areas(Mapping[Area, Constraints]):
             if type(label) is not str:
                 raise ConditionError(f"the label of an area is text, and {label!r} is not")
         counts = np.array([np.asarray(table, np.int64).reshape(-1) for table in tables.values()])
-        if all(_is_plain(condition, schema) for condition in conditions):
+        if all(condition.is_same_for_all(schema) for condition in conditions):
             # Rows and limits are the same whatever the counts are: one compilation serves all areas (1 ms each else).
             pattern = Constraints.of(schema, conditions, counts[0].tolist())
             equalities = [limited.row for limited in pattern.equalities]
             values = row_values(equalities, counts) if equalities else np.zeros((len(counts), 0), np.int64)
             group = Group(pattern, np.arange(len(counts)), values)
             is_right = group.holds(counts) & _obeys_stated(schema, conditions, counts)
-            for place in np.flatnonzero(~is_right)[:1]:  # says what is wrong with the first table that does not fit
-                compile_conditions(schema, conditions, counts[place].tolist())
+            for place in np.flatnonzero(~is_right)[:1]:
+                label = list(tables)[place]
+                try:
+                    compile_conditions(schema, conditions, counts[place].tolist())  # says what is wrong
+                except ConditionError as refused:
+                    raise ConditionError(f"{name} {label!r}: {refused}") from None
+                raise ConditionError(f"{name} {label!r}: its table does not obey the conditions that are stated")
             return cls(name, tuple(tables), (group,))
         own = (Constraints.of(schema, conditions, line) for line in counts.tolist())
         return cls.collected(name, dict(zip(tables, own, strict=True)))
@@ -200,13 +205,6 @@ def _table_of(values: Sequence[Sequence[int]]) -> Ints:
     """Return whole numbers as an array (area, equality), in 64 bits where they fit."""
     fits = all(abs(value) < 2**62 for line in values for value in line)
     return np.array(values, np.int64 if fits else object).reshape(len(values), -1)
-
-
-def _is_plain(condition: Condition, schema: Schema) -> bool:
-    """Whether rows and limits do not depend on counts: equal sums of several cells, and stated limits of cells."""
-    if not isinstance(condition, Query):
-        return condition.is_stated and not condition.needs_others
-    return condition.stated_range.is_free and all(len(row.cells) > 1 for row in condition.rows(schema))
 
 
 def _obeys_stated(schema: Schema, conditions: Sequence[Condition], counts: Ints) -> NDArray[np.bool_]:

@@ -86,6 +86,11 @@ class Condition(ABC):
             What the other conditions fix; filled for those that need others only.
         """
 
+    def is_same_for_all(self, schema: Schema) -> bool:
+        """Whether its rows and limits are the same whatever the counts: then one compilation serves many areas."""
+        del schema
+        return False
+
     def bounded_cells(self, schema: Schema) -> list[int]:
         """Return the cells whose limits it sets; a cell that nothing bounds is not negative."""
         del schema

@@ -8,7 +8,8 @@ from congenial.bundle.expected_error import NO_ERROR, ExpectedError
 from congenial.bundle.manifest import certificate_json
 from congenial.conditions.condition import Condition
 from congenial.curator.preview import Preview
-from congenial.privacy.certificate import shown_below
+from congenial.plan import Plan
+from congenial.privacy.certificate import shown
 
 
 def paragraphs(preview: Preview) -> list[tuple[str, list[str]]]:
@@ -22,38 +23,28 @@ def paragraphs(preview: Preview) -> list[tuple[str, list[str]]]:
     return [
         ("What will be published", [f"{tables} of {shown_cells}: {', '.join(spec.outputs)}"]),
         ("Exactly", exact or ["nothing"]),
-        ("What it costs", [f"{plan.spent.text} for {certificate.per_record}; {asked}", certificate.statement]),
-        ("What stays protected", [str(plan.meaning), *_not_protected(preview), *preview.given_away]),
-        ("Noise", _noise(preview)),
+        (
+            "What it costs",
+            [f"{plan.spent.text} for {certificate.per_record}; {asked}", *_charged(plan), certificate.statement],
+        ),
+        ("What stays protected", [str(plan.meaning), *plan.not_protected_text, *preview.given_away]),
+        ("Noise", plan.noise_text),
         ("Sampler", [plan.sampler.describe(), f"a draw of everything takes about {_time(preview)}"]),
     ]
 
 
+def _charged(plan: Plan) -> list[str]:
+    """Say what a ledger is charged, where the budget is asked for in other terms: amounts add up in pure ones only."""
+    budget, certificate = plan.budget, plan.certificate
+    if budget is None or (budget.delta is None and budget.orders != "all"):
+        return []
+    amounts = [(name, certificate.charged_in(name)) for name in ("epsilon", "rho")]
+    listed = [f"{shown(amount)} of one in {name}" for name, amount in amounts if amount is not None]
+    return [f"a ledger is charged {', or '.join(listed)}"]
+
+
 def _with_mandate(condition: Condition) -> str:
     return condition.title + (f" ({condition.mandate})" if condition.mandate else "")
-
-
-def _not_protected(preview: Preview) -> list[str]:
-    n_all = len(preview.plan.law.areas)
-    lines = []
-    for structure in preview.plan.structures:
-        for attribute in structure.case.structure.attributes:
-            if attribute.is_pinned or attribute.is_narrowed:
-                lines.append((attribute.text, structure.n_areas))
-    counted: dict[str, int] = {}
-    for text, n_areas in lines:
-        counted[text] = counted.get(text, 0) + n_areas
-    return [text if n == n_all else f"in {n:,} of {n_all:,} areas, {text}" for text, n in counted.items()]
-
-
-def _noise(preview: Preview) -> list[str]:
-    law = preview.plan.law
-    return [
-        f"{query.text}: precision {shown_below(query.precision)}, standard deviation"
-        f" {float(law.family(query.precision).variance) ** 0.5:.3g} before the invariants are imposed"
-        for query in law.queries
-        if query.precision
-    ]
 
 
 def _time(preview: Preview) -> str:

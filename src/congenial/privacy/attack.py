@@ -60,13 +60,13 @@ def search_worst_pair(
     >>> round(found.loss, 4)
     2.1106
     """
-    structure = neighbours_of(constraints, check_relation(neighbours))
-    if structure.pair is None:
+    neighbourhood = neighbours_of(constraints, check_relation(neighbours))
+    if neighbourhood.pair is None:
         raise PrivacyError("no two tables that obey the conditions are neighbours, so there is no pair to attack")
     losses = Losses.of(constraints, measured)
     classes = [np.array(cells) for cells in constraints.alike.values() if len(cells) > 1]
     across = _across(constraints)
-    first, second = (np.array(side, np.int64) for side in structure.pair)
+    first, second = (np.array(side, np.int64) for side in neighbourhood.pair)
     best, best_loss, tried = (first, second), -np.inf, 0
     starts = [(first, second), (second, first), *_in_each_class(constraints, first, classes, neighbours)]
     for corner in _corners(constraints):

@@ -52,6 +52,8 @@ class Case:
         The neighbour relation.
     shared : Shared or None
         None for one area, whose own values may be used.
+    bounded : Case or None
+        The same under the other relation, if this one was made from it.
     """
 
     constraints: Constraints
@@ -59,6 +61,7 @@ class Case:
     noise: str
     neighbours: str
     shared: Shared | None = field(default=None, repr=False)
+    bounded: "Case | None" = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_relation(self.neighbours)
@@ -73,11 +76,11 @@ class Case:
 
     @cached_property
     def moves(self) -> Moves:
-        """The steps between neighbouring tables."""
-        return Moves.of(self.constraints, self.classes)
+        """The steps between neighbouring tables; they do not depend on the relation."""
+        return Moves.of(self.constraints, self.classes) if self.bounded is None else self.bounded.moves
 
     @cached_property
-    def structure(self) -> Neighbours:
+    def neighbourhood(self) -> Neighbours:
         """The neighbour structure."""
         if self.shared is not None and (closest := self.shared.closest.get(self.neighbours)) is not None:
             return Neighbours(self.constraints, self.neighbours, closest.k, closest.is_smallest, closest.pair)
@@ -88,16 +91,14 @@ class Case:
         """The same under the relation in which a record comes or goes."""
         if self.neighbours == "unbounded":
             return self
-        case = replace(self, neighbours="unbounded")
-        case.__dict__["moves"] = self.moves  # they do not depend on the relation
-        return case
+        return replace(self, neighbours="unbounded", bounded=self)
 
     @cached_property
     def is_one_table(self) -> bool:
         """Whether S* is a single table; refuses other sets in which no two tables are neighbours."""
-        if self.structure.k is not None:
+        if self.neighbourhood.k is not None:
             return False
-        if self.unbounded.structure.k is not None:
+        if self.unbounded.neighbourhood.k is not None:
             raise PrivacyError(
                 "several tables obey the conditions, but no two of them have the same number of records, so a bounded"
                 ' guarantee would promise nothing; use neighbours="unbounded", or make total() an invariant'

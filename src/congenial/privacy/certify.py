@@ -15,6 +15,8 @@ from congenial.privacy.formulas import conditional_loss, rho_at_all_orders, roun
 from congenial.privacy.moves import Step
 from congenial.sampling.target import Measured
 
+_PROVEN = {(1, "epsilon"), (2, "rho")}  # the theorems are of weights that fall linearly and of such that fall squared
+
 
 def certificate_of(
     case: Case, precisions: Sequence[Fraction], k: int | None = None, *, try_all_pairs: bool = True
@@ -28,18 +30,24 @@ def certificate_of(
     try_all_pairs : bool
         Whether to go through all pairs when S* is small.
     """
-    is_rho = case.family.currency == "rho"
+    family = case.family
+    if (family.exponent, family.currency) not in _PROVEN:
+        raise PrivacyError(
+            f"no theorem here covers {family.title} noise: weights that fall with the power {family.exponent} of the"
+            f" deviation, and a loss in {family.currency}"
+        )
+    is_rho = family.exponent == 2
     if len(precisions) != len(case.classes) or min(precisions) < 0:
         raise PrivacyError(f"{len(case.classes)} precisions are needed, none of them negative, not {list(precisions)}")
     if not any(precisions):
         return _nothing(case, "suppression", "nothing but the invariants is released, which they disclose anyway")
     if case.is_one_table:
         return _nothing(case, "singleton", "one table obeys the conditions: the release says what they say already")
-    smallest = case.structure.k or 1
+    smallest = case.neighbourhood.k or 1
     k = smallest if k is None else k
     if type(k) is not int or k < 1:
         raise PrivacyError(f"k is a number of records, from 1 on, not {k!r}")
-    if not case.structure.is_smallest:
+    if not case.neighbourhood.is_smallest:
         k = max(k, smallest)
     if k < smallest:
         raise PrivacyError(f"k = {k}: no two tables that obey the conditions are fewer than {smallest} records apart")
@@ -59,7 +67,7 @@ def certificate_of(
         found, key=lambda certificate: (certificate.rho if is_rho else certificate.loss, certificate.orders != "all")
     )
     others = [f"instead of {_short(certificate)}" for certificate in found if certificate is not best]
-    if not case.structure.is_smallest:
+    if not case.neighbourhood.is_smallest:
         reasons.append(f"k = {k} was found; that fewer records cannot change is not proven, and they are covered too")
     # Every certificate is valid, so the bound at all orders may come from another one.
     everywhere = min(

@@ -48,7 +48,7 @@ class Composition:
         What they cost together.
     constraints : Constraints or None
         All invariants together, for releases of one dataset.
-    structure : Neighbours or None
+    neighbourhood : Neighbours or None
         The neighbour structure that they leave together.
     newly_disclosed : dict
         Cells that no release pins by itself and all of them together do.
@@ -56,13 +56,13 @@ class Composition:
 
     certificate: Certificate
     constraints: Constraints | None = None
-    structure: Neighbours | None = None
+    neighbourhood: Neighbours | None = None
     newly_disclosed: dict[str, int] | None = None
 
     def __repr__(self) -> str:
         lines = [str(self.certificate)]
-        if self.structure is not None:
-            lines.append(str(self.structure))
+        if self.neighbourhood is not None:
+            lines.append(str(self.neighbourhood))
         if self.newly_disclosed:
             shown = ", ".join(f"{name} = {value:,}" for name, value in list(self.newly_disclosed.items())[:8])
             lines.append(f"only together the releases disclose: {shown}")
@@ -125,24 +125,24 @@ def _over_data(plans: Sequence[Planned]) -> Composition:
             " the area as a dimension of one table"
         )
     union = reduce(Constraints.together, [plan.parts[0].case.constraints for plan in plans])
-    structure = neighbours_of(union, plans[0].neighbours)
+    neighbourhood = neighbours_of(union, plans[0].neighbours)
     most_rows = max(plan.rows_per_unit for plan in plans)
     found = []
     for plan in plans:
         # A pair that obeys all invariants obeys each; when all together leave no pair, each keeps its own price.
-        k = most_rows * (structure.k or 0)
+        k = most_rows * (neighbourhood.k or 0)
         is_enough = plan.certificate.k == 0 or plan.certificate.k >= k
         found.append(plan.certificate if is_enough else _certificate(plan, k))
     alone = {name for plan in plans for name in plan.parts[0].case.constraints.disclosed_cells}
     pinned = {name: value for name, value in union.disclosed_cells.items() if name not in alone}
     k = max((certificate.k for certificate in found), default=1)
     statement = f"{len(plans)} releases of one dataset: losses add up at k = {k}, under all invariants together"
-    if structure.k is None:
+    if neighbourhood.k is None:
         statement = f"{len(plans)} releases of one dataset: all invariants together leave no pair; each keeps its price"
     each = tuple(
         _part(number, plan, certificate) for number, (plan, certificate) in enumerate(zip(plans, found, strict=True), 1)
     )
-    return Composition(replace(add_up(found, k, statement), reasons=each), union, structure, pinned)
+    return Composition(replace(add_up(found, k, statement), reasons=each), union, neighbourhood, pinned)
 
 
 def _part(number: int, plan: Planned, joint: Certificate) -> str:
@@ -210,7 +210,7 @@ def over_areas(parts: Sequence[Part], *, try_all_pairs: bool = True) -> Certific
     passing = [price for part, price in zip(parts, leaving, strict=True) if price for _ in range(min(part.n_areas, 2))]
     passing = passing if len(passing) > 1 else []  # one area alone has nowhere to send a record
     for part, price in zip(parts, leaving, strict=True):
-        if part.case.structure.k is None and not (price and passing):
+        if part.case.neighbourhood.k is None and not (price and passing):
             # Nobody changes, comes or goes there: sound when one table is possible, refused when there are more.
             _ = part.case.is_one_table
     if not inside and not passing:
@@ -247,8 +247,8 @@ def over_areas(parts: Sequence[Part], *, try_all_pairs: bool = True) -> Certific
 
 def _at_one_record(part: Part, case: Case, try_all_pairs: bool) -> Certificate | None:
     """Return the price of one record in an area; None when it is proven that none can change alone."""
-    k = case.structure.k
-    if k is None or (k > 1 and case.structure.is_smallest):
+    k = case.neighbourhood.k
+    if k is None or (k > 1 and case.neighbourhood.is_smallest):
         return None
     # Where it is open whether fewer than k records can change, the price of k covers them.
     return certificate_of(case, part.precisions, k, try_all_pairs=try_all_pairs)
@@ -263,8 +263,8 @@ def _at_leaving(part: Part, try_all_pairs: bool) -> Certificate | None:
 
 def _at_fewest(part: Part) -> Certificate | None:
     """Return the price of the fewest records that can change in an area, where that is proven to be several."""
-    structure = part.case.structure
-    if structure.k is None or structure.k == 1 or not structure.is_smallest:
+    neighbourhood = part.case.neighbourhood
+    if neighbourhood.k is None or neighbourhood.k == 1 or not neighbourhood.is_smallest:
         return None
     return certificate_of(part.case, part.precisions, try_all_pairs=False)
 

@@ -66,12 +66,12 @@ class Neighbours:
     Examples
     --------
     >>> from congenial.examples import p12_mechanism, p12_table
-    >>> structure = neighbours_of(p12_mechanism().disclose(p12_table()), "bounded")
-    >>> structure.k, structure.structure
+    >>> found = neighbours_of(p12_mechanism().disclose(p12_table()), "bounded")
+    >>> found.k, found.disruption
     (1, 'intact')
-    >>> structure.example
+    >>> found.example
     'one record changes from sex=female, age=under 5 to sex=female, age=5-9'
-    >>> structure.attributes[0].text
+    >>> found.attributes[0].text
     'sex: not protected, no change of one record alters it'
     """
 
@@ -89,7 +89,7 @@ class Neighbours:
         return closest_pair(self.constraints, self.relation).pair
 
     @property
-    def structure(self) -> str:
+    def disruption(self) -> str:
         """GM's word for it: ``intact``, ``substantially disrupted`` or ``destroyed``."""
         if self.k is None:
             return "destroyed"
@@ -183,7 +183,7 @@ class Neighbours:
         return tuple(out)
 
     def __repr__(self) -> str:
-        head = f"{self.relation} neighbours, structure {self.structure}"
+        head = f"{self.relation} neighbours, structure {self.disruption}"
         if self.k is not None:
             few = "the fewest" if self.is_smallest else "at most the fewest"
             head += f": k = {self.k}, {few} records in which two tables that obey the conditions can differ"

@@ -68,7 +68,7 @@ class Pricing:
                     f"a unit may have up to {self.rows_per_unit} rows, so that a changed unit can change the number of"
                     " rows, which bounded neighbours never do: publish the total exactly, or use unbounded neighbours"
                 )
-            k = self.rows_per_unit * (case.structure.k or 1)
+            k = self.rows_per_unit * (case.neighbourhood.k or 1)
             return certificate_of(case, precisions, k, try_all_pairs=try_all_pairs)
         check_one_row(self.rows_per_unit)
         parts = [Part(structure.case, tuple(precisions), structure.n_areas) for structure in self.structures]

@@ -35,13 +35,13 @@ class Meaning:
     """
 
     certificate: Certificate
-    structure: Neighbours
+    neighbourhood: Neighbours
     odds: float
     between_releases: float
 
     def __repr__(self) -> str:
         relation, k = self.certificate.neighbours, self.certificate.k
-        is_open = not self.structure.constraints.rows
+        is_open = not self.neighbourhood.constraints.rows
         alike = "" if is_open else ", between values that the published numbers treat alike"
         if self.certificate.k == 0:
             head = "The release adds nothing to what the published conditions say already."
@@ -65,7 +65,7 @@ class Meaning:
             )
         else:
             what = "change together" if relation == "bounded" else "come or go together"
-            fewest = self.structure.k or 1
+            fewest = self.neighbourhood.k or 1
             tie = f"The published totals tie records together: {fewest} or more {what}. " if fewest > 1 else ""
             head = (
                 f"{tie}Someone who knows all but {k} records can raise the odds of one possibility for these {k} over"
@@ -74,7 +74,7 @@ class Meaning:
         return head if is_open else f"{head} {_UNPROTECTED}"
 
 
-def meaning(certificate: Certificate, structure: Neighbours) -> Meaning:
+def meaning(certificate: Certificate, neighbourhood: Neighbours) -> Meaning:
     """Return what a certificate means.
 
     Examples
@@ -82,13 +82,13 @@ def meaning(certificate: Certificate, structure: Neighbours) -> Meaning:
     >>> from congenial.examples import p12_mechanism, p12_table
     >>> mechanism = p12_mechanism()
     >>> plan = mechanism.plan(mechanism.disclose(p12_table()))
-    >>> meaning(plan.certificate, plan.structure).odds
+    >>> meaning(plan.certificate, plan.neighbourhood).odds
     4.44
     """
     loss = certificate.loss
     if loss is None:
-        return Meaning(certificate, structure, float("inf"), float("inf"))
-    return Meaning(certificate, structure, odds_factor(loss), odds_factor(2 * loss))
+        return Meaning(certificate, neighbourhood, float("inf"), float("inf"))
+    return Meaning(certificate, neighbourhood, odds_factor(loss), odds_factor(2 * loss))
 
 
 @dataclass(frozen=True)

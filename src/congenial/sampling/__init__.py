@@ -1,1 +1,1 @@
-"""Samplers of the conditional law; each is a module with a function `sample`."""
+"""Samplers of the conditional law: `choose` picks one from public structure."""

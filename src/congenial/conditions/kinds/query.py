@@ -57,6 +57,10 @@ class Query(Condition):
         """Whether the query comes with its own value or limits."""
         return self.equals is not None or not self.stated_range.is_free
 
+    def is_same_for_all(self, schema: Schema) -> bool:
+        """Whether it is of sums over several cells without limits; a count of one cell becomes the cell's limits."""
+        return self.stated_range.is_free and all(len(row.cells) > 1 for row in self.rows(schema))
+
     @abstractmethod
     def rows(self, schema: Schema) -> list[Row]:
         """Return the statistics as integer rows."""

@@ -15,8 +15,6 @@ from congenial.sampling.system import System
 MOST_STATES = 2 * 10**7
 MOST_WORK = 5 * 10**10
 
-Lengths = tuple[float, ...]
-
 
 @dataclass(frozen=True)
 class Coordinate:

@@ -1,7 +1,6 @@
 """Contraction as a sampler: one engine for all tables of a structure."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import ClassVar
 
 from congenial.arrays import Floats, Ints
@@ -13,22 +12,25 @@ from congenial.sampling.system import System
 _SECONDS_A_DRAW, _SECONDS_AN_OPERATION = 2e-5, 3e-9  # fitted; within a factor of three from P12 to 10^8 operations
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ContractionAt:
     """The messages of one table, built when more than one draw or the normaliser is asked for. Confidential."""
 
     engine: Engine = field(repr=False)
     centre: Ints = field(repr=False)
+    built: Messages | None = field(default=None, init=False, repr=False)
 
-    @cached_property
+    @property
     def messages(self) -> Messages:
-        """The forward pass."""
-        return Messages.of(self.engine, self.centre)
+        """The forward pass, made once."""
+        if self.built is None:
+            self.built = Messages.of(self.engine, self.centre)
+        return self.built
 
     def sample(self, n_draws: int, rng: RandomStream) -> Ints:
         """Return independent draws (draw, cell)."""
         # Forward pass and draw in one call of the kernels take a quarter less on P12.
-        if n_draws == 1 and "messages" not in self.__dict__:
+        if n_draws == 1 and self.built is None:
             return sample_one(self.engine, self.centre, rng)[None, :]
         return self.messages.sample(n_draws, rng)
 
