@@ -1,12 +1,17 @@
 """Plans and their accounts: what a curator reads before anything is charged."""
 
+from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.errors import ConditionError, PrivacyError
+from congenial.errors import ConditionError, PrivacyError, TooLargeError
 from congenial.examples import p12_mechanism, p12_table
+from congenial.sampling.contraction.layout import Layout
+from congenial.sampling.contraction.sampler import Contraction
+from congenial.sampling.system import System
 
 SQUARE = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
 TABLE = cg.Table(SQUARE, [[30, 40], [20, 10]])
@@ -87,3 +92,48 @@ def test_suppression_is_explained() -> None:
 def test_no_invariants_no_published_totals() -> None:
     mechanism = made(epsilon="1")
     assert "published" not in str(mechanism.plan(mechanism.disclose(TABLE)).meaning)
+
+
+@pytest.mark.parametrize("order", [("corner", "even"), ("even", "corner")])
+def test_one_sampler_fits_every_area_of_its_group(order: tuple[str, str]) -> None:
+    """Everybody in one cell needs hardly a message, and fewer people spread evenly need one that does not fit."""
+    schema = cg.Schema({"a": list("1234"), "b": list("123456")})
+    corner = np.zeros((4, 6), int)
+    corner[0, 0] = 4000
+    tables = {"corner": cg.Table(schema, corner), "even": cg.Table(schema, np.full((4, 6), 100))}
+    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/10")], invariants=[cg.margin("a"), cg.margin("b")])
+    assert mechanism.plan(mechanism.disclose(tables["corner"])).is_exact
+    plan = mechanism.plan(mechanism.disclose({name: tables[name] for name in order}))
+    assert len(plan.law.areas.groups) == 1
+    assert not plan.is_exact
+    with pytest.raises(TooLargeError, match="states"):
+        plan.check_samplers()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_table_of_a_group_has_more_states_than_its_sampler_says(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    schema = cg.Schema({"a": ["1", "2", "3"], "b": ["1", "2"]})
+    tables = {str(n): cg.Table(schema, rng.integers(0, 2 ** rng.integers(1, 9), (3, 2))) for n in range(12)}
+    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/20")], invariants=[cg.margin("a"), cg.margin("b")])
+    plan = mechanism.plan(mechanism.disclose(tables))
+    sampler = plan.sampler
+    assert isinstance(sampler, Contraction)
+    sizes = [Layout.of(sampler.engine, table.counts).size for table in tables.values()]
+    assert max(sizes) <= sampler.engine.order.n_states
+    least = min(tables, key=lambda name: int(tables[name].counts.sum()))
+    alone = System.of(plan.law.areas[least], plan.law.measured)
+    assert max(sizes) > Contraction.of(alone).engine.order.n_states, "the mutant: the smallest area stands for all"
+
+
+def test_a_plan_prices_the_law_it_draws_from() -> None:
+    first, second = made(cg.cells(precision="1")), made(cg.cells(precision="1"), invariants=[cg.total()])
+    plan, other = first.plan(first.disclose(TABLE)), second.plan(second.disclose(TABLE))
+    with pytest.raises(PrivacyError, match="prices the law that it draws from"):
+        replace(plan, law=other.law)
+
+
+def test_units_of_several_rows_are_not_called_ties() -> None:
+    mechanism = made(cg.cells(precision="1/2"), invariants=[cg.total()], rows_per_unit=3)
+    text = str(mechanism.plan(mechanism.disclose(TABLE)).meaning)
+    assert text.startswith("Someone who knows all but 3 records")

@@ -1,6 +1,7 @@
 """A release from Python: one table or areas, charged once, drawn once, and the same bundle as the command line's."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from congenial.errors import (
 )
 from congenial.examples import p12_mechanism, p12_table
 from congenial.ledger import Ledger
+from congenial.privacy.certificate import shown
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
 NORTH, SOUTH = cg.Table(SCHEMA, [[30, 41], [11, 25]]), cg.Table(SCHEMA, [[3, 0], [8, 2]])
@@ -190,3 +192,28 @@ def test_a_law_is_disclosed_and_compiled_once(monkeypatch: pytest.MonkeyPatch) -
     assert calls == [1]
     made.plan(made.disclose(p12_table()))
     assert calls == [1, 1]
+
+
+def test_what_was_charged_is_what_the_receipt_says(tmp_path: Path) -> None:
+    """A budget at all orders is asked for in one number, and a ledger in rho adds up another."""
+    ledger = cg.open_ledger(tmp_path / "budget.db", create=True)
+    ledger.create_dataset("county", rho="3", neighbours="bounded", who="Ada")
+    own = mechanism(epsilon=None, rho="1/2", orders="all", noise="discrete_gaussian")
+    made = own.release(NORTH, ledger=ledger, dataset="county", release="2026", who="Ada")
+    assert made.receipt is not None
+    assert made.receipt.loss == made.plan.certificate.rho
+    assert repr(made).endswith(f"charged rho {shown(made.receipt.loss)}")
+
+
+def test_a_bundle_whose_conditions_are_not_its_law_is_refused(ledger: Ledger, tmp_path: Path) -> None:
+    made = mechanism().release(NORTH, ledger=ledger, dataset="county", release="2026", who="Ada")
+    fewer = replace(made, conditions=made.conditions[:1])
+    with pytest.raises(BundleError, match="states other conditions than its law"):
+        cg.load_bundle(fewer.write(tmp_path / "fewer"))
+    cg.load_bundle(made.write(tmp_path / "bundle"))
+
+
+def test_the_area_that_breaks_a_stated_value_is_named() -> None:
+    stated = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1")], invariants=[cg.total(equals=107)])
+    with pytest.raises(ConditionError, match="area 'south'"):
+        stated.disclose({"north": NORTH, "south": SOUTH})

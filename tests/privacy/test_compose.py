@@ -17,7 +17,7 @@ SQUARE = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
 COUNTS = [[3, 4], [1, 2]]
 
 
-def plan_of(invariants: list[object], precision: str = "1/2", **more: str) -> Plan:
+def plan_of(invariants: list[object], precision: str = "1/2", **more: object) -> Plan:
     mechanism = cg.Mechanism(SQUARE, measure=[cg.cells(precision=precision)], invariants=invariants, **more)  # type: ignore[arg-type]
     return mechanism.plan(mechanism.disclose(cg.Table(SQUARE, COUNTS)))
 
@@ -183,3 +183,28 @@ def test_bad_input() -> None:
     narrow = cg.Mechanism(line, measure=[cg.cells(precision="1")], invariants=[cg.total()])
     with pytest.raises(ConditionError, match="different tables"):
         compose([plan, narrow.plan(narrow.disclose(cg.Table(line, [1, 2])))])
+
+
+def test_units_of_several_rows_are_composed_at_their_rows() -> None:
+    rows, columns = plan_of([cg.margin("sex")], rows_per_unit=3), plan_of([cg.margin("age")], rows_per_unit=3)
+    assert rows.certificate.k == 3
+    both = compose([rows, columns])
+    assert both.neighbourhood is not None
+    assert (both.neighbourhood.k, both.certificate.k) == (2, 6)
+    with pytest.raises(PrivacyError, match="a unit may have 3 rows, in several areas"):
+        compose([rows, rows], over="areas")
+
+
+def test_areas_in_which_nothing_is_promised_are_refused_as_they_are_alone() -> None:
+    """The difference of two cells is exact: records come and go in pairs, and no table has a bounded neighbour."""
+    schema = cg.Schema({"c": ["x", "y", "z", "w"]})
+    mechanism = cg.Mechanism(
+        schema,
+        measure=[cg.cells(precision="1/2")],
+        invariants=[cg.linear({"x": 1, "y": -1}), cg.total({"c": ["z", "w"]})],
+    )
+    mute, sound = cg.Table(schema, [3, 2, 0, 0]), cg.Table(schema, [3, 2, 2, 3])
+    for tables in (mute, {"a": mute, "b": mute}, {str(n): mute if n % 2 else sound for n in range(24)}):
+        with pytest.raises(PrivacyError, match="would promise nothing"):
+            _ = mechanism.plan(mechanism.disclose(tables)).certificate
+    assert mechanism.plan(mechanism.disclose({"a": sound, "b": sound})).certificate.loss
