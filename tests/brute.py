@@ -18,7 +18,7 @@ import congenial as cg
 from congenial.conditions.queries import Condition
 from congenial.conditions.rows import Row
 from congenial.noise import FAMILIES, DiscreteNoise
-from congenial.privacy.case import Case
+from congenial.privacy.certified_case import Case
 from congenial.randomness import RandomStream
 
 Weights = tuple[int, ...]

@@ -7,7 +7,7 @@ import congenial as cg
 from congenial.conditions.areas import Areas
 from congenial.noise import FAMILIES
 from congenial.public_law import MeasuredQuery, PublicLaw
-from congenial.sampling.enumerate import EnumeratedLaw
+from congenial.sampling.all_tables import EnumeratedLaw
 from congenial.sampling.target import Target
 
 AGES = ["a", "b", "c", "d"]

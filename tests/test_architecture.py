@@ -21,7 +21,7 @@ LAYERS = [
     {"bundle"},
     {"release"},
     {"mechanism"},
-    {"examples", "interchange", "baselines"},
+    {"examples", "opendp_measurement", "baselines"},
     {"spec"},
     {"reading"},
     {"curator", "inference"},
@@ -51,7 +51,7 @@ ONLY_HERE = {
         "sampling.contraction.program",
     },
     "narwhals": {"table", "inference.frames"},
-    "opendp": {"interchange"},
+    "opendp": {"opendp_measurement"},
     "psycopg": {"ledger.postgresql"},
     "sqlalchemy": {
         "ledger.address",

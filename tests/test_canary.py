@@ -10,7 +10,7 @@ import pytest
 import congenial as cg
 from congenial.privacy.loss import Losses
 from congenial.sampling import closed_form, independence, rejection
-from congenial.sampling.enumerate import EnumeratedLaw, worst_ratio
+from congenial.sampling.all_tables import EnumeratedLaw, worst_ratio
 
 CANARIES = (71_828_182, 31_415_926, 57_721_566, 16_180_339)
 SECRET_LABEL = "Ermintrude"

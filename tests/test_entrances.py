@@ -14,7 +14,7 @@ from congenial.conditions.queries import Condition
 from congenial.conditions.rows import Row
 from congenial.errors import ClashError
 from congenial.sampling import independence, rejection
-from congenial.sampling.enumerate import enumerate_tables
+from congenial.sampling.all_tables import enumerate_tables
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
 LINE = cg.Schema({"age": ["a", "b"]})

@@ -15,9 +15,9 @@ from congenial.conditions.rows import Row, cells_alike
 from congenial.errors import ConditionError, SamplingError
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
+from congenial.sampling.all_tables import EnumeratedLaw
 from congenial.sampling.choose import sampler_of
 from congenial.sampling.contraction import messages as exact
-from congenial.sampling.enumerate import EnumeratedLaw
 from congenial.sampling.sampler import Drawer
 from congenial.sampling.system import System
 

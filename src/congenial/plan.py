@@ -12,13 +12,13 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.conditions.areas import Area
 from congenial.errors import PrivacyError, SamplingError
+from congenial.privacy.areas_alike import Structure
 from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.certificate import Certificate, shown, shown_below
 from congenial.privacy.compose import Part
 from congenial.privacy.neighbours import Neighbours
 from congenial.privacy.pricing import Pricing
 from congenial.privacy.semantics import Meaning, meaning
-from congenial.privacy.structures import Structure
 from congenial.public_law import MeasuredQuery, PublicLaw
 from congenial.randomness import RandomStream
 from congenial.sampling.choose import choose_sampler

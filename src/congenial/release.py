@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from congenial.arrays import Ints
-from congenial.bundle.exact import exactly
+from congenial.bundle.exact_numbers import exactly
 from congenial.bundle.manifest import Manifest, Naming, areas_digest, plan_digest
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition

@@ -13,7 +13,7 @@ from congenial.mechanism import Mechanism
 from congenial.public_law import PublicLaw
 from congenial.randomness import replay_rng
 from congenial.reading import read_tables
-from congenial.sampling.enumerate import EnumeratedLaw
+from congenial.sampling.all_tables import EnumeratedLaw
 from congenial.spec.load import load_spec
 from congenial.spec.spec import Spec
 from congenial.table import Table

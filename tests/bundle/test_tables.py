@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from congenial.bundle.loading import load_bundle
 from congenial.bundle.parquet import csv_to_parquet
-from congenial.bundle.table_text import header_of, tables_from_csv, tables_to_csv
+from congenial.bundle.table_csv import header_of, tables_from_csv, tables_to_csv
 from congenial.conditions.areas import Areas
 from congenial.conditions.constraints import Constraints
 from congenial.errors import BundleError

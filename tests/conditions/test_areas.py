@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 import congenial as cg
 from congenial.arrays import Ints
 from congenial.conditions import areas as module
-from congenial.conditions import many
+from congenial.conditions import many_bounds
 from congenial.conditions.areas import Area, Areas, Group, pattern_of
 from congenial.conditions.constraints import CellBounds, Constraints
-from congenial.conditions.many import NONE, ManyBounds, quick_bounds
+from congenial.conditions.many_bounds import NONE, ManyBounds, quick_bounds
 from congenial.conditions.queries import Condition
 from congenial.conditions.rows import Limited
 from congenial.errors import ConditionError
@@ -251,13 +251,13 @@ HUGE = cg.Schema({"cell": ["a", "b", "c"]})
 @pytest.mark.parametrize("size", [2**40, 2**58, 2**60 - 5])
 def test_numbers_that_64_bits_might_not_hold_are_taken_one_by_one(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    one_by_one = many._one_by_one
+    one_by_one = many_bounds._one_by_one
 
     def counted(group: Group) -> ManyBounds:
         calls.append(1)
         return one_by_one(group)
 
-    monkeypatch.setattr(many, "_one_by_one", counted)
+    monkeypatch.setattr(many_bounds, "_one_by_one", counted)
     conditions: list[Condition] = [cg.linear({"a": 3, "b": -2, "c": 1}), cg.total()]
     own = {"x": [size, 2, size], "y": [1, size, 3]}
     assert_same_bounds(Areas.disclosed(HUGE, conditions, own, name="county"))
@@ -280,6 +280,6 @@ def test_limits_that_follow_may_be_larger_than_stated_ones(top: int) -> None:
 
 
 def test_a_sum_that_wraps_around_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many, "_fits", lambda *_: True)
+    monkeypatch.setattr(many_bounds, "_fits", lambda *_: True)
     with pytest.raises(AssertionError):
         assert_same_bounds(chain(2**46 - 1))

@@ -25,7 +25,7 @@ from congenial.conditions.equalities import Equalities
 from congenial.conditions.kinds import KINDS, from_json
 from congenial.conditions.queries import Query
 from congenial.conditions.rows import Limited, Row
-from congenial.sampling.enumerate import enumerate_tables
+from congenial.sampling.all_tables import enumerate_tables
 from congenial.schema import Schema, Where
 from congenial.spec.conditions import Reader
 from congenial.spec.levels import Levels

@@ -13,7 +13,7 @@ import congenial as cg
 from congenial.conditions.equalities import Equalities
 from congenial.conditions.queries import Condition
 from congenial.errors import ClashError
-from congenial.sampling.enumerate import enumerate_tables
+from congenial.sampling.all_tables import enumerate_tables
 
 Point = tuple[int, ...]
 

@@ -13,12 +13,12 @@ from congenial.sampling.contraction import layout
 from congenial.spec.load import load_spec
 
 ONCE = {
-    ("spec/text.py", "parse"),
+    ("spec/yaml_text.py", "parse"),
     ("reading/tables.py", "read_tables"),
     ("mechanism.py", "__init__"),
     ("conditions/constraints.py", "of"),
     ("mechanism.py", "_calibrated"),
-    ("privacy/structures.py", "structures_of"),
+    ("privacy/areas_alike.py", "structures_of"),
     ("privacy/moves.py", "of"),
     ("privacy/closest.py", "closest_pair"),
     ("sampling/contraction/order.py", "find_order"),

@@ -13,7 +13,7 @@ from congenial.bundle.loading import Bundle
 from congenial.cli import main
 from congenial.curator.demonstration import demonstrate
 from congenial.inference.answers import answer, answers_frame, plot_answers, write_draws
-from congenial.inference.query import parse_query
+from congenial.inference.question import parse_query
 from images import is_blank
 from releases import CASES, COUNTS, FEW, NOW, Case, ledger_for, place, release
 

@@ -11,7 +11,7 @@ import congenial as cg
 from congenial.conditions.areas import Areas
 from congenial.conditions.queries import Condition
 from congenial.inference.frequentist import ErrorBound, confidence, reaches
-from congenial.inference.query import Statistic, parse_query
+from congenial.inference.question import Statistic, parse_query
 from congenial.public_law import MeasuredQuery, PublicLaw
 from published import law_of
 

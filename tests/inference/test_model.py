@@ -5,7 +5,7 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 import congenial as cg
-from congenial.inference.model import Design, log_linear
+from congenial.inference.log_linear import Design, log_linear
 from published import law_of
 
 SCHEMA = cg.Schema({"bin": ["a", "b", "c"]})

@@ -122,7 +122,7 @@ def test_p12_accepts_well_and_mixes(p12: Posterior) -> None:
 def test_intervals_hold_their_posterior_mass(p12: Posterior) -> None:
     for query in ("sex=female & age=85+", "age in {65-66, 67-69}", "share(age=85+ | sex=male)"):
         found = p12.interval(query, 0.8)
-        from congenial.inference.query import parse_query
+        from congenial.inference.question import parse_query
 
         values = parse_query(query, p12.law.schema)[0].values(p12.tables)
         assert ((values >= found.low) & (values <= found.high)).mean() >= 0.8

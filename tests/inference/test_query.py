@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import congenial as cg
-from congenial.inference.query import parse_query
+from congenial.inference.question import parse_query
 
 SCHEMA = cg.Schema(
     {

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from congenial.errors import LedgerError, TamperedError
 from congenial.ledger import Head, Ledger, verify_export
-from congenial.ledger.plain import canonical
+from congenial.ledger.as_text import canonical
 from congenial.ledger.records import DATASET, FIELDS, SPEND, link_hash
 from ledgers import NOW, certificate, ledger_with, request
 

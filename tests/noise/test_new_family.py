@@ -9,9 +9,9 @@ import pytest
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.noise import FAMILIES, DiscreteNoise, make_noise
 from congenial.sampling import closed_form, independence
+from congenial.sampling.all_tables import EnumeratedLaw
 from congenial.sampling.contraction import messages as exact
-from congenial.sampling.contraction.certain import exact_normaliser
-from congenial.sampling.enumerate import EnumeratedLaw
+from congenial.sampling.contraction.without_rounding import exact_normaliser
 from congenial.sampling.target import Target
 from noise.coarse import Coarse
 from noise.contract import PRECISIONS, DiscreteContract

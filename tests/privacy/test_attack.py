@@ -11,7 +11,7 @@ from congenial.examples import p12_mechanism, p12_table
 from congenial.privacy.attack import search_worst_pair
 from congenial.privacy.loss import Losses
 from congenial.randomness import replay_rng
-from congenial.sampling.enumerate import EnumeratedLaw, worst_ratio
+from congenial.sampling.all_tables import EnumeratedLaw, worst_ratio
 from congenial.sampling.target import Target
 from systems import SYSTEMS
 

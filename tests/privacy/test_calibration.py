@@ -15,7 +15,7 @@ from congenial.errors import ConditionError, CongenialError, FractionError, Nois
 from congenial.examples import p12_mechanism, p12_table
 from congenial.privacy.budget import Budget
 from congenial.privacy.calibrate import Asked, calibrate
-from congenial.privacy.case import Case
+from congenial.privacy.certified_case import Case
 from congenial.privacy.certify import certificate_of
 from congenial.privacy.formulas import calibrated_cells
 from congenial.privacy.pricing import Pricing

@@ -8,7 +8,7 @@ import pytest
 import congenial as cg
 from congenial.errors import ClashError, ConditionError, PrivacyError
 from congenial.plan import Plan
-from congenial.privacy.case import Case
+from congenial.privacy.certified_case import Case
 from congenial.privacy.certify import certificate_of
 from congenial.privacy.compose import compose
 from congenial.privacy.enumerated import Enumerated

@@ -9,7 +9,7 @@ import pytest
 
 import congenial as cg
 from congenial.privacy.semantics import Vacuous, meaning, two_people
-from congenial.sampling.enumerate import EnumeratedLaw
+from congenial.sampling.all_tables import EnumeratedLaw
 from congenial.sampling.target import Target
 
 

@@ -12,7 +12,7 @@ from agreement import ALPHA, N_DRAWS, ks_p_value, own_rng, p_value
 from congenial.errors import SamplingError
 from congenial.noise import DoubleGeometric, Laplace
 from congenial.sampling import closed_form
-from congenial.sampling.enumerate import EnumeratedLaw
+from congenial.sampling.all_tables import EnumeratedLaw
 
 
 def law(n_cells: int, counts: list[int], noise: str = "double_geometric", width: int | None = None) -> cg.Law:

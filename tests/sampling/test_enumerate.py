@@ -12,7 +12,7 @@ from congenial.balls import log_of
 from congenial.conditions.queries import Condition
 from congenial.errors import SamplingError, TooLargeError
 from congenial.examples import p12_mechanism, p12_table
-from congenial.sampling.enumerate import (
+from congenial.sampling.all_tables import (
     EnumeratedLaw,
     enumerate_tables,
     estimate_log10_count,

@@ -15,11 +15,11 @@ from congenial.arrays import Ints
 from congenial.balls import log_of
 from congenial.errors import ConditionError, SamplingError, TooLargeError
 from congenial.examples import p12_mechanism, p12_schema, p12_table
+from congenial.sampling.all_tables import EnumeratedLaw
 from congenial.sampling.contraction import messages as exact
-from congenial.sampling.contraction.certain import exact_normaliser
 from congenial.sampling.contraction.layout import Engine, Layout
 from congenial.sampling.contraction.sampler import Contraction
-from congenial.sampling.enumerate import EnumeratedLaw
+from congenial.sampling.contraction.without_rounding import exact_normaliser
 from systems import SYSTEMS, System
 
 

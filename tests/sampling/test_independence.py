@@ -11,8 +11,8 @@ from congenial.errors import SamplingError
 from congenial.examples import P12_INDEX_SET, p12_mechanism, p12_table
 from congenial.randomness import replay_rng
 from congenial.sampling import independence
+from congenial.sampling.all_tables import EnumeratedLaw
 from congenial.sampling.closed_form import two_bin_law
-from congenial.sampling.enumerate import EnumeratedLaw
 from congenial.sampling.target import Target
 from systems import SYSTEMS
 

@@ -9,7 +9,7 @@ from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.arrays import Floats, Ints
 from congenial.randomness import RandomStream
 from congenial.sampling import independence, rejection
-from congenial.sampling.enumerate import EnumeratedLaw
+from congenial.sampling.all_tables import EnumeratedLaw
 from congenial.sampling.target import Target
 from systems import SYSTEMS, System
 

@@ -10,7 +10,7 @@ from congenial.bundle.parquet import csv_to_parquet
 from congenial.bundle.promises import readme
 from congenial.bundle.report import report
 from congenial.bundle.signing import PrivateKey, sign
-from congenial.bundle.table_text import header_of, tables_to_csv
+from congenial.bundle.table_csv import header_of, tables_to_csv
 from congenial.conditions.areas import Area
 
 

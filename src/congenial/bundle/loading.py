@@ -12,10 +12,10 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.bundle.areas_file import AREAS, areas_of_parquet
 from congenial.bundle.canonical import digest
-from congenial.bundle.exact import exactly
+from congenial.bundle.exact_numbers import exactly
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.signing import check_signature, read_public_key
-from congenial.bundle.table_text import tables_from_csv
+from congenial.bundle.table_csv import tables_from_csv
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.errors import BundleError, CongenialError, PrivacyError, did_you_mean, reason_of
@@ -69,7 +69,7 @@ class Bundle:
     def confidence(self, query: str, area: Area = None, *, level: float = 0.9) -> "list[Confidence]":
         """Return intervals that need no prior, or the reason why there is none, for each statistic of a query."""
         from congenial.inference.frequentist import confidence
-        from congenial.inference.query import parse_query
+        from congenial.inference.question import parse_query
 
         released = self.released(area)
         return [

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from congenial.bundle.canonical import check_texts, digest, is_untouched, parsed, read_as, read_texts, rendered
-from congenial.bundle.exact import Exactly
+from congenial.bundle.exact_numbers import Exactly
 from congenial.bundle.law_json import AreaValues, law_as_json, law_of_json
 from congenial.conditions.condition import Condition
 from congenial.conditions.kinds import from_json as condition_of_json
 from congenial.errors import BundleError, CongenialError
-from congenial.ledger.plain import certificate_as_json, certificate_from_json
+from congenial.ledger.as_text import certificate_as_json, certificate_from_json
 from congenial.ledger.receipt import Receipt
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget

@@ -3,7 +3,7 @@
 from textwrap import wrap
 
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.table_text import header_of
+from congenial.bundle.table_csv import header_of
 from congenial.privacy.semantics import meaning
 
 SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed and protects nobody."

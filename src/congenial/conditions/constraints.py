@@ -262,7 +262,7 @@ class Constraints:
         >>> Constraints.of(square, lines).count()
         21
         """
-        from congenial.sampling.contraction.certain import (
+        from congenial.sampling.contraction.without_rounding import (
             count_of,  # the engine answers: the one place where a layer looks up
         )
 

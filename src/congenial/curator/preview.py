@@ -10,7 +10,7 @@ from congenial.conditions.areas import Area
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import margin
 from congenial.curator.pipeline import prepare
-from congenial.curator.typical import UNIFORM, read_reference, typical_tables
+from congenial.curator.public_tables import UNIFORM, read_reference, typical_tables
 from congenial.errors import ReadingError
 from congenial.plan import Plan
 from congenial.reading.files import find_files

@@ -13,7 +13,7 @@ from congenial.conditions.areas import Area
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row
 from congenial.inference.intervals import check_level, exact_value
-from congenial.inference.query import Statistic
+from congenial.inference.question import Statistic
 from congenial.law import Law
 from congenial.public_law import PublicLaw
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats
 from congenial.conditions.constraints import Constraints
 from congenial.errors import InferenceError
-from congenial.inference.query import Statistic
+from congenial.inference.question import Statistic
 
 if TYPE_CHECKING:
     from congenial.inference.posterior import Posterior

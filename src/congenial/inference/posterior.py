@@ -93,7 +93,7 @@ class Posterior:
         return out
 
     def interval(self, query: str, level: float = 0.9) -> "Estimate":
-        """Return the estimate of one count, share or ratio; see `congenial.inference.query` for how to ask.
+        """Return the estimate of one count, share or ratio; see `congenial.inference.question` for how to ask.
 
         Examples
         --------
@@ -117,7 +117,7 @@ class Posterior:
     ) -> "list[Estimate]":
         """Return the estimates of one query or several, one by one or (simultaneous) all together at this level."""
         from congenial.inference.intervals import estimates
-        from congenial.inference.query import parse_query
+        from congenial.inference.question import parse_query
 
         asked = [query] if isinstance(query, str) else list(query)
         statistics = [statistic for text in asked for statistic in parse_query(text, self.law.schema)]

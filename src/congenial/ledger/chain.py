@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from congenial.errors import BudgetError, TamperedError
+from congenial.ledger.as_text import Row
 from congenial.ledger.charging import price
-from congenial.ledger.plain import Row
 from congenial.ledger.records import DATASET, SPEND, Dataset, Head, Spend, link_hash
 
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable
 
 from congenial.errors import LedgerError, TamperedError
+from congenial.ledger.as_text import Row, canonical
 from congenial.ledger.chain import Chain, Verification, verify_chains
-from congenial.ledger.plain import Row, canonical
 from congenial.ledger.records import DATASET, FIELDS, SPEND, Head
 
 

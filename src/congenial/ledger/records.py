@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 
-from congenial.ledger.plain import (
+from congenial.ledger.as_text import (
     Row,
     canonical,
     certificate_as_json,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from congenial.ledger.as_text import certificate_as_json
 from congenial.ledger.chain import Account
-from congenial.ledger.plain import certificate_as_json
 from congenial.ledger.records import Dataset, Head, Spend
 from congenial.privacy.certificate import Certificate, shown, shown_below
 from congenial.privacy.compose import add_up

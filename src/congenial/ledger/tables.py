@@ -7,8 +7,8 @@ from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, inser
 from sqlalchemy.sql import Select
 
 from congenial.errors import TamperedError
+from congenial.ledger.as_text import Row
 from congenial.ledger.chain import Chain
-from congenial.ledger.plain import Row
 from congenial.ledger.records import DATASET, FIELDS, SPEND, Dataset, Spend
 
 VERSION_TABLE = "congenial_ledger_version"

@@ -8,8 +8,8 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row
 from congenial.errors import PrivacyError
 from congenial.noise import DEFAULT
-from congenial.privacy.case import Case
 from congenial.privacy.certificate import Certificate, shown, shown_below
+from congenial.privacy.certified_case import Case
 from congenial.privacy.enumerated import Enumerated
 from congenial.privacy.formulas import conditional_loss, rho_at_all_orders, round_up
 from congenial.privacy.moves import Step

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from congenial.conditions.constraints import Constraints
 from congenial.errors import PrivacyError, did_you_mean
-from congenial.privacy.case import Case
 from congenial.privacy.certificate import Certificate, shown
+from congenial.privacy.certified_case import Case
 from congenial.privacy.certify import certificate_of
 from congenial.privacy.neighbours import Neighbours, neighbours_of
 

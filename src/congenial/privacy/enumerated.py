@@ -17,7 +17,7 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import row_values
 from congenial.errors import PrivacyError, TooLargeError
 from congenial.privacy.formulas import round_up
-from congenial.sampling.enumerate import enumerate_tables, estimate_log10_count
+from congenial.sampling.all_tables import enumerate_tables, estimate_log10_count
 from congenial.sampling.target import Measured
 
 MOST_TABLES = 400

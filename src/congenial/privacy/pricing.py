@@ -8,10 +8,10 @@ from functools import cached_property
 from congenial.conditions.areas import Areas
 from congenial.conditions.rows import Row
 from congenial.errors import PrivacyError
+from congenial.privacy.areas_alike import FEW_AREAS, Structure, structures_of
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.certify import certificate_of
 from congenial.privacy.compose import Part, check_one_row, over_areas
-from congenial.privacy.structures import FEW_AREAS, Structure, structures_of
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from congenial.noise import DoubleGeometric
 from congenial.privacy.certificate import Certificate, shown
 from congenial.privacy.formulas import conditional_loss, odds_factor
 from congenial.privacy.neighbours import Neighbours
-from congenial.sampling.enumerate import EnumeratedLaw, worst_ratio
+from congenial.sampling.all_tables import EnumeratedLaw, worst_ratio
 from congenial.sampling.target import Measured, Target
 from congenial.schema import Schema
 

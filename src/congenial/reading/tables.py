@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.errors import ReadingError
-from congenial.reading import query
+from congenial.reading import sql
 from congenial.reading.csv_trouble import csv_trouble
 from congenial.reading.files import CONFIDENTIAL, Source, find_files
 from congenial.reading.headers import read_sources
 from congenial.reading.ids import check_ids
 from congenial.reading.session import Session, session
-from congenial.reading.unknown import raise_unknown
+from congenial.reading.unknown_values import raise_unknown
 from congenial.spec.levels import Levels
 from congenial.spec.spec import Spec
 from congenial.table import Table
@@ -52,7 +52,7 @@ def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
     paths = find_files(spec.data.paths, base)
     with session(paths) as database:
         sources = read_sources(database, paths, spec.data.separator)
-        query.check_types(sources, levels, spec.data.count)
+        sql.check_types(sources, levels, spec.data.count)
         _check_names(sources, spec)
         found = _grouped(database, sources, levels, spec)
         if found is None:
@@ -66,7 +66,7 @@ def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
             file = base / f"{CONFIDENTIAL}unknown-levels-{spec.release}.csv"
             raise_unknown(database, sources, levels, spec.data.separator, file)
         if spec.unit is not None and spec.unit.id_column is not None:
-            rows = query.rows_of(sources, [spec.unit.id_column], spec.data.separator)
+            rows = sql.rows_of(sources, [spec.unit.id_column], spec.data.separator)
             if not check_ids(database, rows, spec.unit):
                 raise ReadingError(_trouble(sources, spec.data.separator))
     counts = _counts(found, places, levels, spec)
@@ -97,8 +97,8 @@ def _grouped(
                 {"codes": list(dimension.codes), "places": list(range(len(dimension.codes)))},
             )
     columns: list[str | Levels] = [*levels, *(() if spec.data.count is None else (spec.data.count,))]
-    rows = query.rows_of(sources, columns, spec.data.separator)
-    parts = [query.place_of(f"v{number}", dimension, number) for number, dimension in enumerate(levels)]
+    rows = sql.rows_of(sources, columns, spec.data.separator)
+    parts = [sql.place_of(f"v{number}", dimension, number) for number, dimension in enumerate(levels)]
     picked = [f"{place} AS p{number}" for number, (place, _) in enumerate(parts)]
     keys = ", ".join(f"p{number}" for number in range(len(levels)))
     joins = "".join(join for _, join in parts)
@@ -106,7 +106,7 @@ def _grouped(
     if spec.data.count is None:
         inner, totals = "", "count(*) AS n"
     else:
-        inner = f", {query.count_value(count)} AS value, {query.count_problem(count)} AS problem"
+        inner = f", {sql.count_value(count)} AS value, {sql.count_problem(count)} AS problem"
         totals = "count(*) AS n, max(value) AS value, max(problem) AS problem"
     return database.columns(
         f"SELECT {keys}, {totals} FROM (SELECT {', '.join(picked)}{inner} FROM ({rows}){joins}) GROUP BY {keys}"  # noqa: S608
@@ -133,7 +133,7 @@ def _counts(found: dict[str, Any], places: Sequence[Any], levels: Sequence[Level
         return counts
     problems = sorted(set(np.asarray(found["problem"]).tolist()) - {0})
     if problems:
-        words = "; ".join(query.COUNT_PROBLEMS[problem] for problem in problems)
+        words = "; ".join(sql.COUNT_PROBLEMS[problem] for problem in problems)
         raise ReadingError(f"column {spec.data.count!r} has {words}")
     twice = cells[np.asarray(found["n"]) > 1]
     if len(twice):

@@ -5,7 +5,7 @@ from math import log10
 from congenial.arrays import Ints
 from congenial.conditions.constraints import Constraints
 from congenial.errors import TooLargeError
-from congenial.sampling.enumerate import enumerate_tables, estimate_log10_count, surely_more_than
+from congenial.sampling.all_tables import enumerate_tables, estimate_log10_count, surely_more_than
 
 _MOST_CELLS = 48  # more cells that can move leave more tables than can be listed, and counting them takes long
 

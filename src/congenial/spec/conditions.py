@@ -15,7 +15,7 @@ from congenial.errors import ConditionError, did_you_mean
 from congenial.schema import Schema
 from congenial.spec.levels import Levels
 from congenial.spec.sentences import Where, dimension_names, selection, sentence
-from congenial.spec.text import Path
+from congenial.spec.yaml_text import Path
 
 if TYPE_CHECKING:
     from congenial.spec.model import TermEntry

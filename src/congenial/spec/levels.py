@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from congenial.errors import ConditionError, SchemaError, did_you_mean
 from congenial.spec.mistakes import Mistakes
-from congenial.spec.text import Path
+from congenial.spec.yaml_text import Path
 
 if TYPE_CHECKING:
     from congenial.spec.model import AreaEntry, DimensionEntry, RangeEntry

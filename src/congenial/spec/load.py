@@ -9,7 +9,7 @@ from congenial.conditions.compile import compile_conditions
 from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, Mistake, SpecError, UndecidedError, reason_of
 from congenial.schema import Schema
-from congenial.spec import text as spec_text
+from congenial.spec import yaml_text
 from congenial.spec.conditions import Reader, Statement
 from congenial.spec.levels import Levels
 from congenial.spec.mistakes import Mistakes, checked_format
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LARGEST_BUDGET = 1_000
 _MOST_DIMENSIONS = 32  # of an array, in older releases of numpy
 
-Places = dict[spec_text.Path, spec_text.Path]
+Places = dict[yaml_text.Path, yaml_text.Path]
 
 
 def load_spec(path: str | Path) -> Spec:
@@ -36,7 +36,7 @@ def load_spec(path: str | Path) -> Spec:
     file = Path(path)
     try:
         with file.open("rb") as stream:
-            content = stream.read(spec_text.LARGEST_FILE + 1)
+            content = stream.read(yaml_text.LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else "this is not a file name"
         message = f"the spec cannot be read: {reason}"
@@ -62,7 +62,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
       exact: total(), total of voting
       budget: epsilon 0.5, bounded neighbours
     """
-    document = spec_text.parse(content, file_name)
+    document = yaml_text.parse(content, file_name)
     mistakes = Mistakes(document)
     file, places = checked_format(document, mistakes)
     dimensions = read_dimensions(file, mistakes)
@@ -95,7 +95,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
 
 
 def _spec(
-    document: spec_text.Document,
+    document: yaml_text.Document,
     file: "SpecFile",
     data: DataFiles | None,
     unit: PrivacyUnit | None,

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from congenial.errors import CongenialError, Mistake, SpecError, did_you_mean
-from congenial.spec.text import Document, Path, in_words
+from congenial.spec.yaml_text import Document, Path, in_words
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

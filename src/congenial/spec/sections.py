@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from congenial.spec.levels import Levels, declared
 from congenial.spec.mistakes import Mistakes
 from congenial.spec.spec import DataFiles, PrivacyUnit
-from congenial.spec.text import Path
+from congenial.spec.yaml_text import Path
 
 if TYPE_CHECKING:
     from congenial.spec.model import SpecFile

@@ -20,7 +20,7 @@ from congenial.errors import StudyError
 from congenial.inference.frequentist import confidence
 from congenial.inference.intervals import check_level, estimates
 from congenial.inference.posterior import posterior
-from congenial.inference.query import Statistic
+from congenial.inference.question import Statistic
 from congenial.law import Law
 from congenial.mechanism import Mechanism
 from congenial.randomness import RandomStream, secure_rng

@@ -102,7 +102,7 @@ class Messages:
         if not always_certain:
             draw_many(engine.program, centre, self.layout.state, self.values, words, out, unsure)
         if unsure.any():
-            from congenial.sampling.contraction.certain import Certain
+            from congenial.sampling.contraction.without_rounding import Certain
 
             certain = Certain(engine, centre)
             for number in np.flatnonzero(unsure):
@@ -177,7 +177,7 @@ def _run_part(
 
 def _again(engine: Engine, centre: Ints, words: NDArray[np.uint64], rng: RandomStream) -> Ints:
     """Draw one table of a batch by itself, from its own words."""
-    from congenial.sampling.contraction.certain import Certain
+    from congenial.sampling.contraction.without_rounding import Certain
     from congenial.sampling.kernels.messages import draw
 
     made = Messages.of(engine, centre)

@@ -6,7 +6,7 @@ from congenial.conditions.queries import bounds, cells, total
 from congenial.examples import p12_mechanism, p12_table
 from congenial.mechanism import Mechanism
 from congenial.privacy.certificate import Certificate
-from congenial.privacy.two_bins import neighbour_readings
+from congenial.privacy.two_bins_formulas import neighbour_readings
 from congenial.schema import Schema
 from congenial.study.exhibit import Exhibit, Finding
 from congenial.table import Table

@@ -7,7 +7,7 @@ import numpy as np
 from congenial.noise import Laplace
 from congenial.pictures.lines import densities
 from congenial.pictures.picture import Picture
-from congenial.privacy.two_bins import TwoBinRelease, appendix_a, congenial, l1, l2
+from congenial.privacy.two_bins_formulas import TwoBinRelease, appendix_a, congenial, l1, l2
 from congenial.randomness import RandomStream
 from congenial.sampling.closed_form import laplace_sum_zero
 from congenial.study.exhibit import Columns, Exhibit, Finding, Grid

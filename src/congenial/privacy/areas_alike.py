@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from congenial.arrays import Ints
 from congenial.conditions.areas import Areas, Group
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.many import NONE, quick_bounds
+from congenial.conditions.many_bounds import NONE, quick_bounds
 from congenial.conditions.rows import Row
-from congenial.privacy.case import Case, Shared
+from congenial.privacy.certified_case import Case, Shared
 from congenial.privacy.closest import Closest, closest_pair
 from congenial.privacy.relation import RELATIONS
 

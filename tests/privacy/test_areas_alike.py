@@ -16,13 +16,13 @@ from congenial.conditions import areas as areas_module
 from congenial.conditions import constraints as constraints_module
 from congenial.conditions.areas import Areas, Group
 from congenial.conditions.compile import compile_conditions
-from congenial.conditions.many import ManyBounds, quick_bounds
+from congenial.conditions.many_bounds import ManyBounds, quick_bounds
 from congenial.conditions.queries import Condition
 from congenial.errors import PrivacyError
 from congenial.examples import P12_VOTING_AGES, p12_schema
-from congenial.privacy import structures
-from congenial.privacy.case import Case
+from congenial.privacy import areas_alike
 from congenial.privacy.certificate import Certificate
+from congenial.privacy.certified_case import Case
 from congenial.privacy.certify import certificate_of
 from congenial.privacy.closest import closest_pair
 from congenial.privacy.compose import Part, over_areas
@@ -124,7 +124,7 @@ def bounds_of(one: Certificate | None) -> tuple[object, ...] | None:
 def check_never_below(many: Many, neighbours: str) -> int:
     """Check the certificate of all areas against each by brute force; return how many tables one record can change."""
     pricing = many.pricing(neighbours)
-    assert len(pricing.areas) > structures.FEW_AREAS
+    assert len(pricing.areas) > areas_alike.FEW_AREAS
     found = all_together(pricing, many.precisions)
     n_moved = 0
     for table in sorted(set(many.tables)):
@@ -244,11 +244,11 @@ def check_quick_rule(many: Many) -> Iterator[tuple[str, int]]:
     for group in many.areas.groups:
         pinned = quick_bounds(group).pinned
         for relation in RELATIONS:
-            for number, code in enumerate(structures._quick_closest(group, pinned, relation).tolist()):
-                if code == structures._UNKNOWN:
+            for number, code in enumerate(areas_alike._quick_closest(group, pinned, relation).tolist()):
+                if code == areas_alike._UNKNOWN:
                     continue
                 exact = closest_pair(group.constraints(number), relation)
-                assert code == structures._code(exact), (relation, group.constraints(number))
+                assert code == areas_alike._code(exact), (relation, group.constraints(number))
                 yield relation, code
 
 
@@ -267,9 +267,9 @@ def test_the_quick_rule_agrees_with_integer_programs_on_random_areas(seed: int) 
 def test_the_quick_rule_gives_every_answer() -> None:
     """Lest the tests above hold because it gives none."""
     found = {answer for many in CHOSEN.values() for answer in check_quick_rule(many)}
-    ones = {("bounded", structures._code(structures._ONE)), ("unbounded", structures._code(structures._ONE))}
-    twos = {("unbounded", structures._code(structures._TWO))}
-    nobody = {(relation, structures._NOBODY) for relation in RELATIONS}
+    ones = {("bounded", areas_alike._code(areas_alike._ONE)), ("unbounded", areas_alike._code(areas_alike._ONE))}
+    twos = {("unbounded", areas_alike._code(areas_alike._TWO))}
+    nobody = {(relation, areas_alike._NOBODY) for relation in RELATIONS}
     assert found == ones | twos | nobody
 
 
@@ -303,7 +303,7 @@ def test_a_structure_that_forgets_pinned_cells_would_be_caught(monkeypatch: pyte
 
     assert check_never_below(FIRST_PINNED, "bounded") == 2
     assert len(FIRST_PINNED.pricing("bounded").structures) == 2
-    monkeypatch.setattr(structures, "quick_bounds", forgetful)
+    monkeypatch.setattr(areas_alike, "quick_bounds", forgetful)
     assert len(FIRST_PINNED.pricing("bounded").structures) == 1
     with pytest.raises(AssertionError):
         check_never_below(FIRST_PINNED, "bounded")
@@ -311,7 +311,7 @@ def test_a_structure_that_forgets_pinned_cells_would_be_caught(monkeypatch: pyte
 
 @pytest.mark.parametrize("name", ["a zero in no row", "a full pair"])
 def test_a_quick_rule_without_upper_limits_would_be_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(structures, "_can_rise", lambda _, __: True)
+    monkeypatch.setattr(areas_alike, "_can_rise", lambda _, __: True)
     with pytest.raises(AssertionError):
         list(check_quick_rule(CHOSEN[name]))
 
@@ -340,7 +340,7 @@ def test_thousands_of_areas_are_planned_at_once(monkeypatch: pytest.MonkeyPatch)
     compiled = counted("compilations", compile_conditions)
     monkeypatch.setattr(constraints_module, "compile_conditions", compiled)
     monkeypatch.setattr(areas_module, "compile_conditions", compiled)
-    monkeypatch.setattr(structures, "closest_pair", counted("programs", closest_pair))
+    monkeypatch.setattr(areas_alike, "closest_pair", counted("programs", closest_pair))
     areas = mechanism.disclose(tables, area="tract")
     plan = mechanism.plan(areas)
     assert plan.certificate.loss is not None

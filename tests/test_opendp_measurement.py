@@ -11,7 +11,7 @@ import congenial as cg
 from congenial.balls import double_above
 from congenial.errors import PrivacyError
 from congenial.examples import p12_mechanism, p12_table
-from congenial.interchange import as_measurement
+from congenial.opendp_measurement import as_measurement
 from congenial.privacy.certify import certify
 
 dp: Any = pytest.importorskip("opendp.prelude", reason="needs the extra opendp")
@@ -108,14 +108,14 @@ def test_an_undecided_search_is_not_taken_for_a_proof(monkeypatch: pytest.Monkey
     """Where fewer records than were found may change after all, the map must not say 0."""
     from dataclasses import replace
 
-    from congenial.privacy import case
+    from congenial.privacy import certified_case
     from congenial.privacy.neighbours import neighbours_of
 
     def undecided(constraints: cg.Constraints, relation: str) -> object:
         return replace(neighbours_of(constraints, relation), is_smallest=False)
 
     mechanism, constraints = made(epsilon="1")
-    monkeypatch.setattr(case, "neighbours_of", undecided)
+    monkeypatch.setattr(certified_case, "neighbours_of", undecided)
     assert as_measurement(mechanism, constraints).map(1) > 0.9
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from congenial.errors import ReadingError
 from congenial.reading.files import Source
-from congenial.reading.query import place_of, rows_of
 from congenial.reading.session import Session
+from congenial.reading.sql import place_of, rows_of
 from congenial.spec.levels import Levels
 
 _MOST_VALUES = 1_000  # of each column
