@@ -28,8 +28,13 @@ if TYPE_CHECKING:
 STEPS = ("planning", "charging the budget", "drawing")
 OUTPUTS = ("csv", "parquet", "report")
 
-_SOFTWARE = ("congenial", "numpy", "duckdb", "matplotlib", "jinja2")  # whatever decides a byte of a bundle
+_SOFTWARE = ("congenial", "numpy", "duckdb", "matplotlib", "jinja2")
 _MOST_DISCLOSED = 2_000  # values that a ledger lists one by one; of more it keeps their digest
+
+
+def software_in_use() -> dict[str, str]:
+    """Return the versions of whatever decides a byte of a bundle."""
+    return {"python": platform.python_version(), **{name: version(name) for name in _SOFTWARE}}
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,6 +52,8 @@ class Release:
     counts : array (area, cell)
         The drawn tables, in the order of the areas.
     made_at : str
+    software : mapping
+        The versions of whatever decides a byte of a bundle.
     """
 
     plan: Plan
@@ -55,6 +62,7 @@ class Release:
     receipt: Receipt | None
     counts: Ints = field(repr=False)
     made_at: str
+    software: Mapping[str, str]
 
     @property
     def tables(self) -> Mapping[Area, Ints]:
@@ -75,7 +83,7 @@ class Release:
             sampler="; ".join(dict.fromkeys(sampler.title for sampler in plan.samplers)),
             is_exact=plan.is_exact,
             receipt=self.receipt,
-            software={"python": platform.python_version(), **{name: version(name) for name in _SOFTWARE}},
+            software=self.software,
             files={},
         )
 
@@ -120,6 +128,7 @@ class Prepared:
     naming: Naming
     conditions: tuple[Condition, ...]
     confidential: Ints = field(repr=False)
+    software: Mapping[str, str] = field(default_factory=software_in_use)  # before the charge: a lookup can fail
 
     @property
     def digest(self) -> str:
@@ -185,7 +194,7 @@ def check_not_confidential(status: str) -> None:
 
 
 def _drawn(ready: Prepared, receipt: Receipt | None, rng: RandomStream, made_at: str) -> Release:
-    return Release(ready.plan, ready.naming, ready.conditions, receipt, ready.draw(rng), made_at)
+    return Release(ready.plan, ready.naming, ready.conditions, receipt, ready.draw(rng), made_at, ready.software)
 
 
 def _disclosed(ready: Prepared) -> list[tuple[str, object]]:

@@ -15,6 +15,9 @@ from congenial.schema import Schema
 LARGEST_COUNT = 2**53
 """Counts up to here are exact in every tool that reads a release, spreadsheets and JavaScript included."""
 
+CONFIDENTIAL = "CONFIDENTIAL-"
+"""How names of files begin that only the curator may see."""
+
 _UNSET = object()
 
 

@@ -61,6 +61,7 @@ def release(
     from congenial.curator.pipeline import release as run
     from congenial.ledger import open_ledger
     from congenial.spec.load import load_spec
+    from congenial.table import CONFIDENTIAL
 
     found = load_spec(spec)
     folder = Path(found.release) if out is None else out
@@ -73,7 +74,7 @@ def release(
             err=True,
         )
     beside = spec.absolute().parent
-    secret = beside / f"CONFIDENTIAL-{found.release}.html" if confidential_report else None
+    secret = beside / f"{CONFIDENTIAL}{found.release}.html" if confidential_report else None
     with progress_bar(f"releasing {found.release}", len(STEPS)) as step:
         made = run(found, beside, folder, ledger=ledger, who=name, key=key, confidential_report=secret, progress=step)
     receipt = made.release.receipt

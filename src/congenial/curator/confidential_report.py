@@ -13,15 +13,17 @@ from congenial.errors import BundleError, reason_of
 from congenial.page import render
 from congenial.release import Release
 from congenial.spec.spec import Spec
+from congenial.table import CONFIDENTIAL
 
-MARK = "CONFIDENTIAL-"
 _MOST_TABLES = 20
 
 
 def check_place(path: Path, bundle: Path) -> None:
     """Refuse, before anything is spent, a name that is not marked or a place in the bundle."""
-    if not path.name.startswith(MARK):
-        raise BundleError(f"a comparison with the truth goes to a file that begins with {MARK}, not to {path.name}")
+    if not path.name.startswith(CONFIDENTIAL):
+        raise BundleError(
+            f"a comparison with the truth goes to a file that begins with {CONFIDENTIAL}, not to {path.name}"
+        )
     if bundle.absolute() in path.absolute().parents:
         raise BundleError("a comparison with the truth never goes into the bundle; name a file elsewhere")
     if not path.absolute().parent.is_dir() or path.is_dir():

@@ -66,11 +66,7 @@ class Preview:
         """Cells that the spec itself fixes."""
         schema = self.plan.law.schema
         declared = Constraints.of(schema, [statement.condition for statement in self.spec.conditions])
-        return {
-            schema.cell_name(cell)
-            for cell in range(schema.n_cells)
-            if declared.lower[cell] is not None and declared.is_fixed(cell)
-        }
+        return {schema.cell_name(cell) for cell in range(schema.n_cells) if declared.is_fixed(cell)}
 
 
 def _listed(head: str, found: Sequence[str]) -> str:

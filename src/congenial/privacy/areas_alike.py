@@ -107,7 +107,7 @@ def _quick_closest(group: Group, pinned: NDArray[np.bool_], relation: str) -> In
             found[:] = _code(_ONE)
         for number, limited in enumerate(pattern.equalities):
             lowers = [pattern.lower[cell] for cell in limited.row.cells]
-            loose = {cell for cell in limited.row.cells if pattern.lower[cell] != pattern.upper[cell]}
+            loose = {cell for cell in limited.row.cells if not pattern.is_fixed(cell)}
             if set(limited.row.coefficients) == {1} and None not in lowers and loose <= has_partner:
                 least = sum(end for end in lowers if end is not None)
                 found[group.values[:, number] > least] = _code(_ONE)
@@ -126,5 +126,5 @@ def _cells_in_no_row(pattern: Constraints) -> Iterator[tuple[int, ...]]:
 
 def _pairs_up(pattern: Constraints, cells: tuple[int, ...]) -> bool:
     """Whether of cells with equal columns two or more have no upper limit; the others must be fixed by themselves."""
-    loose = [cell for cell in cells if pattern.lower[cell] is None or pattern.lower[cell] != pattern.upper[cell]]
+    loose = [cell for cell in cells if not pattern.is_fixed(cell)]
     return len(loose) > 1 and all(_can_rise(pattern, cell) for cell in loose)

@@ -141,7 +141,7 @@ def _moved_range(row: GroupedRow, entering: int | None, leaving: int | None) -> 
 
 def _loose(constraints: Constraints, group: int) -> list[int]:
     cells = constraints.grouped.members[group]
-    return [c for c in cells if constraints.lower[c] is None or constraints.lower[c] != constraints.upper[c]]
+    return [cell for cell in cells if not constraints.is_fixed(cell)]
 
 
 def _pair(constraints: Constraints, point: Sequence[int], entering: int | None, leaving: int | None) -> Pair:

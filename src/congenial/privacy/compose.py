@@ -8,14 +8,13 @@ from typing import Protocol
 
 from congenial.conditions.constraints import Constraints
 from congenial.errors import PrivacyError, did_you_mean
+from congenial.privacy.areas_alike import FEW_AREAS
 from congenial.privacy.certificate import Certificate, shown
 from congenial.privacy.certified_case import Case
 from congenial.privacy.certify import certificate_of
 from congenial.privacy.neighbours import Neighbours, neighbours_of
 
 WAYS = ("data", "areas")
-
-_FEW_AREAS = 20  # in more areas, going through all pairs of the small ones takes longer than it is worth
 
 
 class Planned(Protocol):
@@ -101,7 +100,7 @@ def compose(plans: Sequence[Planned], over: str = "data") -> Composition:
         return _over_data(plans)
     check_one_row(max(plan.rows_per_unit for plan in plans))
     parts = [part for plan in plans for part in plan.parts]
-    return Composition(over_areas(parts, try_all_pairs=sum(part.n_areas for part in parts) <= _FEW_AREAS))
+    return Composition(over_areas(parts, try_all_pairs=sum(part.n_areas for part in parts) <= FEW_AREAS))
 
 
 def _check_arguments(plans: object, over: object) -> None:

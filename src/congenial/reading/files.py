@@ -9,10 +9,10 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from congenial.errors import ReadingError, did_you_mean, reason_of
+from congenial.table import CONFIDENTIAL
 
 _HEAD = 1_000_000  # bytes in which the header of a CSV file must end
 _PARQUET = b"PAR1"
-CONFIDENTIAL = "CONFIDENTIAL-"
 """How the names of files for the curator's eyes begin; a pattern never takes them for data."""
 _PACKED = {b"\x1f\x8b": "gzip", b"PK": "zip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

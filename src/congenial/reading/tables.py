@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from congenial.errors import ReadingError
 from congenial.reading import sql
 from congenial.reading.csv_trouble import csv_trouble
-from congenial.reading.files import CONFIDENTIAL, Source, find_files
+from congenial.reading.files import Source, find_files
 from congenial.reading.headers import read_sources
 from congenial.reading.ids import check_ids
 from congenial.reading.session import Session, session
 from congenial.reading.unknown_values import raise_unknown
 from congenial.spec.levels import Levels
 from congenial.spec.spec import Spec
-from congenial.table import Table
+from congenial.table import CONFIDENTIAL, Table
 
 _MOST_CELLS = 50_000_000  # of all areas together
 

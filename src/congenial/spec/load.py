@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, Mistake, SpecError, UndecidedError, reason_of
+from congenial.release import OUTPUTS
 from congenial.schema import Schema
 from congenial.spec import yaml_text
 from congenial.spec.conditions import Reader, Statement
@@ -72,7 +73,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
         mistakes.add(("release",), "a spec needs a `release:`, the name of this release")
     check_columns(mistakes, dimensions, by, data, unit)
     if not file.outputs and "outputs" in document.tree:
-        mistakes.add(("outputs",), "name at least one of 'csv', 'parquet', 'report', or leave outputs out")
+        mistakes.add(("outputs",), f"name at least one of {', '.join(map(repr, OUTPUTS))}, or leave outputs out")
     schema = _schema(dimensions, by, mistakes)
     measured: list[Query] = []
     invariants: list[Statement] = []

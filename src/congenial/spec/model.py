@@ -26,6 +26,7 @@ from congenial.conditions.kinds import kinds_of
 from congenial.fraction import exact_fraction, positive_fraction
 from congenial.noise import DEFAULT, FAMILIES
 from congenial.privacy.relation import RELATIONS
+from congenial.release import OUTPUTS
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LONGEST = 1_000
@@ -236,6 +237,7 @@ def _words_or(model: Any) -> Any:
 
 # A type checker cannot see through these.
 _Relation: Any = Literal[RELATIONS]
+_Output: Any = Literal[OUTPUTS]
 _Noise: Any = Literal[tuple(name for name, family in FAMILIES.items() if family.is_for_release)]
 
 
@@ -259,4 +261,4 @@ class SpecFile(Section):
     noise: _Noise = DEFAULT
     budget: BudgetEntry | None = None
     neighbours: _Relation = RELATIONS[0]
-    outputs: list[Literal["csv", "parquet", "report"]] = ["csv", "parquet", "report"]
+    outputs: list[_Output] = list(OUTPUTS)

@@ -21,7 +21,7 @@ from congenial.privacy.budget import Budget, spent
 from congenial.privacy.certificate import Certificate
 from congenial.randomness import RandomStream, secure_rng
 from congenial.study.comparison import Comparison, Result
-from congenial.table import Table
+from congenial.table import CONFIDENTIAL, Table
 
 CONGENIAL = "congenial"
 BASELINES: dict[str, Baseline] = {
@@ -35,7 +35,6 @@ METHODS = (CONGENIAL, *BASELINES)
 DEFAULT_METHODS = (CONGENIAL, "raw", "clip", "l2", "topdown")
 
 SOURCES = ("public", "simulated")
-CONFIDENTIAL = "CONFIDENTIAL"
 
 
 def compare(
@@ -105,7 +104,7 @@ def _check(source: str, methods: Sequence[str], n_releases: int, folder: Path | 
         raise StudyError(
             "a comparison with confidential tables is confidential itself. If the tables are public or simulated,"
             ' say so: source="public" or "simulated" (in a spec: data status). Otherwise write it to a marked folder:'
-            f' out="{CONFIDENTIAL}-comparison"'
+            f' out="{CONFIDENTIAL}comparison"'
         )
     if isinstance(methods, str) or not methods:
         raise StudyError(f"methods is a list of {', '.join(METHODS)}")

@@ -18,6 +18,7 @@ from congenial.pictures.boxes import distance_boxes
 from congenial.pictures.picture import Picture
 from congenial.privacy.certificate import Certificate
 from congenial.study.exhibit import Columns, Grid, write_csv
+from congenial.table import CONFIDENTIAL
 
 SIZES = (0, 1, 3, 6, 11, 21, 51, 101, 501, 1_001, 10_001)
 """Where each class of true counts begins."""
@@ -193,7 +194,7 @@ class Comparison:
         """Write the page, the pictures and the tidy CSV into a new folder."""
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StudyError(f"{folder} is there already and not an empty folder; name a new one")
-        mark = "CONFIDENTIAL-" if self.is_confidential else ""
+        mark = CONFIDENTIAL if self.is_confidential else ""
         folder.mkdir(parents=True, exist_ok=True)
         if self.is_confidential:
             folder.chmod(0o700)
