@@ -45,7 +45,7 @@ ONLY_HERE = {
         "privacy.formulas",
         "privacy.unimodular",
         "conditions.lattice",
-        "sampling.contraction.certain",
+        "sampling.contraction.without_rounding",
         "sampling.contraction.algebra",
         "sampling.independence",
         "sampling.contraction.program",
@@ -68,12 +68,12 @@ ONLY_HERE = {
         "baselines.projection",
         "baselines.topdown",
         "inference.frequentist",
-        "inference.model",
+        "inference.log_linear",
         "inference.priors",
     },
     "duckdb": {"bundle.parquet", "reading.session"},
     "pydantic": {"spec.json_schema", "spec.mistakes", "spec.model"},
-    "ruamel": {"spec.text"},
+    "ruamel": {"spec.yaml_text"},
     "rich": {"cli.demo", "cli.output", "cli.reproduce"},
     "click": {"cli", "cli.output", "cli.reference", *(f"cli.{name}" for name in COMMANDS)},
     "matplotlib": {
@@ -87,13 +87,13 @@ ONLY_HERE = {
     },
     "jinja2": {"page"},
     "arviz_stats": {"inference.diagnostics"},
-    "arviz_base": {"inference.model"},
+    "arviz_base": {"inference.log_linear"},
 }
 # `constraints.count()` is a question to the set that only the engine can answer: a late import.
-LOOKS_UP = {("conditions.constraints", "sampling.contraction.certain")} | {
+LOOKS_UP = {("conditions.constraints", "sampling.contraction.without_rounding")} | {
     # A bundle answers an analyst's questions by the layer above it.
     ("bundle.loading", f"inference.{module}")
-    for module in ("frequentist", "posterior", "priors", "query")
+    for module in ("frequentist", "posterior", "priors", "question")
 }
 MAKES_RANDOMNESS = {"random", "secrets"}
 
