@@ -59,8 +59,8 @@ class Plan:
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
-        priced = (self.pricing.areas, self.pricing.classes, self.pricing.noise)
-        if self.pricing.areas is not self.law.areas or priced[1:] != (self.law.classes, self.law.noise):
+        pricing, law = self.pricing, self.law
+        if pricing.areas is not law.areas or (pricing.classes, pricing.noise) != (law.classes, law.noise):
             raise PrivacyError("a plan prices the law that it draws from: make it by mechanism.plan(constraints)")
 
     @classmethod

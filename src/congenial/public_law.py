@@ -1,6 +1,6 @@
 """The public law: everything about a release's distribution except the confidential tables it is centred at."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
@@ -72,11 +72,6 @@ class PublicLaw:
             if query.precision
             for row in query.rows
         )
-
-    def with_precisions(self, precisions: tuple[Fraction, ...]) -> "PublicLaw":
-        """Return the law at other precisions, one for each query."""
-        pairs = zip(self.queries, precisions, strict=True)
-        return replace(self, queries=tuple(replace(query, precision=precision) for query, precision in pairs))
 
     def target(self, area: Area, centre: ArrayLike) -> Target:
         """Return the law of one area's table around a centre: the confidential table, or any other in S*."""

@@ -80,17 +80,17 @@ def test_from_a_spec_to_a_verified_bundle(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_budget_covers_all_areas_and_rows_together(name: str, tmp_path: Path) -> None:
     plan = prepare(place(tmp_path, CASES[name])).plan
-    again = Plan.of(plan.law, plan.neighbours, plan.pricing.rows_per_unit).certificate
+    again = Plan.of(plan.law, plan.neighbours, plan.rows_per_unit).certificate
     assert plan.budget is not None
     assert plan.budget.covers(again)
     assert again == plan.certificate
-    assert again.k >= plan.pricing.rows_per_unit
+    assert again.k >= plan.rows_per_unit
 
 
 def scaled(plan: Plan, spec: Spec, factor: Fraction) -> Plan:
     pairs = zip(plan.law.queries, spec.mechanism.queries, strict=True)
-    precisions = [query.precision * (1 if asked.precision else factor) for query, asked in pairs]
-    return Plan.of(plan.law.with_precisions(tuple(precisions)), plan.neighbours, plan.pricing.rows_per_unit)
+    other = [replace(query, precision=query.precision * (1 if asked.precision else factor)) for query, asked in pairs]
+    return Plan.of(replace(plan.law, queries=tuple(other)), plan.neighbours, plan.rows_per_unit)
 
 
 OPEN = "by: {name: area, levels: ['01', '02']}\n"

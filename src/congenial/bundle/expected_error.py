@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.bundle.exact_error import exact_errors
 from congenial.conditions.areas import Area
 from congenial.conditions.queries import margin
 from congenial.conditions.rows import Row, dense
 from congenial.plan import Plan
 from congenial.randomness import replay_rng
+from congenial.sampling.exact_errors import exact_errors
 from congenial.sampling.system import System
 
 # Draws are for what has no quick exact answer: their standard error is below one percent from 5,000 on, and the kernels

@@ -92,7 +92,7 @@ class Manifest:
     @property
     def rows_per_unit(self) -> int:
         """How many records one protected unit may have."""
-        return self.plan.pricing.rows_per_unit
+        return self.plan.rows_per_unit
 
     @property
     def is_for_release(self) -> bool:

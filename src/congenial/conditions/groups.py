@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from congenial.conditions.interval import Interval, total_interval
+from congenial.conditions.interval import Interval, Ranged, total_interval
 from congenial.conditions.rows import Limited, cells_alike
 
 
@@ -30,7 +30,7 @@ class Box(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GroupedRow:
+class GroupedRow(Ranged):
     """A limited row over groups: ``sum coefficients[g] * y[g]`` lies in its limits."""
 
     coefficients: dict[int, int]
@@ -40,21 +40,6 @@ class GroupedRow:
     def of(cls, coefficients: dict[int, int], lower: int | None, upper: int | None) -> "GroupedRow":
         """Return a row with its two ends, None where there is no limit."""
         return cls(coefficients, Interval(lower, upper))
-
-    @property
-    def lower(self) -> int | None:
-        """The lower limit."""
-        return self.limits.low
-
-    @property
-    def upper(self) -> int | None:
-        """The upper limit."""
-        return self.limits.high
-
-    @property
-    def is_equality(self) -> bool:
-        """Whether the row must have one value."""
-        return self.limits.is_point
 
     def value(self, point: Sequence[int]) -> int:
         """Return the row's value of a point, in exact integers."""

@@ -103,6 +103,27 @@ class Interval:
         return "is free" if self.high is None else f"is at most {self.high:,}"
 
 
+class Ranged:
+    """Something with limits, whose ends are often wanted one by one."""
+
+    limits: Interval
+
+    @property
+    def lower(self) -> int | None:
+        """The lower limit."""
+        return self.limits.low
+
+    @property
+    def upper(self) -> int | None:
+        """The upper limit."""
+        return self.limits.high
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether it must have one value."""
+        return self.limits.is_point
+
+
 FREE = Interval(None, None)
 NONNEGATIVE = Interval(0, None)
 POINT_ZERO = Interval(0, 0)

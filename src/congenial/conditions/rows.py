@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.conditions.interval import Interval
+from congenial.conditions.interval import Interval, Ranged
 
 Column = tuple[tuple[int, int], ...]
 """A cell's (row, coefficient), row by row."""
@@ -39,7 +39,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Limited:
+class Limited(Ranged):
     """A row that must lie in a range: what a condition says in the end."""
 
     row: Row
@@ -54,21 +54,6 @@ class Limited:
     def equal(cls, row: Row, value: int) -> "Limited":
         """Return a row that must have one value."""
         return cls(row, Interval(value, value))
-
-    @property
-    def lower(self) -> int | None:
-        """The lower limit."""
-        return self.limits.low
-
-    @property
-    def upper(self) -> int | None:
-        """The upper limit."""
-        return self.limits.high
-
-    @property
-    def is_equality(self) -> bool:
-        """Whether the row must have one value."""
-        return self.limits.is_point
 
     def allows(self, value: int) -> bool:
         """Whether a value of the row is in range."""

@@ -29,7 +29,7 @@ def paragraphs(preview: Preview) -> list[tuple[str, list[str]]]:
         ),
         ("What stays protected", [str(plan.meaning), *plan.not_protected_text, *preview.given_away]),
         ("Noise", plan.noise_text),
-        ("Sampler", [plan.sampler.describe(), f"a draw of everything takes about {_time(preview)}"]),
+        ("Sampler", [plan.sampler.describe(), f"a draw of everything takes roughly {_time(preview)}"]),
     ]
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.interval import Interval
-from congenial.conditions.rows import Row
+from congenial.conditions.rows import Column, Row
 from congenial.errors import SamplingError
 from congenial.noise.fall import FLAT, Fall
 from congenial.sampling.target import Measured
@@ -47,6 +48,23 @@ class System:
     def n_cells(self) -> int:
         """Number of cells."""
         return len(self.lower)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """Each cell's coefficients in the rows."""
+        found: list[list[tuple[int, int]]] = [[] for _ in range(self.n_cells)]
+        for number, row in enumerate(self.rows):
+            for cell, coefficient in row.coefficients:
+                found[cell].append((number, coefficient))
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Cells with equal columns: they act on the rows through their sum. One in no row is a group of its own."""
+        members: dict[object, list[int]] = {}
+        for cell, column in enumerate(self.columns):
+            members.setdefault(column or ("alone", cell), []).append(cell)
+        return tuple(map(tuple, members.values()))
 
     @classmethod
     def of(cls, constraints: Constraints, measured: Iterable[Measured], watched: Iterable[Row] = ()) -> "System":

@@ -1,9 +1,9 @@
 """Queries: families of linear statistics, which can be measured with noise or held exactly."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +18,6 @@ from congenial.fraction import exact_fraction, positive_fraction
 from congenial.schema import Schema, Where, frozen_where
 
 LARGEST_LIMIT = 2**60
-
-AnyQuery = TypeVar("AnyQuery", bound="Query")
 
 
 @dataclass(frozen=True)
@@ -112,10 +110,6 @@ class Query(Condition):
             return [(self.name or rows[0].name, str(rows[0].value(counts)))]
         head = f"{self.name}: " if self.name else ""
         return [(f"{head}{row.name}", str(row.value(counts))) for row in rows]
-
-    def with_precision(self: AnyQuery, precision: Fraction | None, portion: Fraction | None = None) -> AnyQuery:
-        """Return the query with another precision, or with a portion of the budget instead."""
-        return replace(self, precision=precision, portion=portion)
 
 
 def asked(

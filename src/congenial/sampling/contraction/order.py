@@ -135,7 +135,7 @@ def find_order(system: System) -> MergeOrder:
 
     Two greedy orders are tried, the smallest next message first and the least next work first; the cheaper one is kept.
     """
-    groups = _groups(system)
+    groups = (*system.groups, ())  # an empty one at the end: components are closed by merging with it, one by one
     rows = _rows(system, groups)
     public = _Public.of(system, rows, groups, default_nats(system))
     known: _Known = {}
@@ -226,25 +226,8 @@ def _candidates(alive: list[int], nodes: list[Node]) -> list[tuple[int, int]]:
     return sorted(pairs) or [(alive[0], alive[1])]
 
 
-def _groups(system: System) -> tuple[tuple[int, ...], ...]:
-    columns: list[list[tuple[int, int]]] = [[] for _ in range(system.n_cells)]
-    for number, row in enumerate(system.rows):
-        for cell, coefficient in row.coefficients:
-            columns[cell].append((number, coefficient))
-    members: dict[object, list[int]] = {}
-    for cell, column in enumerate(columns):
-        # A cell in no row is independent of all others: a group of its own.
-        members.setdefault(tuple(column) or ("alone", cell), []).append(cell)
-    # An empty group at the end: components are closed by merging with it, one after the other.
-    return (*(tuple(cells) for cells in members.values()), ())
-
-
 def _rows(system: System, groups: tuple[tuple[int, ...], ...]) -> Rows:
-    of_cell = [dict[int, int]() for _ in range(system.n_cells)]
-    for number, row in enumerate(system.rows):
-        for cell, coefficient in row.coefficients:
-            of_cell[cell][number] = coefficient
-    columns = tuple(of_cell[cells[0]] if cells else {} for cells in groups)
+    columns = tuple(dict(system.columns[cells[0]]) if cells else {} for cells in groups)
     return Rows(tuple(row.kind for row in system.rows), columns)
 
 

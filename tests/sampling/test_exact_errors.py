@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.bundle import exact_error
-from congenial.bundle.exact_error import exact_errors
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query, margin
 from congenial.conditions.rows import Row
 from congenial.examples import p12_mechanism, p12_table
+from congenial.sampling import exact_errors as module
+from congenial.sampling.exact_errors import exact_errors
 from congenial.sampling.system import System
 from sampling.enumeration import EnumerationAt
 
@@ -84,5 +84,5 @@ def test_what_is_not_quick_is_left_to_draws(monkeypatch: pytest.MonkeyPatch) -> 
     mechanism, table = p12_mechanism(epsilon="1"), p12_table()
     constraints = mechanism.disclose(table)
     system = System.of(constraints, mechanism.calibrate(constraints).measured)
-    monkeypatch.setattr(exact_error, "_MOST_SUMS", 10)
+    monkeypatch.setattr(module, "_MOST_SUMS", 10)
     assert exact_errors(system, table.counts, statistics(table.schema)) is None

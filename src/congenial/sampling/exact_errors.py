@@ -7,7 +7,7 @@ the equalities allow, which is short when they leave few degrees of freedom.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, log, sqrt
+from math import log, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -17,9 +17,11 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.lattice import integer_solutions
 from congenial.conditions.rows import Row
 from congenial.noise import Fall
+from congenial.sampling.contraction.algebra import Rows
+from congenial.sampling.contraction.windows import half_width, log_base
 from congenial.sampling.system import System, SystemRow
 
-_NATS = 45.0  # weights below exp(-45) of the largest change no digit that is shown
+_NATS = 45.0  # what has a chance below exp(-45) changes no digit that is shown
 _LONGEST = 2**16  # entries of a group's sum
 _MOST_SUMS = 2_000_000  # combinations of sums in a component
 _TOO_RARE = 1e-6  # of the largest weight: transforms are accurate to about 1e-16 of it
@@ -63,25 +65,21 @@ class _Component:
 class _Errors:
     def __init__(self, system: System, centre: Ints) -> None:
         self.system, self.centre = system, centre
-        columns: list[list[tuple[int, int]]] = [[] for _ in range(system.n_cells)]
-        for number, row in enumerate(system.rows):
-            for cell, times in row.coefficients:
-                columns[cell].append((number, times))
-        members: dict[object, list[int]] = {}
-        for cell, column in enumerate(columns):
-            members.setdefault(tuple(column) or ("alone", cell), []).append(cell)
-        self.groups = [tuple(cells) for cells in members.values()]
-        self.columns = [dict(columns[cells[0]]) for cells in self.groups]
+        self.groups = system.groups
+        self.columns = [dict(system.columns[cells[0]]) for cells in self.groups]
         self.group_of = {cell: number for number, cells in enumerate(self.groups) for cell in cells}
         self.kinds = [self._kind(cell) for cell in range(system.n_cells)]
         self.transforms: dict[tuple[_Reach, int], NDArray[np.complex128]] = {}
         self.messages = [self._message(cells) for cells in self.groups]
-        self.components = [self._component(groups) for groups in self._connected()]
+        rows = Rows(tuple(row.kind for row in system.rows), tuple(self.columns))
+        self.components = [self._component(groups) for groups in rows.components]
 
     def _kind(self, cell: int) -> _Reach:
         fall, value = self.system.falls[cell], int(self.centre[cell])
         low, high = self.system.lower[cell], self.system.upper[cell]
-        reach = _reach(fall)
+        reach = half_width([(fall, 1)], _NATS)
+        if reach is None:  # a cell that is not measured
+            raise _NotQuickError
         below, above = (reach if end is None else min(abs(end - value), reach) for end in (low, high))
         if below + above > _LONGEST:
             raise _NotQuickError
@@ -117,23 +115,6 @@ class _Errors:
     def _message(self, cells: Sequence[int]) -> tuple[int, Floats]:
         least, weights = self._weights(cells)
         return least, weights / weights.max()
-
-    def _connected(self) -> list[tuple[int, ...]]:
-        parent = list(range(len(self.groups)))
-
-        def root(group: int) -> int:
-            while parent[group] != group:
-                group = parent[group]
-            return group
-
-        first_in: dict[int, int] = {}
-        for group, column in enumerate(self.columns):
-            for row in column:
-                parent[root(group)] = root(first_in.setdefault(row, group))
-        together: dict[int, list[int]] = {}
-        for group in range(len(self.groups)):
-            together.setdefault(root(group), []).append(group)
-        return [tuple(groups) for groups in together.values()]
 
     def _component(self, groups: tuple[int, ...]) -> _Component:
         """Go through the sums that the equalities allow; limits and measured sums weigh them."""
@@ -253,16 +234,7 @@ class _Errors:
 def _log_weight(fall: Fall, size: Floats) -> Floats:
     out = np.zeros(len(size))
     if fall.linear < 1:
-        out += size * log(float(fall.linear))
+        out += size * log_base(fall.linear)
     if fall.quadratic < 1:
-        out += size**2 * log(float(fall.quadratic))
+        out += size**2 * log_base(fall.quadratic)
     return out
-
-
-def _reach(fall: Fall) -> int:
-    """Return where the weight is too small to matter; a cell that is not measured needs limits of its own."""
-    reaches = [_NATS / -log(float(fall.linear))] if 0 < float(fall.linear) < 1 else []
-    reaches += [sqrt(_NATS / -log(float(fall.quadratic)))] if 0 < float(fall.quadratic) < 1 else []
-    if fall.is_flat:
-        raise _NotQuickError
-    return ceil(min(reaches, default=1.0)) + 1
