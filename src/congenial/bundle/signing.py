@@ -1,4 +1,9 @@
-"""Ed25519 signatures of a manifest: who published it."""
+"""Ed25519 signatures of a manifest: who published it.
+
+Eight points of the curve have an order of at most 8. With one of them as the public key anybody can sign anything: the
+product of key and hash, which ties a signature to its key, vanishes for one message in eight at least. `cryptography`
+takes such keys, so they are refused here, in every encoding.
+"""
 
 import errno
 import json
@@ -12,6 +17,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from congenial.errors import BundleError, reason_of
 
 PrivateKey = Ed25519PrivateKey
+
+_FIELD = 2**255 - 19
+# Order 4 has y = 0, order 1 and 2 have y = 1 and -1, order 8 has this y and its negative.
+_Y_OF_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL_ORDER = frozenset({0, 1, _FIELD - 1, _Y_OF_ORDER_8, _FIELD - _Y_OF_ORDER_8})
 
 
 def create_key(path: Path) -> str:
@@ -80,7 +90,25 @@ def read_public_key(path: Path) -> Ed25519PublicKey:
         raise BundleError(f"{path} holds no public key in PEM form; it is the file that ends in .pub") from None
     if not isinstance(key, Ed25519PublicKey):
         raise BundleError(f"{path} holds a key of another kind, and Ed25519 is needed")
+    if has_small_order(_raw(key)):
+        raise BundleError(
+            f"{path} holds a public key of small order, {_raw(key).hex()[:16]}..., in whose name anybody can sign"
+            " anything; ask the publisher for a key that congenial keygen made"
+        )
     return key
+
+
+def has_small_order(point: bytes) -> bool:
+    """Whether 32 bytes are a point of order 1, 2, 4 or 8, in any encoding.
+
+    An encoding is y with the sign of x in the highest bit. The order depends on y alone, and y may be written as y + p.
+
+    Examples
+    --------
+    >>> has_small_order(bytes(32)), has_small_order(Ed25519PrivateKey.generate().public_key().public_bytes_raw())
+    (True, False)
+    """
+    return (int.from_bytes(point, "little") & (2**255 - 1)) % _FIELD in _SMALL_ORDER
 
 
 def check_signature(content: bytes, signature: bytes, key: Ed25519PublicKey | None) -> str:
@@ -95,6 +123,12 @@ def check_signature(content: bytes, signature: bytes, key: Ed25519PublicKey | No
     expected = {"algorithm": "Ed25519", "public_key": _raw(public).hex(), "signature": signed.hex()}
     if (json.dumps(expected, indent=1) + "\n").encode() != signature:
         raise BundleError("signature.json was changed since it was written")
+    # A small R is a nonce of zero, up to the cofactor: such a signature gives its private key away.
+    if has_small_order(_raw(public)) or has_small_order(signed[:32]):
+        raise BundleError(
+            "signature.json has a key or a signature of small order: anybody can make such a signature, or it gives its"
+            " private key away. congenial signs none like that; ask the publisher for the bundle again"
+        )
     if key is not None and _raw(public) != _raw(key):
         raise BundleError("the bundle is signed by another key than the one given")
     return _raw(public).hex()
