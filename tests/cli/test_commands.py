@@ -178,6 +178,17 @@ def test_the_ledger_may_be_named_by_the_environment(here: Path, monkeypatch: pyt
     assert "CONGENIAL_LEDGER" in without.stderr
 
 
+@pytest.mark.filterwarnings("default")
+def test_warnings_go_to_stderr_as_sentences(here: Path) -> None:
+    (here / "budget.db").chmod(0o644)
+    done = CliRunner().invoke(main, ["ledger", "status", *LEDGER, "--json"])
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Warning: the ledger '")
+    assert "chmod 600" in line
+
+
 def test_a_password_in_an_address_is_never_printed(here: Path) -> None:
     address = "postgresql://ada:Ermintrude@127.0.0.1:1/none?connect_timeout=1"
     for line in (["ledger", "status"], ["release", "again.yaml", "--who", "Ada"], ["verify", "bundle"]):

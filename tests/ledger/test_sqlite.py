@@ -5,12 +5,15 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from congenial.errors import LedgerBusyError, LedgerError
 from congenial.ledger import open_ledger
+from congenial.ledger.store import UnsafePlaceWarning
+from congenial.ledger.tables import Book
 from ledgers import ledger_with, request
 
 
@@ -46,7 +49,7 @@ def test_folders(tmp_path: Path) -> None:
 
 def test_an_empty_file_is_an_empty_ledger_when_asked(tmp_path: Path) -> None:
     path = tmp_path / "budget.db"
-    path.touch()
+    path.touch(mode=0o600)
     with pytest.raises(LedgerError, match="not a ledger yet"):
         open_ledger(path)
     assert ledger_with(path, epsilon="1").verify().n_spends == 0
@@ -184,6 +187,50 @@ def test_a_ledger_is_one_file(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["budget.db"]
     shutil.copy(path, tmp_path / "copy.db")
     assert open_ledger(tmp_path / "copy.db").verify() == open_ledger(path).verify()
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o277])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_ledger_and_its_journal_are_their_owners_alone(tmp_path: Path) -> None:
+    ledger = ledger_with(tmp_path / "budget.db", epsilon="1")
+
+    def modes_while_writing(book: Book) -> dict[str, int]:
+        book.connection.exec_driver_sql("CREATE TABLE something (x TEXT)")
+        return {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+
+    assert ledger._store.write(modes_while_writing) == {"budget.db": 0o600, "budget.db-journal": 0o600}
+
+
+def test_a_link_that_leads_nowhere_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "budget.db").symlink_to(tmp_path / "elsewhere.db")
+    with pytest.raises(LedgerError, match="cannot be opened"):
+        open_ledger(tmp_path / "budget.db", create=True)
+    assert not (tmp_path / "elsewhere.db").exists()
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o666])
+def test_a_ledger_that_others_can_read_is_warned_about_and_used(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "the budget.db"
+    ledger_with(path, epsilon="1")
+    path.chmod(mode)
+    with pytest.warns(UnsafePlaceWarning, match=rf"its mode is {mode:o}\..*chmod 600 '.*the budget\.db'") as caught:
+        ledger = open_ledger(path)
+    assert ledger.charge(request()).number == 1
+    assert path.stat().st_mode & 0o777 == mode  # nobody's rights are changed behind their back
+    assert [Path(one.filename).name for one in caught] == [Path(__file__).name]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o700, 0o711])
+def test_a_ledger_of_one_owner_is_not_warned_about(tmp_path: Path, mode: int) -> None:
+    ledger_with(tmp_path / "budget.db", epsilon="1")
+    (tmp_path / "budget.db").chmod(mode)
+    open_ledger(tmp_path / "budget.db")  # a warning is an error here
 
 
 CHARGE = """

@@ -1,6 +1,7 @@
 """What every command shares: results on stdout, progress on a terminal only, refusals in words, exit codes."""
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -23,7 +24,9 @@ def refusals_in_words(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
         try:
-            command(*arguments, **options)
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                command(*arguments, **options)
         except CongenialError as refused:
             click.echo(f"Error: {refused}", err=True)
             raise SystemExit(REFUSED) from None
@@ -35,6 +38,11 @@ def refusals_in_words(command: Callable[..., None]) -> Callable[..., None]:
             raise SystemExit(INTERRUPTED) from None
 
     return run
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    """Show a warning as a sentence, without the line of code that it comes from."""
+    click.echo(f"Warning: {message}", err=True)
 
 
 def show_json(values: object) -> None:

@@ -92,6 +92,10 @@ class PostgresqlBackend:
         """Return nothing."""
         return []
 
+    def advice(self) -> str:
+        """Return nothing: who may read a database is its administrator's to say."""
+        return ""
+
     def explain(self, error: BaseException | None, connected: bool) -> LedgerError:
         """Say in words what went wrong, in words of our own."""
         code = str(getattr(error, "sqlstate", None) or "")

@@ -4,10 +4,15 @@ The journal is SQLite's ordinary one (``DELETE``) and not the write-ahead log: a
 copied, backed up and read from a read-only medium, and it does not need shared memory, which network file systems lack.
 ``synchronous = EXTRA`` makes a commit survive a power cut in that mode: with ``FULL`` the removal of the journal may
 not have reached the disk, and the journal would then undo the last spend.
+
+A new file is its owner's alone, and SQLite gives the journal the mode of the file that it belongs to.
 """
 
+import os
 import sqlite3
 from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
 
 from sqlalchemy import Connection, Engine, create_engine, inspect
 from sqlalchemy.pool import NullPool
@@ -25,6 +30,8 @@ _MEANINGS = {
     "SQLITE_IOERR": "cannot be read or written: the disk reports an error or is full",
     "SQLITE_TOOBIG": "cannot take a record that large",
 }
+
+_OWNER_ALONE, _OTHERS = 0o600, 0o066
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class SqliteBackend:
                 problem = "is a folder; name a file in it, such as budget.db"
             elif not path.exists():
                 if create:
-                    path.touch()
+                    _create_private(path)
                 else:
                     problem = (
                         "does not exist; create it first: congenial ledger create, or open_ledger(..., create=True)"
@@ -87,6 +94,17 @@ class SqliteBackend:
         found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check(10)")]
         return [] if found == ["ok"] else [f"SQLite finds the file damaged: {line}" for line in found]
 
+    def advice(self) -> str:
+        """Say who else can read or write the file, and how to end that; nothing when it is its owner's alone."""
+        path = self.address.path
+        mode = path.stat().st_mode & 0o777
+        if not mode & _OTHERS:
+            return ""
+        return (
+            f"{self.place} can be read or written by other users of this computer: its mode is {mode:o}. Make it yours"
+            f" alone: chmod 600 {quote(str(path))}. Curators who share a ledger keep it in PostgreSQL"
+        )
+
     def explain(self, error: BaseException | None, connected: bool) -> LedgerError:  # noqa: ARG002
         """Say in words what went wrong."""
         name = str(getattr(error, "sqlite_errorname", ""))
@@ -101,3 +119,15 @@ class SqliteBackend:
             if name.startswith(prefix):
                 return LedgerError(f"{self.place} {meaning}")
         return LedgerError(f"{self.place} cannot be used: SQLite reports {name or 'an error'}; it may be damaged")
+
+
+def _create_private(path: Path) -> None:
+    """Make an empty file with mode 600, whatever the umask; one that another program has just made is left alone."""
+    try:
+        opened = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ALONE)
+    except FileExistsError:
+        return
+    try:
+        os.fchmod(opened, _OWNER_ALONE)
+    finally:
+        os.close(opened)

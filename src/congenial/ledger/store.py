@@ -3,6 +3,7 @@
 A store keeps no connection between transactions, so it can be used after a fork and has nothing to close.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,10 @@ from congenial.ledger.sqlite import SqliteBackend
 from congenial.ledger.tables import VERSION, VERSION_TABLE, Book
 
 _Answer = TypeVar("_Answer")
+
+
+class UnsafePlaceWarning(UserWarning):
+    """A ledger that others can read or write."""
 
 
 class Backend(Protocol):
@@ -41,6 +46,9 @@ class Backend(Protocol):
 
     def check_storage(self, connection: Connection) -> list[str]:
         """Return what the database itself finds wrong."""
+
+    def advice(self) -> str:
+        """Say in words what is unsafe about the place; nothing when all is well."""
 
     def explain(self, error: BaseException | None, connected: bool) -> LedgerError:
         """Say in words what went wrong."""
@@ -101,6 +109,9 @@ def open_store(address: FileAddress | ServerAddress, *, create: bool, patience: 
         store.write(lambda book: _create(backend, book.connection))
     else:
         store.read(lambda book: _check_version(backend, book.connection))
+    advice = backend.advice()
+    if advice:
+        warnings.warn(advice, UnsafePlaceWarning, stacklevel=3)  # where open_ledger was called
     return store
 
 
