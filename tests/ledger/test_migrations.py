@@ -30,5 +30,5 @@ def test_columns_keys_and_constraints(place: str) -> None:
 
         return ledger._store.read(work)
 
-    assert look("congenial_datasets") == (set(FIELDS[DATASET]), ["name"], [])
+    assert look("congenial_datasets") == ({*FIELDS[DATASET], "folded"}, ["name"], [["folded"]])
     assert look("congenial_spends") == (set(FIELDS[SPEND]), ["dataset", "number"], [["dataset", "release"]])

@@ -157,6 +157,8 @@ def test_a_reader_in_the_way_of_a_commit(tmp_path: Path) -> None:
         "DELETE FROM congenial_datasets",
         "INSERT OR REPLACE INTO congenial_spends SELECT * FROM congenial_spends",
         "INSERT OR REPLACE INTO congenial_datasets SELECT * FROM congenial_datasets",
+        "INSERT OR REPLACE INTO congenial_datasets (name, folded, neighbours, currency, cap, who, at, software, hash)"
+        " SELECT 'COUNTY', folded, neighbours, currency, '9', who, at, software, hash FROM congenial_datasets",
         "UPDATE OR REPLACE congenial_spends SET number = number + 1",
     ],
 )

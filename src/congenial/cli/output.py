@@ -40,7 +40,7 @@ def refusals_in_words(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _show_warning(message: Warning | str, *_: object) -> None:
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Show a warning as a sentence, without the line of code that it comes from."""
     click.echo(f"Warning: {message}", err=True)
 

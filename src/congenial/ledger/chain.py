@@ -7,6 +7,7 @@ from fractions import Fraction
 from congenial.errors import BudgetError, TamperedError
 from congenial.ledger.as_text import Row
 from congenial.ledger.charging import price
+from congenial.ledger.dataset_name import folded
 from congenial.ledger.records import DATASET, SPEND, Dataset, Head, Spend, link_hash
 
 
@@ -80,6 +81,7 @@ def verify_chains(chains: Sequence[Chain], head: Head | None = None) -> Verifica
     """
     findings: list[str] = []
     accounts = [_read(chain, findings) for chain in chains]
+    findings += _namesakes(chains)
     findings += _findings_at(head, chains) if head is not None else []
     if findings:
         shown = "; ".join(findings[:5]) + (f"; and {len(findings) - 5} more" if len(findings) > 5 else "")
@@ -144,6 +146,15 @@ def _wrong_amounts(dataset: Dataset, spend: Spend, before: Fraction) -> Iterable
         yield "the sum of the losses is wrong"
     if spend.spent > dataset.cap:
         yield "the sum of the losses is above the cap"
+
+
+def _namesakes(chains: Sequence[Chain]) -> Iterable[str]:
+    """Look for names that are taken for one: a dataset has one account."""
+    spellings: dict[str, str] = {}
+    for chain in chains:
+        first = spellings.setdefault(folded(chain.name), chain.name)
+        if first != chain.name:
+            yield f"datasets {first!r} and {chain.name!r} have names that are taken for one"
 
 
 def _findings_at(head: Head, chains: Sequence[Chain]) -> list[str]:

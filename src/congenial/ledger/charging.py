@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from congenial.errors import AlreadySpentError, BudgetError, LedgerError, TamperedError
 from congenial.fraction import exact_fraction, positive_fraction
+from congenial.ledger.dataset_name import check_dataset_name
 from congenial.ledger.records import DATASET, SPEND, Dataset, Spend, link_hash
 from congenial.ledger.request import Request, check_amount, check_name
 from congenial.privacy.certificate import Certificate, shown, shown_below
@@ -25,7 +26,7 @@ def new_dataset(
     software: str,
 ) -> Dataset:
     """Return the record of a new dataset, checked in full."""
-    named = check_name(name, "a dataset's name")
+    named = check_dataset_name(name)
     creator = check_name(who, "who creates a dataset")
     if (epsilon is None) == (rho is None):
         raise LedgerError("a dataset has one cap, in one currency: give an epsilon, such as 4, or a rho, such as 1/2")

@@ -9,6 +9,7 @@ from congenial.errors import LedgerError, TamperedError, did_you_mean
 from congenial.ledger.address import read_address
 from congenial.ledger.chain import Account, Chain, Verification, verify_chains
 from congenial.ledger.charging import new_dataset, next_spend
+from congenial.ledger.dataset_name import check_dataset_name
 from congenial.ledger.export import export_text
 from congenial.ledger.receipt import Receipt
 from congenial.ledger.records import Dataset, Head, Spend
@@ -85,9 +86,12 @@ class Ledger:
         )
 
         def work(book: "Book") -> Dataset:
-            if book.dataset(made.name) is not None:
+            spelling = book.spelling(made.name)
+            if spelling is not None:
+                written = "" if spelling == made.name else f" as {spelling!r}"
                 raise LedgerError(
-                    f"dataset {made.name!r} is in the ledger already, and its cap is never changed; give another name"
+                    f"dataset {made.name!r} is in the ledger already{written}, and its cap is never changed; give"
+                    " another name"
                 )
             book.add_dataset(made)
             return made
@@ -232,9 +236,13 @@ def _unknown(book: "Book", name: object) -> LedgerError:
     names = book.names()
     if not names:
         return LedgerError("the ledger has no datasets yet; add one with ledger.create_dataset")
-    if not isinstance(name, str):
-        return LedgerError(f"a dataset's name is text, not a {type(name).__name__}")
-    return LedgerError(f"dataset {name[:200]!r} is not in the ledger; {did_you_mean(name[:200], names)}")
+    try:
+        asked = check_dataset_name(name)
+    except LedgerError as refused:
+        return refused
+    spelling = book.spelling(asked)
+    hint = did_you_mean(asked, names) if spelling is None else f"did you mean {spelling!r}?"
+    return LedgerError(f"dataset {asked!r} is not in the ledger; {hint}")
 
 
 def _software() -> str:

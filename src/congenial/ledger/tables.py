@@ -9,6 +9,7 @@ from sqlalchemy.sql import Select
 from congenial.errors import TamperedError
 from congenial.ledger.as_text import Row
 from congenial.ledger.chain import Chain
+from congenial.ledger.dataset_name import folded
 from congenial.ledger.records import DATASET, FIELDS, SPEND, Dataset, Spend
 
 VERSION_TABLE = "congenial_ledger_version"
@@ -17,7 +18,8 @@ VERSION = "v0001"
 
 _Record = TypeVar("_Record", Dataset, Spend)
 _metadata = MetaData()
-DATASETS = Table("congenial_datasets", _metadata, *(Column(field, Text) for field in FIELDS[DATASET]))
+DATASETS = Table("congenial_datasets", _metadata, *(Column(field, Text) for field in (*FIELDS[DATASET], "folded")))
+_DATASET_RECORD = tuple(DATASETS.c[field] for field in FIELDS[DATASET])  # the folded name is an index, not a record
 SPENDS = Table(
     "congenial_spends",
     _metadata,
@@ -33,12 +35,16 @@ class Book:
 
     def dataset(self, name: str) -> Dataset | None:
         """Return a dataset."""
-        row = self._one(select(DATASETS).where(DATASETS.c.name == name))
+        row = self._one(select(*_DATASET_RECORD).where(DATASETS.c.name == name))
         return None if row is None else _read(Dataset, row, f"dataset {name!r}")
 
     def names(self) -> list[str]:
         """Return the names of all datasets."""
         return [str(name) for name in self.connection.scalars(select(DATASETS.c.name).order_by(DATASETS.c.name))]
+
+    def spelling(self, name: str) -> str | None:
+        """Return how a name is written here, in case and form; compared without the column, which could be edited."""
+        return next((own for own in self.names() if folded(own) == folded(name)), None)
 
     def last_spend(self, dataset: str) -> Spend | None:
         """Return the newest spend of a dataset."""
@@ -51,7 +57,7 @@ class Book:
 
     def chain(self, name: str) -> Chain | None:
         """Return all records of a dataset as they are stored."""
-        dataset = self._one(select(DATASETS).where(DATASETS.c.name == name))
+        dataset = self._one(select(*_DATASET_RECORD).where(DATASETS.c.name == name))
         if dataset is None:
             return None
         query = select(SPENDS).where(SPENDS.c.dataset == name).order_by(SPENDS.c.number)
@@ -69,7 +75,7 @@ class Book:
 
     def add_dataset(self, dataset: Dataset) -> None:
         """Write a new dataset."""
-        self.connection.execute(insert(DATASETS).values(dataset.row))
+        self.connection.execute(insert(DATASETS).values(**dataset.row, folded=folded(dataset.name)))
 
     def add_spend(self, spend: Spend) -> None:
         """Write a new spend."""

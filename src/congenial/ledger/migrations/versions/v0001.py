@@ -23,12 +23,13 @@ TABLES = ("congenial_datasets", "congenial_spends")
 
 def upgrade() -> None:
     """Make the tables and the triggers that keep them append-only."""
-    about_datasets = ("name", "neighbours", "currency", "cap", "who", "at", "software", "hash")
+    about_datasets = ("name", "folded", "neighbours", "currency", "cap", "who", "at", "software", "hash")
     op.create_table(
         "congenial_datasets",
         *(Column(field, Text, nullable=False) for field in about_datasets),
         Column("delta", Text),
         PrimaryKeyConstraint("name"),
+        UniqueConstraint("folded"),
     )
     about_spends = (
         *("dataset", "release", "loss", "spent", "certificate", "invariants", "plan"),
@@ -57,7 +58,7 @@ _SQLITE = [
     ),
     # INSERT OR REPLACE deletes without a DELETE trigger.
     "CREATE TRIGGER congenial_datasets_new BEFORE INSERT ON congenial_datasets"
-    " WHEN EXISTS (SELECT 1 FROM congenial_datasets WHERE name = NEW.name)"
+    " WHEN EXISTS (SELECT 1 FROM congenial_datasets WHERE name = NEW.name OR folded = NEW.folded)"
     " BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END",
     "CREATE TRIGGER congenial_spends_new BEFORE INSERT ON congenial_spends"
     " WHEN EXISTS (SELECT 1 FROM congenial_spends WHERE dataset = NEW.dataset AND number = NEW.number)"
