@@ -26,7 +26,7 @@ from congenial.privacy.certificate import shown
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
 NORTH, SOUTH = cg.Table(SCHEMA, [[30, 41], [11, 25]]), cg.Table(SCHEMA, [[3, 0], [8, 2]])
-AT = "2026-11-16T12:00:00Z"
+AT = "2026-01-16T12:00:00Z"
 
 
 def mechanism(**options: object) -> cg.Mechanism:

@@ -197,6 +197,21 @@ def skipped_number(lines: list[dict[str, Any]]) -> str:
     return "stands where spend 4 belongs"
 
 
+def earlier(lines: list[dict[str, Any]]) -> str:
+    lines[3]["at"] = "2026-01-16T10:59:59Z"
+    return "spend 3: its time lies before that of the record before it"
+
+
+def before_its_dataset(lines: list[dict[str, Any]]) -> str:
+    lines[0]["at"] = "2026-01-16T11:00:01Z"
+    return "spend 1: its time lies before that of the record before it"
+
+
+def no_time(lines: list[dict[str, Any]]) -> str:
+    lines[2]["at"] = "2026-01-16 11:00:00"
+    return "a time is not in UTC and to the second"
+
+
 def negative_loss(lines: list[dict[str, Any]]) -> str:
     lines[3]["loss"] = "-2"
     return "no fraction in lowest terms"
@@ -204,7 +219,10 @@ def negative_loss(lines: list[dict[str, Any]]) -> str:
 
 @pytest.mark.parametrize(
     "forge",
-    [lower_loss, wrong_sum, lower_cap, same_name, other_relation, other_dataset, skipped_number, negative_loss],
+    [
+        *(lower_loss, wrong_sum, lower_cap, same_name, other_relation, other_dataset, skipped_number, negative_loss),
+        *(earlier, before_its_dataset, no_time),
+    ],
 )
 def test_nonsense_shows_even_with_every_hash_recomputed(
     text: str, forge: Callable[[list[dict[str, Any]]], str]

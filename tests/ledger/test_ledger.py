@@ -1,7 +1,7 @@
 """What a ledger promises, on both kinds of databases."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from hashlib import sha256
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import congenial as cg
 from congenial.errors import AlreadySpentError, BudgetError, LedgerError
 from congenial.examples import p12_mechanism, p12_table
-from congenial.ledger import Head, Receipt, Request, open_ledger, verify_export
+from congenial.ledger import Head, Ledger, Receipt, Request, open_ledger, verify_export
 from congenial.privacy.formulas import epsilon_at
 from ledgers import NOW, certificate, ledger_with, request
 
@@ -27,7 +27,7 @@ def test_a_charge_is_recorded_and_comes_back_as_a_receipt(place: str) -> None:
         Fraction(4),
     )
     assert (receipt.dataset, receipt.release, receipt.number, receipt.currency) == ("county", "first", 1, "epsilon")
-    assert receipt.at == "2026-11-16T11:00:00Z"
+    assert receipt.at == "2026-01-16T11:00:00Z"
     assert receipt.previous == ledger.datasets()[0].hash
     (spend,) = open_ledger(place).history("county")
     assert spend.head == receipt.head
@@ -81,7 +81,7 @@ def test_what_would_pass_the_cap_is_refused_and_not_recorded(place: str) -> None
 def test_a_release_name_is_spent_once(place: str) -> None:
     ledger = ledger_with(place, epsilon="4")
     ledger.charge(request(), now=NOW)
-    with pytest.raises(AlreadySpentError, match=r"charged on 2026-11-16T11:00:00Z by Ada.*choose a new release name"):
+    with pytest.raises(AlreadySpentError, match=r"charged on 2026-01-16T11:00:00Z by Ada.*choose a new release name"):
         ledger.charge(request())
     ledger.create_dataset("other", epsilon="4", neighbours="bounded", who="Ada")
     ledger.charge(request(dataset="other"))  # names are unique for each dataset, not for the ledger
@@ -268,3 +268,36 @@ def test_charge_takes_requests_only(place: str) -> None:
         ledger.charge("county")  # type: ignore[arg-type]
     assert isinstance(request(), Request)
     assert repr(ledger).startswith("the ledger ")
+
+
+def spent_at(ledger: Ledger, release: str, after: timedelta) -> str:
+    return ledger.charge(request(release, certificate("1/9")), now=NOW + after).at
+
+
+def test_a_clock_that_was_set_back_is_noticed(place: str) -> None:
+    """Computers that share a ledger differ by seconds: the record then has the time of the one before it."""
+    ledger = ledger_with(place, epsilon="1")
+    assert spent_at(ledger, "a", timedelta(hours=1)) == "2026-01-16T12:00:00Z"
+    assert spent_at(ledger, "b", timedelta(minutes=58)) == "2026-01-16T12:00:00Z"
+    assert spent_at(ledger, "c", timedelta(minutes=59)) == "2026-01-16T12:00:00Z"
+    before = ledger.export()
+    for behind in (timedelta(minutes=57, seconds=59), timedelta(0), timedelta(days=-4000)):
+        with pytest.raises(LedgerError, match=r"the clock says .*'county' is from 2026-01-16T12:00:00Z.*set the clock"):
+            spent_at(ledger, "d", behind)
+    assert ledger.export() == before
+    assert spent_at(ledger, "d", timedelta(hours=1, seconds=1)) == "2026-01-16T12:00:01Z"  # the name is still free
+    assert ledger.verify().n_spends == 4
+
+
+def test_a_spend_is_not_before_its_dataset(place: str) -> None:
+    ledger = ledger_with(place, epsilon="1")
+    with pytest.raises(LedgerError, match="is from 2026-01-16T11:00:00Z"):
+        spent_at(ledger, "a", timedelta(minutes=-3))
+    assert spent_at(ledger, "a", timedelta(minutes=-2)) == "2026-01-16T11:00:00Z"
+
+
+def test_a_wrong_time_of_one_dataset_does_not_lock_the_others(place: str) -> None:
+    ledger = ledger_with(place, epsilon="1")
+    spent_at(ledger, "a", timedelta(days=30_000))
+    ledger.create_dataset("other", epsilon="1", neighbours="bounded", who="Ada", now=NOW)
+    assert ledger.charge(request(dataset="other"), now=NOW).number == 1

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from fractions import Fraction
 
 from congenial.privacy.certificate import Certificate
@@ -11,6 +12,7 @@ Row = Mapping[str, object]
 """A record as it is stored and exported."""
 
 _FRACTION = re.compile(r"\d{1,4000}(/[1-9]\d{0,4000})?", re.ASCII)
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z", re.ASCII)
 _CERTIFICATE = ("kind", "neighbours", "k", "epsilon", "rho", "orders", "rho_at_all_orders", "without_invariants")
 
 
@@ -41,6 +43,18 @@ def read_fraction(text: object) -> Fraction:
         if str(value) == text:
             return value
     raise ValueError("an amount is no fraction in lowest terms")
+
+
+def time_as_text(time: datetime) -> str:
+    """Return a time that has a zone as UTC text, to the second: texts compare as their times do."""
+    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def read_time(text: object) -> datetime:
+    """Read what `time_as_text` wrote."""
+    if isinstance(text, str) and _TIME.fullmatch(text):
+        return datetime.fromisoformat(text)
+    raise ValueError("a time is not in UTC and to the second")
 
 
 def read_json(text: str) -> object:

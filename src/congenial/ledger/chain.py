@@ -106,7 +106,7 @@ def _read(chain: Chain, findings: list[str]) -> Account | None:
     except ValueError as error:
         findings.append(f"{title}: {error}")
         return None
-    previous, number, spent = dataset.hash, 0, Fraction(0)
+    previous, number, spent, last_at = dataset.hash, 0, Fraction(0), dataset.at
     releases: set[str] = set()
     spends = []
     for row in chain.spends:
@@ -128,7 +128,9 @@ def _read(chain: Chain, findings: list[str]) -> Account | None:
         if spend.release in releases:
             findings.append(f"{where}: release {spend.release!r} is charged twice")
         findings += [f"{where}: {wrong}" for wrong in _wrong_amounts(dataset, spend, spent)]
-        previous, number, spent = spend.hash, spend.number, spend.spent
+        if spend.at < last_at:
+            findings.append(f"{where}: its time lies before that of the record before it")
+        previous, number, spent, last_at = spend.hash, spend.number, spend.spent, spend.at
         releases.add(spend.release)
         spends.append(spend)
     return Account(dataset, tuple(spends))

@@ -1,10 +1,12 @@
 """Whether a dataset can pay for a release, and the record of it. Nothing here knows of a database."""
 
 from dataclasses import replace
+from datetime import timedelta
 from fractions import Fraction
 
 from congenial.errors import AlreadySpentError, BudgetError, LedgerError, TamperedError
 from congenial.fraction import exact_fraction, positive_fraction
+from congenial.ledger.as_text import read_time
 from congenial.ledger.dataset_name import check_dataset_name
 from congenial.ledger.records import DATASET, SPEND, Dataset, Spend, link_hash
 from congenial.ledger.request import Request, check_amount, check_name
@@ -12,6 +14,8 @@ from congenial.privacy.certificate import Certificate, shown, shown_below
 from congenial.privacy.relation import RELATIONS
 
 LONGEST_SUM = 2_000
+CLOCKS_DIFFER = timedelta(minutes=2)
+"""How far the clocks of computers that share a ledger may lie apart."""
 
 
 def new_dataset(
@@ -105,6 +109,7 @@ def next_spend(
             f"the exact sum of the losses would have more than {LONGEST_SUM:,} digits; round this loss up to a decimal,"
             " congenial.privacy.formulas.round_up"
         )
+    at = _not_before(dataset.at if last is None else last.at, at, dataset.name)
     previous = dataset.hash if last is None else last.hash
     record = Spend(
         dataset=dataset.name,
@@ -122,6 +127,18 @@ def next_spend(
         hash="",
     )
     return replace(record, hash=link_hash(SPEND, record.row))
+
+
+def _not_before(last: str, at: str, name: str) -> str:
+    """Return the time to record: never before the record that it follows on."""
+    behind = read_time(last) - read_time(at)
+    if behind > CLOCKS_DIFFER:
+        raise LedgerError(
+            f"the clock says {at}, and the newest record of dataset {name!r} is from {last}: the clock was set back, or"
+            " was ahead then. Nothing was charged; set the clock right and try again. If that record is the wrong one,"
+            " wait until then, or create a dataset under another name with what is left, and say so in public"
+        )
+    return max(last, at)
 
 
 def _check_links(dataset: Dataset, last: Spend | None) -> None:

@@ -16,6 +16,7 @@ from congenial.ledger.as_text import (
     read_fraction,
     read_json,
     read_text,
+    read_time,
 )
 from congenial.privacy.certificate import Certificate
 
@@ -102,6 +103,7 @@ class Dataset:
         """Read a stored record; raises ValueError when it is not in the one way to write it."""
         texts = {field: read_text(row, field) for field in FIELDS[DATASET] if field != "delta"}
         delta = None if row["delta"] is None else read_fraction(read_text(row, "delta"))
+        read_time(texts["at"])
         cap = read_fraction(texts.pop("cap"))
         return cls(cap=cap, delta=delta, **texts)
 
@@ -168,6 +170,7 @@ class Spend:
         number = row["number"]
         if not isinstance(number, int) or isinstance(number, bool):
             raise ValueError("number is no whole number")
+        read_time(texts["at"])
         loss, spent = read_fraction(texts.pop("loss")), read_fraction(texts.pop("spent"))
         certificate = certificate_from_json(read_json(texts.pop("certificate")))
         pairs = read_json(texts.pop("invariants"))

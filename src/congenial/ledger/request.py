@@ -8,6 +8,7 @@ from fractions import Fraction
 from unicodedata import is_normalized
 
 from congenial.errors import LedgerError
+from congenial.ledger.as_text import time_as_text
 from congenial.privacy.certificate import THEOREMS, Certificate
 from congenial.privacy.relation import RELATIONS
 
@@ -93,7 +94,7 @@ def moment(now: object) -> str:
         now = datetime.now(UTC)
     if not isinstance(now, datetime) or now.utcoffset() is None:
         raise LedgerError("the time needs a time zone: write datetime.now(timezone.utc)")
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time_as_text(now)
 
 
 def _check_digest(value: object) -> None:
