@@ -13,9 +13,8 @@ from congenial.errors import TooLargeError
 from congenial.sampling.contraction.order import Coordinate, MergeOrder, find_order
 from congenial.sampling.contraction.program import Program, make_program
 from congenial.sampling.kernels.codes import FAR
+from congenial.sampling.kernels.wide import Numbers, empty_numbers
 from congenial.sampling.system import System
-
-_MOST_NATS = 1e6
 
 
 class State(NamedTuple):
@@ -23,6 +22,8 @@ class State(NamedTuple):
 
     rest_low: Ints
     rest_high: Ints
+    cell_first: Ints
+    cell_span: Ints
     prefix_low: Ints
     prefix_length: Ints
     prefix_offset: Ints
@@ -63,6 +64,7 @@ def empty_state(program: Program) -> State:
     shapes: dict[str, int | tuple[int, int]] = {
         "prefix": n_cells,
         "rest": n_cells,
+        "cell": n_cells,
         "node": n_nodes,
         "group": program.group_start.size - 1,
         "rows": program.row_kind.size,
@@ -76,7 +78,7 @@ def empty_state(program: Program) -> State:
 
 _GRIDS = {"node_low", "node_length", "node_stride", "chosen"}
 _PAIRS = {"walk_bounds", "walk_z"}
-_PLACES = {"prefix", "rest", "node", "group", "rows", "walk"}
+_PLACES = {"prefix", "rest", "cell", "node", "group", "rows", "walk"}
 
 
 def _field(name: str, kind: object) -> tuple[str, type]:
@@ -106,8 +108,13 @@ class Engine:
 
     @cached_property
     def longest(self) -> int:
-        """The longest sum of cells of a group."""
-        return int(max((prefix.length for group in self.order.prefixes for prefix in group), default=1))
+        """The longest window of a sum of cells of a group, or of a cell's values."""
+        sums = max((prefix.length for group in self.order.prefixes for prefix in group), default=1)
+        return int(max(sums, 2 * int(self.program.table_reach.max()) + 1))
+
+    def room(self, n: int) -> Numbers:
+        """Return room for so many entries of messages."""
+        return empty_numbers(n, is_wide=self.order.is_wide)
 
     @cached_property
     def n_decisions(self) -> int:
@@ -116,8 +123,6 @@ class Engine:
 
     def wider(self) -> "Engine":
         """Return the engine with windows that leave out the square of what they did."""
-        if self.order.nats > _MOST_NATS:
-            raise TooLargeError("the windows of the exact sampler would have to be too wide for this table")
         return _wider(self)
 
     def unlimited(self) -> "Engine":

@@ -7,21 +7,23 @@ Messages of positive floats carry a proven error band. A draw whose random bits 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from math import log
+from math import exp, log
 
 import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.conditions.rows import Row
-from congenial.errors import SamplingError, TooLargeError
+from congenial.errors import SamplingError
 from congenial.randomness import RandomStream
 from congenial.sampling.contraction.layout import Engine, Layout, empty_state
+from congenial.sampling.kernels.wide import STEP, Numbers, Wide, as_doubles
 from congenial.sampling.system import System
 from congenial.sampling.target import Target
 
 _CHUNK = 4096
-_LOOSEST_ROOT = 2.0**-40  # messages that windows may have robbed of more than this share are built again, wider
+# Windows and underflow take less than this share of a normaliser by the choice of windows, whatever the table.
+_LOG_LOOSEST = -40 * log(2)
 
 
 @dataclass(frozen=True)
@@ -29,56 +31,73 @@ class Messages:
     """The forward pass of one table. Confidential."""
 
     layout: Layout
-    values: Floats
+    numbers: Numbers
 
     @classmethod
     def of(cls, engine: Engine, centre: Ints) -> "Messages":
-        """Build all messages, with windows wide enough for this table."""
+        """Build all messages."""
         engine.order.check()
-        made = cls._once(engine, centre)
-        while not made.layout.state.node_missing[-1] <= _LOOSEST_ROOT * made.root.sum():
-            state = made.layout.state
-            if state.node_clips[-1] == 0 or not state.node_flushed[-1] <= _LOOSEST_ROOT * made.root.sum():
-                raise TooLargeError(
-                    "the weights of this system span more than a double can hold: nearly all of the noise's mass lies"
-                    " at other totals, as with hundreds of cells at a low precision (or not measured) under one sum;"
-                    " raise the precision, measure the cells too, or make sums of parts invariant"
-                )
-            wider = made.layout.engine.wider()
-            wider.order.check()
-            made = cls._once(wider, centre)
+        made = cls.built(engine, centre)
+        if not made.log_missing_share <= _LOG_LOOSEST:
+            raise SamplingError("internal: windows took too much of a normaliser; please report this system")
         return made
 
     @classmethod
-    def _once(cls, engine: Engine, centre: Ints) -> "Messages":
-        from congenial.sampling.kernels.messages import build  # numba: 0.3 s to import
+    def built(cls, engine: Engine, centre: Ints) -> "Messages":
+        """Build all messages, and leave it to the caller to see what windows took."""
+        from congenial.sampling.kernels.messages import build, longest  # numba: 0.3 s to import
 
         # The merge order knows how much is needed; a table with larger invariants than its own needs a second try.
-        state, n_states, longest = empty_state(engine.program), int(engine.order.n_states), engine.longest
+        state, n_states, length = empty_state(engine.program), int(engine.order.n_states), engine.longest
         while True:
-            values, work = np.empty(n_states), np.empty(4 * longest)
-            size = build(engine.program, centre, state, values, work, np.empty_like(work))
-            if size < 0 or (size <= n_states and int(state.prefix_length.max()) <= longest):
-                return cls(Layout.checked(engine, centre, state, size), values)
-            n_states, longest = size, int(state.prefix_length.max())
+            numbers, (work, mirror) = engine.room(n_states), (engine.room(4 * length), engine.room(4 * length))
+            size = build(engine.program, centre, state, numbers, work, mirror)
+            if size < 0 or (size <= n_states and longest(state) <= length):
+                return cls(Layout.checked(engine, centre, state, size), numbers)
+            n_states, length = size, int(longest(state))
+
+    @property
+    def log_missing_share(self) -> float:
+        """The logarithm of a bound of the share that windows and underflow took of the normaliser."""
+        from congenial.sampling.kernels.messages import log_missing_share
+
+        return float(log_missing_share(self.layout.state, self.numbers))
 
     @property
     def root(self) -> Floats:
         """The last message, in its scale: one entry, or one for each value of a watched row."""
         state = self.layout.state
-        offset = int(state.node_offset[-1])
-        return self.values[offset : offset + int(state.node_size[-1])]
+        entries = slice(int(state.node_offset[-1]), int(state.node_offset[-1]) + int(state.node_size[-1]))
+        if isinstance(self.numbers, Wide):
+            last = Wide(self.numbers.value[entries], self.numbers.power[entries])
+            return as_doubles(last, self._lift)
+        return self.numbers[entries]
+
+    @property
+    def _lift(self) -> int:
+        """The power of the largest entry of the last message."""
+        if not isinstance(self.numbers, Wide):
+            return 0
+        state = self.layout.state
+        start, size = int(state.node_offset[-1]), int(state.node_size[-1])
+        value, power = self.numbers.value[start : start + size], self.numbers.power[start : start + size]
+        return int(power[value > 0].max())
+
+    @property
+    def exponent(self) -> int:
+        """The power of two that `root` is to be multiplied by."""
+        return int(self.layout.state.node_exponent[-1]) + STEP * self._lift
 
     @property
     def log_normaliser(self) -> float:
         """``log c(s)``."""
-        return float(np.log(self.root.sum())) + float(self.layout.state.node_exponent[-1]) * log(2)
+        return float(np.log(self.root.sum())) + self.exponent * log(2)
 
     @property
     def relative_error(self) -> float:
         """A proven bound of the relative error of the normaliser."""
-        state = self.layout.state
-        return float(state.node_units[-1] * 2.0**-53 * 1.01 + state.node_missing[-1] / self.root.sum())
+        units = float(self.layout.state.node_units[-1])
+        return units * 2.0**-53 * 1.01 + exp(self.log_missing_share)
 
     def sample(self, n_draws: int, rng: RandomStream, *, always_certain: bool = False) -> Ints:
         """Return independent draws (draw, cell).
@@ -100,7 +119,7 @@ class Messages:
         words = rng.words(len(out) * engine.n_decisions).reshape(len(out), engine.n_decisions)
         unsure = np.ones(len(out), np.int64)
         if not always_certain:
-            draw_many(engine.program, centre, self.layout.state, self.values, words, out, unsure)
+            draw_many(engine.program, centre, self.layout.state, self.numbers, words, out, unsure)
         if unsure.any():
             from congenial.sampling.contraction.without_rounding import Certain
 
@@ -133,7 +152,8 @@ def sample_batch(engine: Engine, centres: Ints, rng: RandomStream, *, n_threads:
     out, unsure = np.empty_like(centres), np.zeros(len(centres), np.int64)
     # The most crowded table decides how large the buffers are; one that still does not fit is run by itself.
     crowded = Layout.of(engine, centres[int(np.argmax(centres.sum(axis=1)))])
-    n_states, longest = 2 * crowded.size + 64, 2 * int(crowded.state.prefix_length.max(initial=0)) + 16
+    spans = (crowded.state.prefix_length, crowded.state.cell_span)
+    n_states, longest = 2 * crowded.size + 64, 2 * max(int(span.max(initial=0)) for span in spans) + 16
 
     def run(part: slice) -> None:
         _run_part(engine, centres[part], words[part], n_states, longest, out[part], unsure[part])
@@ -160,31 +180,31 @@ def _run_part(
 ) -> None:
     from congenial.sampling.kernels.messages import draw_batch  # numba: 0.3 s to import
 
-    work = np.empty(4 * longest)
     draw_batch(
         engine.program,
         centres,
         empty_state(engine.program),
-        np.empty(n_states),
-        work,
-        np.empty(4 * longest),
+        engine.room(n_states),
+        engine.room(4 * longest),
+        engine.room(4 * longest),
         words,
-        _LOOSEST_ROOT,
+        _LOG_LOOSEST,
         out,
         unsure,
     )
 
 
 def _again(engine: Engine, centre: Ints, words: NDArray[np.uint64], rng: RandomStream) -> Ints:
-    """Draw one table of a batch by itself, from its own words."""
+    """Draw one table of a batch by itself, from its own words, with room of its own or without rounding."""
     from congenial.sampling.contraction.without_rounding import Certain
     from congenial.sampling.kernels.messages import draw
 
-    made = Messages.of(engine, centre)
+    made = Messages.built(engine, centre)
     out = np.empty_like(centre)
-    if draw(made.layout.engine.program, centre, made.layout.state, made.values, words, out):
-        return Certain(made.layout.engine, centre).draw(words, rng)
-    return out
+    is_tight = made.log_missing_share <= _LOG_LOOSEST
+    if is_tight and draw(engine.program, centre, made.layout.state, made.numbers, words, True, out) == 0:
+        return out
+    return Certain(engine, centre).draw(words, rng)
 
 
 def log_normalisers(engine: Engine, centres: Ints) -> Floats:

@@ -3,17 +3,21 @@
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf, prod
+from math import inf, log, prod
 
 from congenial.conditions.groups import Box, GroupedRow
 from congenial.conditions.integer_program import propagate
 from congenial.errors import TooLargeError
 from congenial.sampling.contraction.algebra import Merge, Node, Rows, leaf, merge_nodes
-from congenial.sampling.contraction.windows import half_width
+from congenial.sampling.contraction.windows import half_width, log_mass
 from congenial.sampling.system import System
 
-MOST_STATES = 2 * 10**7
+MOST_STATES = 5 * 10**7
 MOST_WORK = 5 * 10**10
+_LEAST_SHARE = 2.0**-47
+# Underflow loses at most 10^-230 of the mass of a component's cells (docs/claims/exact-sampling.md), which is below
+# exp(450) then, of a normaliser of at least 1.
+_MOST_NATS_OF_DOUBLES = 450.0
 
 
 @dataclass(frozen=True)
@@ -64,9 +68,14 @@ class MergeOrder:
         return of_groups + sum(_size(self.coordinates[len(self.groups) + i]) for i in range(len(self.merges)))
 
     @property
+    def is_wide(self) -> bool:
+        """Whether some sum spans more than doubles do."""
+        return self.nats > _MOST_NATS_OF_DOUBLES
+
+    @property
     def n_bytes(self) -> float:
         """Memory of the messages of one table."""
-        return 8 * self.n_states
+        return (16 if self.is_wide else 8) * self.n_states
 
     @cached_property
     def n_operations(self) -> float:
@@ -99,7 +108,7 @@ class MergeOrder:
 
     def with_nats(self, nats: float) -> "MergeOrder":
         """Return the same merge order with wider or narrower windows."""
-        public = _Public.of(self.system, self.rows, self.groups, nats)
+        public = replace(_Public.of(self.system, self.rows, self.groups), nats=nats)
         nodes = [*_leaves(self.rows, self.groups), *(merge.whole for _, _, merge in self.merges)]
         return replace(
             self,
@@ -125,11 +134,6 @@ def _size(coordinates: tuple[Coordinate, ...]) -> float:
     return prod(coordinate.length for coordinate in coordinates)
 
 
-def default_nats(system: System) -> float:
-    """Return how small the first windows' tails are: doubled at run time in the rare case that it is not enough."""
-    return 90.0 + 0.25 * system.n_cells
-
-
 def find_order(system: System) -> MergeOrder:
     """Group cells, merge two nodes at a time within each independent component, then the components.
 
@@ -137,7 +141,7 @@ def find_order(system: System) -> MergeOrder:
     """
     groups = (*system.groups, ())  # an empty one at the end: components are closed by merging with it, one by one
     rows = _rows(system, groups)
-    public = _Public.of(system, rows, groups, default_nats(system))
+    public = _Public.of(system, rows, groups)
     known: _Known = {}
     found = [_Greedy(public, prefer_small, known).merge_all() for prefer_small in (True, False)]
     return min(found, key=lambda order: (not order.is_exact, order.n_operations))
@@ -246,12 +250,38 @@ class _Public:
     nats: float
 
     @classmethod
-    def of(cls, system: System, rows: Rows, groups: tuple[tuple[int, ...], ...], nats: float) -> "_Public":
+    def of(cls, system: System, rows: Rows, groups: tuple[tuple[int, ...], ...]) -> "_Public":
         hard = [(number, row) for number, row in enumerate(system.rows) if row.kind in {"equal", "range"}]
         grouped = [GroupedRow.of(_coefficients(rows, number), row.lower, row.upper) for number, row in hard]
         low = [_sum(system.lower[cell] for cell in cells) for cells in groups]
         high = [_sum(system.upper[cell] for cell in cells) for cells in groups]
-        return cls(system, rows, groups, propagate(grouped, Box(low, high)), nats)
+        made = cls(system, rows, groups, propagate(grouped, Box(low, high)), 0.0)
+        return replace(made, nats=made.safe_nats())
+
+    def safe_nats(self) -> float:
+        """Return nats at which windows leave out less than `_LEAST_SHARE` of any normaliser, whatever the centre.
+
+        The centre obeys all conditions and has weight 1, so the normaliser of a component is at least 1. What windows
+        leave out is at most twice their number times the mass of the component's cells times ``exp(-nats)``.
+        """
+        largest = max((self._log_mass(component) for component in self.rows.components), default=0.0)
+        if largest == inf:  # a cell without limits that is not measured: no windows help, and the order is refused
+            largest = 0.0
+        n_windows = 2 * self.system.n_cells + 2 * len(self.groups) * (1 + len(self.system.rows))
+        return largest + log(2 * n_windows * len(self.rows.components)) - log(_LEAST_SHARE)
+
+    def _log_mass(self, component: tuple[int, ...]) -> float:
+        """Return the logarithm of a bound of the weights of all tables of some groups, as if nothing tied them."""
+        cells = [(g, cell) for g in component for cell in self.groups[g]]
+        return sum(min(log_mass(self.system.falls[cell]), log(self._n_values(g, cell))) for g, cell in cells)
+
+    def _n_values(self, group: int, cell: int) -> float:
+        """Return how many values a cell has at most, within its own limits and its group's."""
+        cells = self.groups[group]
+        whole = _length(self.box, {group: 1}) if len(cells) == 1 else inf
+        return max(
+            1.0, min(_cell_length(self.system, cell), whole, _whole_from_least(self.box, group, self.system, cells))
+        )
 
     def signature(self, component: tuple[int, ...]) -> object:
         """Return what the costs of a component depend on, with its rows numbered from 0."""
@@ -296,8 +326,7 @@ class _Public:
                 own = sum(_cell_length(self.system, cell) - 1 for cell in cells[:count]) + 1
                 rest = sum(_cell_length(self.system, cell) - 1 for cell in cells[count:])
                 length = min(own, whole + rest) if count < len(cells) else whole
-                if all(self.system.lower[cell] is not None for cell in cells):
-                    length = min(length, _whole_from_least(self.box, g, self.system, cells))
+                length = min(length, _whole_from_least(self.box, g, self.system, cells))
                 steps.append(Coordinate(((g, 1),), None, half, length if half is None else min(length, 2 * half + 1)))
             out.append(tuple(steps))
         return tuple(out)
@@ -305,8 +334,8 @@ class _Public:
 
 def _whole_from_least(box: Box, group: int, system: System, cells: tuple[int, ...]) -> float:
     """Return how many values a prefix can have when every cell has a least value: the most of the whole limits it."""
-    high = box[1][group]
-    return inf if high is None else high - sum(low for cell in cells if (low := system.lower[cell]) is not None) + 1
+    high, least = box[1][group], [system.lower[cell] for cell in cells]
+    return inf if high is None or None in least else high - sum(low for low in least if low is not None) + 1
 
 
 def _cell_length(system: System, cell: int) -> float:

@@ -16,8 +16,10 @@ from congenial.sampling.contraction.algebra import Form, Merge, Walk
 from congenial.sampling.contraction.order import MergeOrder
 from congenial.sampling.contraction.windows import half_width, log_base, log_mass
 from congenial.sampling.kernels.codes import EQUAL, FAR, FREE, NEVER, NONE, RANGE, SOFT
+from congenial.sampling.kernels.wide import STEP, Numbers, Wide, as_doubles, normal
 
 _LONGEST_TABLE = 2**23
+_BITS = 256
 _KIND = {"equal": EQUAL, "range": RANGE, "soft": SOFT, "free": FREE}
 
 
@@ -48,11 +50,13 @@ class Program(NamedTuple):
     cell_at: Ints  # (position) cells by group
     group_start: Ints  # (group + 1) first position of each group
     table_of: Ints  # (cell)
-    tables: Floats  # (table, |deviation|)
+    tables: Numbers  # (table, |deviation|)
     table_length: Ints
-    table_reach: Ints  # (table) how far a cell's own deviation is followed; beyond lies less than exp(-nats)
+    table_reach: (
+        Ints  # (table) how far a cell's own deviation is followed; beyond lies less than exp(-nats); NONE: flat
+    )
     base: Floats  # (table) ratio of a geometric fall, or NONE
-    powers: Floats  # (table, n) base ** n, correctly rounded, for one block of a recurrence
+    powers: Numbers  # (table, n) base ** n, correctly rounded, for one block of a recurrence
     log_mass: Floats  # (cell)
     lower: Ints  # (cell) absolute limits, +-NEVER for none
     upper: Ints
@@ -78,7 +82,7 @@ def make_program(order: MergeOrder) -> Program:
     falls: dict[Fall, int] = {}
     for fall in (*system.falls, *(row.fall for row in system.rows if row.kind == "soft")):
         falls.setdefault(fall, len(falls))
-    tables, lengths = _tables(list(falls))
+    tables, lengths = _tables(list(falls), order)
     n_rows = max(1, len(system.rows))
     row_coefficient = np.zeros((n_rows, n_groups), np.int64)
     for group, column in enumerate(order.rows.columns):
@@ -108,8 +112,8 @@ def make_program(order: MergeOrder) -> Program:
         table_length=lengths,
         table_reach=np.array([_cell_reach(fall, order.nats) for fall in falls], np.int64),
         base=np.array([float(fall.linear) if fall.quadratic == 1 else NONE for fall in falls], np.float64),
-        powers=np.array([_powers(fall.linear, _block(order) + 1) for fall in falls]),
-        log_mass=np.array([0.0 if fall.is_flat else log_mass(fall) for fall in system.falls]),
+        powers=_stacked_numbers([_powers(fall.linear, _block(order) + 1) for fall in falls], is_wide=order.is_wide),
+        log_mass=np.array([log_mass(fall) for fall in system.falls]),
         lower=_limits(system.lower, -NEVER),
         upper=_limits(system.upper, NEVER),
         prefix_half=np.array([NONE if p.half is None else p.half for group in order.prefixes for p in group], np.int64),
@@ -139,47 +143,68 @@ def _block(order: MergeOrder) -> int:
     return int(min(1024.0, max(16.0, (8 * longest) ** 0.5)))
 
 
-def _tables(falls: list[Fall]) -> tuple[Floats, Ints]:
-    """Return each fall's weights at 0, 1, 2, ... until a double is 0.
+def _tables(falls: list[Fall], order: MergeOrder) -> tuple[Numbers, Ints]:
+    """Return each fall's weights at 0, 1, 2, ... until a double is 0; of wide numbers, until nothing is left to lose.
 
     Each entry is correct to three units of the last place.
     """
-    lengths = [1 if fall.is_flat else _reach(fall, 745.0) + 1 for fall in falls]
+    log_range = 2 * order.nats + 50 if order.is_wide else 745.0
+    lengths = [1 if fall.is_flat else _reach(fall, log_range) + 1 for fall in falls]
     if max(lengths, default=1) > _LONGEST_TABLE:
         raise TooLargeError(
             f"a precision is so small that its weights reach over {max(lengths):,} values; the exact sampler's limit is"
             f" {_LONGEST_TABLE:,}: give every measured query a precision of at least 1/10000"
         )
-    out = np.zeros((max(1, len(falls)), max([1, *lengths])))
-    for line, fall, length in zip(out, falls, lengths, strict=False):
-        if fall.quadratic == 1:
-            # base^(q n + r) = base^(q n) * base^r: two rounded factors and one product.
-            n = int(length**0.5) + 1
-            large = np.array(_powers(fall.linear**n, length // n + 1))
-            line[:length] = np.outer(large, _powers(fall.linear, n)).reshape(-1)[:length]
-        else:
-            line[:length] = [_rounded_weight(fall, v) for v in range(length)]
-    return out, np.array(lengths or [1], np.int64)
+    lines = [_weights(fall, length) for fall, length in zip(falls, lengths, strict=True)]
+    return _stacked_numbers(lines, is_wide=order.is_wide), np.array(lengths or [1], np.int64)
+
+
+def _weights(fall: Fall, length: int) -> Wide:
+    if fall.quadratic != 1:
+        with flint.ctx.workprec(_BITS):
+            linear, quadratic = ball(fall.linear), ball(fall.quadratic)
+            return _rounded([linear**v * quadratic ** (v * v) for v in range(length)])
+    # base^(q n + r) = base^(q n) * base^r: two rounded factors and one product.
+    n = int(length**0.5) + 1
+    large, small = _powers(fall.linear**n, length // n + 1), _powers(fall.linear, n)
+    value, power = np.outer(large.value, small.value), np.add.outer(large.power, small.power)
+    return normal(value.reshape(-1)[:length], power.reshape(-1)[:length])
 
 
 def _cell_reach(fall: Fall, nats: float) -> int:
-    """Return how far one cell is followed: without end for a geometric fall, whose convolution costs nothing more."""
-    return FAR if fall.quadratic == 1 else half_width([(fall, 1)], nats) or 0
+    """Return how far one cell is followed."""
+    half = half_width([(fall, 1)], nats)
+    return NONE if half is None else half
 
 
-def _powers(base: Fraction, n: int) -> list[float]:
+def _powers(base: Fraction, n: int) -> Wide:
     """Return ``base ** 0 .. base ** (n - 1)``, each correctly rounded."""
-    with flint.ctx.workprec(256):
+    with flint.ctx.workprec(_BITS):
         ratio, running, out = ball(base), ball(1), []
         for _ in range(n):
-            out.append(float(running.mid()))
+            out.append(running)
             running *= ratio
-    return out
+    return _rounded(out)
 
 
-def _rounded_weight(fall: Fall, deviation: int) -> float:
-    with flint.ctx.workprec(256):
-        return float((ball(fall.linear) ** deviation * ball(fall.quadratic) ** (deviation * deviation)).mid())
+def _rounded(numbers: list[flint.arb]) -> Wide:
+    """Return balls above 0 as wide numbers."""
+    values, powers = [], []
+    with flint.ctx.workprec(_BITS):
+        for number in numbers:
+            mantissa, exponent = number.mid().man_exp()
+            powers.append(round((int(exponent) + int(mantissa).bit_length()) / STEP))
+            values.append(float((number * flint.arb(2) ** (-STEP * powers[-1])).mid()))
+    return Wide(np.array(values), np.array(powers, np.int64))
+
+
+def _stacked_numbers(lines: list[Wide], *, is_wide: bool) -> Numbers:
+    """Return lines of numbers, filled up with 0."""
+    shape = (max(1, len(lines)), max([1, *(line.value.size for line in lines)]))
+    stacked = Wide(np.zeros(shape), np.zeros(shape, np.int64))
+    for i, line in enumerate(lines):
+        stacked.value[i, : line.value.size], stacked.power[i, : line.value.size] = line
+    return stacked if is_wide else as_doubles(stacked)
 
 
 def _reach(fall: Fall, log_range: float) -> int:

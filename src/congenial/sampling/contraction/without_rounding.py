@@ -52,10 +52,6 @@ class ExactMessages:
     def of(cls, layout: Layout, weight: Callable[[Fall, int], Number], zero: Number) -> "ExactMessages":
         """Build them group by group, then merge by merge."""
         order = layout.engine.order
-        if layout.size > _MOST_ENTRIES:
-            raise TooLargeError(
-                f"exact arithmetic on {layout.size:,} states is out of reach; the limit is {_MOST_ENTRIES:,}"
-            )
         made = cls(layout, weight, [], [])
         position = 0
         for cells in order.groups:
@@ -250,12 +246,22 @@ def exact_normaliser(engine: Engine, centre: Ints) -> Fraction:
     layout = Layout.of(engine, centre)
     if layout.is_clipped:
         layout = Layout.of(engine.unlimited(), centre)
+    _check_size(layout)
     return sum(ExactMessages.of(layout, lambda fall, v: fall.weight(v), Fraction(0)).root, Fraction(0))
+
+
+def _check_size(layout: Layout) -> None:
+    if layout.size > _MOST_ENTRIES:
+        raise TooLargeError(
+            f"exact arithmetic on {layout.size:,} states is out of reach; the limit is {_MOST_ENTRIES:,}"
+        )
 
 
 def count_tables(engine: Engine, point: Ints) -> int:
     """Return how many tables obey the conditions, given one of them; the engine's weights must all be 1."""
-    return int(sum(ExactMessages.of(Layout.of(engine, point), lambda _fall, _v: 1, 0).root))
+    layout = Layout.of(engine, point)
+    _check_size(layout)
+    return int(sum(ExactMessages.of(layout, lambda _fall, _v: 1, 0).root))
 
 
 def count_of(constraints: Constraints) -> int:
@@ -307,7 +313,7 @@ class Certain:
                 bits[unclear.decision] = (seen << _WORD | int(rng.words(1)[0]), n_bits + _WORD)
                 self._bits *= 2
                 self._made = None
-                if self._engine.order.nats < 2000 and Layout.of(self._engine, self._centre).is_clipped:
+                if Layout.of(self._engine, self._centre).is_clipped:
                     self._engine = self._engine.wider()
 
     def _draw(self, bits: list[tuple[int, int]]) -> Ints:
@@ -320,7 +326,10 @@ class Certain:
             left, right, merge = order.merges[number]
             key = tuple(chosen[n_groups + number])
             pairs = made.pairs(number, merge.backward, key)
-            z = _pick(pairs, made.layout.missing_of_node(n_groups + number), bits[decision], decision)
+            missing = made.layout.missing_of_node(n_groups + number)
+            if merge.left.width == 0:  # a factor of every pair's weight
+                missing *= ends(made.nodes[left][0])[1]
+            z = _pick(pairs, missing, bits[decision], decision)
             chosen[left], chosen[right] = z[: merge.left.width], z[merge.left.width :]
             decision += 1
         out = self._centre.copy()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from numba.extending import overload
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -45,3 +46,19 @@ def compiled(function: Function) -> Function:
         return numba.njit(function, nogil=True, cache=True)  # type: ignore[no-any-return]
     except RuntimeError:  # no writable cache folder: compile anew in each process
         return numba.njit(function, nogil=True)  # type: ignore[no-any-return]
+
+
+def of_either_type(choose: Function) -> Function:
+    """Make a function for kernels that differs by type: `choose` is given types, and returns what to compile."""
+
+    def called(*_: object) -> object:
+        raise TypeError(f"{choose.__name__} is for compiled code")
+
+    called.__name__, called.__doc__ = choose.__name__, choose.__doc__
+    overload(called, strict=False)(choose)  # strict: the annotations would have to agree as well
+    return called  # type: ignore[return-value]
+
+
+def is_tuple(kind: object) -> bool:
+    """Return whether a type is that of a tuple."""
+    return isinstance(kind, numba.types.BaseTuple)

@@ -2,116 +2,140 @@
 
 Messages are windows of a function on the integers: `x` holds its values from `x0` on, and is 0 elsewhere. Only positive
 terms are added, never subtracted, so relative errors stay near the rounding of one operation times the length.
+
+How many steps a loop takes follows from the lengths of windows, which are public, and not from where a cell's limit
+lies in them: steps that a limit rules out are taken, and count for nothing.
 """
 
-from congenial.arrays import Floats
 from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.kernels.numbers import clear, get, part, plus, put, size_of, times, zero_of
+from congenial.sampling.kernels.wide import Numbers
 
-SHORT = 15  # up to here adding shifted copies, which the compiler vectorises, beats the sliding window
+MOST_DIRECT = 16  # values of a cell up to which adding shifted copies beats two recurrences
 
 
 @compiled
-def add_shifts(x: Floats, x0: int, powers: Floats, first: int, last: int, sign: int, out: Floats, out0: int) -> None:
-    """Add ``sum_{v=first..last} a^v x(k - sign * v)`` to ``out(k)``, one shift after the other."""
-    for v in range(first, last + 1):
-        shift = x0 + sign * v - out0
-        start, stop = max(0, -shift), min(x.size, out.size - shift)
-        weight = powers[v]
-        for i in range(start, stop):
-            out[i + shift] += weight * x[i]
+def add_copy(x: Numbers, weight: Numbers, out: Numbers, start: int) -> None:
+    """Add a multiple of `x` to `out`, from a place on."""
+    for i in range(size_of(x)):
+        put(out, start + i, plus(get(out, start + i), times(weight, get(x, i))))
+
+
+@compiled
+def convolve_directly(
+    x: Numbers, x0: int, weights: Numbers, first: int, room: Numbers, out: Numbers, out0: int
+) -> None:
+    """Set ``out(k) = sum_v w(v) x(k - v)`` for the values v from `first` on that have a weight."""
+    n, n_x, n_weights = size_of(out), size_of(x), size_of(weights)
+    full = part(room, 0, n_x + n_weights - 1)
+    clear(full)
+    for j in range(n_weights):
+        add_copy(x, get(weights, j), full, j)
+    shift = out0 - x0 - first
+    for k in range(n):
+        inside = 0 <= k + shift < n_x + n_weights - 1
+        put(out, k, get(full, k + shift if inside else 0))
+        if not inside:
+            put(out, k, zero_of(out))
+
+
+@compiled
+def _set_ends(
+    x: Numbers, n: int, weights: Numbers, n_weights: int, is_flat: bool, length: int, block: int, ends: Numbers
+) -> None:
+    """Cut positions 0 .. n-1 into stretches; set ``ends(i) = sum of a^(e - t) x(t)``, t from i to its own end e."""
+    far, near, r = zero_of(x), zero_of(x), 0
+    to_end = length - 1 - (n - 1) % length  # steps to the end of the last stretch
+    for i in range(n - 1, -1, -1):
+        if to_end == 0:
+            far, near, r = zero_of(x), zero_of(x), 0
+        if i < size_of(x) and (to_end < n_weights or is_flat):
+            near = plus(near, times(get(weights, 0 if is_flat else to_end), get(x, i)))
+        put(ends, i, plus(far, near))
+        r += 1
+        if r == block:
+            far, near, r = plus(far, near), zero_of(x), 0
+        to_end = 0 if to_end == length - 1 else to_end + 1
 
 
 @compiled
 def add_geometric_tail(
-    x: Floats, x0: int, powers: Floats, reach: int, factor: float, work: Floats, out: Floats, out0: int
+    x: Numbers,
+    x0: int,
+    powers: Numbers,
+    weights: Numbers,
+    n_weights: int,
+    is_flat: bool,
+    reach: int,
+    is_limited: bool,
+    factor: Numbers,
+    ends: Numbers,
+    out: Numbers,
+    out0: int,
 ) -> None:
     """Add ``factor * sum_{v=0..reach} a^v x(k - v)`` to ``out(k)`` for every k of its window. O(length).
 
-    `powers` holds ``a^0, a^1, ...``. Without a limit this is a first-order recurrence, started anew in blocks of the
-    length of `powers`, with what came before carried over: a chain of roundings is as long as one block plus the
-    number of blocks, not as the message. A limited reach is a sliding window: it is cut at multiples of its length into
-    the end of one block and the beginning of the next (`work` holds the ends), so nothing is subtracted.
+    `powers` holds ``a^0, a^1, ...`` for one block. Without a limit this is a first-order recurrence, started anew in
+    each block with what came before carried over: a chain of roundings is as long as one block plus the number of
+    blocks, not as the message. A limited reach is a sliding window: positions are cut into stretches of its length, and
+    a window is the end of one stretch and the beginning of the next, so nothing is subtracted. `weights` are the powers
+    that are not 0; of a flat cell, one 1.
     """
-    a = powers[1]
-    n = out0 + out.size - x0  # positions from x0 to the end of out's window
-    if n <= 0:
-        return
-    if reach >= n - 1:
-        carry, begin, length = 0.0, 0, powers.size - 1
-        while begin < n:
-            running, value = 0.0, 0.0
-            for i in range(begin, min(begin + length, n)):
-                running = a * running + (x[i] if i < x.size else 0.0)
-                value = running + powers[i - begin + 1] * carry
-                k = x0 + i - out0
-                if k >= 0:
-                    out[k] += factor * value
-            carry, begin = value, begin + length
-        return
-    block = reach + 1
-    start, length = 0, powers.size - 1
-    while start < n:
-        # Ends of the block before: work[j] = sum_{t=j..block-1} a^(block-1-t) x(start - block + t), added in pieces.
-        if start > 0:
-            far, near, scale, r = 0.0, 0.0, 1.0, 0
-            for j in range(block - 1, -1, -1):
-                t = start - block + j
-                if t < x.size:
-                    near += scale * powers[r] * x[t]
-                work[j] = far + near
-                r += 1
-                if r == length:
-                    far, near, scale, r = far + near, 0.0, scale * powers[length], 0
-        running, carry, scale, r = 0.0, 0.0, 1.0, 0
-        for i in range(start, min(start + block, n)):
-            running = a * running + (x[i] if i < x.size else 0.0)
-            r += 1
-            value = running + powers[r] * carry
-            total = value
-            if start > 0 and i - start + 1 < block:
-                total += scale * powers[r] * work[i - start + 1]
-            k = x0 + i - out0
-            if k >= 0:
-                out[k] += factor * total
-            if r == length:
-                carry, running, scale, r = value, 0.0, scale * powers[length], 0
-        start += block
+    a, block = get(powers, 1), size_of(powers) - 1
+    n = out0 + size_of(out) - x0  # positions from x0 to the end of out's window
+    length = reach + 1 if is_limited else n + 1
+    if is_limited and n > 0:
+        _set_ends(x, n, weights, n_weights, is_flat, length, block, ends)
+    running, carry, r, place = zero_of(x), zero_of(x), 0, 0
+    for i in range(n):
+        running = times(a, running)
+        if i < size_of(x):
+            running = plus(running, get(x, i))
+        r, place = r + 1, place + 1
+        value = plus(running, times(get(powers, r), carry))
+        total = value
+        if is_limited and i >= length and place < length and (place < n_weights or is_flat):
+            total = plus(total, times(get(weights, 0 if is_flat else place), get(ends, i - length + 1)))
+        k = x0 + i - out0
+        if k >= 0:
+            put(out, k, plus(get(out, k), times(factor, total)))
+        if place == length:
+            running, carry, r, place = zero_of(x), zero_of(x), 0, 0
+        elif r == block:
+            running, carry, r = zero_of(x), value, 0
 
 
 @compiled
 def convolve_geometric(
-    x: Floats, x0: int, powers: Floats, below: int, above: int, work: Floats, mirror: Floats, out: Floats, out0: int
+    x: Numbers,
+    x0: int,
+    powers: Numbers,
+    weights: Numbers,
+    n_weights: int,
+    is_flat: bool,
+    below: int,  # how far the cell can go down, and up
+    above: int,
+    has_lower: bool,  # whether there is a limit, which is public; where it lies is not
+    has_upper: bool,
+    room: Numbers,
+    mirror: Numbers,
+    out: Numbers,
+    out0: int,
 ) -> None:
     """Set ``out(k) = sum_{v=-below..above} a^|v| x(k - v)``. O(length)."""
-    out[:] = 0.0
-    if above <= SHORT:
-        add_shifts(x, x0, powers, 0, above, 1, out, out0)
-    else:
-        add_geometric_tail(x, x0, powers, above, 1.0, work, out, out0)
-    if below <= SHORT:
-        add_shifts(x, x0, powers, 1, below, -1, out, out0)
-    else:
-        # The other side is the same in the mirror: sum_{v=1..below} a^v x(k + v), the sum over v - 1 times a.
-        flipped_x = mirror[: x.size]
-        flipped_out = mirror[x.size : x.size + out.size]
-        for i in range(x.size):
-            flipped_x[i] = x[x.size - 1 - i]
-        flipped_out[:] = 0.0
-        x_start, out_start = -(x0 + x.size - 1), -(out0 + out.size - 1) - 1
-        add_geometric_tail(flipped_x, x_start, powers, below - 1, powers[1], work, flipped_out, out_start)
-        for k in range(out.size):
-            out[k] += flipped_out[out.size - 1 - k]
-
-
-@compiled
-def convolve_table(x: Floats, x0: int, weights: Floats, below: int, above: int, out: Floats, out0: int) -> None:
-    """Set ``out(k) = sum_{v=-below..above} weights[|v|] x(k - v)``, the weights 0 beyond their table."""
-    out[:] = 0.0
-    low, high = -min(below, weights.size - 1), min(above, weights.size - 1)
-    for i in range(x.size):
-        if x[i] == 0.0:
-            continue
-        first = max(low, out0 - x0 - i)
-        last = min(high, out0 + out.size - 1 - x0 - i)
-        for v in range(first, last + 1):
-            out[x0 + i + v - out0] += x[i] * weights[abs(v)]
+    n_x, n = size_of(x), size_of(out)
+    clear(out)
+    add_geometric_tail(x, x0, powers, weights, n_weights, is_flat, above, has_upper, get(powers, 0), room, out, out0)
+    # The other side is the same in the mirror: sum_{v=1..below} a^v x(k + v), the sum over v - 1 times a.
+    flipped_x, flipped_out = part(mirror, 0, n_x), part(mirror, n_x, n)
+    for i in range(n_x):
+        put(flipped_x, i, get(x, n_x - 1 - i))
+    clear(flipped_out)
+    factor = get(powers, 1) if below > 0 else zero_of(x)
+    x_start, out_start = -(x0 + n_x - 1), -(out0 + n - 1) - 1
+    reach = max(0, below - 1)
+    add_geometric_tail(
+        flipped_x, x_start, powers, weights, n_weights, is_flat, reach, has_lower, factor, room, flipped_out, out_start
+    )
+    for k in range(n):
+        put(out, k, plus(get(out, k), get(flipped_out, n - 1 - k)))

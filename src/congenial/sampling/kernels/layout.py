@@ -131,27 +131,26 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
             begin, length, is_clipped = _window(first, last, program.prefix_half[position])
             if begin == -NEVER or length > FAR:
                 return -1
-            reach = program.table_reach[program.table_of[cell]]
             # What the other cells of the group can be at least and at most limits this one too.
             if high[g] != NEVER and least != -NEVER:
                 above = min(above, high[g] - (least - below))
             if low[g] != -NEVER and most != NEVER:
                 below = max(below, low[g] - (most - (program.upper[cell] - centre[cell])))
-            clips += is_clipped or below < -reach or above > reach
+            below = -NEVER if below < -FAR else below
+            above = NEVER if above > FAR else above
+            half = program.table_reach[program.table_of[cell]]
+            first, span, is_cut = _window(below, above, half)
+            if first == -NEVER or span > FAR:  # not measured, and without a limit
+                return -1
+            clips += is_clipped + is_cut
+            state.cell_first[position], state.cell_span[position] = first, span
             state.prefix_low[position] = begin
             state.prefix_length[position] = length
             state.prefix_offset[position] = used
             state.prefix_clips[position] = clips
             used += length
-            mass = program.log_mass[cell]
-            if program.base[program.table_of[cell]] == 1.0:  # flat: as many values as its limits or its group's allow
-                if above <= FAR and below >= -FAR:  # within its own limits and the group's
-                    mass = np.log(float(above - below + 1))
-                elif high[g] != NEVER and least != -NEVER:
-                    mass = np.log(float(high[g] - least + 1))
-                else:
-                    return -1
-            state.node_log_mass[g] += mass
+            # No weight is above 1: the values that its limits and its group's allow bound a cell's mass too.
+            state.node_log_mass[g] += min(program.log_mass[cell], np.log(float(span)))
             state.prefix_log_mass[position] = state.node_log_mass[g]
         if stop > start:
             state.node_low[g, 0] = state.prefix_low[stop - 1]
@@ -165,8 +164,10 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
         state.node_clips[g] = clips
     for m in range(program.left.size):
         node, left, right = n_groups + m, program.left[m], program.right[m]
-        state.node_log_mass[node] = state.node_log_mass[left] + state.node_log_mass[right]
-        clips = state.node_clips[left] + state.node_clips[right]
+        # A left part without a key is a factor of every pair: what its windows left out is counted by itself.
+        is_factor = program.node_dim[left] == 0
+        state.node_log_mass[node] = state.node_log_mass[right] + (0.0 if is_factor else state.node_log_mass[left])
+        clips = state.node_clips[right] + (0 if is_factor else state.node_clips[left])
         size = 1
         for d in range(program.node_dim[node] - 1, -1, -1):
             own_low, own_high, r = 0, 0, program.coordinate_row[node, d]

@@ -9,9 +9,11 @@ The steps of a line take a few arrays each, not the program: handing all of it o
 
 from typing import Any, NamedTuple
 
-from congenial.arrays import Floats, Ints
+from congenial.arrays import Ints
 from congenial.sampling.kernels.codes import NEVER
 from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.kernels.numbers import get, line_of, lowered, part, plus, put, times, zero_of
+from congenial.sampling.kernels.wide import Numbers
 
 
 class Line(NamedTuple):
@@ -156,25 +158,34 @@ def _next_line(free: Ints, n_stepped: int, bounds: Ints, inputs: Ints) -> None:
 
 
 @compiled
-def _soft_weight(tables: Floats, table_length: Ints, table: int, value: int) -> float:
-    size = abs(value)
-    return tables[table, size] if size < table_length[table] else 0.0
+def _soft_weight(tables: Numbers, table_length: Ints, table: int, value: int) -> Any:
+    size, weights = abs(value), line_of(tables, table)
+    return get(weights, size) if size < table_length[table] else zero_of(weights)
 
 
 @compiled
 def run_merge(
-    program: Any, walk: Any, m: int, is_draw: bool, state: Any, messages: Floats, aim: float, tolerance: float
+    program: Any,
+    walk: Any,
+    m: int,
+    is_draw: bool,
+    state: Any,
+    messages: Numbers,
+    aim: float,
+    tolerance: float,
+    lift: int,
+    is_steady: bool,
 ) -> int:
     """Go through all pairs of parts that fit together.
 
     Forward, their products are added to the whole's message. In a draw (`state.key` is given) they are added up until
     the sum passes `aim`, and the coordinates there are `state.picked`; returns 1 when the outcome is within the
-    tolerance of another one, 0 when it is sure.
+    tolerance of another one, 0 when it is sure. A steady draw goes through all pairs whatever it picks.
     """
     node, left, right = program.group_start.size - 1 + m, program.left[m], program.right[m]
-    left_message = messages[state.node_offset[left] : state.node_offset[left] + state.node_size[left]]
-    right_message = messages[state.node_offset[right] : state.node_offset[right] + state.node_size[right]]
-    out = messages[state.node_offset[node] : state.node_offset[node] + state.node_size[node]]
+    left_message = part(messages, state.node_offset[left], state.node_size[left])
+    right_message = part(messages, state.node_offset[right], state.node_size[right])
+    out = part(messages, state.node_offset[node], state.node_size[node])
     inputs, bounds, stride, z = state.inputs, state.walk_bounds, state.walk_stride, state.walk_z
     n_left, n_right = program.node_dim[left], program.node_dim[right]
     ends = Ends(n_left, n_left + n_right, n_left + n_right + walk.n_whole[m], walk.n_limited[m])
@@ -194,30 +205,37 @@ def run_merge(
         for d in range(program.node_dim[node]):
             inputs[n_inputs + d] = state.key[d]
         n_inputs += program.node_dim[node]
-    total = 0.0
+    total, before, after, is_open = 0.0, 0.0, 0.0, True
     for _ in range(_n_lines(free, n_stepped, bounds)):
         if walk.is_whole[m]:
             line = _run(form, ends, inputs, n_inputs, runs, n_steps, bounds, stride, z)
         else:
             line = _single(form, walk.divisor[m], ends, inputs, n_inputs, bounds, stride, z)
         for j in range(line.first, line.last + 1):
-            product = left_message[line.left + line.left_stride * j] * right_message[line.right + line.right_stride * j]
-            if product == 0.0:
-                continue
+            product = times(
+                get(left_message, line.left + line.left_stride * j),
+                get(right_message, line.right + line.right_stride * j),
+            )
             for k in range(n_soft):
                 value = walk.soft_form[m, k, runs] * j if runs >= 0 else 0
                 for i in range(n_inputs):
                     value += walk.soft_form[m, k, i] * inputs[i]
                 value = value // walk.soft_divisor[m, k]
-                product *= _soft_weight(program.tables, program.table_length, walk.soft_table[m, k], value)
+                weight = _soft_weight(program.tables, program.table_length, walk.soft_table[m, k], value)
+                product = times(product, weight)
             if not is_draw:
-                out[line.whole + line.whole_stride * j] += product
+                place = line.whole + line.whole_stride * j
+                put(out, place, plus(get(out, place), product))
                 continue
-            before = total
-            total += product
-            if total > aim:
-                for c in range(ends.right):
-                    state.picked[c] = z[c, 0] + z[c, 1] * j
-                return 0 if min(total - aim, aim - before) > tolerance else 1
+            total += lowered(product, lift)
+            if is_open:
+                before, after, is_open = after, total, total <= aim
+                if not is_open:
+                    for c in range(ends.right):
+                        state.picked[c] = z[c, 0] + z[c, 1] * j
+                    if not is_steady:
+                        return 0 if min(after - aim, aim - before) > tolerance else 1
         _next_line(free, n_stepped, bounds, inputs)
-    return 1 if is_draw else 0
+    if not is_draw:
+        return 0
+    return 0 if not is_open and min(after - aim, aim - before) > tolerance else 1

@@ -11,115 +11,131 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats, Ints
+from congenial.arrays import Ints
 from congenial.sampling.kernels.codes import NEVER
 from congenial.sampling.kernels.compiled import compiled
-from congenial.sampling.kernels.convolve import convolve_geometric, convolve_table
+from congenial.sampling.kernels.convolve import MOST_DIRECT, convolve_directly, convolve_geometric
 from congenial.sampling.kernels.layout import lay_out
 from congenial.sampling.kernels.merge import run_merge
+from congenial.sampling.kernels.numbers import (
+    clear,
+    flushed_by_product,
+    get,
+    joint_shortfall,
+    lift_of,
+    line_of,
+    log_of_number,
+    log_of_shortfall,
+    lost_of_term,
+    lowered,
+    one_of,
+    part,
+    plus,
+    put,
+    settle,
+    shortfall,
+    shortfall_at,
+    size_of,
+    times,
+    zero_of,
+)
+from congenial.sampling.kernels.wide import Numbers
 
-FLUSH = 1e-290  # more than all that underflow can lose of one entry
-SOFT_FLUSH = 1e-262
-FAR_FROM_UNDERFLOW = 1e-270  # an entry above this loses less than a rounding unit of itself to underflow
 TABLE_UNITS = 4.0  # relative error of a tabulated weight, in units of 2^-53
 
 
 @compiled
-def _scale(message: Floats) -> int:
-    """Divide a message whose largest entry has gone far by that entry's power of two; return the exponent."""
-    top = 0.0
-    for value in message:
-        top = max(top, value)
-    if 2.0**-100 < top < 2.0**100 or top == 0.0:
-        return 0
-    exponent = max(-1000, int(np.floor(np.log2(top))))
-    factor = 2.0 ** float(-exponent)
-    for i in range(message.size):
-        message[i] *= factor
-    return exponent
-
-
-@compiled
-def _least(message: Floats) -> float:
-    """Return the smallest entry."""
-    low = np.inf
-    for value in message:
-        low = min(low, value)
-    return low
-
-
-@compiled
-def _missing(clips: int, log_mass: float, exponent: int, nats: float, flushed: float) -> float:
-    """Return what windows left out of any entry of a message, in its scaled units, plus what underflow lost."""
-    if clips == 0:
-        return flushed
-    return flushed + math.exp(min(700.0, math.log(2.0 * clips) + log_mass - nats - exponent * math.log(2.0)))
+def _log_cut(clips: int, log_mass: float, nats: float) -> float:
+    """Return the logarithm of what windows left out of any entry of a message."""
+    return -np.inf if clips == 0 else math.log(2.0 * clips) + log_mass - nats
 
 
 @compiled
 def _convolution_units(length: int, block: int) -> float:
     """Return the rounding units that one convolution adds: chains of one block and of all blocks (see the claim)."""
-    return 3.0 * block + 12.0 * (length / (block - 1.0) + 1.0) + 16.0
+    return 3.0 * block + 12.0 * (length / (block - 1.0) + 1.0) + 28.0
 
 
 @compiled
-def forward_groups(program: Any, centre: Ints, state: Any, messages: Floats, work: Floats, mirror: Floats) -> None:
+def _set_weights(tabulated: Numbers, n_tabulated: int, is_flat: bool, first: int, weights: Numbers) -> None:
+    """Set the weights of a cell's values, from the first of its window on."""
+    for j in range(size_of(weights)):
+        size = abs(first + j)
+        if is_flat:
+            put(weights, j, one_of(weights))
+        elif size < n_tabulated:
+            put(weights, j, get(tabulated, size))
+        else:
+            put(weights, j, zero_of(weights))
+
+
+@compiled
+def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, work: Numbers, mirror: Numbers) -> None:
     """Build the message of each group's sum, cell by cell."""
     for g in range(program.group_start.size - 1):
         start, stop = program.group_start[g], program.group_start[g + 1]
         if start == stop:
-            messages[state.node_offset[g]] = 1.0
-            state.node_exponent[g], state.node_units[g], state.node_missing[g] = 0, 0.0, 0.0
+            put(messages, state.node_offset[g], one_of(messages))
+            state.node_exponent[g], state.node_units[g] = 0, 0.0
+            state.node_missing[g], state.node_flushed[g] = shortfall(messages, -np.inf, 0), 0.0
             continue
         exponent, units, flushed = 0, TABLE_UNITS, 0.0
         for position in range(start, stop):
             cell = program.cell_at[position]
             table = program.table_of[cell]
-            base = program.base[table]
-            reach = program.table_reach[table]
-            below = min(reach, centre[cell] - program.lower[cell]) if program.lower[cell] != -NEVER else reach
-            above = min(reach, program.upper[cell] - centre[cell]) if program.upper[cell] != NEVER else reach
-            offset, length = state.prefix_offset[position], state.prefix_length[position]
-            out, out0 = messages[offset : offset + length], state.prefix_low[position]
+            tabulated, n_tabulated = line_of(program.tables, table), program.table_length[table]
+            is_flat = program.base[table] == 1.0
+            length, out0 = state.prefix_length[position], state.prefix_low[position]
+            out = part(messages, state.prefix_offset[position], length)
+            first, span = state.cell_first[position], state.cell_span[position]
             if position == start:
-                for i in range(length):
-                    v = out0 + i
-                    if v < -below or v > above:
-                        out[i] = 0.0
-                    elif base == 1.0:
-                        out[i] = 1.0
-                    else:
-                        out[i] = program.tables[table, abs(v)] if abs(v) < program.table_length[table] else 0.0
+                # The window of the first cell's sum lies inside that of its values.
+                _set_weights(tabulated, n_tabulated, is_flat, out0, out)
             else:
                 before = position - 1
-                x_offset, x_length = state.prefix_offset[before], state.prefix_length[before]
-                x, x0 = messages[x_offset : x_offset + x_length], state.prefix_low[before]
-                if base >= 0.0:
-                    powers = program.powers[table]
-                    convolve_geometric(x, x0, powers, below, above, work, mirror, out, out0)
-                    units += _convolution_units(x_length + length, powers.size)
+                x_length, x0 = state.prefix_length[before], state.prefix_low[before]
+                x = part(messages, state.prefix_offset[before], x_length)
+                if program.base[table] >= 0.0 and span > MOST_DIRECT:
+                    powers = line_of(program.powers, table)
+                    has_lower, has_upper = program.lower[cell] != -NEVER, program.upper[cell] != NEVER
+                    below, above = centre[cell] - program.lower[cell], program.upper[cell] - centre[cell]
+                    convolve_geometric(
+                        x,
+                        x0,
+                        powers,
+                        tabulated,
+                        n_tabulated,
+                        is_flat,
+                        below,
+                        above,
+                        has_lower,
+                        has_upper,
+                        work,
+                        mirror,
+                        out,
+                        out0,
+                    )
+                    units += _convolution_units(x_length + length, size_of(powers))
                 else:
-                    weights = program.tables[table, : program.table_length[table]]
-                    convolve_table(x, x0, weights, below, above, out, out0)
-                    units += min(x_length, 2 * reach + 1) + TABLE_UNITS
-                mass = float(min(x_length, below + above + 1))  # terms of an entry, each with a weight of at most 1
-                if base != 1.0:
+                    weights = part(mirror, 0, span)
+                    _set_weights(tabulated, n_tabulated, is_flat, first, weights)
+                    convolve_directly(x, x0, weights, first, work, out, out0)
+                    units += min(x_length, span) + TABLE_UNITS
+                mass = float(min(x_length, span))  # terms of an entry, each with a weight of at most 1
+                if not is_flat:
                     mass = min(mass, np.exp(min(700.0, program.log_mass[cell])))
                 flushed *= mass
-            # Underflow is far below a rounding unit of entries that are far from it.
-            if _least(out) > FAR_FROM_UNDERFLOW:
-                units += 1.0
-            else:
-                flushed += FLUSH
-            shift = _scale(out)
+            shift, lost, extra = settle(out)
+            units += extra
             exponent += shift
+            flushed += lost
+            state.prefix_scale[position] = 1.0
             if shift != 0:
                 flushed *= 2.0 ** float(-shift)
-            state.prefix_scale[position] = 1.0 if shift == 0 else 2.0 ** float(shift)
+                state.prefix_scale[position] = 2.0 ** float(shift)
             state.prefix_units[position] = units
-            state.prefix_missing[position] = _missing(
-                state.prefix_clips[position], state.prefix_log_mass[position], exponent, program.nats, flushed
-            )
+            cut = _log_cut(state.prefix_clips[position], state.prefix_log_mass[position], program.nats)
+            state.prefix_missing[position] = shortfall(messages, cut, exponent) + flushed
         state.node_exponent[g] = exponent
         state.node_units[g] = units
         state.node_missing[g] = state.prefix_missing[stop - 1]
@@ -139,34 +155,45 @@ def _terms_an_entry(program: Any, m: int, state: Any) -> float:
 
 
 @compiled
-def forward(program: Any, centre: Ints, state: Any, messages: Floats, work: Floats, mirror: Floats) -> None:
+def _sum_of(message: Numbers) -> Any:
+    """Return the sum of a message."""
+    total = zero_of(message)
+    for i in range(size_of(message)):
+        total = plus(total, get(message, i))
+    return total
+
+
+@compiled
+def forward(program: Any, centre: Ints, state: Any, messages: Numbers, work: Numbers, mirror: Numbers) -> None:
     """Build all messages of one table; windows must have been laid out."""
     forward_groups(program, centre, state, messages, work, mirror)
     n_groups = program.group_start.size - 1
     for m in range(program.left.size):
         node, left, right = n_groups + m, program.left[m], program.right[m]
-        offset, size = state.node_offset[node], state.node_size[node]
-        messages[offset : offset + size] = 0.0
-        run_merge(program, program.forward, m, False, state, messages, 0.0, 0.0)
-        shift = _scale(messages[offset : offset + size])
-        exponent = state.node_exponent[left] + state.node_exponent[right] + shift
+        out = part(messages, state.node_offset[node], state.node_size[node])
+        clear(out)
+        run_merge(program, program.forward, m, False, state, messages, 0.0, 0.0, 0, True)
+        shift, _, _ = settle(out)
         terms = _terms_an_entry(program, m, state)
+        state.node_exponent[node] = state.node_exponent[left] + state.node_exponent[right] + shift
         state.node_units[node] = (
-            state.node_units[left] + state.node_units[right] + terms + 4.0 + TABLE_UNITS * program.forward.n_rows[m]
+            state.node_units[left] + state.node_units[right] + terms + 5.0 + TABLE_UNITS * program.forward.n_rows[m]
         )
-        sum_left = sum_right = 0.0
-        for i in range(state.node_size[left]):
-            sum_left += messages[state.node_offset[left] + i]
-        for i in range(state.node_size[right]):
-            sum_right += messages[state.node_offset[right] + i]
-        flushed = state.node_flushed[left] * sum_right + state.node_flushed[right] * sum_left
+        of_left = _sum_of(part(messages, state.node_offset[left], state.node_size[left]))
+        of_right = _sum_of(part(messages, state.node_offset[right], state.node_size[right]))
+        flushed = flushed_by_product(messages, state.node_flushed[left], state.node_flushed[right], of_left, of_right)
         # A soft weight that is 0 in doubles is below exp(-745), times products of at most 2^200.
-        flushed += (FLUSH if program.forward.n_rows[m] == 0 else SOFT_FLUSH) * (1.0 + terms)
+        flushed += lost_of_term(messages, program.forward.n_rows[m]) * (1.0 + terms)
         flushed *= 2.0 ** float(-shift)
-        state.node_flushed[node], state.node_exponent[node] = flushed, exponent
-        state.node_missing[node] = _missing(
-            state.node_clips[node], state.node_log_mass[node], exponent, program.nats, flushed
-        )
+        state.node_flushed[node] = flushed
+        log_cut = _log_cut(state.node_clips[node], state.node_log_mass[node], program.nats)
+        if program.node_dim[left] == 0:
+            cut = shortfall(messages, log_cut, state.node_exponent[right] + shift)
+            whole = _sum_of(out)
+            missing = joint_shortfall(messages, cut, of_left, state.node_missing[left], whole)
+        else:
+            missing = shortfall(messages, log_cut, state.node_exponent[node])
+        state.node_missing[node] = missing + flushed
 
 
 @compiled
@@ -174,11 +201,15 @@ def draw(
     program: Any,
     centre: Ints,
     state: Any,
-    messages: Floats,
+    messages: Numbers,
     words: NDArray[np.uint64],
+    is_steady: bool,
     out: Ints,
 ) -> int:
-    """Draw one table from the messages, one word a decision; return how many decisions were too close to call."""
+    """Draw one table from the messages, one word a decision; return how many decisions were too close to call.
+
+    A steady draw goes on to the end of every window when its decision is made: its time tells nothing of the table.
+    """
     n_groups = program.group_start.size - 1
     unsure, word = 0, 0
     for m in range(program.left.size - 1, -1, -1):
@@ -202,15 +233,16 @@ def draw(
         # The message is scaled by 2^-shift against the sums that the draw adds up again.
         exponent = state.node_exponent[node] - state.node_exponent[left] - state.node_exponent[right]
         scale = 1.0 if exponent == 0 else 2.0 ** float(exponent)
-        whole = messages[state.node_offset[node] + index] * scale
+        entry = get(messages, state.node_offset[node] + index)
+        lift = lift_of(entry)
+        whole = lowered(entry, lift) * scale
         aim = (float(words[word]) + 0.5) * 2.0**-64 * whole
         terms = _terms_an_entry(program, m, state)
-        tolerance = (
-            whole * (3.0 * state.node_units[node] + terms + 8.0) * 2.0**-53 + 2.0 * state.node_missing[node] * scale
-        )
+        missing = shortfall_at(messages, state.node_missing[node], lift) * scale
+        tolerance = whole * (3.0 * state.node_units[node] + terms + 8.0) * 2.0**-53 + 2.0 * missing
         for d in range(program.node_dim[node]):
             state.key[d] = state.chosen[node, d]
-        unsure += run_merge(program, program.backward, m, True, state, messages, aim, tolerance)
+        unsure += run_merge(program, program.backward, m, True, state, messages, aim, tolerance, lift, is_steady)
         for d in range(n_left):
             state.chosen[left, d] = state.picked[d]
         for d in range(n_right):
@@ -224,64 +256,107 @@ def draw(
         for position in range(stop - 1, start, -1):
             cell = program.cell_at[position]
             table = program.table_of[cell]
-            base, length = program.base[table], program.table_length[table]
-            reach = program.table_reach[table]
-            below = min(reach, centre[cell] - program.lower[cell]) if program.lower[cell] != -NEVER else reach
-            above = min(reach, program.upper[cell] - centre[cell]) if program.upper[cell] != NEVER else reach
-            before = position - 1
-            x0, x_length = state.prefix_low[before], state.prefix_length[before]
-            x = messages[state.prefix_offset[before] : state.prefix_offset[before] + x_length]
-            # Weights x(rest - v) w(v) for v = 0, 1, -1, 2, -2, ...; their sum is the message itself.
-            scale = state.prefix_scale[position]
-            whole = messages[state.prefix_offset[position] + rest - state.prefix_low[position]] * scale
+            weights, n_weights = line_of(program.tables, table), program.table_length[table]
+            before = part(messages, state.prefix_offset[position - 1], state.prefix_length[position - 1])
+            first, span = state.cell_first[position], state.cell_span[position]
+            entry = get(messages, state.prefix_offset[position] + rest - state.prefix_low[position])
+            scale, lift = state.prefix_scale[position], lift_of(entry)
+            whole = lowered(entry, lift) * scale
             aim = (float(words[word]) + 0.5) * 2.0**-64 * whole
-            middle = rest - x0
-            farthest = max(abs(middle), abs(middle - x_length + 1))
-            previous, total, value = 0.0, 0.0, 0
-            if 0 <= middle < x_length:
-                total = x[middle]
-            size = 0
-            while total <= aim and size < farthest:
-                size += 1
-                weight = 1.0 if base == 1.0 else (program.tables[table, size] if size < length else 0.0)
-                if size <= above and 0 <= middle - size < x_length:
-                    previous, total, value = total, total + weight * x[middle - size], size
-                    if total > aim:
-                        break
-                if size <= below and 0 <= middle + size < x_length:
-                    previous, total, value = total, total + weight * x[middle + size], -size
-            tolerance = (
-                whole * (3.0 * state.prefix_units[position] + 2.0 * x_length + 8.0) * 2.0**-53
-                + 2.0 * state.prefix_missing[position] * scale
+            value, margin = _pick_value(
+                weights,
+                n_weights,
+                program.base[table] == 1.0,
+                before,
+                rest - state.prefix_low[position - 1],
+                first,
+                span,
+                aim,
+                lift,
+                is_steady,
             )
-            if not min(total - aim, aim - previous) > tolerance:
-                unsure += 1
+            missing = shortfall_at(messages, state.prefix_missing[position], lift) * scale
+            tolerance = whole * (3.0 * state.prefix_units[position] + 2.0 * span + 8.0) * 2.0**-53 + 2.0 * missing
             out[cell] = centre[cell] + value
             rest -= value
+            unsure += 0 if margin > tolerance else 1
             word += 1
         out[program.cell_at[start]] = centre[program.cell_at[start]] + rest
     return unsure
 
 
 @compiled
-def build(program: Any, centre: Ints, state: Any, messages: Floats, work: Floats, mirror: Floats) -> int:
+def _pick_value(
+    weights: Numbers,
+    n_weights: int,
+    is_flat: bool,
+    x: Numbers,  # the message of the cells before
+    middle: int,  # its place where this cell deviates by 0
+    low: int,
+    span: int,
+    aim: float,
+    lift: int,
+    is_steady: bool,
+) -> tuple[int, float]:
+    """Return the deviation at which the sum of ``x(middle - v) w(v)`` passes the aim, and how near a change is to it.
+
+    Values are gone through nearest first: 0, 1, -1, 2, -2, ..., and from the nearer end of the window on, those of the
+    other side.
+    """
+    before, after, total, value, v, is_open, high = 0.0, 0.0, 0.0, 0, 0, True, low + span - 1
+    for _ in range(span):
+        size, i = abs(v), middle - v
+        if 0 <= i < size_of(x) and (is_flat or size < n_weights):
+            total += lowered(get(x, i) if is_flat else times(get(weights, size), get(x, i)), lift)
+        if is_open:
+            before, after, value = after, total, v
+            is_open = total <= aim
+            if not (is_open or is_steady):
+                break
+        if v > 0:
+            v = -v if -v >= low else v + 1
+        else:
+            v = 1 - v if 1 - v <= high else v - 1
+    return value, min(after - aim, aim - before)
+
+
+@compiled
+def log_root(state: Any, messages: Numbers) -> Any:
+    """Return the logarithm of the sum of the last message, in its scale."""
+    return log_of_number(_sum_of(part(messages, state.node_offset[-1], state.node_size[-1])))
+
+
+@compiled
+def log_missing_share(state: Any, messages: Numbers) -> Any:
+    """Return the logarithm of the share that windows and underflow may have taken of the last message."""
+    return log_of_shortfall(messages, state.node_missing[-1]) - log_root(state, messages)
+
+
+@compiled
+def longest(state: Any) -> int:
+    """Return the length of the longest window of a sum of cells, or of a cell's values."""
+    found = 0
+    for i in range(state.prefix_length.size):
+        found = max(found, state.prefix_length[i], state.cell_span[i])
+    return found
+
+
+@compiled
+def build(program: Any, centre: Ints, state: Any, messages: Numbers, work: Numbers, mirror: Numbers) -> int:
     """Place the windows and, if the buffers hold them, build all messages; return the number of entries."""
     size = lay_out(program, centre, state)
-    longest = 0
-    for length in state.prefix_length:
-        longest = max(longest, length)
-    if 0 <= size <= messages.size and 4 * longest <= work.size:
+    if 0 <= size <= size_of(messages) and 4 * longest(state) <= size_of(work):
         forward(program, centre, state, messages, work, mirror)
     return size
 
 
 @compiled
 def draw_many(
-    program: Any, centre: Ints, state: Any, messages: Floats, words: NDArray[np.uint64], out: Ints, unsure: Ints
+    program: Any, centre: Ints, state: Any, messages: Numbers, words: NDArray[np.uint64], out: Ints, unsure: Ints
 ) -> None:
     """Draw a table for each line of words."""
     for number in range(words.shape[0]):
-        unsure[number] = draw(program, centre, state, messages, words[number], out[number])
+        unsure[number] = draw(program, centre, state, messages, words[number], False, out[number])
 
 
 @compiled
@@ -289,23 +364,20 @@ def draw_batch(
     program: Any,
     centres: Ints,  # (table, cell)
     state: Any,
-    messages: Floats,
-    work: Floats,
-    mirror: Floats,
+    messages: Numbers,
+    work: Numbers,
+    mirror: Numbers,
     words: NDArray[np.uint64],  # (table, decision)
-    loosest: float,
+    log_loosest: float,
     out: Ints,  # (table, cell)
-    unsure: Ints,  # (table) above 0: too close to call; -1: the windows or the buffers are too narrow for this table
+    unsure: Ints,  # (table) above 0: too close to call; -1: the buffers or the windows are too narrow for this table
 ) -> None:
     """Forward pass and one draw for each table."""
     for number in range(centres.shape[0]):
         centre = centres[number]
         size = build(program, centre, state, messages, work, mirror)
-        if size < 0 or size > messages.size or 4 * state.prefix_length.max() > work.size:
+        is_built = 0 <= size <= size_of(messages) and 4 * longest(state) <= size_of(work)
+        if is_built and log_missing_share(state, messages) <= log_loosest:
+            unsure[number] = draw(program, centre, state, messages, words[number], True, out[number])
+        else:
             unsure[number] = -1
-            continue
-        root = messages[state.node_offset[-1]]
-        if not state.node_missing[-1] <= loosest * root:
-            unsure[number] = -1
-            continue
-        unsure[number] = draw(program, centre, state, messages, words[number], out[number])
