@@ -12,13 +12,14 @@ SOURCE = Path(congenial.__file__).parent
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
     {"errors", "arrays"},
-    {"fraction", "balls", "randomness", "schema"},
+    {"disk", "interrupts", "fraction", "balls", "randomness", "schema"},
     {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},
     {"privacy"},
     {"public_law", "law", "plan"},
     {"ledger"},
     {"bundle"},
+    {"release_key"},
     {"release"},
     {"mechanism"},
     {"examples", "opendp_measurement", "baselines"},

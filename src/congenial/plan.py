@@ -11,7 +11,7 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.conditions.areas import Area
-from congenial.errors import PrivacyError, SamplingError
+from congenial.errors import PrivacyError, SamplingError, UndecidedError
 from congenial.privacy.areas_alike import Structure
 from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.certificate import Certificate, shown, shown_below
@@ -20,7 +20,7 @@ from congenial.privacy.neighbours import Neighbours
 from congenial.privacy.pricing import Pricing
 from congenial.privacy.semantics import Meaning, meaning
 from congenial.public_law import MeasuredQuery, PublicLaw
-from congenial.randomness import RandomStream
+from congenial.randomness import Streams, replay_rng
 from congenial.sampling.choose import choose_sampler
 from congenial.sampling.sampler import Sampler
 from congenial.sampling.system import System
@@ -106,12 +106,23 @@ class Plan:
         for sampler in self.samplers:
             sampler.check()
 
-    def draw(self, tables: Ints, rng: RandomStream) -> Ints:
+    def rehearse(self) -> None:
+        """Draw around made-up tables, one of each structure: what cannot be drawn here is found without any data."""
+        self.check_samplers()
+        for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
+            largest = self.law.areas.labels[group.places[int(np.argmax(group.values.sum(axis=1)))]]
+            try:
+                point = self.law.areas[largest].point
+            except UndecidedError:  # no table is known that obeys the conditions; the real one does
+                continue
+            sampler.draw_each(np.array([point], np.int64), replay_rng("rehearsal"))
+
+    def draw(self, tables: Ints, rng: Streams) -> Ints:
         """Return one draw for each area (area, cell) around its confidential table, in the declared order."""
         self.check_samplers()
         drawn = np.empty_like(tables)
         for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
-            drawn[group.places] = sampler.draw_each(tables[group.places], rng)
+            drawn[group.places] = sampler.draw_each(tables[group.places], rng.some(group.places))
         if not self.law.areas.holds(drawn).all():
             raise SamplingError("internal: a drawn table breaks an invariant; nothing is published, please report this")
         return drawn

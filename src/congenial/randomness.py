@@ -3,12 +3,15 @@
 A stream is the keystream of AES-256 in counter mode. `secure_rng` keys it from the operating system, afresh
 in every process and for every stream; a forked child that went on with its parent's key would repeat its
 parent's noise, so a stream notices the fork and keys itself anew. `replay_rng` keys it from a public seed:
-the same seed gives the same bits on every machine, for simulation only.
+the same seed gives the same bits on every machine, for simulation only. `UnitStreams` are the words of a release: each
+unit's follow from the release's secret key and from what the unit is, so that a release which was stopped can be gone
+on with, in any order and on any machine.
 """
 
 import hashlib
 import os
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -92,6 +95,18 @@ class RandomStream:
             self._buffer = held[n:]
             return held[:n]
 
+    def lines(self, n_lines: int, n: int) -> NDArray[np.uint64]:
+        """Return the next `n` words for each of some tables (table, word)."""
+        return self.words(n_lines * n).reshape(n_lines, n)
+
+    def line(self, number: int) -> "RandomStream":  # noqa: ARG002
+        """Return where a table's further words come from: for all of them, from here."""
+        return self
+
+    def some(self, places: Sequence[int] | NDArray[np.int64]) -> "RandomStream":  # noqa: ARG002
+        """Return what draws some of the tables."""
+        return self
+
     def _keystream(self, n: int) -> NDArray[np.uint64]:
         # Zeros encrypted in place; update_into wants room for a block less one byte beyond the text.
         out = np.zeros(n + 2, "<u8")
@@ -126,6 +141,77 @@ class RandomStream:
     def __repr__(self) -> str:
         kind = f"replay of seed {self._seed!r}, simulation only" if self.is_replay else "operating system entropy"
         return f"RandomStream({kind})"
+
+
+class _UnitStream(RandomStream):
+    """The words of one unit, from some word on."""
+
+    def __init__(self, key: bytes, start: bytes, n_taken: int) -> None:
+        self._cipher = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor()
+        self._buffer = np.empty(0, np.uint64)
+        self._lock = threading.Lock()
+        self._seed, self._process = None, _process()
+        self.words(n_taken)
+
+    def _notice_fork(self) -> None:
+        """A child goes on with the same words: they are those of the unit, wherever it is drawn."""
+
+    def __repr__(self) -> str:
+        return "RandomStream(one unit of a release)"
+
+
+class UnitStreams:
+    """The random words of many units under one secret key, each unit's a stream of its own. Confidential.
+
+    A stream is AES-256 in counter mode from a first block that belongs to the unit. The first words of many units are
+    made in one go.
+
+    Parameters
+    ----------
+    key : bytes
+        32 secret bytes.
+    starts : sequence of bytes
+        The first block of each unit, 16 bytes: a keyed hash of all that the unit is, so that no two are alike.
+    """
+
+    is_replay = False
+
+    def __init__(self, key: bytes, starts: Sequence[bytes]) -> None:
+        self._key = key
+        self._starts = list(starts)
+        self._n_taken = 0
+
+    def some(self, places: Sequence[int] | NDArray[np.int64]) -> "UnitStreams":
+        """Return the streams of some of the units."""
+        return UnitStreams(self._key, [self._starts[place] for place in places])
+
+    def lines(self, n_lines: int, n: int) -> NDArray[np.uint64]:
+        """Return the first `n` words of each unit (unit, word)."""
+        if n_lines != len(self._starts) or self._n_taken:
+            raise ValueError(f"first words are taken once, for all {len(self._starts)} units")
+        self._n_taken = n
+        first = np.frombuffer(b"".join(self._starts), ">u8").astype(np.uint64).reshape(n_lines, 2)
+        steps = np.arange((n + 1) // 2, dtype=np.uint64)
+        blocks = np.empty((n_lines, steps.size, 2), ">u8")
+        blocks[:, :, 1] = low = first[:, 1:] + steps  # a counter of 128 bits: what overflows is carried over
+        blocks[:, :, 0] = first[:, :1] + (low < first[:, 1:])
+        encryptor = Cipher(algorithms.AES(self._key), modes.ECB()).encryptor()  # noqa: S305  of counters: counter mode
+        made = np.frombuffer(encryptor.update(blocks.tobytes()), "<u8").astype(np.uint64, copy=False)
+        return made.reshape(n_lines, 2 * steps.size)[:, :n]
+
+    def line(self, number: int) -> RandomStream:
+        """Return the stream of a unit, from where `lines` has ended."""
+        return _UnitStream(self._key, self._starts[number], self._n_taken)
+
+    def __getstate__(self) -> object:
+        raise TypeError("the random words of a release cannot be copied or sent to another process")
+
+    def __repr__(self) -> str:
+        return f"UnitStreams({len(self._starts)} units of a release)"
+
+
+Streams = RandomStream | UnitStreams
+"""What draws many tables: one stream for all of them, or one for each."""
 
 
 def secure_rng() -> RandomStream:

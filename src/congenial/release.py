@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from congenial.arrays import Ints
@@ -15,12 +16,14 @@ from congenial.bundle.exact_numbers import exactly
 from congenial.bundle.manifest import Manifest, Naming, areas_digest, plan_digest
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
-from congenial.errors import BundleError, CongenialError, StudyError
+from congenial.errors import AlreadySpentError, BundleError, CongenialError, LedgerError, StudyError
+from congenial.interrupts import first_interrupt_held
 from congenial.ledger.receipt import Receipt
 from congenial.ledger.request import Request, moment
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown
-from congenial.randomness import RandomStream, replay_rng, secure_rng
+from congenial.randomness import Streams, UnitStreams, replay_rng
+from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
 
 if TYPE_CHECKING:
     from congenial.ledger import Ledger
@@ -135,21 +138,48 @@ class Prepared:
         """SHA-256 of the plan. It holds the disclosed values and nothing else of the data."""
         return plan_digest(self.naming, self.plan.law, self.plan.certificate)
 
-    def draw(self, rng: RandomStream) -> Ints:
+    @property
+    def facts(self) -> dict[str, object]:
+        """What must not change between the charge and the last file: the plan, and the software that carries it out."""
+        return {"plan": self.digest, "software": dict(self.software)}
+
+    def streams(self, key: ReleaseKey) -> UnitStreams:
+        """Return the random words of every area under a key."""
+        return key.streams(self.naming.release, self.digest, self.plan.law.areas.labels, self.confidential)
+
+    def draw(self, rng: Streams) -> Ints:
         """Return one draw for every area, in the declared order."""
         return self.plan.draw(self.confidential, rng)
 
 
-def charge_and_draw(
+_HELD = (
+    "Held: the budget is charged, and the release is being finished. Interrupt once more to stop, and go on with it"
+    " later: congenial release --resume"
+)
+
+
+@contextmanager
+def charged(
     ready: Prepared,
     *,
     ledger: "Ledger",
     who: str,
+    terms: Mapping[str, str] = MappingProxyType({}),
     now: datetime | None = None,
     progress: Callable[[str], None] = no_news,
-) -> Release:
-    """Charge a ledger, then draw; the charge is on disk before anything is drawn, and is never refunded."""
-    ready.draw(replay_rng("rehearsal"))  # bits that count for nothing: what cannot be drawn is found before the charge
+) -> Iterator[Release]:
+    """Charge a ledger, then draw; what the block does with the release is part of it.
+
+    The release's key is on disk before the charge, and the charge before anything is drawn. When the block ends well
+    the key is destroyed. If anything stops it earlier the charge stands, the key stays, and `resumed` goes on to the
+    same tables.
+
+    Parameters
+    ----------
+    terms : mapping
+        What the release is begun with besides the plan, and must be gone on with, such as the folder of the bundle.
+    """
+    ready.plan.rehearse()
     request = Request(
         dataset=ready.naming.dataset,
         release=ready.naming.release,
@@ -158,23 +188,144 @@ def charge_and_draw(
         plan_digest=ready.digest,
         who=who,
     )
-    progress(STEPS[1])
-    receipt = ledger.charge(request, now=now)
+    keys = _key_folder(ledger)
+    _clear_stale(keys, ledger, request)
+    file = keys.begin(request.dataset, request.release, terms, ready.facts, ready.confidential)
+    try:
+        with first_interrupt_held(_HELD):
+            progress(STEPS[1])
+            receipt = _charge(ledger, request, now, file)
+            yield from _finished(ready, file, receipt, progress)
+    finally:
+        file.close()
+
+
+def _charge(ledger: "Ledger", request: Request, now: datetime | None, file: KeyFile) -> Receipt:
+    """Charge; if that is refused, the key goes."""
+    try:
+        return ledger.charge(request, now=now)
+    except LedgerError:
+        if ledger.receipt(request.dataset, request.release) is None:  # or nobody knows whether it was written
+            file.destroy()
+        raise
+
+
+def _finished(ready: Prepared, file: KeyFile, receipt: Receipt, progress: Callable[[str], None]) -> Iterator[Release]:
+    """Draw, hand the release over, and destroy the key when the caller is done with it."""
+    assert file.key is not None  # noqa: S101
     with told_that_it_was_charged(receipt):
         progress(STEPS[2])
-        return _drawn(ready, receipt, secure_rng(), receipt.at)
+        yield _drawn(ready, receipt, ready.streams(file.key), receipt.at)
+        file.destroy()
+
+
+@contextmanager
+def resumed(
+    ready: Prepared,
+    *,
+    ledger: "Ledger",
+    terms: Mapping[str, str] = MappingProxyType({}),
+    progress: Callable[[str], None] = no_news,
+) -> Iterator[Release]:
+    """Go on with a release that was stopped after its charge: the same tables, and no second charge.
+
+    That the data, the plan, the terms and the software are those of the charge is checked by a keyed hash, which was
+    made before it and lies beside the key.
+    """
+    name = f"release {ready.naming.release!r} of dataset {ready.naming.dataset!r}"
+    with begun(ledger, ready.naming.dataset, ready.naming.release) as (file, receipt):
+        if file.key is None:
+            file.destroy()
+            raise BundleError(f"{name} was handed over: its key is gone, and the charge stands. Use its bundle")
+        wrong = [
+            f"{what}: {file.terms.get(what)!r} then, {told!r} now"
+            for what, told in terms.items()
+            if file.terms.get(what) != told
+        ]
+        if wrong:
+            raise BundleError(f"{name} was begun with other terms ({'; '.join(wrong)}); go on with the same ones")
+        if not file.is_sealed_for(ready.facts, ready.confidential):
+            raise BundleError(
+                f"{name} was charged for other data, another spec or other versions of the software than there are now;"
+                " put them back as they were, or give the release up: congenial release --abandon"
+            )
+        ready.plan.rehearse()
+        with first_interrupt_held(_HELD):
+            yield from _finished(ready, file, receipt, progress)
+
+
+@contextmanager
+def begun(ledger: "Ledger", dataset: str, release: str) -> Iterator[tuple[KeyFile, Receipt]]:
+    """Find the key and the charge of a release that was begun; refuses, with the way out, where one is missing."""
+    name = f"release {release!r} of dataset {dataset!r}"
+    receipt, file = ledger.receipt(dataset, release), _key_folder(ledger).find(dataset, release)
+    try:
+        if receipt is None:
+            if file is not None:
+                file.destroy()
+            raise BundleError(f"{name} was not charged, so there is nothing to go on with; run it without --resume")
+        if file is None:
+            raise BundleError(
+                f"{name} was charged on {receipt.at}, and its key is gone: it was finished, or given up. If it was"
+                " finished, use its bundle; otherwise choose a new release name"
+            )
+        yield file, receipt
+    finally:
+        if file is not None:
+            file.close()
+
+
+def abandon(ledger: "Ledger", dataset: str, release: str) -> Receipt:
+    """Destroy the key of a release that was begun; the spend stays, and its table can never be drawn again."""
+    with begun(ledger, dataset, release) as (file, receipt):
+        file.destroy()
+        return receipt
+
+
+def _key_folder(ledger: "Ledger") -> KeyFolder:
+    if ledger.keys is None:
+        raise LedgerError(
+            "say where the keys of releases are kept until their bundles are written: a private folder on this"
+            " computer, given as --keys, as open_ledger(..., keys=...), or in the environment variable CONGENIAL_KEYS"
+        )
+    return KeyFolder(ledger.keys)
+
+
+def _clear_stale(keys: KeyFolder, ledger: "Ledger", request: Request) -> None:
+    """Remove the key of a run that ended before its charge; one that was charged must be gone on with."""
+    file = keys.find(request.dataset, request.release)
+    if file is None:
+        return
+    try:
+        receipt = ledger.receipt(request.dataset, request.release)
+        if receipt is not None and file.key is not None:
+            raise AlreadySpentError(
+                f"release {request.release!r} of dataset {request.dataset!r} was charged on {receipt.at} and not"
+                " finished. Go on with it: congenial release --resume, which charges nothing. Or give it up, with what"
+                " it cost: congenial release --abandon"
+            )
+        file.destroy()
+    finally:
+        file.close()
+
+
+def charge_and_draw(ready: Prepared, *, ledger: "Ledger", who: str, now: datetime | None = None) -> Release:
+    """Charge a ledger, then draw; with the release in hand, the key is destroyed."""
+    with charged(ready, ledger=ledger, who=who, now=now) as made:
+        return made
 
 
 @contextmanager
 def told_that_it_was_charged(receipt: Receipt) -> Iterator[None]:
-    """Whatever fails inside, say that the charge stands."""
+    """Whatever fails inside, say that the charge stands, and how to go on."""
     try:
         yield
     except Exception as refused:  # noqa: BLE001
         reason = str(refused) if isinstance(refused, CongenialError) else f"internal error ({type(refused).__name__})"
         raise BundleError(
             f"{reason}. The budget was charged (spend {receipt.number} of dataset {receipt.dataset!r}) and is not"
-            " refunded, because a table may have been drawn; release again under another name once the cause is removed"
+            " refunded, because a table may have been drawn; remove the cause and go on with the same release:"
+            " congenial release --resume"
         ) from None
 
 
@@ -193,7 +344,7 @@ def check_not_confidential(status: str) -> None:
         )
 
 
-def _drawn(ready: Prepared, receipt: Receipt | None, rng: RandomStream, made_at: str) -> Release:
+def _drawn(ready: Prepared, receipt: Receipt | None, rng: Streams, made_at: str) -> Release:
     return Release(ready.plan, ready.naming, ready.conditions, receipt, ready.draw(rng), made_at, ready.software)
 
 

@@ -14,7 +14,7 @@ from congenial.balls import log_of
 from congenial.conditions.groups import Box, GroupedRow
 from congenial.conditions.integer_program import propagate
 from congenial.noise.exact_choice import exact_choice, weights_cdf
-from congenial.randomness import RandomStream
+from congenial.randomness import RandomStream, Streams
 from congenial.sampling.system import System, SystemRow
 
 MOST_TABLES = 2_500
@@ -91,12 +91,12 @@ class Enumeration:
     def describe(self) -> str:
         return f"at most {MOST_TABLES:,} tables, exact"
 
-    def draw_each(self, centres: Ints, rng: RandomStream, *, n_threads: int = 1) -> Ints:
+    def draw_each(self, centres: Ints, rng: Streams, *, n_threads: int = 1) -> Ints:
+        known: dict[bytes, EnumerationAt] = {}
         out = np.empty_like(centres)
-        distinct, which = np.unique(centres, axis=0, return_inverse=True)
-        for number, centre in enumerate(distinct):
-            mine = which.reshape(-1) == number
-            out[mine] = self.at(centre).sample(int(mine.sum()), rng)
+        for number, centre in enumerate(centres):
+            at = known.setdefault(centre.tobytes(), self.at(centre))
+            out[number] = at.sample(1, rng.line(number))[0]
         return out
 
     def at(self, centre: Ints) -> EnumerationAt:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from congenial.disk import flush_folder
 from congenial.errors import BundleError, reason_of
 
 
@@ -38,9 +39,9 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
                 out.write(content)
                 out.flush()
                 os.fsync(out.fileno())
-        _flush(inner)
+        flush_folder(inner)
         inner.rename(folder)
-        _flush(folder.absolute().parent)
+        flush_folder(folder.absolute().parent)
     except OSError as refused:
         raise BundleError(f"the bundle could not be written to {folder}: {reason_of(refused)}") from None
     finally:
@@ -50,11 +51,3 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
 def _temporary(folder: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix=f".{folder.name}.unfinished-", dir=folder.absolute().parent))
-
-
-def _flush(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -2,15 +2,25 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, show_json
 
+if TYPE_CHECKING:
+    from congenial.curator.pipeline import Published
+    from congenial.ledger import Ledger
+
 ledger_option = click.option(
     "--ledger",
     "place",
     help="The budget ledger: a file such as budget.db, or a postgresql:// URL. Default: $CONGENIAL_LEDGER.",
+)
+keys_option = click.option(
+    "--keys",
+    type=click.Path(path_type=Path),
+    help="Private folder for the keys of releases under way. Default: $CONGENIAL_KEYS, or beside the ledger's file.",
 )
 who_option = click.option("--who", help="Who does it, for the ledger. Default: the name of the logged-in user.")
 
@@ -31,9 +41,12 @@ def user_name(who: str | None) -> str:
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the bundle. Default: the release's name.")
 @ledger_option
+@keys_option
 @who_option
 @click.option("--sign", "key", type=click.Path(path_type=Path), help="Private key to sign with; see congenial keygen.")
 @click.option("--yes", is_flag=True, help="Do not ask before the budget is charged.")
+@click.option("--resume", is_flag=True, help="Go on with a release that was stopped after its charge; charges nothing.")
+@click.option("--abandon", is_flag=True, help="Give up a release that was stopped after its charge; the spend stays.")
 @click.option(
     "--confidential-report/--no-confidential-report",
     default=True,
@@ -46,47 +59,90 @@ def release(
     spec: Path,
     out: Path | None,
     place: str | None,
+    keys: Path | None,
     who: str | None,
     key: Path | None,
     yes: bool,
+    resume: bool,
+    abandon: bool,
     confidential_report: bool,
     as_json: bool,
 ) -> None:
     """Release what SPEC describes into a bundle that can be published.
 
     Everything is checked first; then the budget is charged, one table is drawn for each area, and the bundle appears
-    whole or not at all. The charge is never refunded.
+    whole or not at all. The charge is never refunded. A release that was stopped after its charge ends in the same
+    bundle with --resume, if data, spec and software are the same.
     """
-    from congenial.curator.pipeline import STEPS
-    from congenial.curator.pipeline import release as run
+    from congenial.curator import pipeline
     from congenial.ledger import open_ledger
     from congenial.spec.load import load_spec
     from congenial.table import CONFIDENTIAL
 
+    if resume and abandon:
+        raise click.UsageError("--resume goes on with a release and --abandon gives it up; choose one")
+    no_core_file()
     found = load_spec(spec)
-    folder = Path(found.release) if out is None else out
-    ledger = open_ledger(place)
-    name = user_name(who)
-    if not yes and sys.stdin.isatty() and sys.stderr.isatty():
-        click.confirm(
-            f"Charge release {found.release!r} to dataset {found.dataset!r} in {ledger!r}? It is never refunded",
-            abort=True,
-            err=True,
-        )
+    ledger = open_ledger(place, keys=keys)
+    if abandon:
+        _abandon(ledger, found.dataset, found.release, yes=yes)
+        return
     beside = spec.absolute().parent
     secret = beside / f"{CONFIDENTIAL}{found.release}.html" if confidential_report else None
-    with progress_bar(f"releasing {found.release}", len(STEPS)) as step:
-        made = run(found, beside, folder, ledger=ledger, who=name, key=key, confidential_report=secret, progress=step)
+    name = "" if resume else user_name(who)
+    if not resume:
+        _ask(f"Charge release {found.release!r} to dataset {found.dataset!r} in {ledger!r}? It is never refunded", yes)
+    with progress_bar(f"releasing {found.release}", len(pipeline.STEPS)) as step:
+        if resume:
+            made = pipeline.resume(
+                found, beside, out, ledger=ledger, key=key, confidential_report=secret, progress=step
+            )
+        else:
+            folder = Path(found.release) if out is None else out
+            made = pipeline.release(
+                found, beside, folder, ledger=ledger, who=name, key=key, confidential_report=secret, progress=step
+            )
+    _show(made, secret, as_json=as_json, is_resumed=resume)
+
+
+def _ask(question: str, yes: bool) -> None:
+    if not yes and sys.stdin.isatty() and sys.stderr.isatty():
+        click.confirm(question, abort=True, err=True)
+
+
+def _abandon(ledger: "Ledger", dataset: str, release: str, *, yes: bool) -> None:
+    from congenial.release import abandon
+
+    _ask(f"Give up release {release!r} of dataset {dataset!r}? What it cost stays spent", yes)
+    receipt = abandon(ledger, dataset, release)
+    click.echo(
+        f"Gave up release {release!r}: its key is destroyed, and {receipt.currency} {float(receipt.loss):.6g} of"
+        f" dataset {dataset!r} stays spent."
+    )
+
+
+def _show(made: "Published", secret: Path | None, *, as_json: bool, is_resumed: bool) -> None:
     receipt = made.release.receipt
+    if made.missing:
+        click.echo(f"Warning: {made.missing}; the bundle is whole", err=True)
+        secret = None
     if as_json:
         values = {"bundle": str(made.folder), "receipt": None if receipt is None else receipt.as_json()}
         show_json({**values, "confidential_report": None if secret is None else str(secret)})
         return
     if receipt is not None:
+        told = "Charged before, on " + receipt.at + ":" if is_resumed else "Charged"
         click.echo(
-            f"Charged {receipt.currency} {float(receipt.loss):.6g} to dataset {receipt.dataset!r};"
+            f"{told} {receipt.currency} {float(receipt.loss):.6g} to dataset {receipt.dataset!r};"
             f" {float(receipt.left):.6g} of {float(receipt.cap):.6g} left."
         )
     if secret is not None:
         click.echo(f"For you alone: {secret}")
     click.echo(f"The bundle is in {made.folder}; open {made.folder / 'report.html'}")
+
+
+def no_core_file() -> None:
+    """See that a crash leaves no picture of the memory, which holds confidential tables and a release's key."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

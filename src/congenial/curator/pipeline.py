@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from congenial.bundle.loading import load_bundle
 from congenial.bundle.manifest import Naming
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.writing import check_new
@@ -17,10 +18,11 @@ from congenial.release import STEPS as RELEASE_STEPS
 from congenial.release import (
     Prepared,
     Release,
-    charge_and_draw,
+    begun,
+    charged,
     check_not_confidential,
     no_news,
-    told_that_it_was_charged,
+    resumed,
 )
 from congenial.release import simulate as simulate_tables
 from congenial.spec.spec import Spec
@@ -31,10 +33,19 @@ STEPS = ("reading the data", *RELEASE_STEPS, "writing the bundle")
 
 @dataclass(frozen=True)
 class Published:
-    """A bundle that was written."""
+    """A bundle that was written.
+
+    Attributes
+    ----------
+    folder : Path
+    release : Release
+    missing : str
+        What could not be made besides the bundle, and why; nothing, as a rule.
+    """
 
     folder: Path
     release: Release
+    missing: str = ""
 
 
 def prepare(spec: Spec, folder: Path, progress: Callable[[str], None] = no_news) -> Prepared:
@@ -76,7 +87,7 @@ def release(
     """Release what a spec describes into a new bundle, charged to a ledger.
 
     All that can be refused is refused before the charge. The charge is on disk before anything is drawn, and is never
-    refunded: a crash afterwards leaves a spend without a bundle, never a bundle without a spend.
+    refunded: a crash afterwards leaves a release that `resume` goes on with, never a bundle without a spend.
 
     Parameters
     ----------
@@ -91,21 +102,72 @@ def release(
     confidential_report : path, optional
         A file outside the bundle, beginning with CONFIDENTIAL, that compares the release with the truth.
     """
-    place = Path(out)
-    secret = None if confidential_report is None else Path(confidential_report)
+    place, secret = _checked_places(out, confidential_report)
     check_new(place)
-    if key is not None:
-        read_private_key(Path(key))
+    terms = _terms(spec, place, key)
+    ready = prepare(spec, folder, progress)
+    with charged(ready, ledger=ledger, who=who, terms=terms, now=now, progress=progress) as made:
+        progress(STEPS[-1])
+        made.write(place, outputs=spec.outputs, sign=key)
+    return _published(spec, place, secret, ready, made)
+
+
+def resume(
+    spec: Spec,
+    folder: Path,
+    out: str | Path | None = None,
+    *,
+    ledger: Ledger,
+    key: str | Path | None = None,
+    confidential_report: str | Path | None = None,
+    progress: Callable[[str], None] = no_news,
+) -> Published:
+    """Go on with a release that was stopped between its charge and its bundle: the same bundle, and no second charge.
+
+    Parameters
+    ----------
+    out : path, optional
+        The folder of the bundle, as the release was begun with.
+    """
+    if out is None:
+        with begun(ledger, spec.dataset, spec.release) as (file, _):
+            out = file.terms.get("bundle", spec.release)
+    place, secret = _checked_places(out, confidential_report)
+    ready = prepare(spec, folder, progress)
+    with resumed(ready, ledger=ledger, terms=_terms(spec, place, key), progress=progress) as made:
+        progress(STEPS[-1])
+        if not _is_written(place, made):
+            made.write(place, outputs=spec.outputs, sign=key)
+    return _published(spec, place, secret, ready, made)
+
+
+def _checked_places(out: str | Path, confidential_report: str | Path | None) -> tuple[Path, Path | None]:
+    """Return where the bundle and the comparison go; refuses a place inside the bundle for the latter."""
+    place, secret = Path(out), None if confidential_report is None else Path(confidential_report)
     if secret is not None:
         check_place(secret, place)
-    ready = prepare(spec, folder, progress)
-    made = charge_and_draw(ready, ledger=ledger, who=who, now=now, progress=progress)
-    progress(STEPS[-1])
-    if made.receipt is not None:
-        with told_that_it_was_charged(made.receipt):
-            made.write(place, outputs=spec.outputs, sign=key)
-    if secret is not None:
+    return place, secret
+
+
+def _terms(spec: Spec, place: Path, key: str | Path | None) -> dict[str, str]:
+    """Return what a release is begun with besides its plan."""
+    signer = "" if key is None else read_private_key(Path(key)).public_key().public_bytes_raw().hex()
+    return {"bundle": str(place.absolute()), "outputs": ", ".join(spec.outputs), "signed by": signer}
+
+
+def _is_written(place: Path, made: Release) -> bool:
+    """Return whether the whole bundle is there already: only its key was left."""
+    return place.is_dir() and load_bundle(place).manifest.receipt == made.receipt
+
+
+def _published(spec: Spec, place: Path, secret: Path | None, ready: Prepared, made: Release) -> Published:
+    """Write the comparison for the curator; the bundle is there, whatever becomes of that."""
+    if secret is None:
+        return Published(place, made)
+    try:
         write_confidential_report(secret, spec, ready.confidential, made)
+    except Exception as failed:  # noqa: BLE001
+        return Published(place, made, f"{secret.name} could not be written ({type(failed).__name__})")
     return Published(place, made)
 
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 VARIABLE = "CONGENIAL_LEDGER"
 """The environment variable that is read when no place is given."""
 
+KEYS_VARIABLE = "CONGENIAL_KEYS"
+"""The environment variable that names the folder of the keys of releases that are under way."""
+
 _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 _ALMOST_URL = re.compile(r"^[a-z+]{2,}:|:.*@|password\s*=", re.IGNORECASE)
 _HARMLESS = re.compile(r"[A-Za-z0-9_.-]*")

@@ -92,7 +92,7 @@ def next_spend(
         raise AlreadySpentError(
             f"release {request.release!r} of dataset {dataset.name!r} was charged on {namesake.at} by {namesake.who},"
             " and one spend gives at most one table. If its bundle exists, use that. If a crash came between the charge"
-            " and the bundle, the spend stands, for a table may have been drawn: choose a new release name"
+            " and the bundle, go on with it where its key is: congenial release --resume. Otherwise choose a new name"
         )
     cost = price(dataset, request.certificate)
     spent = Fraction(0) if last is None else last.spent

@@ -1,12 +1,14 @@
 """The budget ledger: what each dataset may lose, what it has lost, and what was disclosed of it."""
 
+import os
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from congenial.errors import LedgerError, TamperedError, did_you_mean
-from congenial.ledger.address import read_address
+from congenial.ledger.address import KEYS_VARIABLE, FileAddress, ServerAddress, read_address
 from congenial.ledger.chain import Account, Chain, Verification, verify_chains
 from congenial.ledger.charging import new_dataset, next_spend
 from congenial.ledger.dataset_name import check_dataset_name
@@ -44,9 +46,15 @@ class Ledger:
     """A ledger that is open; `open_ledger` makes one.
 
     Each method is one transaction. Nothing is kept open in between, so there is nothing to close.
+
+    Attributes
+    ----------
+    keys : Path or None
+        The folder of the keys of releases that are under way; None if nobody said where.
     """
 
     _store: "Store" = field(repr=False)
+    keys: Path | None = field(default=None, repr=False)
 
     def create_dataset(
         self,
@@ -116,6 +124,15 @@ class Ledger:
             return Receipt.of(dataset, spend)
 
         return self._store.write(work)
+
+    def receipt(self, dataset: str, release: str) -> Receipt | None:
+        """Return the receipt of a release that was charged; None if it was not."""
+
+        def work(book: "Book") -> Receipt | None:
+            spend = book.spend_of(dataset, release)
+            return None if spend is None else Receipt.of(self._dataset(book, dataset), spend)
+
+        return self._store.read(work)
 
     def datasets(self) -> tuple[Dataset, ...]:
         """Return all datasets, by name."""
@@ -196,7 +213,9 @@ class Ledger:
         return self._store.backend.place
 
 
-def open_ledger(place: object = None, *, create: bool = False, patience: float = PATIENCE) -> Ledger:
+def open_ledger(
+    place: object = None, *, create: bool = False, patience: float = PATIENCE, keys: str | Path | None = None
+) -> Ledger:
     """Open a budget ledger.
 
     Parameters
@@ -208,6 +227,9 @@ def open_ledger(place: object = None, *, create: bool = False, patience: float =
         Create the ledger if there is none, and bring an older one up to date.
     patience : float
         How many seconds to wait for other programs that write.
+    keys : path, optional
+        A private folder on this computer for the keys of releases that are under way. Without it, the environment
+        variable CONGENIAL_KEYS; without that, a folder beside the ledger's file.
 
     Examples
     --------
@@ -224,7 +246,14 @@ def open_ledger(place: object = None, *, create: bool = False, patience: float =
     address = read_address(place)
     from congenial.ledger.store import open_store
 
-    return Ledger(open_store(address, create=create, patience=float(patience)))
+    return Ledger(open_store(address, create=create, patience=float(patience)), _key_folder(address, keys))
+
+
+def _key_folder(address: FileAddress | ServerAddress, given: str | Path | None) -> Path | None:
+    named = given or os.environ.get(KEYS_VARIABLE)
+    if named:
+        return Path(named).expanduser().absolute()
+    return address.path.with_name(f"{address.path.name}.keys") if isinstance(address, FileAddress) else None
 
 
 def _check_patience(seconds: object) -> None:

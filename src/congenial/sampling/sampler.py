@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from congenial.arrays import Floats, Ints
-from congenial.randomness import RandomStream
+from congenial.randomness import RandomStream, Streams
 
 
 class Drawer(Protocol):
@@ -54,7 +54,7 @@ class Sampler(Protocol):
         """Return its size, for people."""
         ...
 
-    def draw_each(self, centres: Ints, rng: RandomStream, *, n_threads: int = 1) -> Ints:
+    def draw_each(self, centres: Ints, rng: Streams, *, n_threads: int = 1) -> Ints:
         """Return one draw for each of many tables (table, cell); the same whatever the number of threads."""
         ...
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.conditions.rows import Row
 from congenial.errors import SamplingError
-from congenial.randomness import RandomStream
+from congenial.randomness import RandomStream, Streams
 from congenial.sampling.contraction.layout import Engine, Layout, empty_state
 from congenial.sampling.kernels.wide import STEP, Numbers, Wide, as_doubles
 from congenial.sampling.system import System
@@ -140,7 +140,7 @@ def engine_of(target: Target, watched: Sequence[Row] = ()) -> Engine:
     return Engine.of(System.of(target.constraints, target.measured, watched))
 
 
-def sample_batch(engine: Engine, centres: Ints, rng: RandomStream, *, n_threads: int = 1) -> Ints:
+def sample_batch(engine: Engine, centres: Ints, rng: Streams, *, n_threads: int = 1) -> Ints:
     """Return one draw for each of many tables (table, cell) of one structure.
 
     Each table has its own place in the stream of random words, so the result does not depend on the threads.
@@ -148,7 +148,7 @@ def sample_batch(engine: Engine, centres: Ints, rng: RandomStream, *, n_threads:
     engine.order.check()
     if len(centres) == 0:
         return centres.copy()
-    words = rng.words(len(centres) * engine.n_decisions).reshape(len(centres), engine.n_decisions)
+    words = rng.lines(len(centres), engine.n_decisions)
     out, unsure = np.empty_like(centres), np.zeros(len(centres), np.int64)
     # The most crowded table decides how large the buffers are; one that still does not fit is run by itself.
     crowded = Layout.of(engine, centres[int(np.argmax(centres.sum(axis=1)))])
@@ -162,17 +162,17 @@ def sample_batch(engine: Engine, centres: Ints, rng: RandomStream, *, n_threads:
     with ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(run, map(slice, edges[:-1], edges[1:])))
     for number in np.flatnonzero(unsure):
-        out[number] = _again(engine, centres[number], words[number], rng)
+        out[number] = _again(engine, centres[number], words[number], rng.line(int(number)))
     return out
 
 
-def sample_one(engine: Engine, centre: Ints, rng: RandomStream) -> Ints:
+def sample_one(engine: Engine, centre: Ints, rng: Streams) -> Ints:
     """Return one draw for one table: forward pass and draw in a single call of the kernels."""
     engine.order.check()
-    words = rng.words(engine.n_decisions)
+    words = rng.lines(1, engine.n_decisions)
     out, unsure = np.empty((1, centre.size), np.int64), np.zeros(1, np.int64)
-    _run_part(engine, centre[None, :], words[None, :], int(engine.order.n_states), engine.longest, out, unsure)
-    return _again(engine, centre, words, rng) if unsure[0] else out[0]
+    _run_part(engine, centre[None, :], words, int(engine.order.n_states), engine.longest, out, unsure)
+    return _again(engine, centre, words[0], rng.line(0)) if unsure[0] else out[0]
 
 
 def _run_part(

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from congenial.arrays import Floats, Ints
-from congenial.randomness import RandomStream
+from congenial.randomness import RandomStream, Streams
 from congenial.sampling.contraction.layout import Engine
 from congenial.sampling.contraction.messages import Messages, log_normalisers, sample_batch, sample_one
 from congenial.sampling.system import System
@@ -73,7 +73,7 @@ class Contraction:
         """Return the number of groups, the width and the number of states."""
         return str(self.engine.order)
 
-    def draw_each(self, centres: Ints, rng: RandomStream, *, n_threads: int = 1) -> Ints:
+    def draw_each(self, centres: Ints, rng: Streams, *, n_threads: int = 1) -> Ints:
         """Return one draw for each of many tables (table, cell)."""
         if len(centres) == 1:
             return sample_one(self.engine, centres[0], rng)[None, :]
