@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from congenial.bundle.areas_file import AREAS, areas_of_parquet
+from congenial.bundle.areas_file import areas_of_parquet
+from congenial.bundle.file_names import AREAS
 from congenial.bundle.manifest import Manifest
 from congenial.curator import pipeline
 from congenial.ledger import Ledger, open_ledger
