@@ -74,6 +74,7 @@ CASES = {
         + "invariants: [total]\n"
         + "measure: [{cells: all, portion: 2}, {margin: [sex], portion: 1}, {total: '010', precision: 1/9}]\n"
     ),
+    "given precisions": Case(HEAD + "measure: [{cells: all, precision: 1/2}]\ninvariants: [total]\n"),
     "gaussian": Case(
         HEAD + "budget: {rho: 1/2}\nnoise: discrete_gaussian\ninvariants: [total]\n", FEW, cap=("rho", "2")
     ),

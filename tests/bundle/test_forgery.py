@@ -1,11 +1,13 @@
 """Forged bundles with every digest computed anew: what contradicts the tables, the law, the receipt or the ledger."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import congenial as cg
 from congenial.bundle.areas_file import areas_to_parquet
 from congenial.bundle.file_names import NOT_ASKED_FOR
 from congenial.bundle.loading import load_bundle
@@ -97,7 +99,7 @@ FORGERIES = {
     "a file that is not listed": at("files", "table.parquet"),
     "a file that is there and left out": at("left_out", "table.parquet", value=NOT_ASKED_FOR),
     "the table left out": both(at("files", "table.csv"), at("left_out", "table.csv", value=NOT_ASKED_FOR)),
-    "no reason": both(at("files", "table.parquet"), at("left_out", "table.parquet", value="")),
+    "a file of no bundle left out": at("left_out", "more.csv", value=NOT_ASKED_FOR),
     "other software": at("software", "excel", value="1"),
     "software without a version": at("software", "numpy", value="the newest one"),
     "unknown keys": at("more", value=1),
@@ -133,6 +135,24 @@ BOUND_BY_THE_PLAN = {
 def test_the_receipt_is_for_one_plan(name: str, bundle: Path) -> None:
     with pytest.raises(BundleError, match="receipt is for another plan"):
         load_bundle(forge(bundle, BOUND_BY_THE_PLAN[name], plan=False))
+
+
+@pytest.mark.parametrize(
+    ("case", "change", "words"),
+    [
+        ("given precisions", at("measured", 0, "precision", value="1/3"), "another precision of a measured query"),
+        ("given precisions", at("privacy", "budget", "epsilon", value="1"), "a budget sets the precisions"),
+        ("queries", at("measured", 2), "measures 2 queries, and its law 3"),
+        ("queries", at("measured", 0, "portion", value="3"), "are not those that the manifest's budget"),
+        ("queries", at("measured", 2, "precision", value="1/8"), "another precision of a measured query"),
+        ("ranges", at("conditions", 2, "at_most", value=7), "law.groups"),
+        ("areas with totals", at("conditions", value=[]), "law"),
+    ],
+)
+def test_what_was_asked_for_gives_the_law(case: str, change: Change, words: str, made: Maker, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(made(case) / "bundle", tmp_path / "bundle"))
+    with pytest.raises(BundleError, match=words):
+        load_bundle(forge(folder, change))
 
 
 @pytest.mark.parametrize(
@@ -210,6 +230,55 @@ def test_exact_numbers_of_areas_that_are_not_theirs(made: Maker, tmp_path: Path)
     law = load_bundle(folder).law
     (folder / "areas.parquet").write_bytes(areas_to_parquet(law.areas, [["8", "9"]]))
     with pytest.raises(BundleError, match=r"areas\.parquet states other numbers"):
+        load_bundle(forge(folder, nothing))
+
+
+@pytest.fixture(scope="module")
+def sixty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of sixty areas."""
+    place = tmp_path_factory.mktemp("sixty")
+    schema = cg.Schema({"sex": ["f", "m"], "age": ["0-17", "18+"]})
+    mechanism = cg.Mechanism(schema, measure=[cg.cells()], invariants=[cg.total(), cg.margin("sex")], epsilon="1")
+    tables = {f"{number:02d}": cg.Table(schema, [[number, 3], [4, 5]]) for number in range(60)}
+    ledger = cg.open_ledger(place / "budget.db", create=True)
+    ledger.create_dataset("town", epsilon="2", neighbours="bounded", who="Ada")
+    made = mechanism.release(tables, ledger=ledger, dataset="town", release="r", who="Ada")
+    return made.write(place / "bundle", outputs=("csv", "parquet"))
+
+
+OF_SIXTY = {
+    "a statement": FORGERIES["a statement"],
+    "another epsilon": FORGERIES["another epsilon"],
+    "more records": FORGERIES["more records"],
+    "another sampler": FORGERIES["another sampler"],
+    "other words": at("exactly", 2, "text", value="women"),
+    "one condition less": at("conditions", 1),
+}
+
+
+@pytest.mark.parametrize("name", OF_SIXTY)
+def test_many_areas_are_checked_as_one(name: str, sixty: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(sixty, tmp_path / "bundle"))
+    load_bundle(forge(folder, nothing))
+    with pytest.raises(BundleError):
+        load_bundle(forge(folder, OF_SIXTY[name]))
+
+
+@pytest.mark.parametrize("column", ["exact", "value"])
+def test_a_number_of_one_of_many_areas(column: str, sixty: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(sixty, tmp_path / "bundle"))
+    found = load_bundle(folder)
+    exact = [list(one.values.values()) for one in found.manifest.exactly]
+    areas = found.law.areas
+    if column == "exact":
+        exact[0][57] = "1"
+    else:
+        (group,) = areas.groups
+        values = group.values.copy()
+        values[57, 0] += 1
+        areas = replace(areas, groups=(replace(group, values=values),))
+    (folder / "areas.parquet").write_bytes(areas_to_parquet(areas, exact))
+    with pytest.raises(BundleError, match=r"areas\.parquet states other numbers|does not obey"):
         load_bundle(forge(folder, nothing))
 
 

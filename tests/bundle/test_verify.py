@@ -104,6 +104,8 @@ def test_what_was_left_out_is_in_the_manifest(made: Maker, tmp_path: Path) -> No
     assert "report.html was left out: not asked for" in said
     with pytest.raises(BundleError, match="it is a simulation, and no ledger knows it"):
         verify_bundle(folder, ledger=open_ledger(made("one table") / "budget.db"))
+    with pytest.raises(BundleError, match="what is left out has a reason"):
+        load_bundle(forge(Path(shutil.copytree(folder, tmp_path / "b")), at("left_out", "report.html", value="")))
     with pytest.raises(BundleError, match="a simulation is never of confidential data"):
         load_bundle(forge(folder, at("status", value="confidential")))
 
