@@ -26,9 +26,9 @@ def random_edit(values: dict[str, Any], rng: Random) -> tuple[str, dict[str, Any
         holder: Any = forged
         for step in place[:-1]:
             holder = holder[step]
-        _change(holder, place[-1], rng)
-        if forged != values or list(forged) != list(values) or repr(forged) != repr(values):
-            return _named(place), forged
+        added = _change(holder, place[-1], rng)
+        if repr(forged) != repr(values):  # 1 is not True, and the order counts
+            return _named((*place, *added)), forged
 
 
 def _places(value: Any, place: Place = ()) -> Any:
@@ -46,7 +46,8 @@ def _named(place: Place) -> str:
     return out
 
 
-def _change(holder: Any, name: Any, rng: Random) -> None:
+def _change(holder: Any, name: Any, rng: Random) -> Place:
+    """Change what stands under a name; returns what was added below it."""
     value = holder[name]
     kind = rng.random()
     if kind < 0.1:
@@ -56,13 +57,14 @@ def _change(holder: Any, name: Any, rng: Random) -> None:
     elif kind < 0.2 and isinstance(holder, list):
         rng.shuffle(holder)
     elif isinstance(value, dict):
-        value[rng.choice(["more", "name", "mandate", "portion", "lower", "at_most", "equals"])] = rng.choice(
-            ["2", 2, None]
-        )
+        added = rng.choice(["more", "name", "mandate", "portion", "lower", "at_most", "equals"])
+        value[added] = rng.choice(["2", 2, None])
+        return (added,)
     elif isinstance(value, list):
         value.append(rng.choice([0, "f", [0, 1], {}]))
     else:
         holder[name] = _other(value, rng)
+    return ()
 
 
 def _other(value: Any, rng: Random) -> Any:

@@ -146,6 +146,8 @@ def test_the_receipt_is_for_one_plan(name: str, bundle: Path) -> None:
         ("queries", at("measured", 0, "portion", value="3"), "are not those that the manifest's budget"),
         ("queries", at("measured", 2, "precision", value="1/8"), "another precision of a measured query"),
         ("ranges", at("conditions", 2, "at_most", value=7), "law.groups"),
+        ("areas", at("unit", "rows", value=0), "a unit has at least one row"),
+        ("areas", at("unit", "rows", value=2), "has no certificate"),
         ("areas with totals", at("conditions", value=[]), "law"),
     ],
 )

@@ -30,7 +30,7 @@ def _without_parquet(values: dict[str, Any]) -> None:
     values["left_out"]["table.parquet"] = "the printer was out of paper"
 
 
-CASE_OF = {"conditions[].mandate": "ranges"}
+CASE_OF = {"conditions[].mandate": "ranges", "conditions[]": "ranges"}
 FREE: dict[str, Change] = {
     "title": at("title", value="Other"),
     "status": at("status", value="public"),
@@ -38,6 +38,7 @@ FREE: dict[str, Change] = {
     "release": both(at("release", value="other"), at("receipt", "release", value="other")),
     "dataset": both(at("dataset", value="other"), at("receipt", "dataset", value="other")),
     "made_at": both(at("made_at", value="2027-01-01T00:00:00Z"), at("receipt", "at", value="2027-01-01T00:00:00Z")),
+    "conditions[]": lambda values: values["conditions"].append(values["conditions"].pop(1)),
     "conditions[].mandate": at("conditions", 2, "mandate", value="another law"),
     "privacy.budget": at("privacy", "budget", "delta", value="1/1000"),
     "measured[].portion": at("measured", 0, "portion", value="2"),

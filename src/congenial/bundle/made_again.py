@@ -50,8 +50,8 @@ def _made_again(manifest: Manifest, tables: Ints) -> Manifest:
     stated = (manifest.naming, manifest.made_at, plan, manifest.conditions, tables, manifest.receipt, manifest.software)
     try:
         made = Manifest.of(*stated)
-    except PrivacyError:
-        raise BundleError("the published law has no certificate") from None
+    except PrivacyError as refused:
+        raise BundleError(f"the published law has no certificate: {refused}") from None
     return replace(made, files=manifest.files, left_out=manifest.left_out)
 
 
