@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from congenial.bundle.areas_file import AREAS, areas_of_parquet
+from congenial.bundle.areas_file import areas_of_parquet
+from congenial.bundle.file_names import AREAS
 from congenial.bundle.manifest import Manifest
 from congenial.curator import pipeline
 from congenial.ledger import Ledger, open_ledger
@@ -73,6 +74,7 @@ CASES = {
         + "invariants: [total]\n"
         + "measure: [{cells: all, portion: 2}, {margin: [sex], portion: 1}, {total: '010', precision: 1/9}]\n"
     ),
+    "given precisions": Case(HEAD + "measure: [{cells: all, precision: 1/2}]\ninvariants: [total]\n"),
     "gaussian": Case(
         HEAD + "budget: {rho: 1/2}\nnoise: discrete_gaussian\ninvariants: [total]\n", FEW, cap=("rho", "2")
     ),

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -18,7 +17,7 @@ from congenial.law import Law
 from congenial.noise import DEFAULT, FAMILIES, make_noise
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
-from congenial.privacy.calibrate import Asked, calibrate
+from congenial.privacy.calibrate import precisions_of
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.pricing import Pricing
 from congenial.privacy.relation import check_relation
@@ -27,7 +26,7 @@ from congenial.schema import Schema
 from congenial.table import Table
 
 if TYPE_CHECKING:
-    from congenial.bundle.manifest import Naming
+    from congenial.bundle.naming import Naming
     from congenial.ledger import Ledger
     from congenial.release import Prepared, Release
 
@@ -161,11 +160,7 @@ class Mechanism:
         return self._calibrated(self.pricing(constraints))
 
     def _calibrated(self, pricing: Pricing) -> PublicLaw:
-        asked = [Asked(query.precision, query.portion or Fraction(1)) for query in self.queries]
-        if self.budget is None:
-            precisions = tuple(query.precision or Fraction(0) for query in asked)
-        else:
-            precisions = calibrate(pricing, asked, self.budget)
+        precisions = precisions_of(pricing, self.queries, self.budget)
         parts = zip(self.queries, precisions, self.classes, strict=True)
         queries = tuple(MeasuredQuery(query.title, precision, rows) for query, precision, rows in parts)
         return PublicLaw(self.schema, self.noise, queries, pricing.areas)
@@ -191,7 +186,7 @@ class Mechanism:
 
     def _plan(self, areas: Areas) -> Plan:
         pricing = self._pricing(areas)
-        return Plan(self._calibrated(pricing), pricing, self.budget)
+        return Plan(self._calibrated(pricing), pricing, self.budget, self.queries)
 
     def explain(self, constraints: Constraints | None = None) -> str:
         """Return the whole account in words: precisions, cost, comparison with GM's halving, neighbours, meaning.
@@ -258,7 +253,7 @@ class Mechanism:
         release : Release
             The plan, the receipt and the drawn tables; `release.write(folder)` publishes them.
         """
-        from congenial.bundle.manifest import Naming
+        from congenial.bundle.naming import Naming
         from congenial.release import charge_and_draw
 
         ready = self.prepare(tables, Naming(release, dataset, title or release, unit), area=area)

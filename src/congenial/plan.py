@@ -11,6 +11,7 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.conditions.areas import Area
+from congenial.conditions.kinds.query import Query
 from congenial.errors import PrivacyError, SamplingError, UndecidedError
 from congenial.privacy.areas_alike import Structure
 from congenial.privacy.budget import Budget, Spent, spent
@@ -39,6 +40,8 @@ class Plan:
         What the law's certificate is computed from.
     budget : Budget or None
         What was asked for; None where every precision was given.
+    asked : tuple of Query
+        The measured queries as they were stated, each with its precision or its portion of the budget.
 
     Examples
     --------
@@ -57,6 +60,7 @@ class Plan:
     law: PublicLaw
     pricing: Pricing = field(repr=False)
     budget: Budget | None = None
+    asked: tuple[Query, ...] = ()
 
     def __post_init__(self) -> None:
         pricing, law = self.pricing, self.law
@@ -64,9 +68,16 @@ class Plan:
             raise PrivacyError("a plan prices the law that it draws from: make it by mechanism.plan(constraints)")
 
     @classmethod
-    def of(cls, law: PublicLaw, neighbours: str, rows_per_unit: int = 1, budget: Budget | None = None) -> "Plan":
+    def of(
+        cls,
+        law: PublicLaw,
+        neighbours: str,
+        rows_per_unit: int = 1,
+        budget: Budget | None = None,
+        asked: tuple[Query, ...] = (),
+    ) -> "Plan":
         """Return the plan of a law that is given, such as a published one."""
-        return cls(law, Pricing(law.areas, law.classes, law.noise, neighbours, rows_per_unit), budget)
+        return cls(law, Pricing(law.areas, law.classes, law.noise, neighbours, rows_per_unit), budget, asked)
 
     @property
     def neighbours(self) -> str:

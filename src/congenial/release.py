@@ -1,19 +1,20 @@
 """A release: validate everything, charge the budget, draw once, publish."""
 
-import platform
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from congenial.arrays import Ints
 from congenial.bundle.exact_numbers import exactly
-from congenial.bundle.manifest import Manifest, Naming, areas_digest, plan_digest
+from congenial.bundle.manifest import Manifest
+from congenial.bundle.naming import Naming
+from congenial.bundle.plan_digest import areas_digest, plan_digest
+from congenial.bundle.software import software_in_use
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
 from congenial.errors import AlreadySpentError, BundleError, CongenialError, LedgerError, StudyError
@@ -31,13 +32,7 @@ if TYPE_CHECKING:
 STEPS = ("planning", "charging the budget", "drawing")
 OUTPUTS = ("csv", "parquet", "report")
 
-_SOFTWARE = ("congenial", "numpy", "duckdb", "matplotlib", "jinja2")
 _MOST_DISCLOSED = 2_000  # values that a ledger lists one by one; of more it keeps their digest
-
-
-def software_in_use() -> dict[str, str]:
-    """Return the versions of whatever decides a byte of a bundle."""
-    return {"python": platform.python_version(), **{name: version(name) for name in _SOFTWARE}}
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,19 +70,8 @@ class Release:
     @cached_property
     def manifest(self) -> Manifest:
         """Everything that is published beside the tables."""
-        plan, law = self.plan, self.plan.law
-        return Manifest(
-            naming=self.naming,
-            made_at=self.made_at,
-            plan=plan,
-            certificate=plan.certificate,
-            conditions=self.conditions,
-            exactly=exactly(law.schema, self.conditions, law.areas.labels, self.counts),
-            sampler="; ".join(dict.fromkeys(sampler.title for sampler in plan.samplers)),
-            is_exact=plan.is_exact,
-            receipt=self.receipt,
-            software=self.software,
-            files={},
+        return Manifest.of(
+            self.naming, self.made_at, self.plan, self.conditions, self.counts, self.receipt, self.software
         )
 
     def write(self, folder: str | Path, *, outputs: tuple[str, ...] = OUTPUTS, sign: str | Path | None = None) -> Path:
@@ -136,7 +120,7 @@ class Prepared:
     @property
     def digest(self) -> str:
         """SHA-256 of the plan. It holds the disclosed values and nothing else of the data."""
-        return plan_digest(self.naming, self.plan.law, self.plan.certificate)
+        return plan_digest(self.naming, self.plan, self.conditions, self.plan.certificate)
 
     @property
     def facts(self) -> dict[str, object]:

@@ -13,7 +13,7 @@ from congenial.ledger import Head, Receipt
 
 AMOUNT = st.fractions(0, 10**6)
 RECEIPT = Receipt(
-    "county", "first", 3, "ab", "cd", "rho", Fraction(1, 3), Fraction(2, 3), Fraction(1, 3), Fraction(1), "2026"
+    "county", "first", 3, "ab", "cd", "rho", Fraction(1, 3), Fraction(2, 3), Fraction(1, 3), Fraction(1), "2026", "ef"
 )
 
 
@@ -38,6 +38,7 @@ def test_what_it_looks_like() -> None:
         "left": "1/3",
         "cap": "1",
         "at": "2026",
+        "plan": "ef",
     }
 
 

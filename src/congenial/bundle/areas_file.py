@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from congenial.bundle.file_names import AREAS
 from congenial.bundle.law_json import AreaValues
 from congenial.bundle.parquet import csv_to_parquet, parquet_columns
 from congenial.conditions.areas import Areas
 from congenial.errors import BundleError
-
-AREAS = "areas.parquet"
 
 
 def areas_to_parquet(areas: Areas, exact: Sequence[Sequence[str]]) -> bytes:

@@ -1,24 +1,24 @@
 """The manifest: what was released, by which law, at what cost, under whose mandate. Public, versioned."""
 
-import hashlib
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
+from congenial.arrays import Ints
 from congenial.bundle.canonical import check_texts, digest, is_untouched, parsed, read_as, read_texts, rendered
-from congenial.bundle.exact_numbers import Exactly
+from congenial.bundle.differences import first_difference
+from congenial.bundle.exact_numbers import Exactly, exactly
 from congenial.bundle.law_json import AreaValues, law_as_json, law_of_json
+from congenial.bundle.naming import Naming
+from congenial.bundle.plan_digest import plan_digest
+from congenial.bundle.privacy_json import budget_json, budget_of_json, certificate_json, certificate_of_json
 from congenial.conditions.condition import Condition
 from congenial.conditions.kinds import from_json as condition_of_json
+from congenial.conditions.kinds.query import Query
 from congenial.errors import BundleError, CongenialError
-from congenial.ledger.as_text import certificate_as_json, certificate_from_json
 from congenial.ledger.receipt import Receipt
 from congenial.plan import Plan
-from congenial.privacy.budget import Budget
-from congenial.privacy.certificate import THEOREMS, Certificate
+from congenial.privacy.certificate import Certificate
 from congenial.public_law import PublicLaw
 
 FORMAT = "congenial bundle"
@@ -26,26 +26,6 @@ VERSION = 2
 
 ReadAreas = Callable[[int], tuple[AreaValues, list[list[str]]]]
 """Given how many statistics came out exactly: the areas' values, and those statistics in every area."""
-
-
-@dataclass(frozen=True)
-class Naming:
-    """What a release is called, and whose privacy it protects, in words.
-
-    Attributes
-    ----------
-    release, dataset, title : str
-    unit : str
-        What a protected unit is called, such as person.
-    status : str
-        Of the data: confidential, public or simulated.
-    """
-
-    release: str
-    dataset: str
-    title: str
-    unit: str = "person"
-    status: str = "confidential"
 
 
 @dataclass(frozen=True)
@@ -70,6 +50,8 @@ class Manifest:
         Of the ledger; None for a simulation with a public seed, whose noise protects nobody.
     software : mapping from package to version
     files : mapping from file name to SHA-256
+    left_out : mapping from file name to the reason
+        What a bundle can have and this one has not.
     """
 
     naming: Naming
@@ -83,6 +65,35 @@ class Manifest:
     receipt: Receipt | None
     software: Mapping[str, str]
     files: Mapping[str, str]
+    left_out: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        naming: Naming,
+        made_at: str,
+        plan: Plan,
+        conditions: Sequence[Condition],
+        tables: Ints,
+        receipt: Receipt | None,
+        software: Mapping[str, str],
+    ) -> "Manifest":
+        """Return what follows from a plan and the drawn tables (area, cell); no file is listed yet."""
+        law = plan.law
+        return cls(
+            naming=naming,
+            made_at=made_at,
+            plan=plan,
+            certificate=plan.certificate,
+            conditions=tuple(conditions),
+            exactly=exactly(law.schema, conditions, law.areas.labels, tables),
+            sampler="; ".join(dict.fromkeys(sampler.title for sampler in plan.samplers)),
+            is_exact=plan.is_exact,
+            receipt=receipt,
+            software=software,
+            files={},
+            left_out={},
+        )
 
     @property
     def law(self) -> PublicLaw:
@@ -105,10 +116,11 @@ class Manifest:
 
     def as_bytes(self) -> bytes:
         """Return the file: canonical JSON that ends with a digest of all before it."""
-        values = self._values()
+        values = self.as_json()
         return rendered({**values, "digest": digest(rendered(values))})
 
-    def _values(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values, all but the digest."""
         naming, is_one = self.naming, self.law.areas.name is None
         return {
             "format": FORMAT,
@@ -121,13 +133,14 @@ class Manifest:
             "is_for_release": self.is_for_release,
             "unit": {"word": naming.unit, "rows": self.rows_per_unit},
             "conditions": [{"text": condition.title, **condition.as_json()} for condition in self.conditions],
+            "measured": [{"text": query.title, **query.as_json()} for query in self.plan.asked],
             "exactly": [
                 {"text": exact.text, "mandate": exact.mandate, "value": exact.values[None] if is_one else None}
                 for exact in self.exactly
             ],
             "privacy": {
                 "neighbours": self.plan.neighbours,
-                "budget": _budget_json(self.plan.budget),
+                "budget": budget_json(self.plan.budget),
                 "certificate": certificate_json(self.certificate),
             },
             "sampler": {"name": self.sampler, "is_exact": self.is_exact},
@@ -135,23 +148,13 @@ class Manifest:
             "receipt": None if self.receipt is None else self.receipt.as_json(),
             "software": dict(self.software),
             "files": dict(self.files),
+            "left_out": dict(self.left_out),
         }
 
     @property
     def plan_digest(self) -> str:
         """SHA-256 of the plan that was charged: what the ledger keeps of it."""
-        return plan_digest(self.naming, self.law, self.certificate)
-
-    def _check(self) -> None:
-        """Refuse parts that contradict each other."""
-        if self.rows_per_unit < 1:
-            raise BundleError("a unit has at least one row")
-        if self.receipt is None:
-            return
-        if (self.receipt.release, self.receipt.dataset) != (self.naming.release, self.naming.dataset):
-            raise BundleError("its receipt is of another release")
-        if self.receipt.loss != self.certificate.charged_in(self.receipt.currency):
-            raise BundleError("its receipt is for another amount than its certificate")
+        return plan_digest(self.naming, self.plan, self.conditions, self.certificate)
 
     @classmethod
     def from_bytes(cls, content: bytes, read_areas: ReadAreas | None = None) -> "Manifest":
@@ -169,9 +172,8 @@ class Manifest:
         check_texts(values)
         try:
             found = cls._read(values, read_areas)
-            if found.as_bytes() != content:
-                raise BundleError("it holds keys or values that its version does not have")
-            found._check()
+            if difference := first_difference(values, found.as_json()):
+                raise BundleError("it has {1} at {0}, and from its other parts follows {2}".format(*difference))
             return found
         except (KeyError, TypeError, ValueError, AttributeError, CongenialError) as wrong:
             reason = str(wrong) if isinstance(wrong, CongenialError) else "a part is missing or has the wrong form"
@@ -209,7 +211,8 @@ class Manifest:
                 law,
                 read_as(str, values["privacy"]["neighbours"]),
                 read_as(int, values["unit"]["rows"]),
-                _budget_of_json(values["privacy"]["budget"], law.noise),
+                budget_of_json(values["privacy"]["budget"], law.noise),
+                tuple(_query(entry) for entry in values["measured"]),
             ),
             certificate=certificate_of_json(values["privacy"]["certificate"]),
             conditions=tuple(_condition(entry) for entry in values["conditions"]),
@@ -219,23 +222,19 @@ class Manifest:
             receipt=None if values["receipt"] is None else Receipt.from_json(values["receipt"]),
             software=dict(zip(values["software"], read_texts(values["software"].values()), strict=True)),
             files=dict(zip(values["files"], read_texts(values["files"].values()), strict=True)),
+            left_out=dict(zip(values["left_out"], read_texts(values["left_out"].values()), strict=True)),
         )
-
-
-def _budget_json(budget: Budget | None) -> dict[str, str]:
-    if budget is None:
-        return {}
-    said = {name: getattr(budget, name) for name in ("epsilon", "delta", "rho")}
-    out = {name: str(amount) for name, amount in said.items() if amount is not None}
-    return out if budget.rho is None else {**out, "orders": budget.orders}
-
-
-def _budget_of_json(given: Mapping[str, Any], noise: str) -> Budget | None:
-    return Budget.of(**{name: read_as(str, value) for name, value in given.items()}, noise=noise)
 
 
 def _condition(given: Mapping[str, Any]) -> Condition:
     return condition_of_json({name: value for name, value in given.items() if name != "text"})
+
+
+def _query(given: Mapping[str, Any]) -> Query:
+    found = _condition(given)
+    if not isinstance(found, Query) or found.is_stated or found.mandate is not None:
+        raise BundleError("a measured query is none, or has a stated value or a mandate")
+    return found
 
 
 def _check_version(values: Mapping[str, Any]) -> None:
@@ -249,39 +248,3 @@ def _check_version(values: Mapping[str, Any]) -> None:
         raise BundleError(
             f"the bundle has format version {version}, and this software reads version {VERSION} only; {way_out}"
         )
-
-
-def plan_digest(naming: Naming, law: PublicLaw, certificate: Certificate) -> str:
-    """Return the SHA-256 of a plan. It holds the disclosed values and nothing else of the data."""
-    values = {
-        "release": naming.release,
-        "dataset": naming.dataset,
-        "law": law_as_json(law),
-        "areas": areas_digest(law),
-        "certificate": certificate_json(certificate),
-    }
-    return digest(json.dumps(values, sort_keys=True).encode())
-
-
-def areas_digest(law: PublicLaw) -> str:
-    """Return the SHA-256 of every area's label and values."""
-    state = hashlib.sha256("\0".join(map(str, law.areas.labels)).encode())
-    for group in law.areas.groups:
-        state.update(np.ascontiguousarray(group.places, "<i8").tobytes())
-        values = group.values
-        state.update(repr(values.tolist()).encode() if values.dtype == object else values.astype("<i8").tobytes())
-    return state.hexdigest()
-
-
-def certificate_json(certificate: Certificate) -> dict[str, Any]:
-    """Return a certificate as plain values, exact numbers as text."""
-    return {**certificate_as_json(certificate), "reasons": list(certificate.reasons), "page": certificate.page}
-
-
-def certificate_of_json(given: Mapping[str, Any]) -> Certificate:
-    """Read what `certificate_json` wrote."""
-    values = dict(given)
-    reasons, page = values.pop("reasons"), values.pop("page")
-    if values["kind"] not in THEOREMS or THEOREMS[values["kind"]].page != page:
-        raise BundleError("no theorem makes certificates of this kind")
-    return replace(certificate_from_json(values), reasons=tuple(str(reason) for reason in reasons))

@@ -2,6 +2,7 @@
 
 from textwrap import wrap
 
+from congenial.bundle.file_names import AREAS, PARQUET, REPORT
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.table_csv import header_of
 from congenial.privacy.semantics import meaning
@@ -33,15 +34,19 @@ def readme(manifest: Manifest) -> str:
         f"  - {exact.text}{value}" + (f" ({exact.mandate})" if exact.mandate else "")
         for exact, value in zip(manifest.exactly, values, strict=True)
     ]
-    listed = (
-        ["report.html     the same with tables and pictures, to read in a browser"]
-        if "report.html" in manifest.files
-        else []
-    )
-    if "table.parquet" in manifest.files:
-        listed.insert(0, "table.parquet   the same as Parquet")
-    if "areas.parquet" in manifest.files:
-        listed.append("areas.parquet   the exact numbers of each area, as the manifest lists them")
+    listed = [
+        *([f"{PARQUET}   the same as Parquet"] if PARQUET not in manifest.left_out else []),
+        *(
+            [f"{REPORT}     the same with tables and pictures, to read in a browser"]
+            if REPORT not in manifest.left_out
+            else []
+        ),
+        *(
+            [f"{AREAS}   the exact numbers of each area, as the manifest lists them"]
+            if law.areas.name is not None
+            else []
+        ),
+    ]
     lines = [
         manifest.naming.title,
         "=" * min(len(manifest.naming.title), 79),

@@ -24,6 +24,12 @@ def header_of(law: PublicLaw) -> list[str]:
     return [*names, count]
 
 
+def types_of(law: PublicLaw) -> dict[str, str]:
+    """Return the type of each column in a Parquet file: labels are text."""
+    *labels, count = header_of(law)
+    return {**dict.fromkeys(labels, "VARCHAR"), count: "BIGINT"}
+
+
 def _labels(law: PublicLaw) -> Iterator[tuple[str, ...]]:
     return product(*(dimension.labels for dimension in law.schema.dimensions))
 

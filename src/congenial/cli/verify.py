@@ -1,11 +1,13 @@
-"""`congenial verify`: whether a bundle is as it was published."""
+"""`congenial verify`: whether a bundle agrees with itself, with its publisher's key and with a ledger."""
 
 from pathlib import Path
 
 import click
 
 from congenial.cli.output import as_json_option, refusals_in_words, show_json
-from congenial.cli.release import ledger_option
+
+NOT_CHECKED = 3
+"""Exit code when nothing was found wrong, and something could not be checked."""
 
 
 @click.command()
@@ -13,49 +15,42 @@ from congenial.cli.release import ledger_option
 @click.option(
     "--key", type=click.Path(path_type=Path), help="The publisher's public key; the bundle must be signed by it."
 )
-@ledger_option
+@click.option("--ledger", "place", help="A ledger that must hold the bundle's receipt: a file or a postgresql:// URL.")
 @as_json_option
 @refusals_in_words
 def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> None:
-    """Check that nothing in BUNDLE was changed, that its tables obey its invariants, and that its certificate holds.
+    """Check BUNDLE against itself: whatever follows from its tables and conditions is computed again.
 
-    With --ledger, also that the ledger still holds the spend that paid for it.
+    Without a signature it can only agree with itself. With --key, it is as that key published it. With --ledger, the
+    ledger holds the spend that paid for it.
+
+    The exit code is 1 when anything is wrong, and 3 when nothing is, but something could not be checked because other
+    versions of the software made it.
     """
-    from congenial.bundle.loading import load_bundle
-
-    found = load_bundle(bundle, key=key)
-    checked = [
-        "every file is as it was published",
-        "every table obeys the invariants, and the exact numbers are those of the tables",
-        "the certificate was computed again from the published law and holds",
-    ]
-    if found.signed_by is not None:
-        whose = (
-            "the given key" if key is not None else f"key {found.signed_by[:16]}..., which was not compared with yours"
-        )
-        checked.append(f"the manifest is signed by {whose}")
-    if place is not None:
-        checked.append(_in_ledger(found, place))
-    if as_json:
-        show_json({"bundle": str(bundle), "verified": checked, "is_for_release": found.manifest.is_for_release})
-        return
-    click.echo(str(found))
-    for line in checked:
-        click.echo(f"  {line}")
-    if found.signed_by is None:
-        click.echo("  it is not signed: whoever can write the whole folder can replace it")
-
-
-def _in_ledger(found: object, place: str) -> str:
-    from congenial.bundle.loading import Bundle
-    from congenial.errors import BundleError
+    from congenial.bundle.verifying import verify_bundle
     from congenial.ledger import open_ledger
 
-    if not isinstance(found, Bundle) or found.manifest.receipt is None:
-        raise BundleError("the bundle has no receipt: it is a simulation, and no ledger knows it")
-    receipt, ledger = found.manifest.receipt, open_ledger(place)
-    ledger.verify(receipt.dataset, receipt.head)
-    spend = next((own for own in ledger.history(receipt.dataset) if own.number == receipt.number), None)
-    if spend is None or spend.plan != found.manifest.plan_digest:
-        raise BundleError("the ledger's spend paid for another plan than this bundle's")
-    return "the ledger holds the spend that paid for it"
+    found = verify_bundle(bundle, key=key, ledger=None if place is None else open_ledger(place))
+    if as_json:
+        show_json(
+            {
+                "bundle": str(bundle),
+                "standing": found.standing,
+                "checked": found.checked,
+                "not_checked": found.not_checked,
+                "left_out": found.bundle.manifest.left_out,
+                "signed_by": found.bundle.signed_by,
+                "is_for_release": found.bundle.manifest.is_for_release,
+            }
+        )
+    else:
+        click.echo(str(found.bundle))
+        click.echo(f"It {found.standing}.")
+        for line in found.checked:
+            click.echo(f"  {line}")
+        for name, reason in found.bundle.manifest.left_out.items():
+            click.echo(f"  {name} was left out: {reason}")
+        for line in found.not_checked:
+            click.secho(f"  NOT checked: {line}", bold=True)
+    if found.not_checked:
+        raise SystemExit(NOT_CHECKED)

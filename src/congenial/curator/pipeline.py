@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from congenial.bundle.loading import load_bundle
-from congenial.bundle.manifest import Naming
+from congenial.bundle.naming import Naming
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.writing import check_new
 from congenial.conditions.areas import Area, Areas

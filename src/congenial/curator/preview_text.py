@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from congenial.bundle.expected_error import NO_ERROR, ExpectedError
-from congenial.bundle.manifest import certificate_json
+from congenial.bundle.privacy_json import certificate_json
 from congenial.conditions.condition import Condition
 from congenial.curator.preview import Preview
 from congenial.plan import Plan

@@ -29,11 +29,14 @@ class Receipt:
         What this release cost; all spends so far; what remains; the cap.
     at : str
         UTC.
+    plan : str
+        SHA-256 of the plan that was paid for.
 
     Examples
     --------
     >>> one, zero = Fraction(1), Fraction(0)
-    >>> receipt = Receipt("county", "2026", 1, "ab", "cd", "epsilon", one, one, zero, one, "2026-11-16T11:00:00Z")
+    >>> amounts = {"loss": one, "spent": one, "left": zero, "cap": one}
+    >>> receipt = Receipt("county", "2026", 1, "ab", "cd", "epsilon", **amounts, at="2026-11-16T11:00:00Z", plan="ef")
     >>> Receipt.from_json(receipt.as_json()) == receipt
     True
     """
@@ -49,6 +52,7 @@ class Receipt:
     left: Fraction
     cap: Fraction
     at: str
+    plan: str
 
     @classmethod
     def of(cls, dataset: Dataset, spend: Spend) -> "Receipt":
@@ -65,6 +69,7 @@ class Receipt:
             left=dataset.cap - spend.spent,
             cap=dataset.cap,
             at=spend.at,
+            plan=spend.plan,
         )
 
     @property

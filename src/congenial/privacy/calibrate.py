@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 
+from congenial.conditions.kinds.query import Query
 from congenial.errors import PrivacyError
 from congenial.noise import FAMILIES
 from congenial.privacy.budget import Budget, spent
@@ -23,6 +24,13 @@ class Asked:
 
     precision: Fraction | None
     portion: Fraction = Fraction(1)
+
+
+def precisions_of(pricing: Pricing, queries: Sequence[Query], budget: Budget | None) -> tuple[Fraction, ...]:
+    """Return the precision of each measured query: its own, or what the budget leaves for its portion."""
+    if budget is None:
+        return tuple(query.precision or Fraction(0) for query in queries)
+    return calibrate(pricing, [Asked(query.precision, query.portion or Fraction(1)) for query in queries], budget)
 
 
 def calibrate(pricing: Pricing, asked: Sequence[Asked], budget: Budget) -> tuple[Fraction, ...]:

@@ -1,0 +1,10 @@
+"""The files of a bundle: there are no others."""
+
+MANIFEST, SIGNATURE, TABLE, AREAS, README = (
+    *("manifest.json", "signature.json", "table.csv", "areas.parquet", "README.txt"),
+)
+PARQUET, REPORT = "table.parquet", "report.html"
+OF_OUTPUT = {"parquet": PARQUET, "report": REPORT}
+"""What a curator may leave out, by the name of the output. The manifest says why it is not there."""
+
+NOT_ASKED_FOR = "not asked for"

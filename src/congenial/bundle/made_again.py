@@ -1,0 +1,120 @@
+"""A manifest made again from what it states and the released tables; the two must be the same."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from congenial.arrays import Ints
+from congenial.bundle.differences import first_difference
+from congenial.bundle.manifest import Manifest
+from congenial.bundle.software import other_versions
+from congenial.conditions.areas import Areas
+from congenial.conditions.constraints import Constraints
+from congenial.errors import BundleError, CongenialError, PrivacyError
+from congenial.plan import Plan
+from congenial.privacy.calibrate import precisions_of
+from congenial.privacy.certificate import Certificate
+from congenial.public_law import MeasuredQuery, PublicLaw
+
+
+def check_made_again(manifest: Manifest, tables: Ints) -> list[str]:
+    """Refuse a manifest that is not what follows from its tables (area, cell), its conditions and its precisions.
+
+    Another version of `congenial` may prove a smaller bound, and say so in other words: then its figures are held to be
+    bounds, which they must be, and what was not compared is returned.
+    """
+    others = other_versions(manifest.software, ["congenial"])
+    again = _made_again(manifest, tables)
+    not_checked = []
+    if others and _is_another_certificate(again, manifest):
+        _check_figures(again.certificate, manifest.certificate)
+        again = replace(again, certificate=manifest.certificate, sampler=manifest.sampler)
+        not_checked.append(f"the words of the certificate and of the sampler, for they are of {others[0]}")
+    if difference := first_difference(manifest.as_json(), again.as_json()):
+        raise BundleError(
+            "manifest.json has {1} at {0}, and from its tables, conditions and law follows {2}; get the bundle from its"
+            " publisher again".format(*difference)
+        )
+    if (again.exactly, again.law) != (manifest.exactly, manifest.law):
+        raise BundleError("areas.parquet states other numbers than the tables and conditions have")
+    return not_checked + _check_precisions(manifest, others)
+
+
+def _made_again(manifest: Manifest, tables: Ints) -> Manifest:
+    plan = Plan.of(
+        _law(manifest, tables),
+        manifest.plan.neighbours,
+        manifest.rows_per_unit,
+        manifest.plan.budget,
+        manifest.plan.asked,
+    )
+    stated = (manifest.naming, manifest.made_at, plan, manifest.conditions, tables, manifest.receipt, manifest.software)
+    try:
+        made = Manifest.of(*stated)
+    except PrivacyError as refused:
+        raise BundleError(f"the published law has no certificate: {refused}") from None
+    return replace(made, files=manifest.files, left_out=manifest.left_out)
+
+
+def _law(manifest: Manifest, tables: Ints) -> PublicLaw:
+    """Compile the stated conditions at the released values, and the measured queries at the stated precisions."""
+    law, conditions, asked = manifest.law, manifest.conditions, manifest.plan.asked
+    if len(asked) != len(law.queries):
+        raise BundleError(f"the manifest measures {len(asked)} queries, and its law {len(law.queries)}")
+    try:
+        if law.areas.name is None:
+            areas = Areas.one(Constraints.of(law.schema, conditions, tables[0].tolist()))
+        else:
+            by_label = {str(area): line for area, line in zip(law.areas, tables, strict=True)}
+            areas = Areas.disclosed(law.schema, conditions, by_label, name=law.areas.name)
+        queries = tuple(
+            MeasuredQuery(query.title, stated.precision, tuple(query.rows(law.schema)))
+            for query, stated in zip(asked, law.queries, strict=True)
+        )
+    except CongenialError:
+        raise BundleError("the conditions that the manifest states do not hold in its tables") from None
+    return PublicLaw(law.schema, law.noise, queries, areas)
+
+
+def _is_another_certificate(again: Manifest, manifest: Manifest) -> bool:
+    return (again.certificate, again.sampler) != (manifest.certificate, manifest.sampler)
+
+
+def _check_figures(ours: Certificate, theirs: Certificate) -> None:
+    """See that what another version certified is a bound by this version's proofs."""
+    bounds = (
+        (ours.loss, theirs.loss),
+        (ours.rho, theirs.rho),
+        (ours.rho_at_all_orders, theirs.rho_at_all_orders),
+    )
+    is_right = all(stated is None or (own is not None and own <= stated) for own, stated in bounds)
+    is_right &= theirs.loss is not None or theirs.rho is not None
+    is_right &= theirs.orders in {ours.orders, "integer"}
+    plain = (ours.neighbours, ours.k, ours.loss_without_invariants)
+    if not is_right or plain != (theirs.neighbours, theirs.k, theirs.loss_without_invariants):
+        raise BundleError(
+            f"the manifest's certificate says {theirs.amounts} for {theirs.per_record}, and its law has"
+            f" {ours.amounts} for {ours.per_record}; get the bundle from its publisher again"
+        )
+
+
+def _check_precisions(manifest: Manifest, others: Sequence[str]) -> list[str]:
+    """See that the precisions are those that were given, and the largest that the budget allows."""
+    plan = manifest.plan
+    given = [(query.precision, stated) for query, stated in zip(plan.asked, plan.law.precisions, strict=True)]
+    if any(asked is not None and asked != stated for asked, stated in given):
+        raise BundleError("the manifest states another precision of a measured query than its law has")
+    if plan.budget is None:
+        return []
+    if not plan.budget.covers(manifest.certificate):
+        raise BundleError(f"the manifest's budget of {plan.budget.text} does not cover its certificate")
+    try:
+        is_largest = precisions_of(plan.pricing, plan.asked, plan.budget) == plan.law.precisions
+    except PrivacyError:
+        is_largest = False
+    if is_largest:
+        return []
+    if not others:
+        raise BundleError(
+            f"the precisions of its law are not those that the manifest's budget of {plan.budget.text} gives"
+        )
+    return [f"whether the budget allows no larger precisions, for that is by {others[0]}"]

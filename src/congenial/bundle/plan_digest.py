@@ -1,0 +1,43 @@
+"""What a ledger keeps of a plan: a digest of everything that is settled before a table is drawn."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from congenial.bundle.canonical import digest
+from congenial.bundle.law_json import law_as_json
+from congenial.bundle.naming import Naming
+from congenial.bundle.privacy_json import budget_json, certificate_json
+from congenial.conditions.condition import Condition
+from congenial.plan import Plan
+from congenial.privacy.certificate import Certificate
+from congenial.public_law import PublicLaw
+
+
+def plan_digest(naming: Naming, plan: Plan, conditions: Sequence[Condition], certificate: Certificate) -> str:
+    """Return the SHA-256 of a plan. It holds the disclosed values and nothing else of the data."""
+    values = {
+        "names": asdict(naming),
+        "rows_per_unit": plan.rows_per_unit,
+        "neighbours": plan.neighbours,
+        "budget": budget_json(plan.budget),
+        "conditions": [condition.as_json() for condition in conditions],
+        "measured": [query.as_json() for query in plan.asked],
+        "law": law_as_json(plan.law),
+        "areas": areas_digest(plan.law),
+        "certificate": certificate_json(certificate),
+    }
+    return digest(json.dumps(values, sort_keys=True).encode())
+
+
+def areas_digest(law: PublicLaw) -> str:
+    """Return the SHA-256 of every area's label and values."""
+    state = hashlib.sha256("\0".join(map(str, law.areas.labels)).encode())
+    for group in law.areas.groups:
+        state.update(np.ascontiguousarray(group.places, "<i8").tobytes())
+        values = group.values
+        state.update(repr(values.tolist()).encode() if values.dtype == object else values.astype("<i8").tobytes())
+    return state.hexdigest()

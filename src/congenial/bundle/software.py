@@ -1,0 +1,26 @@
+"""Versions of whatever decides a byte of a bundle."""
+
+import platform
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+
+PACKAGES = ("congenial", "numpy", "duckdb", "matplotlib", "jinja2")
+SOFTWARE = ("python", *PACKAGES)
+"""What a manifest records, in its order."""
+
+
+def software_in_use() -> dict[str, str]:
+    """Return the versions that are installed here."""
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+def other_versions(recorded: Mapping[str, str], names: Iterable[str]) -> list[str]:
+    """Say of each of these packages whose recorded version is not the installed one what both are.
+
+    Examples
+    --------
+    >>> other_versions({"congenial": "0.0.1"}, ["congenial"])[0].startswith("congenial 0.0.1 there and ")
+    True
+    """
+    here = software_in_use()
+    return [f"{name} {recorded[name]} there and {here[name]} here" for name in names if recorded[name] != here[name]]

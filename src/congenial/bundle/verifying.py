@@ -1,0 +1,118 @@
+"""Everything that can be said for a bundle: from itself, from its publisher's key, from a ledger."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from congenial.bundle.canonical import digest
+from congenial.bundle.file_names import README, REPORT
+from congenial.bundle.loading import Bundle, load_bundle
+from congenial.bundle.manifest import Manifest
+from congenial.bundle.software import SOFTWARE, other_versions
+from congenial.errors import BundleError
+from congenial.ledger.receipt import Receipt
+
+if TYPE_CHECKING:
+    from congenial.ledger import Ledger
+
+_MADE_BY = {README: ("python", "congenial"), REPORT: tuple(name for name in SOFTWARE if name != "duckdb")}
+"""What decides the bytes of each page."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A bundle in which nothing was found wrong.
+
+    Attributes
+    ----------
+    bundle : Bundle
+    standing : str
+        What the bundle is now known to be: in agreement with itself, or as a key published it.
+    checked, not_checked : tuple of str
+    """
+
+    bundle: Bundle
+    standing: str
+    checked: tuple[str, ...]
+    not_checked: tuple[str, ...]
+
+
+def verify_bundle(folder: str | Path, *, key: str | Path | None = None, ledger: "Ledger | None" = None) -> Verified:
+    """Verify a bundle in full: as `load_bundle` does, the pages for people made again, and the receipt by a ledger.
+
+    Parameters
+    ----------
+    folder : path
+    key : path, optional
+        The publisher's public key. With it, a bundle that this key did not sign is refused.
+    ledger : Ledger, optional
+        With it, a bundle whose receipt is not the ledger's own is refused.
+
+    Raises
+    ------
+    BundleError
+        When anything is not as it was published.
+    """
+    bundle = load_bundle(folder, key=key)
+    manifest = bundle.manifest
+    checked = [
+        "every file is the one that the manifest lists, and there are no others",
+        "tables, exact numbers and law were computed again from the conditions and the released counts",
+        "the certificate was computed again from the law" + ("" if manifest.plan.budget is None else " and the budget"),
+    ]
+    not_checked = list(bundle.not_checked)
+    for name, makers in _MADE_BY.items():
+        if name in manifest.left_out:
+            continue
+        if others := other_versions(manifest.software, makers):
+            not_checked.append(f"{name}, for what makes it has other versions: {', '.join(others)}")
+        else:
+            _check_page(bundle, name)
+            checked.append(f"{name} was made again and is the same")
+    if ledger is not None:
+        _check_receipt(manifest, ledger)
+        checked.append("the ledger holds the spend that paid for it, with this receipt and for this plan")
+    elif manifest.receipt is not None:
+        checked.append("the receipt adds up and is for this plan; whether a ledger holds it, --ledger says")
+    return Verified(bundle, _standing(bundle, key), tuple(checked), tuple(not_checked))
+
+
+def _standing(bundle: Bundle, key: str | Path | None) -> str:
+    if bundle.signed_by is None:
+        return "agrees with itself; it is not signed, so whoever can write the whole folder can replace all of it"
+    if key is None:
+        return f"is as key {bundle.signed_by[:16]}... published it; whether that is the publisher's key, --key says"
+    return f"is as {Path(key).name} published it"
+
+
+def _check_page(bundle: Bundle, name: str) -> None:
+    """Make a page for people again; it must have the digest that the manifest lists."""
+    from congenial.bundle.promises import readme
+    from congenial.bundle.report import report
+
+    make: dict[str, Callable[[], str]] = {
+        README: lambda: readme(bundle.manifest),
+        REPORT: lambda: report(bundle.manifest, bundle.tables),
+    }
+    if digest(make[name]().encode()) != bundle.manifest.files[name]:
+        raise BundleError(
+            f"{name} is not the page that the manifest and the tables make, by the same versions of everything that"
+            " draws it; get the bundle from its publisher again"
+        )
+
+
+def _check_receipt(manifest: Manifest, ledger: "Ledger") -> None:
+    """See that a ledger holds the very spend that the receipt is of."""
+    receipt = manifest.receipt
+    if receipt is None:
+        raise BundleError("the bundle has no receipt: it is a simulation, and no ledger knows it")
+    ledger.verify(receipt.dataset, receipt.head)
+    dataset = ledger.status(receipt.dataset).dataset
+    spend = next((own for own in ledger.history(receipt.dataset) if own.number == receipt.number), None)
+    if spend is None or spend.plan != manifest.plan_digest:
+        raise BundleError(f"spend {receipt.number} of dataset {receipt.dataset!r} paid for another plan than this one")
+    if Receipt.of(dataset, spend) != receipt:
+        raise BundleError(
+            f"the ledger's receipt for spend {receipt.number} of dataset {receipt.dataset!r} is not the bundle's"
+        )

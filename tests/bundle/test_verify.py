@@ -1,0 +1,119 @@
+"""What `verify` says: of an unsigned bundle, of a signed one, by a ledger, and of what other versions made."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from congenial.bundle.file_names import NOT_ASKED_FOR
+from congenial.bundle.loading import load_bundle
+from congenial.bundle.verifying import verify_bundle
+from congenial.cli import main
+from congenial.errors import BundleError
+from congenial.ledger import open_ledger
+from forger import at, both, forge, nothing
+from releases import Maker, prepare, simulate
+
+CERTIFICATE = ("privacy", "certificate")
+
+# What another version made
+
+
+def verified(bundle: Path, *options: str) -> tuple[int, str]:
+    run = CliRunner().invoke(main, ["verify", str(bundle), *options])
+    return run.exit_code, run.output
+
+
+def test_words_of_another_version_are_not_checked(bundle: Path) -> None:
+    """It may word its certificate as it likes. That is said, and the exit code is its own."""
+    words = at(*CERTIFICATE, "statement", value="nothing can be learned")
+    code, said = verified(forge(bundle, both(words, at("software", "congenial", value="0.0.1")), pages=True))
+    assert code == 3, said
+    assert "NOT checked: the words of the certificate and of the sampler" in said
+    assert "NOT checked: README.txt" in said
+    assert "NOT checked: report.html" in said
+    assert "made again and is the same" not in said
+
+
+def test_another_version_may_certify_more_than_is_lost(bundle: Path) -> None:
+    """A later version that proves a smaller bound does not make the older one wrong."""
+    larger = both(
+        at(*CERTIFICATE, "epsilon", value="2"),
+        at("privacy", "budget", "epsilon", value="2"),
+        at("receipt", "loss", value="2"),
+        at("receipt", "spent", value="2"),
+        at("receipt", "left", value="2"),
+        at("software", "congenial", value="0.0.1"),
+    )
+    found = load_bundle(forge(bundle, larger))
+    assert any("larger precisions" in what for what in found.not_checked)
+
+
+@pytest.mark.parametrize(("name", "pages"), [("matplotlib", 1), ("python", 2), ("duckdb", 0)])
+def test_pages_by_other_versions_are_not_checked(name: str, pages: int, bundle: Path) -> None:
+    (bundle / "report.html").write_text("trust me", encoding="utf-8")
+    folder = forge(bundle, at("software", name, value="0"))
+    if pages == 0:
+        with pytest.raises(BundleError, match=r"README\.txt is not the page"):
+            verify_bundle(folder)
+        return
+    if pages == 1:  # README.txt names the versions, so the forger makes it again
+        folder = forge(bundle, nothing, pages=True)
+        (bundle / "report.html").write_text("trust me", encoding="utf-8")
+        folder = forge(bundle, nothing)
+    code, said = verified(folder)
+    assert code == 3, said
+    assert said.count("NOT checked") == pages
+    assert f"{name} 0 there and " in said
+
+
+# Signatures and ledgers
+
+
+def test_the_words_say_what_was_checked(bundle: Path, made: Maker) -> None:
+    key, ledger = str(made("one table") / "key.pub"), str(made("one table") / "budget.db")
+    code, said = verified(bundle, "--key", key)
+    assert code == 0, said
+    assert "It is as key.pub published it." in said
+    assert "It is as key " in verified(bundle)[1]
+    assert "--ledger says" in said
+    assert "the ledger holds the spend" in verified(bundle, "--ledger", ledger)[1]
+    (bundle / "signature.json").unlink()
+    code, said = verified(bundle)
+    assert code == 0, said
+    assert "It agrees with itself; it is not signed" in said
+    assert "published it" not in said
+    said = json.loads(CliRunner().invoke(main, ["verify", str(bundle), "--json"]).stdout)
+    assert said["standing"].startswith("agrees with itself")
+    assert (said["not_checked"], said["left_out"], said["signed_by"]) == ([], {}, None)
+
+
+def test_what_was_left_out_is_in_the_manifest(made: Maker, tmp_path: Path) -> None:
+    spec = made("one table") / "spec.yaml"
+    text = spec.read_text(encoding="utf-8").replace("count: n", "count: n, status: public")
+    (tmp_path / "spec.yaml").write_text(text + "outputs: [csv]\n", encoding="utf-8")
+    shutil.copy(spec.with_name("data.csv"), tmp_path)
+    folder = simulate(tmp_path / "spec.yaml", tmp_path / "bundle", seed=1).folder
+    values = json.loads((folder / "manifest.json").read_bytes())
+    assert values["left_out"] == {"table.parquet": NOT_ASKED_FOR, "report.html": NOT_ASKED_FOR}
+    assert list(values["files"]) == ["table.csv", "README.txt"]
+    code, said = verified(folder)
+    assert code == 0, said
+    assert "report.html was left out: not asked for" in said
+    with pytest.raises(BundleError, match="it is a simulation, and no ledger knows it"):
+        verify_bundle(folder, ledger=open_ledger(made("one table") / "budget.db"))
+    with pytest.raises(BundleError, match="what is left out has a reason"):
+        load_bundle(forge(Path(shutil.copytree(folder, tmp_path / "b")), at("left_out", "report.html", value="")))
+    with pytest.raises(BundleError, match="a simulation is never of confidential data"):
+        load_bundle(forge(folder, at("status", value="confidential")))
+
+
+def test_a_spend_pays_for_one_plan_only(bundle: Path, made: Maker) -> None:
+    """The same release of the same dataset, as it was planned, with a spend that paid for something else."""
+    ledger = made("one table") / "budget.db"
+    assert prepare(made("one table") / "spec.yaml").digest == load_bundle(bundle).manifest.plan_digest
+    code, said = verified(forge(bundle, at("title", value="Other"), pages=True), "--ledger", str(ledger))
+    assert code == 1
+    assert "paid for another plan" in said

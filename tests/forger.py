@@ -1,0 +1,94 @@
+"""Whoever can write a whole folder: changes a manifest and computes anew every digest that stands in it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from congenial.bundle.canonical import digest, rendered
+from congenial.bundle.file_names import README, REPORT
+from congenial.bundle.promises import readme
+from congenial.bundle.report import report
+from congenial.bundle.table_csv import tables_from_csv
+from congenial.errors import CongenialError
+from releases import manifest_of
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def nothing(_: dict[str, Any]) -> None:
+    """Change nothing."""
+
+
+def at(*path: str | int, value: object = ...) -> Change:
+    """Put a value at a place of a manifest; without one, take away what is there."""
+
+    def change(values: Any) -> None:
+        for name in path[:-1]:
+            values = values[name]
+        if value is ...:
+            del values[path[-1]]
+        else:
+            values[path[-1]] = value
+
+    return change
+
+
+def both(*changes: Change) -> Change:
+    """Make several changes."""
+
+    def change(values: dict[str, Any]) -> None:
+        for one in changes:
+            one(values)
+
+    return change
+
+
+def forge(folder: Path, change: Change, *, plan: bool = True, pages: bool = False) -> Path:
+    """Change the manifest of a folder. The signature goes, for a key is what a forger does not have.
+
+    Parameters
+    ----------
+    plan : bool
+        Compute the digest of the plan in the receipt anew, too, where what came out is a manifest.
+    pages : bool
+        Make the report and the README of what came out.
+    """
+    values = json.loads((folder / "manifest.json").read_bytes())
+    del values["digest"]
+    change(values)
+    (folder / "signature.json").unlink(missing_ok=True)
+    _list_files(folder, values)
+    _write(folder, values)
+    try:
+        found = manifest_of(folder)
+    except (CongenialError, FileNotFoundError):  # no manifest, or of areas that are not there
+        return folder
+    if plan and found.receipt is not None:
+        values["receipt"]["plan"] = found.plan_digest
+        _write(folder, values)
+        found = manifest_of(folder)
+    if pages:
+        (folder / README).write_text(readme(found), encoding="utf-8")
+        if REPORT in found.files:
+            tables = tables_from_csv(found.law, (folder / "table.csv").read_bytes())
+            (folder / REPORT).write_text(report(found, tables), encoding="utf-8")
+        _list_files(folder, values)
+        _write(folder, values)
+    return folder
+
+
+def _list_files(folder: Path, values: dict[str, Any]) -> None:
+    listed = values.get("files")
+    if not isinstance(listed, dict):
+        return
+    for name in listed:
+        if (folder / name).is_file():
+            listed[name] = digest((folder / name).read_bytes())
+
+
+def _write(folder: Path, values: dict[str, Any]) -> None:
+    try:
+        (folder / "manifest.json").write_bytes(rendered({**values, "digest": digest(rendered(values))}))
+    except UnicodeEncodeError:  # half a surrogate
+        (folder / "manifest.json").write_text(json.dumps(values), encoding="utf-8")
