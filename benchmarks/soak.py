@@ -1,10 +1,12 @@
-"""Kill `congenial release` at moments spread over its whole run, and look at what is left.
+"""Kill `congenial release` at moments spread over its whole run, go on with what was charged, and look at what is left.
 
     python benchmarks/soak.py [--kills 200] [--seed 1]
 
-After each kill: no bundle without a spend, no second table for one spend, every bundle and the ledger verify, and only
-hidden remainders lie about. The moments are spread evenly over the steps that the program itself reports, so that kills
-fall before, during and after the charge, the draw and the writing of files, and not only into the imports.
+After each kill: no bundle without a spend; a release that was charged ends, resumed, in the one bundle that its key
+determines, byte for byte, without a second charge; one that was not charged can be run again; the key's bytes are in no
+file afterwards; every bundle and the ledger verify, and only hidden remainders lie about. The moments are spread evenly
+over the steps that the program itself reports, so that kills fall before, during and after the charge, the draw and the
+writing of files, and not only into the imports. Every other resumption is killed as well, and resumed again.
 """
 
 import argparse
@@ -22,11 +24,15 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+
 from congenial.bundle.loading import load_bundle
+from congenial.curator import pipeline
 from congenial.curator.demonstration import example_files
-from congenial.curator.pipeline import STEPS, release
+from congenial.curator.pipeline import STEPS, release, resume
 from congenial.errors import AlreadySpentError, BundleError
 from congenial.ledger import Ledger, open_ledger
+from congenial.release_key import KeyFolder, ReleaseKey
 from congenial.spec.load import load_spec
 
 REMAINDER = re.compile(r"\..+\.unfinished-.+")
@@ -54,6 +60,7 @@ class Soak:
     seconds: dict[str, float] = field(default_factory=dict)
     killed_in: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
+    said: list[str] = field(default_factory=list)
 
 
 def prepare(folder: Path, seed: int) -> Soak:
@@ -68,11 +75,11 @@ def prepare(folder: Path, seed: int) -> Soak:
     return soak
 
 
-def start(soak: Soak, name: str) -> "subprocess.Popen[str]":
+def start(soak: Soak, name: str, *options: str) -> "subprocess.Popen[str]":
     text = (example_files() / "spec.yaml").read_text(encoding="utf-8").replace("release: p12-demo", f"release: {name}")
     (soak.folder / f"{name}.yaml").write_text(text, encoding="utf-8")
     spec, out, place = soak.folder / f"{name}.yaml", soak.folder / name, soak.folder / "budget.db"
-    arguments = ["release", spec, "--out", out, "--ledger", place, "--who", "soak", "--json"]
+    arguments = ["release", spec, "--out", out, "--ledger", place, "--who", "soak", "--json", *options]
     command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -108,39 +115,82 @@ def kill(soak: Soak, name: str, moment: str) -> None:
 
 
 def check(soak: Soak, name: str) -> str:
-    """Return what became of a release; anything that must not be fails."""
-    spent = any(spend.release == name for spend in soak.ledger.history("p12-example"))
+    """Return what became of a release, and finish it; anything that must not be fails."""
+    n_spends = [spend.release for spend in soak.ledger.history("p12-example")].count(name)
     soak.ledger.verify()
     bundle = soak.folder / name
-    if bundle.exists():
-        manifest = load_bundle(bundle).manifest
-        assert spent, f"{name}: a bundle without a spend"
-        assert manifest.receipt is not None
-        soak.ledger.verify("p12-example", manifest.receipt.head)
-    strange = [
-        path.name
-        for path in soak.folder.iterdir()
-        if path.is_dir() and path.name != name and not REMAINDER.fullmatch(path.name) and not is_known(soak, path.name)
-    ]
-    assert not strange, f"{name}: left {strange}"
-    if not spent:
+    known = {"budget.db.keys", *(path.stem for path in soak.folder.glob("*.yaml"))}
+    strange = [path.name for path in soak.folder.iterdir() if path.is_dir() and path.name not in known]
+    assert all(REMAINDER.fullmatch(left) for left in strange), f"{name}: left {strange}"
+    if not n_spends:
+        assert not bundle.exists(), f"{name}: a bundle without a spend"
+        if key_of(soak, name) is not None:  # it had come as far as the key: the next run clears it away
+            timed(soak, name)
+            assert check(soak, name) == "charged, whole bundle, key destroyed"
         return "nothing charged"
-    before = contents(bundle) if bundle.exists() else None
-    for out in (soak.folder / "second", bundle):
+    secret = key_of(soak, name)
+    was_whole = bundle.exists()
+    if secret is None:
+        assert was_whole, f"{name}: charged, and neither a bundle nor a key"
+        outcome = "charged, whole bundle, key destroyed"
+    else:
+        outcome = "charged, whole bundle, key left" if was_whole else "charged, resumed"
+        before = contents(bundle) if was_whole else None
+        finish(soak, name)
+        assert before in (None, contents(bundle)), f"{name}: a resumption changed the bundle"
+        check_determined(soak, name, secret)
+        leaked = [path.name for path in soak.folder.rglob("*") if path.is_file() and holds(path, secret)]
+        assert not leaked, f"{name}: the key is in {leaked}"
+    assert key_of(soak, name) is None
+    manifest = load_bundle(bundle).manifest
+    assert manifest.receipt is not None
+    soak.ledger.verify("p12-example", manifest.receipt.head)
+    assert [spend.release for spend in soak.ledger.history("p12-example")].count(name) == 1, f"{name}: charged twice"
+    for again in (release, resume):
         try:
-            spec = load_spec(soak.folder / f"{name}.yaml")
-            release(spec, soak.folder, out, ledger=soak.ledger, who="soak")
-        except AlreadySpentError:
-            continue
-        except BundleError:  # the folder is there
+            spec, out = load_spec(soak.folder / f"{name}.yaml"), soak.folder / "second"
+            again(spec, soak.folder, out, ledger=soak.ledger, **({"who": "soak"} if again is release else {}))
+        except (AlreadySpentError, BundleError):
             continue
         raise AssertionError(f"{name}: a second table for one spend")
-    assert before == (contents(bundle) if bundle.exists() else None)
-    return "charged, no bundle" if before is None else "charged, whole bundle"
+    return outcome
 
 
-def is_known(soak: Soak, name: str) -> bool:
-    return (soak.folder / f"{name}.yaml").is_file()
+def finish(soak: Soak, name: str) -> None:
+    """Go on with a release; every other time, kill the resumption first."""
+    if soak.dice.random() < 0.5:
+        running = start(soak, name, "--resume")
+        time.sleep(soak.dice.random() * sum(soak.seconds.values()))
+        running.send_signal(signal.SIGKILL)
+        running.communicate()
+        if key_of(soak, name) is None:
+            return
+    running = start(soak, name, "--resume")
+    out, err = running.communicate()
+    assert running.returncode == 0, f"{name}: {err}"
+    soak.said.append(out + err)
+
+
+def key_of(soak: Soak, name: str) -> bytes | None:
+    """Return the secret key of a release that is under way."""
+    assert soak.ledger.keys is not None
+    found = KeyFolder(soak.ledger.keys).find("p12-example", name)
+    if found is None:
+        return None
+    found.close()
+    return None if found.key is None else found.key.secret
+
+
+def check_determined(soak: Soak, name: str, secret: bytes) -> None:
+    """See that the bundle holds the tables that an undisturbed run with this key draws."""
+    ready = pipeline.prepare(load_spec(soak.folder / f"{name}.yaml"), soak.folder)
+    drawn = ready.draw(ready.streams(ReleaseKey(secret)))
+    assert np.array_equal(load_bundle(soak.folder / name).tables[None], drawn[0]), f"{name}: another table"
+
+
+def holds(path: Path, secret: bytes) -> bool:
+    content = path.read_bytes()
+    return secret in content or secret.hex().encode() in content
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -157,9 +207,9 @@ def soak(n_kills: int, seed: int) -> Soak:
             kill(made, name, MOMENTS[number % len(MOMENTS)])
             made.outcomes[check(made, name)] += 1
         timed(made, "after")
-        assert check(made, "after") == "charged, whole bundle"
+        assert check(made, "after") == "charged, whole bundle, key destroyed"
         n_bundles = sum((folder / path.stem / "manifest.json").is_file() for path in folder.glob("*.yaml"))
-        assert n_bundles <= made.ledger.verify().n_spends
+        assert n_bundles == made.ledger.verify().n_spends
         return made
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -8,6 +8,7 @@ from math import sqrt
 from textwrap import wrap
 
 import numpy as np
+from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.conditions.areas import Area
@@ -126,7 +127,8 @@ class Plan:
                 point = self.law.areas[largest].point
             except UndecidedError:  # no table is known that obeys the conditions; the real one does
                 continue
-            sampler.draw_each(np.array([point], np.int64), replay_rng("rehearsal"))
+            drawn = sampler.draw_each(np.array([point], np.int64), replay_rng("rehearsal"))
+            _check_invariants(self.law.areas[largest].holds(drawn))
 
     def draw(self, tables: Ints, rng: Streams) -> Ints:
         """Return one draw for each area (area, cell) around its confidential table, in the declared order."""
@@ -134,8 +136,7 @@ class Plan:
         drawn = np.empty_like(tables)
         for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
             drawn[group.places] = sampler.draw_each(tables[group.places], rng.some(group.places))
-        if not self.law.areas.holds(drawn).all():
-            raise SamplingError("internal: a drawn table breaks an invariant; nothing is published, please report this")
+        _check_invariants(self.law.areas.holds(drawn))
         return drawn
 
     @cached_property
@@ -268,6 +269,11 @@ class Plan:
             return False
         cost = self.budget.cost(self.certificate)
         return cost is not None and cost < self.budget.limit * Fraction(999, 1000)
+
+
+def _check_invariants(answers: bool | NDArray[np.bool_]) -> None:
+    if not np.all(answers):
+        raise SamplingError("internal: a drawn table breaks an invariant; nothing is published, please report this")
 
 
 def _wrapped(text: str) -> str:

@@ -164,32 +164,37 @@ def charged(
         What the release is begun with besides the plan, and must be gone on with, such as the folder of the bundle.
     """
     ready.plan.rehearse()
-    request = Request(
+    keys, naming = _key_folder(ledger), ready.naming
+    _clear_stale(keys, ledger, naming.dataset, naming.release)
+    file = keys.begin(naming.dataset, naming.release, terms, ready.facts, ready.confidential)
+    try:
+        with first_interrupt_held(_HELD):
+            progress(STEPS[1])
+            receipt = _charge(ledger, _request(ready, who, file), now, file)
+            yield from _finished(ready, file, receipt, progress)
+    finally:
+        file.close()
+
+
+def _request(ready: Prepared, who: str, file: KeyFile) -> Request:
+    return Request(
         dataset=ready.naming.dataset,
         release=ready.naming.release,
         certificate=ready.plan.certificate,
         invariants=_disclosed(ready),
         plan_digest=ready.digest,
         who=who,
+        key_digest="" if file.key is None else file.key.commitment,
     )
-    keys = _key_folder(ledger)
-    _clear_stale(keys, ledger, request)
-    file = keys.begin(request.dataset, request.release, terms, ready.facts, ready.confidential)
-    try:
-        with first_interrupt_held(_HELD):
-            progress(STEPS[1])
-            receipt = _charge(ledger, request, now, file)
-            yield from _finished(ready, file, receipt, progress)
-    finally:
-        file.close()
 
 
 def _charge(ledger: "Ledger", request: Request, now: datetime | None, file: KeyFile) -> Receipt:
-    """Charge; if that is refused, the key goes."""
+    """Charge. If that is refused the key goes; if nobody knows whether it was written, the key stays."""
     try:
         return ledger.charge(request, now=now)
     except LedgerError:
-        if ledger.receipt(request.dataset, request.release) is None:  # or nobody knows whether it was written
+        paid = ledger.paid(request.dataset, request.release)
+        if paid is None or paid[1] != request.key_digest:
             file.destroy()
         raise
 
@@ -218,9 +223,6 @@ def resumed(
     """
     name = f"release {ready.naming.release!r} of dataset {ready.naming.dataset!r}"
     with begun(ledger, ready.naming.dataset, ready.naming.release) as (file, receipt):
-        if file.key is None:
-            file.destroy()
-            raise BundleError(f"{name} was handed over: its key is gone, and the charge stands. Use its bundle")
         wrong = [
             f"{what}: {file.terms.get(what)!r} then, {told!r} now"
             for what, told in terms.items()
@@ -240,15 +242,18 @@ def resumed(
 
 @contextmanager
 def begun(ledger: "Ledger", dataset: str, release: str) -> Iterator[tuple[KeyFile, Receipt]]:
-    """Find the key and the charge of a release that was begun; refuses, with the way out, where one is missing."""
+    """Find the charge of a release that was begun, and the key that it was made for; refuses where one is missing."""
     name = f"release {release!r} of dataset {dataset!r}"
-    receipt, file = ledger.receipt(dataset, release), _key_folder(ledger).find(dataset, release)
+    paid, file = ledger.paid(dataset, release), _key_folder(ledger).find(dataset, release)
     try:
-        if receipt is None:
+        if paid is None:
             if file is not None:
                 file.destroy()
             raise BundleError(f"{name} was not charged, so there is nothing to go on with; run it without --resume")
-        if file is None:
+        receipt, commitment = paid
+        if file is None or file.key is None or file.key.commitment != commitment:
+            if file is not None:
+                file.destroy()
             raise BundleError(
                 f"{name} was charged on {receipt.at}, and its key is gone: it was finished, or given up. If it was"
                 " finished, use its bundle; otherwise choose a new release name"
@@ -275,18 +280,18 @@ def _key_folder(ledger: "Ledger") -> KeyFolder:
     return KeyFolder(ledger.keys)
 
 
-def _clear_stale(keys: KeyFolder, ledger: "Ledger", request: Request) -> None:
+def _clear_stale(keys: KeyFolder, ledger: "Ledger", dataset: str, release: str) -> None:
     """Remove the key of a run that ended before its charge; one that was charged must be gone on with."""
-    file = keys.find(request.dataset, request.release)
+    file = keys.find(dataset, release)
     if file is None:
         return
     try:
-        receipt = ledger.receipt(request.dataset, request.release)
-        if receipt is not None and file.key is not None:
+        paid = ledger.paid(dataset, release)
+        if paid is not None and file.key is not None and file.key.commitment == paid[1]:
             raise AlreadySpentError(
-                f"release {request.release!r} of dataset {request.dataset!r} was charged on {receipt.at} and not"
-                " finished. Go on with it: congenial release --resume, which charges nothing. Or give it up, with what"
-                " it cost: congenial release --abandon"
+                f"release {release!r} of dataset {dataset!r} was charged on {paid[0].at} and not finished. Go on with"
+                " it: congenial release --resume, which charges nothing. Or give it up, with what it cost: congenial"
+                " release --abandon"
             )
         file.destroy()
     finally:

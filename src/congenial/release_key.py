@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,6 +52,11 @@ class ReleaseKey:
             for area, line in zip(areas, counts, strict=True)
         ]
         return UnitStreams(self._derived("words"), starts)
+
+    @property
+    def commitment(self) -> str:
+        """A public number that only this key has, and that tells nothing of it: the ledger keeps it with the spend."""
+        return self._derived("commitment").hex()
 
     def seal(self, facts: Mapping[str, object], counts: Ints) -> str:
         """Return a keyed hash of public facts and of the confidential tables: it tells whether anything has changed."""
@@ -95,6 +101,8 @@ class KeyFile:
         os.fsync(self._handle)
         self.path.unlink(missing_ok=True)
         flush_folder(self.path.parent)
+        with suppress(OSError):  # another release is under way
+            self.path.parent.rmdir()
 
     def close(self) -> None:
         """Let others open the file; the key stays in it, unless it was destroyed."""

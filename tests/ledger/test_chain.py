@@ -70,7 +70,7 @@ def test_ledgers_of_older_versions_still_verify() -> None:
 
 EDITS: dict[str, Any] = {
     **dict.fromkeys(("cap", "loss", "spent", "delta"), "1/2"),
-    **dict.fromkeys(("name", "dataset", "release", "who", "software", "plan"), "another"),
+    **dict.fromkeys(("name", "dataset", "release", "who", "software", "plan", "key"), "another"),
     **dict.fromkeys(("previous", "hash"), "0" * 64),
     "neighbours": "unbounded",
     "currency": "rho",

@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime
 
-from congenial.bundle.file_names import AREAS, OF_OUTPUT, README, TABLE
+from congenial.bundle.file_names import AREAS, OF_OUTPUT, README, REPORT, REPORT_ERRORS, REPORT_PICTURE, TABLE
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.naming import STATUSES
 from congenial.bundle.software import SOFTWARE
@@ -34,8 +34,10 @@ def _check_files(manifest: Manifest) -> None:
     areas = [] if manifest.law.areas.name is None else [AREAS]
     there = [name for name in OF_OUTPUT.values() if name not in manifest.left_out]
     wanted = [TABLE, *areas, *there, README]
-    if unknown := [name for name in manifest.left_out if name not in OF_OUTPUT.values()]:
-        raise _refuse(f"{unknown[0]!r} is left out, and only {' and '.join(OF_OUTPUT.values())} can be")
+    parts = [] if REPORT in manifest.left_out else [REPORT_ERRORS, REPORT_PICTURE]
+    known = [*OF_OUTPUT.values(), *parts]
+    if unknown := [name for name in manifest.left_out if name not in known]:
+        raise _refuse(f"{unknown[0]!r} is left out, and only {' and '.join(known)} can be")
     if list(manifest.files) != wanted:
         raise _refuse(f"it lists {', '.join(map(repr, manifest.files)) or 'no file'}, and should {', '.join(wanted)}")
     if not all(manifest.left_out.values()):

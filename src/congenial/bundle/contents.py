@@ -1,7 +1,9 @@
 """Every file of a bundle, from the manifest's facts and the drawn tables alone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from congenial.arrays import Ints
 from congenial.bundle.areas_file import areas_to_parquet
@@ -19,10 +21,13 @@ from congenial.bundle.file_names import (
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.parquet import csv_to_parquet
 from congenial.bundle.promises import readme
-from congenial.bundle.report import report
+from congenial.bundle.report import PARTS, report
 from congenial.bundle.signing import PrivateKey, sign
 from congenial.bundle.table_csv import tables_to_csv, types_of
 from congenial.conditions.areas import Area
+from congenial.errors import CongenialError
+
+_Made = TypeVar("_Made")
 
 
 def bundle_files(
@@ -30,21 +35,38 @@ def bundle_files(
 ) -> dict[str, bytes]:
     """Return the files of a bundle by name.
 
-    Nothing else goes in: with the same drawn tables, the same facts and the same clock, every byte is the same.
+    Nothing else goes in: with the same drawn tables, the same facts and the same clock, every byte is the same. What
+    cannot be made besides the table itself is left out, with the reason: it must not cost a release that is paid for.
     """
     left_out = {name: NOT_ASKED_FOR for output, name in OF_OUTPUT.items() if output not in outputs}
-    manifest = replace(manifest, left_out=left_out)
+    manifest = replace(manifest, left_out=left_out)  # what cannot be made is added below, before anything says so
     files = {TABLE: tables_to_csv(manifest.law, tables)}
     if manifest.law.areas.name is not None:
         columns = [list(exact.values.values()) for exact in manifest.exactly]
         files[AREAS] = areas_to_parquet(manifest.law.areas, columns)
     if PARQUET not in left_out:
-        files[PARQUET] = csv_to_parquet(files[TABLE], types_of(manifest.law))
+        _add(files, left_out, PARQUET, lambda: csv_to_parquet(files[TABLE], types_of(manifest.law)))
     if REPORT not in left_out:
-        files[REPORT] = report(manifest, tables).encode()
+        parts: dict[str, object] = {}
+        for name, make in PARTS.items():
+            _add(parts, left_out, name, partial(make, manifest, tables))
+        _add(files, left_out, REPORT, lambda: report(manifest, tables, parts).encode())
+    if REPORT in left_out:
+        for name in PARTS:
+            left_out.pop(name, None)
     files[README] = readme(manifest).encode()
     content = manifest.with_files(files).as_bytes()
     files[MANIFEST] = content
     if key is not None:
         files[SIGNATURE] = sign(content, key)
     return files
+
+
+def _add(made: dict[str, _Made], left_out: dict[str, str], name: str, make: Callable[[], _Made]) -> None:
+    """Make something, or say why it is left out. What it is made from is public, and so is what goes wrong."""
+    try:
+        made[name] = make()
+    except CongenialError as refused:
+        left_out[name] = f"could not be made: {refused}"
+    except Exception as failed:  # noqa: BLE001
+        left_out[name] = f"could not be made ({type(failed).__name__})"

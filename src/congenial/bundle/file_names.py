@@ -7,4 +7,7 @@ PARQUET, REPORT = "table.parquet", "report.html"
 OF_OUTPUT = {"parquet": PARQUET, "report": REPORT}
 """What a curator may leave out, by the name of the output. The manifest says why it is not there."""
 
+REPORT_ERRORS, REPORT_PICTURE = "report.html: expected errors", "report.html: picture of the noise"
+"""Parts of the report without which it still says what matters."""
+
 NOT_ASKED_FOR = "not asked for"

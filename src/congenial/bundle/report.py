@@ -1,6 +1,6 @@
 """report.html: one offline page about a release, made from the manifest and the released tables alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
@@ -9,6 +9,7 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.bundle import promises
 from congenial.bundle.expected_error import NO_ERROR, ExpectedError, expected_error, typical_places
+from congenial.bundle.file_names import REPORT_ERRORS, REPORT_PICTURE
 from congenial.bundle.manifest import Manifest
 from congenial.conditions.areas import Area
 from congenial.display import as_grid
@@ -32,11 +33,16 @@ class _Sheet:
     ends_in_total: bool = False
 
 
-def report(manifest: Manifest, tables: Mapping[Area, Ints]) -> str:
-    """Return the page."""
-    sizes = np.array([counts.sum() for counts in tables.values()])
-    typical = [manifest.law.areas.labels[place] for place in typical_places(sizes)]
-    errors = [expected_error(manifest.plan, area, tables[area], "the released table") for area in typical]
+def report(manifest: Manifest, tables: Mapping[Area, Ints], parts: Mapping[str, object] | None = None) -> str:
+    """Return the page; where a part was left out, it says why.
+
+    Parameters
+    ----------
+    parts : mapping, optional
+        What `PARTS` make, if that was made already.
+    """
+    if parts is None:
+        parts = {name: make(manifest, tables) for name, make in PARTS.items() if name not in manifest.left_out}
     sheets, left_out = _sheets(manifest, tables)
     return render(
         "report.html",
@@ -49,14 +55,16 @@ def report(manifest: Manifest, tables: Mapping[Area, Ints]) -> str:
         not_protected=manifest.plan.not_protected_text,
         conditions=promises.other_conditions(manifest),
         simulated=promises.SIMULATED,
-        noise_picture=_noise_picture(manifest),
+        noise_picture=parts.get(REPORT_PICTURE, ""),
+        no_picture=manifest.left_out.get(REPORT_PICTURE),
         exactly=[
             (exact.text, _grouped(next(iter(exact.values.values()))), exact.mandate or "") for exact in manifest.exactly
         ],
         exact_by_area=_exact_by_area(manifest),
         sheets=sheets,
         left_out=left_out,
-        errors=[_error_lines(manifest, error, tables[error.area]) for error in errors],
+        errors=parts.get(REPORT_ERRORS, []),
+        no_errors=manifest.left_out.get(REPORT_ERRORS),
         certificate=manifest.certificate,
         amounts=_amounts(manifest),
     )
@@ -90,7 +98,7 @@ def _amounts(manifest: Manifest) -> list[tuple[str, str]]:
     return [(name, f"{float(value):.10g}") for name, value in named if value is not None]
 
 
-def _noise_picture(manifest: Manifest) -> str:
+def _noise_picture(manifest: Manifest, _: Mapping[Area, Ints]) -> str:
     laws = {}
     for query in manifest.law.queries:
         if query.precision:
@@ -123,6 +131,13 @@ def _sheets(manifest: Manifest, tables: Mapping[Area, Ints]) -> tuple[list[_Shee
     return pages, len(tables) - n_shown
 
 
+def _expected_errors(manifest: Manifest, tables: Mapping[Area, Ints]) -> list[dict[str, object]]:
+    sizes = np.array([counts.sum() for counts in tables.values()])
+    typical = [manifest.law.areas.labels[place] for place in typical_places(sizes)]
+    errors = [expected_error(manifest.plan, area, tables[area], "the released table") for area in typical]
+    return [_error_lines(manifest, error, tables[error.area]) for error in errors]
+
+
 def _error_lines(manifest: Manifest, error: ExpectedError, counts: Ints) -> dict[str, object]:
     """Sum the errors up: cells by the size of their released count, then the margins."""
     where = "" if error.area is None else f" of {manifest.law.areas.name} {error.area}"
@@ -136,3 +151,10 @@ def _error_lines(manifest: Manifest, error: ExpectedError, counts: Ints) -> dict
             lines.append((name, str(int(chosen.sum())), f"{found.mean():.2f}", f"{found.max():.2f}"))
     margins = [(name, "exact" if value < NO_ERROR else f"{value:.2f}") for name, value in error.margins]
     return {"where": where, "cells": lines, "margins": margins, "total": f"{int(counts.sum()):,}"}
+
+
+PARTS: dict[str, Callable[[Manifest, Mapping[Area, Ints]], object]] = {
+    REPORT_ERRORS: _expected_errors,
+    REPORT_PICTURE: _noise_picture,
+}
+"""What the report can do without, by its name in the manifest's `left_out`."""

@@ -120,6 +120,7 @@ def next_spend(
         certificate=replace(request.certificate, reasons=()),
         invariants=request.disclosed,
         plan=request.plan_digest,
+        key=request.key_digest,
         who=request.who,
         at=at,
         software=software,

@@ -125,12 +125,12 @@ class Ledger:
 
         return self._store.write(work)
 
-    def receipt(self, dataset: str, release: str) -> Receipt | None:
-        """Return the receipt of a release that was charged; None if it was not."""
+    def paid(self, dataset: str, release: str) -> tuple[Receipt, str] | None:
+        """Return the receipt of a release that was charged, and the commitment to its key; None if it was not."""
 
-        def work(book: "Book") -> Receipt | None:
+        def work(book: "Book") -> tuple[Receipt, str] | None:
             spend = book.spend_of(dataset, release)
-            return None if spend is None else Receipt.of(self._dataset(book, dataset), spend)
+            return None if spend is None else (Receipt.of(self._dataset(book, dataset), spend), spend.key)
 
         return self._store.read(work)
 

@@ -27,7 +27,7 @@ SPEND = "congenial spend 1"
 FIELDS = {
     DATASET: ("name", "neighbours", "currency", "cap", "delta", "who", "at", "software", "hash"),
     SPEND: (
-        *("dataset", "number", "release", "loss", "spent", "certificate", "invariants", "plan"),
+        *("dataset", "number", "release", "loss", "spent", "certificate", "invariants", "plan", "key"),
         *("who", "at", "software", "previous", "hash"),
     ),
 }
@@ -128,6 +128,8 @@ class Spend:
         What the release discloses exactly: each statistic with its value.
     plan : str
         SHA-256 of the public plan.
+    key : str
+        A commitment to the secret key that the release is drawn with, so that no other key can be; empty without one.
     who, at, software : str
         Who asked, when (UTC) and with which version.
     previous, hash : str
@@ -142,6 +144,7 @@ class Spend:
     certificate: Certificate
     invariants: tuple[tuple[str, str], ...]
     plan: str
+    key: str
     who: str
     at: str
     software: str

@@ -37,6 +37,8 @@ class Request:
     plan_digest : str
         SHA-256 of the public plan, 64 hexadecimal digits; never of confidential input.
     who : str
+    key_digest : str
+        A commitment to the secret key that the release is drawn with, 64 hexadecimal digits; empty without one.
 
     Examples
     --------
@@ -53,13 +55,16 @@ class Request:
     invariants: Sequence[tuple[str, object]]
     plan_digest: str
     who: str
+    key_digest: str = ""
 
     def __post_init__(self) -> None:
         check_name(self.dataset, "a dataset's name")
         check_name(self.release, "a release's name")
         check_name(self.who, "who asks")
         _check_certificate(self.certificate)
-        _check_digest(self.plan_digest)
+        _check_digest(self.plan_digest, "the plan's digest")
+        if self.key_digest != "":
+            _check_digest(self.key_digest, "the key's digest")
         object.__setattr__(self, "invariants", _pairs(self.invariants))
 
     @property
@@ -97,9 +102,9 @@ def moment(now: object) -> str:
     return time_as_text(now)
 
 
-def _check_digest(value: object) -> None:
+def _check_digest(value: object, what: str) -> None:
     if not isinstance(value, str) or not _DIGEST.fullmatch(value):
-        raise LedgerError("the plan's digest is SHA-256 in 64 digits 0-9 and a-f; write hashlib's hexdigest()")
+        raise LedgerError(f"{what} is SHA-256 in 64 digits 0-9 and a-f; write hashlib's hexdigest()")
 
 
 def _check_certificate(certificate: object) -> None:

@@ -32,7 +32,7 @@ def upgrade() -> None:
         UniqueConstraint("folded"),
     )
     about_spends = (
-        *("dataset", "release", "loss", "spent", "certificate", "invariants", "plan"),
+        *("dataset", "release", "loss", "spent", "certificate", "invariants", "plan", "key"),
         *("who", "at", "software", "previous", "hash"),
     )
     op.create_table(
