@@ -4,6 +4,7 @@ import json
 import os
 import runpy
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 
 from commands import COMMAND, ENVIRONMENT, run_python
 from congenial.bundle.loading import load_bundle
+from congenial.curator import pipeline
+from congenial.spec.load import load_spec
 from releases import CASES, ledger_for, place
 
 ROOT = Path(__file__).parents[2]
@@ -23,29 +26,67 @@ def test_twenty_kills() -> None:
     assert set(done.killed_in) == set(soak["MOMENTS"])
     assert sum(done.outcomes.values()) == 21
     assert done.outcomes["nothing charged"]  # at least the kills during the imports
-    assert done.outcomes["charged, no bundle"]
+    assert done.outcomes["charged, resumed"]
 
 
-@pytest.mark.parametrize("step", ["planning", "drawing", "writing the bundle"])
-def test_an_interruption_leaves_nothing_half_made(step: str, tmp_path: Path) -> None:
-    """Ctrl-C in each phase: exit code 130, words on stderr, no hidden remainder either."""
+def interrupted(folder: Path, moments: "list[str]", number: signal.Signals) -> "subprocess.CompletedProcess[str]":
+    """Run a release that is sent a signal at each of some steps."""
     program = f"""
 import contextlib, os, signal, sys
 from congenial.cli import main
+moments = {moments!r}
 @contextlib.contextmanager
 def told(*_):
-    yield lambda step: os.kill(os.getpid(), signal.SIGINT) if step == {step!r} else None
+    yield lambda step: [os.kill(os.getpid(), {int(number)}) for moment in moments if moment == step]
 sys.modules["congenial.cli.release"].progress_bar = told
 main(sys.argv[1:])
 """
-    spec, ledger = place(tmp_path, CASES["one table"]), ledger_for(tmp_path, CASES["one table"])
-    arguments = ["release", spec, "--out", tmp_path / "out", "--ledger", tmp_path / "budget.db", "--who", "Ada"]
-    run = run_python(program, *arguments)
+    arguments = ["release", folder / "spec.yaml", "--out", folder / "out", "--ledger", folder / "budget.db"]
+    return run_python(program, *arguments, "--who", "Ada", "--no-confidential-report")
+
+
+BETWEEN = ["charging the budget", "drawing", "writing the bundle"]
+
+
+def test_an_interruption_before_the_charge_leaves_nothing(tmp_path: Path) -> None:
+    place(tmp_path, CASES["one table"])
+    ledger = ledger_for(tmp_path, CASES["one table"])
+    run = interrupted(tmp_path, ["planning"], signal.SIGINT)
     assert run.returncode == 130, run.stderr
     assert run.stdout == ""
     assert run.stderr.startswith("Interrupted.")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["budget.db", "data.csv", "spec.yaml"]
-    assert ledger.verify().n_spends == (step != "planning")
+    assert ledger.verify().n_spends == 0
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_one_interruption_between_charge_and_bundle_is_held(number: int, tmp_path: Path) -> None:
+    """Twenty single interruptions, twenty bundles."""
+    place(tmp_path, CASES["one table"])
+    ledger = ledger_for(tmp_path, CASES["one table"])
+    run = interrupted(tmp_path, [BETWEEN[number % 3]], [signal.SIGINT, signal.SIGTERM][number // 3 % 2])
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.startswith("\nHeld: the budget is charged")
+    assert load_bundle(tmp_path / "out").manifest.receipt == ledger.paid("town", "small")[0]  # type: ignore[index]
+    assert not (tmp_path / "budget.db.keys").exists()
+
+
+@pytest.mark.parametrize("moments", [["drawing", "drawing"], ["drawing", "writing the bundle"]])
+def test_a_second_interruption_stops_and_can_be_gone_on_with(moments: list[str], tmp_path: Path) -> None:
+    spec = place(tmp_path, CASES["one table"])
+    ledger = ledger_for(tmp_path, CASES["one table"])
+    run = interrupted(tmp_path, moments, signal.SIGINT)
+    assert run.returncode == 130, run.stderr
+    assert "Interrupted." in run.stderr
+    assert "congenial release --resume" in run.stderr
+    assert not (tmp_path / "out").exists()
+    assert [path.suffix for path in (tmp_path / "budget.db.keys").iterdir()] == [".key"]
+    assert ledger.verify().n_spends == 1
+    made = pipeline.resume(load_spec(spec), tmp_path, ledger=ledger)
+    assert made.folder == tmp_path / "out"
+    assert load_bundle(made.folder).manifest.receipt == made.release.receipt
+    assert ledger.verify().n_spends == 1
+    assert not (tmp_path / "budget.db.keys").exists()
 
 
 def test_ctrl_c_while_files_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +123,7 @@ RELEASE = "$CONGENIAL release spec.yaml --out $DISK/out --ledger budget.db --who
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    """Space for the hidden folder and not for the files: charged, said so, nothing half-made, no retry."""
+    """Space for the hidden folder and not for the files: charged, said so, nothing half-made, gone on with later."""
     place(tmp_path, CASES["one table"])
     ledger = ledger_for(tmp_path, CASES["one table"])
     full = "mount -t tmpfs -o size=16k none $DISK\n"
@@ -91,8 +132,13 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert (
         "no space left on device. The budget was charged (spend 1 of dataset 'town') and is not refunded" in run.stderr
     )
-    assert "choose a new release name" in run.stderr
+    assert "was charged on" in run.stderr
+    assert "congenial release --resume" in run.stderr
     assert "Traceback" not in run.stderr
+    assert ledger.verify().n_spends == 1
+    (tmp_path / "disk").rmdir()
+    resumed = in_small_disk(f"mount -t tmpfs none $DISK\n{RELEASE} --resume && ls $DISK/out", tmp_path)
+    assert "manifest.json" in resumed.stdout, resumed
     assert ledger.verify().n_spends == 1
 
 

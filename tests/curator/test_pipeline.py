@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ from congenial.errors import (
 )
 from congenial.ledger import Ledger
 from congenial.plan import Plan
-from congenial.randomness import secure_rng
+from congenial.release_key import ReleaseKey
 from congenial.sampling.contraction.sampler import Contraction
 from congenial.spec.load import load_spec
 from congenial.spec.spec import Spec
@@ -332,21 +333,22 @@ def test_a_failure_after_the_charge_says_that_it_came(tmp_path: Path, monkeypatc
         patched.setattr("congenial.bundle.writing.os.fsync", full)
         with pytest.raises(BundleError, match=r"no space left on device.*spend 1 of dataset 'town'.*not refunded"):
             release(spec, tmp_path / "out", ledger=ledger, who="Ada")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["budget.db", "data.csv", "spec.yaml"]
-    with pytest.raises(AlreadySpentError, match="choose a new release name"):
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["budget.db", "budget.db.keys", "data.csv", "spec.yaml"]
+    with pytest.raises(AlreadySpentError, match=r"charged on .* and not finished.*--resume"):
         release(spec, tmp_path / "out", ledger=ledger, who="Ada")
 
 
 def test_the_charge_is_on_disk_before_anything_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only bits that count for nothing are used before: the rehearsal's."""
+    """Before, only made-up tables are drawn, from bits that count for nothing."""
     spec, ledger = place(tmp_path, CASES["one table"]), ledger_for(tmp_path, CASES["one table"])
     spends_when_drawn = []
 
-    def watched() -> object:
+    def watched(key: ReleaseKey, *facts: Any) -> object:
         spends_when_drawn.append(ledger.verify().n_spends)
-        return secure_rng()
+        return streams(key, *facts)
 
-    monkeypatch.setattr("congenial.release.secure_rng", watched)
+    streams = ReleaseKey.streams
+    monkeypatch.setattr(ReleaseKey, "streams", watched)
     release(spec, tmp_path / "out", ledger=ledger, who="Ada")
     assert spends_when_drawn == [1]
 

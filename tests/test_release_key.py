@@ -1,0 +1,322 @@
+"""The key of a release: one spend, one key, one table; resumed to the same bytes, found nowhere afterwards."""
+
+import copy
+import json
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import congenial as cg
+from congenial.bundle.naming import Naming
+from congenial.curator import pipeline
+from congenial.errors import AlreadySpentError, BudgetError, BundleError, LedgerBusyError, LedgerError
+from congenial.ledger import Ledger, open_ledger
+from congenial.randomness import UnitStreams
+from congenial.release import Prepared, Release, abandon, charged, resumed
+from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
+from congenial.spec.load import load_spec
+from congenial.table import Table
+from releases import CASES, ledger_for, place
+
+SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o", "v"]})
+MECHANISM = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/2")], invariants=[cg.total()])
+
+
+def tables(n: int = 5) -> dict[str, Table]:
+    counts = cg.replay_rng("tables").below(np.full((n, 6), 40))
+    return {f"a{i}": Table(SCHEMA, line.reshape(2, 3)) for i, line in enumerate(counts)}
+
+
+def prepared(given: dict[str, Table] | None = None) -> Prepared:
+    return MECHANISM.prepare(tables() if given is None else given, Naming("spring", "town", "Spring", "person"))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    made = open_ledger(tmp_path / "budget.db", create=True)
+    made.create_dataset("town", epsilon="100", neighbours="bounded", who="Ada")
+    return made
+
+
+class Stopped(BaseException):
+    pass
+
+
+def stopped(ready: Prepared, ledger: Ledger) -> KeyFile:
+    """Charge, draw, and stop before the release is handed over; return a copy of its key."""
+    with pytest.raises(Stopped), charged(ready, ledger=ledger, who="Ada"):
+        raise Stopped
+    assert ledger.keys is not None
+    found = KeyFolder(ledger.keys).find("town", "spring")
+    assert found is not None
+    found.close()
+    return found
+
+
+def again_of(ready: Prepared, ledger: Ledger) -> list[Callable[[], AbstractContextManager[Release]]]:
+    """Return the two ways to try for a second table."""
+    return [lambda: resumed(ready, ledger=ledger), lambda: charged(ready, ledger=ledger, who="Ada")]
+
+
+# -- The words of units
+
+
+def test_words_are_aes_in_counter_mode_from_each_unit_s_own_block() -> None:
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    key = bytes(range(32))
+    starts = [bytes(15) + b"\x07", b"\xff" * 16, bytes(8) + b"\xff" * 8]
+    for n in (1, 2, 7, 64):
+        lines = UnitStreams(key, starts).lines(3, n)
+        for line, start in zip(lines, starts, strict=True):
+            stream = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor().update(bytes(8 * n))
+            assert np.array_equal(line, np.frombuffer(stream, "<u8"))
+
+
+def test_further_words_follow_on_the_first_ones() -> None:
+    starts = [bytes([i]) * 16 for i in range(3)]
+    long = UnitStreams(bytes(32), starts).lines(3, 100)
+    short = UnitStreams(bytes(32), starts)
+    first = short.lines(3, 33)
+    assert np.array_equal(np.concatenate([first[1], short.line(1).words(67)]), long[1])
+    some = UnitStreams(bytes(32), starts).some([2, 0])
+    assert np.array_equal(some.lines(2, 100), long[[2, 0]])
+    with pytest.raises(ValueError, match="taken once"):
+        short.lines(3, 33)
+
+
+def test_a_unit_s_words_depend_on_what_it_is_and_on_nothing_else() -> None:
+    key, counts = ReleaseKey(), np.arange(12).reshape(3, 4)
+
+    def words(
+        key: ReleaseKey = key, release: str = "r", digest: str = "0" * 64, areas: str = "abc", counts: object = counts
+    ) -> list[bytes]:
+        return [line.tobytes() for line in key.streams(release, digest, list(areas), np.asarray(counts)).lines(3, 9)]
+
+    mine = words()
+    assert len(set(mine)) == 3
+    turned = words(areas="cab", counts=counts[[2, 0, 1]])
+    assert turned == [mine[2], mine[0], mine[1]]
+    changed = counts.copy()
+    changed[0, 0] += 1
+    assert words(counts=changed)[1:] == mine[1:]
+    others = [
+        words(counts=changed)[0],
+        words(release="s")[0],
+        words(digest="1" * 64)[0],
+        words(areas="xbc")[0],
+        words(key=ReleaseKey())[0],
+    ]
+    assert len({mine[0], *others}) == 6
+
+
+def test_order_chunks_and_threads_do_not_change_a_release() -> None:
+    key, ready = ReleaseKey(), prepared(tables(40))
+    whole = ready.draw(ready.streams(key))
+    backwards = prepared(dict(reversed(tables(40).items())))
+    assert backwards.digest != ready.digest  # the order of areas is part of the plan, so compare under one digest
+    labels, counts = ready.plan.law.areas.labels, ready.confidential
+    sampler = ready.plan.samplers[0]
+    for places in (np.arange(39, -1, -1), np.arange(0, 40, 7), np.array([11])):
+        streams = key.streams("spring", ready.digest, [labels[place] for place in places], counts[places])
+        assert np.array_equal(sampler.draw_each(counts[places], streams, n_threads=2), whole[places])
+
+
+def test_the_slow_path_takes_further_words_of_its_own_unit() -> None:
+    """Windows so narrow that every draw is decided without rounding, in any company the same."""
+    from congenial.sampling.contraction import messages as exact
+    from congenial.sampling.contraction.layout import Engine
+
+    ready, key = prepared(), ReleaseKey()
+    engine = Engine(exact.engine_of(MECHANISM.law(tables()["a0"]).target).order.with_nats(1.0))
+    together = exact.sample_batch(engine, ready.confidential, ready.streams(key))
+    alone = key.streams("spring", ready.digest, ["a3"], ready.confidential[3:4])
+    assert np.array_equal(exact.sample_one(engine, ready.confidential[3], alone), together[3])
+
+
+# -- One spend, one key, one table
+
+
+def test_what_was_stopped_is_gone_on_with(ledger: Ledger) -> None:
+    ready = prepared()
+    key = stopped(ready, ledger).key
+    assert key is not None
+    with resumed(ready, ledger=ledger) as made:
+        pass
+    assert np.array_equal(made.counts, ready.draw(ready.streams(key)))
+    assert ledger.verify().n_spends == 1
+    assert ledger.keys is not None
+    assert not ledger.keys.exists()
+    for again in again_of(ready, ledger):
+        with pytest.raises((BundleError, AlreadySpentError)), again():
+            pass
+        assert not ledger.keys.exists()  # a refused attempt leaves no key that a later one could use
+    assert ledger.verify().n_spends == 1
+
+
+def test_a_release_that_is_under_way_is_not_begun_again(ledger: Ledger) -> None:
+    ready = prepared()
+    stopped(ready, ledger)
+    with pytest.raises(AlreadySpentError, match=r"not finished.*--resume"), charged(ready, ledger=ledger, who="Ada"):
+        pass
+    with resumed(ready, ledger=ledger):
+        for again in again_of(ready, ledger):
+            with pytest.raises(LedgerBusyError, match="under way in another process"), again():
+                pass
+
+
+def changed_plan(ready: Prepared) -> Prepared:
+    return replace(ready, naming=replace(ready.naming, title="Other"))
+
+
+def changed_data(ready: Prepared) -> Prepared:
+    other = tables()
+    counts = other["a1"].counts.copy()
+    counts[:2] += (1, -1)
+    return prepared({**other, "a1": Table(SCHEMA, counts.reshape(2, 3))})
+
+
+def changed_software(ready: Prepared) -> Prepared:
+    return replace(ready, software={**ready.software, "numpy": "0.0"})
+
+
+@pytest.mark.parametrize("change", [changed_plan, changed_data, changed_software])
+def test_data_spec_and_software_must_be_those_of_the_charge(change: object, ledger: Ledger) -> None:
+    ready = prepared()
+    stopped(ready, ledger)
+    other = change(ready)  # type: ignore[operator]
+    with pytest.raises(BundleError, match=r"other data, another spec or other versions.*--abandon"):  # noqa: SIM117
+        with resumed(other, ledger=ledger):
+            pass
+    with resumed(ready, ledger=ledger):
+        pass
+
+
+def test_what_is_given_up_stays_spent_and_never_comes_back(ledger: Ledger) -> None:
+    ready = prepared()
+    stopped(ready, ledger)
+    assert abandon(ledger, "town", "spring").number == 1
+    assert ledger.verify().n_spends == 1
+    for again in again_of(ready, ledger):
+        with pytest.raises((BundleError, AlreadySpentError), match="new"), again():
+            pass
+    with pytest.raises(BundleError, match="its key is gone"):
+        abandon(ledger, "town", "spring")
+    with pytest.raises(BundleError, match="was not charged"):
+        abandon(ledger, "town", "summer")
+
+
+def test_another_key_cannot_take_the_place_of_the_one_that_was_paid_for(ledger: Ledger) -> None:
+    """The ledger's commitment decides: a key of another run, or of another computer, draws nothing."""
+    ready = prepared()
+    stopped(ready, ledger).path.unlink()
+    assert ledger.keys is not None
+    KeyFolder(ledger.keys).begin("town", "spring", {}, ready.facts, ready.confidential).close()
+    with pytest.raises(BundleError, match="its key is gone"), resumed(ready, ledger=ledger):
+        pass
+
+
+def test_a_refused_charge_leaves_no_key(tmp_path: Path) -> None:
+    ledger = open_ledger(tmp_path / "budget.db", create=True)
+    ledger.create_dataset("town", epsilon="1/100", neighbours="bounded", who="Ada")
+    with pytest.raises(BudgetError), charged(prepared(), ledger=ledger, who="Ada"):
+        pass
+    assert not (tmp_path / "budget.db.keys").exists()
+
+
+def test_a_key_left_by_a_run_that_charged_nothing_is_cleared_away(ledger: Ledger) -> None:
+    ready = prepared()
+    assert ledger.keys is not None
+    left = KeyFolder(ledger.keys).begin("town", "spring", {}, ready.facts, ready.confidential)
+    left.close()
+    for content in (left.path.read_bytes(), b"", b'{"key": "ab', bytes(300)):
+        ledger.keys.mkdir(exist_ok=True)
+        left.path.write_bytes(content)
+        with pytest.raises(BundleError, match="was not charged"), resumed(ready, ledger=ledger):
+            pass
+        assert not left.path.exists()
+    ledger.keys.mkdir(exist_ok=True)
+    left.path.write_bytes(b"")
+    with charged(ready, ledger=ledger, who="Ada"):
+        pass
+    assert ledger.verify().n_spends == 1
+
+
+# -- Where the key is, and where it is not
+
+
+def test_the_key_lies_in_a_private_file_and_then_nowhere(tmp_path: Path) -> None:
+    spec_path, ledger = place(tmp_path, CASES["one table"]), ledger_for(tmp_path, CASES["one table"])
+    spec, seen = load_spec(spec_path), []
+
+    def watch(step: str) -> None:
+        for path in (tmp_path / "budget.db.keys").glob("*"):
+            assert path.stat().st_mode & 0o777 == 0o600
+            assert path.parent.stat().st_mode & 0o777 == 0o700
+            seen.append((step, bytes.fromhex(json.loads(path.read_text())["key"]), ledger.verify().n_spends))
+
+    made = pipeline.release(spec, tmp_path, tmp_path / "out", ledger=ledger, who="Ada", progress=watch)
+    assert [(step, spends) for step, _, spends in seen] == [
+        ("charging the budget", 0),
+        ("drawing", 1),
+        ("writing the bundle", 1),
+    ]
+    (secret,) = {key for _, key, _ in seen}
+    assert made.folder.exists()
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            assert secret not in content
+            assert secret.hex().encode() not in content
+
+
+def test_keys_are_not_shown_and_not_copied() -> None:
+    key = ReleaseKey()
+    streams = key.streams("r", "0" * 64, [None], np.zeros((1, 2), np.int64))
+    for secret in (key, streams):
+        assert key.secret.hex() not in repr(secret)
+        for careless in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="cannot be copied"):
+                careless(secret)
+
+
+def test_a_ledger_on_a_server_needs_a_folder_for_keys(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = replace(ledger, keys=None)
+    with pytest.raises(LedgerError, match=r"say where the keys.*CONGENIAL_KEYS"):  # noqa: SIM117
+        with charged(prepared(), ledger=nowhere, who="Ada"):
+            pass
+    assert ledger.verify().n_spends == 0
+
+
+def test_the_folder_of_keys_is_a_setting(tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert open_ledger(tmp_path / "budget.db", keys=tmp_path / "own").keys == tmp_path / "own"
+    monkeypatch.setenv("CONGENIAL_KEYS", str(tmp_path / "elsewhere"))
+    assert open_ledger(tmp_path / "budget.db").keys == tmp_path / "elsewhere"
+    (tmp_path / "elsewhere").write_text("a file")
+    with pytest.raises(LedgerError, match=r"cannot be written to .*elsewhere.*Nothing was charged"):  # noqa: SIM117
+        with charged(prepared(), ledger=open_ledger(tmp_path / "budget.db"), who="Ada"):
+            pass
+    assert ledger.verify().n_spends == 0
+
+
+def test_a_release_is_gone_on_with_as_it_was_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec_path, ledger = place(tmp_path, CASES["one table"]), ledger_for(tmp_path, CASES["one table"])
+    spec = load_spec(spec_path)
+
+    def fails(*_: object, **__: object) -> Iterator[None]:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("congenial.bundle.contents.readme", fails)
+        with pytest.raises(BundleError, match=r"internal error \(OSError\).*--resume"):
+            pipeline.release(spec, tmp_path, tmp_path / "out", ledger=ledger, who="Ada")
+    with pytest.raises(BundleError, match="begun with other terms"):
+        pipeline.resume(spec, tmp_path, tmp_path / "elsewhere", ledger=ledger)
+    made = pipeline.resume(spec, tmp_path, ledger=ledger)
+    assert made.folder == tmp_path / "out"
+    assert ledger.verify().n_spends == 1
