@@ -11,7 +11,7 @@ SOURCE = Path(congenial.__file__).parent
 
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
-    {"errors", "arrays"},
+    {"plain_text", "errors", "arrays"},
     {"fraction", "balls", "randomness", "schema"},
     {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},

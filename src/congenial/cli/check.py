@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, refusals_in_words, show_json
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_json
 
 
 @click.command()
@@ -35,5 +35,5 @@ def check(spec: Path, spec_only: bool, as_json: bool) -> None:
         return
     what = "one table" if areas == 1 else f"{areas:,} tables"
     named = f"release {found.release!r} of dataset {found.dataset!r}"
-    click.echo(f"The spec is right: {named}, {what} of {found.schema.n_cells:,} cells.")
-    click.echo("The data were not read." if spec_only else "The data fit it. Nothing was spent.")
+    say(f"The spec is right: {named}, {what} of {found.schema.n_cells:,} cells.")
+    say("The data were not read." if spec_only else "The data fit it. Nothing was spent.")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, show_json
+from congenial.cli.output import as_json_option, ask, progress_bar, refusals_in_words, say, show_json
 
 ledger_option = click.option(
     "--ledger",
@@ -68,11 +68,7 @@ def release(
     ledger = open_ledger(place)
     name = user_name(who)
     if not yes and sys.stdin.isatty() and sys.stderr.isatty():
-        click.confirm(
-            f"Charge release {found.release!r} to dataset {found.dataset!r} in {ledger!r}? It is never refunded",
-            abort=True,
-            err=True,
-        )
+        ask(f"Charge release {found.release!r} to dataset {found.dataset!r} in {ledger!r}? It is never refunded")
     beside = spec.absolute().parent
     secret = beside / f"{CONFIDENTIAL}{found.release}.html" if confidential_report else None
     with progress_bar(f"releasing {found.release}", len(STEPS)) as step:
@@ -83,10 +79,10 @@ def release(
         show_json({**values, "confidential_report": None if secret is None else str(secret)})
         return
     if receipt is not None:
-        click.echo(
+        say(
             f"Charged {receipt.currency} {float(receipt.loss):.6g} to dataset {receipt.dataset!r};"
             f" {float(receipt.left):.6g} of {float(receipt.cap):.6g} left."
         )
     if secret is not None:
-        click.echo(f"For you alone: {secret}")
-    click.echo(f"The bundle is in {made.folder}; open {made.folder / 'report.html'}")
+        say(f"For you alone: {secret}")
+    say(f"The bundle is in {made.folder}; open {made.folder / 'report.html'}")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, refusals_in_words, show_json
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_json
 from congenial.cli.release import ledger_option
 
 
@@ -39,11 +39,11 @@ def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> 
     if as_json:
         show_json({"bundle": str(bundle), "verified": checked, "is_for_release": found.manifest.is_for_release})
         return
-    click.echo(str(found))
+    say(str(found))
     for line in checked:
-        click.echo(f"  {line}")
+        say(f"  {line}")
     if found.signed_by is None:
-        click.echo("  it is not signed: whoever can write the whole folder can replace it")
+        say("  it is not signed: whoever can write the whole folder can replace it")
 
 
 def _in_ledger(found: object, place: str) -> str:
