@@ -48,6 +48,18 @@ def hidden_in(text: str) -> str:
     return f"{_escape(letter)} (U+{ord(letter):04X}, {name(letter, '') or _HIDDEN[category(letter)]})"
 
 
+def what_is_hidden(text: str, what: str) -> str:
+    r"""Return what is wrong with a text that holds a character that does not show, as a sentence; nothing if none does.
+
+    Examples
+    --------
+    >>> what_is_hidden("\x1b[2J", "the title")
+    'the title holds \\x1b (U+001B, a control character), which does not show; write plain text'
+    """
+    found = hidden_in(text)
+    return f"{what} holds {found}, which does not show; write plain text" if found else ""
+
+
 def printable(text: str) -> str:
     r"""Return a text in which every character shows: those that would not are escaped, line ends stay.
 

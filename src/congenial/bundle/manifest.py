@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from congenial.conditions.kinds import from_json as condition_of_json
 from congenial.errors import BundleError, CongenialError
 from congenial.ledger.as_text import certificate_as_json, certificate_from_json
 from congenial.ledger.receipt import Receipt
+from congenial.plain_text import what_is_hidden
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import THEOREMS, Certificate
@@ -46,6 +47,12 @@ class Naming:
     title: str
     unit: str = "person"
     status: str = "confidential"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            text = getattr(self, field.name)
+            if wrong := what_is_hidden(text, f"the {field.name} {text!r}"):
+                raise BundleError(wrong)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from congenial.conditions.interval import Interval
 from congenial.conditions.kinds.query import Query
 from congenial.conditions.rows import Limited, Row, row_values
 from congenial.errors import ConditionError
+from congenial.plain_text import what_is_hidden
 from congenial.schema import Schema
 
 Area = str | None
@@ -97,6 +98,11 @@ class Areas(Mapping[Area, Constraints]):
     name: str | None
     labels: tuple[Area, ...]
     groups: tuple[Group, ...]
+
+    def __post_init__(self) -> None:
+        for label in (self.name, *self.labels):
+            if wrong := what_is_hidden(label or "", f"the area {label!r}"):
+                raise ConditionError(wrong)
 
     @classmethod
     def one(cls, constraints: Constraints) -> "Areas":
