@@ -21,7 +21,7 @@ LAYERS = [
     {"bundle"},
     {"release"},
     {"mechanism"},
-    {"examples", "opendp_measurement", "baselines"},
+    {"breaches", "examples", "opendp_measurement", "baselines"},
     {"spec"},
     {"reading"},
     {"curator", "inference"},

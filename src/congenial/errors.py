@@ -71,6 +71,30 @@ class ClashError(ConditionError):
         return ClashError, (str(self), self.clash, self.is_irreducible)
 
 
+class BrokenError(ConditionError):
+    """A condition that confidential tables do not obey: which one it is, never in which cell or area.
+
+    Attributes
+    ----------
+    condition : str
+        The condition in words.
+    """
+
+    def __init__(self, condition: str, where: str = "") -> None:
+        self.condition = condition
+        self._where = where or (
+            "where they do is confidential: congenial check writes it to a file for you alone, and"
+            " congenial.find_breaches(mechanism, tables) returns it"
+        )
+        super().__init__(
+            f"the confidential data break the condition «{condition}»; {self._where}. Correct the condition or the"
+            " data: a release could not obey it either"
+        )
+
+    def __reduce__(self) -> tuple[type["BrokenError"], tuple[str, str]]:
+        return BrokenError, (self.condition, self._where)
+
+
 class UndecidedError(ConditionError):
     """Conditions of which it could not be decided whether any table obeys them."""
 

@@ -6,6 +6,7 @@ of a file, is printed with ``\x1b`` in place of the character.
 """
 
 import json
+import re
 from collections.abc import Callable
 from unicodedata import category, name
 
@@ -20,6 +21,9 @@ _HIDDEN = {
 }
 # Letters and marks that have no ink: the fillers of Hangul, the joiner of graphemes, two inherent vowels of Khmer.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
+
+_FORMULA = re.compile("[=+@\uff1d\uff0b\uff0d\uff20-]")  # the wide forms too, which some spreadsheets take for the same
+_NUMBER = re.compile(r"[+-]?[0-9.,]+%?")
 
 
 def _is_hidden(letter: str) -> bool:
@@ -88,3 +92,14 @@ def _escape(letter: str) -> str:
 def _with_escapes(text: str, escape: Callable[[str], str], kept: str = "") -> str:
     found = set(_hidden(text)) - set(kept)
     return text.translate({ord(letter): escape(letter) for letter in found}) if found else text
+
+
+def is_taken_for_a_formula(text: str) -> bool:
+    """Whether a spreadsheet that opens a CSV file would compute a text in place of showing it.
+
+    Examples
+    --------
+    >>> [is_taken_for_a_formula(text) for text in ("=1+1", "@SUM(1)", "-5 to 0", "-5", "5-9")]
+    [True, True, True, False, False]
+    """
+    return bool(_FORMULA.match(text)) and not _NUMBER.fullmatch(text)

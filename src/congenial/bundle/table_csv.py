@@ -10,9 +10,17 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.conditions.areas import Area
 from congenial.errors import BundleError
+from congenial.plain_text import is_taken_for_a_formula
 from congenial.public_law import PublicLaw
 
 COUNT = "count"
+
+
+def formulas_among(law: PublicLaw) -> list[str]:
+    """Return the names and labels of a table that a spreadsheet would take for formulas."""
+    names = [text for text in (law.areas.name, *law.areas.labels) if text is not None]
+    names += [text for dimension in law.schema.dimensions for text in (dimension.name, *dimension.labels)]
+    return [text for text in names if is_taken_for_a_formula(text)]
 
 
 def header_of(law: PublicLaw) -> list[str]:

@@ -143,12 +143,8 @@ class Areas(Mapping[Area, Constraints]):
             group = Group(pattern, np.arange(len(counts)), values)
             is_right = group.holds(counts) & _obeys_stated(schema, conditions, counts)
             for place in np.flatnonzero(~is_right)[:1]:
-                label = list(tables)[place]
-                try:
-                    compile_conditions(schema, conditions, counts[place].tolist())  # says what is wrong
-                except ConditionError as refused:
-                    raise ConditionError(f"{name} {label!r}: {refused}") from None
-                raise ConditionError(f"{name} {label!r}: its table does not obey the conditions that are stated")
+                compile_conditions(schema, conditions, counts[place].tolist())  # says what is wrong, not in which area
+                raise ConditionError("a confidential table does not obey the conditions that are stated")
             return cls(name, tuple(tables), (group,))
         own = (Constraints.of(schema, conditions, line) for line in counts.tolist())
         return cls.collected(name, dict(zip(tables, own, strict=True)))

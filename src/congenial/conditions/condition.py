@@ -22,10 +22,17 @@ Counts = Sequence[int]
 
 @dataclass(frozen=True)
 class Claim:
-    """The smallest statement that makes sense alone: one invariant value, or one set of cell bounds."""
+    """The smallest statement that makes sense alone: one invariant value, or one set of cell bounds.
+
+    Attributes
+    ----------
+    of : str
+        The condition that it is a part of, in words that do not say which part.
+    """
 
     text: str
     limits: tuple[Limited, ...]
+    of: str = ""
 
 
 @dataclass(frozen=True)
