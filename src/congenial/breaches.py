@@ -49,12 +49,19 @@ def find_breaches(mechanism: Mechanism, tables: Tables) -> list[Breach]:
     >>> [breach.statistic for breach in find_breaches(mechanism, cg.Table(schema, [3, 9]))]
     ['sex=male']
     """
-    if not isinstance(tables, Mapping):
-        return list(_breaches(mechanism, None, tables))
-    return [breach for area, table in tables.items() for breach in _breaches(mechanism, area, table)]
+    return list(each_breach(mechanism, tables))
 
 
-def _breaches(mechanism: Mechanism, area: Area, table: Table) -> Iterator[Breach]:
+def each_breach(mechanism: Mechanism, tables: Tables) -> Iterator[Breach]:
+    """Return the same one by one: there can be as many as there are cells. Confidential."""
+    if isinstance(tables, Mapping):
+        for area, table in tables.items():
+            yield from _of_one(mechanism, area, table)
+    else:
+        yield from _of_one(mechanism, None, tables)
+
+
+def _of_one(mechanism: Mechanism, area: Area, table: Table) -> Iterator[Breach]:
     counts = mechanism.counts_of(table).tolist()
     for claim in claims_of(mechanism.schema, mechanism.invariants, counts):
         for limited in claim.limits:

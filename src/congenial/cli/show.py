@@ -16,6 +16,7 @@ def show(bundle: Path, area: str | None, as_json: bool) -> None:
     """Show what BUNDLE publishes: exact numbers, privacy, and a table. It is verified first."""
     from congenial.bundle import promises
     from congenial.bundle.loading import load_bundle
+    from congenial.bundle.table_csv import formula_warnings
     from congenial.display import as_text
     from congenial.errors import BundleError, did_you_mean
 
@@ -56,6 +57,7 @@ def show(bundle: Path, area: str | None, as_json: bool) -> None:
         for exact in manifest.exactly[:40]:
             mandate = f"  ({exact.mandate})" if exact.mandate else ""
             say(f"  {exact.text}: {exact.values[chosen]}{mandate}")
+    say(*formula_warnings(manifest.law.schema, (manifest.law.areas.name, *manifest.law.areas)))
     where = "" if chosen is None else f" of {manifest.law.areas.name} {chosen}"
     say("", f"Released table{where}:")
     say(*as_text(manifest.law.schema, found.tables[chosen]).split("\n"))

@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
-from congenial.breaches import Breach, find_breaches
+from congenial.breaches import Breach, each_breach
 from congenial.bundle.manifest import Naming
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.writing import check_new
@@ -69,7 +69,7 @@ def _breaches_in_a_file(spec: Spec, folder: Path, tables: Mapping[Area, Table]) 
     try:
         yield
     except BrokenError as refused:
-        found = find_breaches(spec.mechanism, tables[None] if spec.by is None else _by_label(tables))
+        found = each_breach(spec.mechanism, tables[None] if spec.by is None else _by_label(tables))
         file = folder / f"{CONFIDENTIAL}broken-conditions-{spec.release}.csv"
         where = write_confidential_csv(file, [field.name for field in fields(Breach)], map(astuple, found))
         raise BrokenError(refused.condition, f"where they do {where}") from None
