@@ -162,6 +162,7 @@ def test_inference_reads_no_data() -> None:
                 assert not found.startswith(
                     (
                         "congenial.table",
+                        "congenial.breaches",
                         "congenial.release",
                         "congenial.mechanism",
                         "congenial.reading",
