@@ -81,7 +81,7 @@ class Made:
 
 
 _TEXTS = iter(hostile_texts(2_000))
-MADE = {"one table": Made(_TEXTS, 300, 0, 20), "areas": Made(_TEXTS, 4, 1_652, 0)}
+MADE = {"one table": Made(_TEXTS, 120, 0, 20), "areas": Made(_TEXTS, 3, 1_833, 0)}
 
 
 def test_there_are_2000_texts() -> None:
@@ -348,7 +348,7 @@ def test_arguments_and_names_in_a_ledger_are_text(tmp_path: Path, monkeypatch: p
 
 def test_queries_and_areas_that_are_asked_for_are_text(folder: Path) -> None:
     bundle = str(folder / "areas with totals" / "bundle")
-    for number, text in enumerate((*HIDDEN, *ATTACKS)):
+    for number, text in enumerate((*HIDDEN, *ATTACKS)[::2]):
         asked = (
             ["infer", "--query", f"sex={text}"],
             ["infer", "--query", "all", "--area", f"x{text}"],
