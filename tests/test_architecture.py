@@ -11,7 +11,7 @@ SOURCE = Path(congenial.__file__).parent
 
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
-    {"errors", "arrays"},
+    {"plain_text", "errors", "arrays"},
     {"disk", "interrupts", "fraction", "balls", "randomness", "schema"},
     {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},
@@ -22,7 +22,7 @@ LAYERS = [
     {"release_key"},
     {"release"},
     {"mechanism"},
-    {"examples", "opendp_measurement", "baselines"},
+    {"breaches", "examples", "opendp_measurement", "baselines"},
     {"spec"},
     {"reading"},
     {"curator", "inference"},
@@ -163,6 +163,7 @@ def test_inference_reads_no_data() -> None:
                 assert not found.startswith(
                     (
                         "congenial.table",
+                        "congenial.breaches",
                         "congenial.release",
                         "congenial.mechanism",
                         "congenial.reading",

@@ -1,13 +1,22 @@
-"""No error text contains a confidential value: tables with unmistakable counts are pushed through every refusal."""
+"""No error text contains a confidential value: tables with unmistakable counts are pushed through every refusal.
+
+Nor does one say where a table breaks a condition: the text is the same whichever cell of whichever area it is.
+"""
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 import congenial as cg
+from congenial.cli import main
+from congenial.conditions.queries import Condition
+from congenial.errors import BrokenError
+from congenial.ledger import open_ledger
 from congenial.privacy.loss import Losses
 from congenial.sampling import closed_form, independence, rejection
 from congenial.sampling.all_tables import EnumeratedLaw, worst_ratio
@@ -124,6 +133,89 @@ def test_no_refusal_names_a_confidential_value(refusal: str) -> None:
         digits = text.replace(",", "").replace("_", "")
         for canary in (*CANARIES, sum(CANARIES), SECRET_LABEL):
             assert str(canary) not in digits
+
+
+PLACES = cg.Schema({"sex": ["Ermintrude", "Zebedee"], "age": ["Dougal", "Florence"]})
+AREAS = ("Dylan", "Brian", "Mabel")
+FINE, BAD = 2, 9
+STATED: dict[str, list[Condition]] = {
+    "a bound": [cg.bounds(0, 5)],
+    "bounds and a total": [cg.bounds(2, 5), cg.total()],
+    "a stated margin": [cg.margin("sex", "age", equals=[[FINE, FINE], [FINE, FINE]])],
+    "stated cells": [cg.cells(equals=[FINE] * 4)],
+    "a stated total": [cg.total(equals=4 * FINE)],
+    "a limit": [cg.total(), cg.linear([[1, 1], [1, 1]], at_most=4 * FINE, name="points")],
+    "two bounds": [cg.bounds(0, 5, name="small"), cg.total(equals=4 * FINE)],
+}
+
+
+def broken_tables() -> Iterator[cg.Table]:
+    """Return tables that are fine but for one cell, each cell in turn."""
+    for cell in range(PLACES.n_cells):
+        counts = np.full(PLACES.n_cells, FINE)
+        counts[cell] = BAD
+        yield cg.Table(PLACES, counts.reshape(PLACES.shape))
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_a_broken_condition_is_named_and_not_where_it_is_broken(name: str) -> None:
+    mechanism = cg.Mechanism(PLACES, measure=[cg.cells(precision="1")], invariants=STATED[name])
+    fine = cg.Table(PLACES, np.full(PLACES.shape, FINE))
+    mechanism.disclose(fine)
+    said = set()
+    for table in broken_tables():
+        every: list[cg.Table | dict[str, cg.Table]] = [table]
+        every += [{area: table if area == broken else fine for area in AREAS} for broken in AREAS]
+        for tables in every:
+            with pytest.raises(BrokenError) as caught:
+                mechanism.disclose(tables)
+            said.add(str(caught.value))
+            assert not caught.value.__cause__
+            found = cg.find_breaches(mechanism, tables)
+            assert BAD in {breach.value for breach in found} or 3 * FINE + BAD in {breach.value for breach in found}
+            assert len({breach.area for breach in found}) == 1
+    assert len(said) == 1
+    assert not any(word in str(said) for word in ("Ermintrude", "Zebedee", "Dougal", "Florence", *AREAS))
+    assert STATED[name][0].title in said.pop() or name in {"a limit", "a stated total"}
+
+
+def test_commands_say_the_same_wherever_a_condition_is_broken(tmp_path: Path) -> None:
+    """Every command that reads the data; the cell and the area are in a file for the curator alone."""
+    (tmp_path / "spec.yaml").write_text(
+        "release: t\ndata: {path: data.csv, kind: counts, count: n, status: simulated}\n"
+        "dimensions:\n  sex: [Ermintrude, Zebedee]\n  age: [Dougal, Florence]\n"
+        f"by: {{name: area, levels: [{', '.join(AREAS)}]}}\n"
+        "budget: {epsilon: 1}\nconditions: [{bounds: all, at_most: 5}]\n",
+        encoding="utf-8",
+    )
+    open_ledger(tmp_path / "budget.db", create=True).create_dataset("t", epsilon="4", neighbours="bounded", who="Ada")
+    cells = [(a, s, y) for a in AREAS for s in PLACES.labels("sex") for y in PLACES.labels("age")]
+    secret = tmp_path / "CONFIDENTIAL-broken-conditions-t.csv"
+    lines = {
+        "check": [],
+        "plan": [],
+        "release": ["--out", str(tmp_path / "out"), "--ledger", str(tmp_path / "budget.db"), "--who", "Ada"],
+        "simulate": ["--out", str(tmp_path / "simulated")],
+        "compare": ["--releases", "2", "--method", "raw"],
+        "study coverage": ["--releases", "1", "--draws", "10"],
+    }
+    for command, options in lines.items():
+        said = set()
+        for broken in (cells[0], cells[5], cells[-1]):
+            rows = [",".join((*cell, str(BAD if cell == broken else FINE))) for cell in cells]
+            (tmp_path / "data.csv").write_text("\n".join(["area,sex,age,n", *rows, ""]), encoding="utf-8")
+            secret.unlink(missing_ok=True)
+            done = CliRunner().invoke(main, [*command.split(), str(tmp_path / "spec.yaml"), *options])
+            assert (done.exit_code, done.stdout) == (1, ""), done.output
+            said.add(done.stderr)
+            if command in {"check", "plan", "release", "simulate"}:
+                area, sex, age = broken
+                listed = f'{area},every cell is at least 0 and at most 5,"sex={sex}, age={age}",9,between 0 and 5'
+                assert secret.read_text(encoding="utf-8").splitlines()[1:] == [listed]
+                assert secret.stat().st_mode & 0o077 == 0
+                assert secret.name in done.stderr
+        assert len(said) == 1
+        assert "«every cell is at least 0 and at most 5»" in said.pop()
 
 
 def test_representations_of_laws_do_not_show_the_centre() -> None:

@@ -37,7 +37,7 @@ def test_every_form_gives_the_same_table(counts: object) -> None:
 
 def test_unmentioned_cells_are_filled_only_on_request() -> None:
     part = pl.DataFrame(COLUMNS).head(4)
-    with pytest.raises(TableError, match=r"sex=m, code=10 is missing.*fill=0"):
+    with pytest.raises(TableError, match=r"^a cell is missing.*fill=0"):
         cg.Table(SCHEMA, part)
     assert cg.Table(SCHEMA, part, fill=0).counts.tolist() == [1, 2, 3, 4, 0, 0]
 
@@ -66,9 +66,16 @@ def test_count_column_among_others() -> None:
         (1e300, "2\\^53"),
     ],
 )
-def test_bad_counts_name_the_cell(value: object, words: str) -> None:
-    with pytest.raises(TableError, match=f"cell sex=m, code=1: .*{words}"):
-        cg.Table(SCHEMA, [[1, 2, 3], [4, 5, value]])
+def test_bad_counts_are_told_without_their_cell(value: object, words: str) -> None:
+    """The message is the same whichever cell it is: a cell named here would be an answer that nobody paid for."""
+    said = set()
+    for cell in range(6):
+        counts: list[object] = [1, 2, 3, 4, 5, 6]
+        counts[cell] = value
+        with pytest.raises(TableError, match=f"^a cell of the counts: .*{words}") as caught:
+            cg.Table(SCHEMA, [counts[:3], counts[3:]])
+        said.add(str(caught.value))
+    assert len(said) == 1
 
 
 def test_largest_count_is_kept_exactly() -> None:

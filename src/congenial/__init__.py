@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from congenial import errors, examples, noise
+    from congenial.breaches import find_breaches
     from congenial.bundle.loading import Bundle, load_bundle
     from congenial.conditions.constraints import Constraints
     from congenial.conditions.queries import bounds, cells, linear, margin, share, structural_zeros, total
@@ -43,6 +44,7 @@ _HOMES = {
     "certify": "congenial.privacy.certify",
     "compare": "congenial.study.compare",
     "compose": "congenial.privacy.compose",
+    "find_breaches": "congenial.breaches",
     "linear": "congenial.conditions.queries",
     "load_bundle": "congenial.bundle.loading",
     "margin": "congenial.conditions.queries",
@@ -89,6 +91,7 @@ __all__ = [
     "compose",
     "errors",
     "examples",
+    "find_breaches",
     "linear",
     "load_bundle",
     "margin",

@@ -1,16 +1,31 @@
 """What can go wrong, in words.
 
-Every message gives the offending value, the bound it broke and the way out. Counts of a confidential
-table never appear in a message: it names the cell, not the number.
+Every message gives the offending value, the bound it broke and the way out. Of confidential tables it names the
+condition or the column that is broken, never a cell, an area or a count. What a message quotes is text and nothing
+else: characters that do not show are escaped.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import ClassVar
+
+from congenial.plain_text import on_one_line, printable
 
 
 class CongenialError(Exception):
-    """Base class of every error this package raises on purpose."""
+    """Base class of every error this package raises on purpose.
+
+    Attributes
+    ----------
+    has_lines : bool
+        Whether its message has several lines by itself; in others a line end can only come from what they quote.
+    """
+
+    has_lines: ClassVar[bool] = False
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(printable(message) if self.has_lines else on_one_line(message))
 
 
 class SchemaError(CongenialError, ValueError):
@@ -45,6 +60,8 @@ class ClashError(ConditionError):
         can keep such a proof from being found.
     """
 
+    has_lines = True
+
     def __init__(self, message: str, clash: tuple[str, ...], is_irreducible: bool) -> None:
         super().__init__(message)
         self.clash = clash
@@ -52,6 +69,30 @@ class ClashError(ConditionError):
 
     def __reduce__(self) -> tuple[type["ClashError"], tuple[str, tuple[str, ...], bool]]:
         return ClashError, (str(self), self.clash, self.is_irreducible)
+
+
+class BrokenError(ConditionError):
+    """A condition that confidential tables do not obey: which one it is, never in which cell or area.
+
+    Attributes
+    ----------
+    condition : str
+        The condition in words.
+    """
+
+    def __init__(self, condition: str, where: str = "") -> None:
+        self.condition = condition
+        self._where = where or (
+            "where they do is confidential: congenial check writes it to a file for you alone, and"
+            " congenial.find_breaches(mechanism, tables) returns it"
+        )
+        super().__init__(
+            f"the confidential data break the condition «{condition}»; {self._where}. Correct the condition or the"
+            " data: a release could not obey it either"
+        )
+
+    def __reduce__(self) -> tuple[type["BrokenError"], tuple[str, str]]:
+        return BrokenError, (self.condition, self._where)
 
 
 class UndecidedError(ConditionError):
@@ -134,8 +175,8 @@ class Mistake:
     message: str
 
     def __str__(self) -> str:
-        path = f"{self.path}: " if self.path else ""
-        return f"{self.file_name}:{self.line}:{self.column}: {path}{self.message}"
+        path = f"{on_one_line(self.path)}: " if self.path else ""
+        return f"{on_one_line(self.file_name)}:{self.line}:{self.column}: {path}{self.message}"
 
 
 class SpecError(CongenialError, ValueError):
@@ -146,6 +187,8 @@ class SpecError(CongenialError, ValueError):
     mistakes : tuple of Mistake
         In the order in which they stand in the file.
     """
+
+    has_lines = True
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
         self.mistakes = tuple(sorted(mistakes, key=lambda mistake: (mistake.line, mistake.column)))

@@ -136,8 +136,8 @@ class Mechanism:
             What an area is called, such as county.
         """
         if not isinstance(tables, Mapping):
-            return Constraints.of(self.schema, self.invariants, self._counts(tables).tolist())
-        counts = {label: self._counts(table) for label, table in tables.items()}
+            return Constraints.of(self.schema, self.invariants, self.counts_of(tables).tolist())
+        counts = {label: self.counts_of(table) for label, table in tables.items()}
         return Areas.disclosed(self.schema, self.invariants, counts, name=area)
 
     def pricing(self, constraints: Constraints | Areas) -> Pricing:
@@ -321,7 +321,8 @@ class Mechanism:
                 " use mechanism.disclose(table) of this mechanism"
             )
 
-    def _counts(self, table: object) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    def counts_of(self, table: object) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+        """Return the cells of a table, if it is one of the mechanism's schema. Confidential."""
         if not isinstance(table, Table):
             raise ConditionError(f"a Table of the mechanism's schema is needed, not a {type(table).__name__}")
         if table.schema != self.schema:

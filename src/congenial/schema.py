@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.errors import SchemaError, did_you_mean
+from congenial.plain_text import what_is_hidden
 
 Where = Mapping[str, str | Iterable[str]]
 """A set of cells: for each named dimension one label or several; dimensions not named are free."""
@@ -142,6 +143,8 @@ class Schema:
 def _dimension(name: object, labels: object) -> Dimension:
     if not isinstance(name, str) or not name.strip():
         raise SchemaError(f"a dimension's name is text, not {name!r}")
+    if wrong := what_is_hidden(name, f"the name {name!r} of a dimension"):
+        raise SchemaError(wrong)
     if isinstance(labels, str | Set) or not isinstance(labels, Iterable):
         raise SchemaError(f"dimension {name!r} needs a list of labels in their order, not {labels!r}")
     given = tuple(labels)
@@ -152,6 +155,8 @@ def _dimension(name: object, labels: object) -> Dimension:
             raise SchemaError(f'dimension {name!r}: labels are text, and {label!r} is not; write "{label}"')
         if not label.strip():
             raise SchemaError(f"dimension {name!r} has an empty label")
+        if wrong := what_is_hidden(label, f"dimension {name!r}: the label {label!r}"):
+            raise SchemaError(wrong)
     seen: set[str] = set()
     for label in given:
         if label in seen:

@@ -141,7 +141,7 @@ def _from_mapping(schema: Schema, counts: Mapping[Any, Any], fill: int | None) -
             _place(schema, raw, labels, value)
 
     visit(counts, ())
-    return _filled(schema, raw, fill)
+    return _filled(raw, fill)
 
 
 def _place(schema: Schema, raw: list[Any], labels: tuple[Any, ...], value: Any) -> None:
@@ -153,7 +153,7 @@ def _place(schema: Schema, raw: list[Any], labels: tuple[Any, ...], value: Any) 
             raise TableError(_unknown(dimension.name))
         cell = cell * len(dimension.labels) + dimension.positions[label]
     if raw[cell] is not _UNSET:
-        raise TableError(f"cell {schema.cell_name(cell)} is given more than once; add its counts up first")
+        raise TableError("a cell is given more than once (which one is confidential); add its counts up first")
     raw[cell] = value
 
 
@@ -174,14 +174,14 @@ def _from_frame(schema: Schema, frame: nw.DataFrame[Any], fill: int | None, coun
     columns = [frame[name].to_list() for name in schema.names]
     for *labels, value in zip(*columns, frame[count].to_list(), strict=True):
         _place(schema, raw, tuple(labels), value)
-    return _filled(schema, raw, fill)
+    return _filled(raw, fill)
 
 
-def _filled(schema: Schema, raw: list[Any], fill: int | None) -> list[Any]:
+def _filled(raw: list[Any], fill: int | None) -> list[Any]:
     missing = [cell for cell, value in enumerate(raw) if value is _UNSET]
     if missing and fill is None:
         raise TableError(
-            f"cell {schema.cell_name(missing[0])} is missing; give every cell a count,"
+            "a cell is missing (which one is confidential); give every cell a count,"
             " or pass fill=0 if cells that are not mentioned are empty"
         )
     return [fill if value is _UNSET else value for value in raw]
@@ -202,12 +202,12 @@ def _not_text(dimension: str) -> str:
 
 
 def _checked(schema: Schema, raw: list[Any]) -> NDArray[np.int64]:
-    """Turn raw entries into counts; a message names the cell, never the number."""
+    """Turn raw entries into counts; a message says what is wrong with one, neither which one nor the number."""
     out = np.empty(schema.n_cells, np.int64)
     for cell, value in enumerate(raw):
         wrong = _what_is_wrong(value)
         if wrong:
-            raise TableError(f"cell {schema.cell_name(cell)}: {wrong} (the value is confidential and not shown)")
+            raise TableError(f"a cell of the counts: {wrong} (the cell and its value are confidential and not shown)")
         out[cell] = int(value)
     return out
 

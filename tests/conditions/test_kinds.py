@@ -25,6 +25,7 @@ from congenial.conditions.equalities import Equalities
 from congenial.conditions.kinds import KINDS, from_json
 from congenial.conditions.queries import Query
 from congenial.conditions.rows import Limited, Row
+from congenial.plain_text import hidden_in
 from congenial.sampling.all_tables import enumerate_tables
 from congenial.schema import Schema, Where
 from congenial.spec.conditions import Reader
@@ -36,7 +37,9 @@ WHERES: st.SearchStrategy[Where] = st.sampled_from(
     [{"sex": "f"}, {"sex": ["m"], "age": ["y", "v"]}, {"age": ["o"]}, {"sex": ["f", "m"], "age": "v"}]
 )
 SOME: st.SearchStrategy[Where | None] = st.none() | WHERES
-NAMES = st.none() | st.text(st.characters(categories=["L", "Nd"]), min_size=1, max_size=8)
+NAMES = st.none() | st.text(st.characters(categories=["L", "Nd"]), min_size=1, max_size=8).filter(
+    lambda text: not hidden_in(text)
+)
 NUMBERS = st.integers(-9, 20)
 LIMITS: st.SearchStrategy[dict[str, int]] = st.one_of(
     st.fixed_dictionaries({"equals": NUMBERS}),

@@ -197,7 +197,9 @@ REFUSED: dict[str, tuple[Case, type[CongenialError], str]] = {
 def untouched(folder: Path, ledger: Ledger, spends: int = 0) -> None:
     assert ledger.verify().n_spends == spends
     left = {path.name for path in folder.iterdir()} - {"spec.yaml", "data.csv", "budget.db"}
-    assert left <= {"CONFIDENTIAL-unknown-levels-small.csv"}
+    assert left <= {
+        f"CONFIDENTIAL-{what}-small.csv" for what in ("unknown-levels", "broken-conditions", "rows-of-cells")
+    }
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -19,6 +19,7 @@ from congenial.spec import Spec, parse_spec
 CANARIES = ("71828182", "Ermintrude", "31415926", "57721566")
 N, NAME, ID, MORE = CANARIES
 UNKNOWN = "CONFIDENTIAL-unknown-levels-t.csv"
+CELLS = "CONFIDENTIAL-rows-of-cells-t.csv"
 
 
 def spec(data: str, *, path: str = "data.csv", extra: str = "") -> Spec:
@@ -84,8 +85,8 @@ REFUSED: dict[str, tuple[Spec, bytes, str]] = {
         f"sex,AGE,n\nf,y,-{N}\nf,01,{NAME}\nm,y,\n".encode(),
         "column 'n' has empty values; negative counts; values that are not numbers",
     ),
-    "cell twice": (ZEROS, f"sex,AGE,n\nf,y,{N}\nf,y,{MORE}\n".encode(), "cell sex=f, age=y has more than one row"),
-    "cell missing": (COUNTS, f"sex,AGE,n\nf,y,{N}\nm,y,{MORE}\n".encode(), "cell sex=f, age=01 has no row"),
+    "cell twice": (ZEROS, f"sex,AGE,n\nf,y,{N}\nf,y,{MORE}\n".encode(), "some cells have more than one row"),
+    "cell missing": (COUNTS, f"sex,AGE,n\nf,y,{N}\nm,y,{MORE}\n".encode(), "some cells have no row"),
     "id twice": (
         IDS,
         f"sex,AGE,pid\nf,y,{ID}\nm,y,{ID}\n".encode(),
@@ -141,7 +142,31 @@ def test_what_does_not_fit_is_refused_without_its_values(case: str, tmp_path: Pa
     given_spec, content, words = REFUSED[case]
     (tmp_path / "data.csv").write_bytes(content)
     assert words in refusal(given_spec, tmp_path)
-    assert set(os.listdir(tmp_path)) <= {"data.csv", UNKNOWN}
+    assert set(os.listdir(tmp_path)) <= {"data.csv", UNKNOWN, CELLS}
+
+
+ROWS = ("f,y", "f,01", "m,y", "m,01")
+
+
+def test_a_cell_without_one_row_is_named_in_a_file_only(tmp_path: Path) -> None:
+    """Data that leave empty cells out would else say which they are: the message is the same whichever it is."""
+    said: dict[str, set[str]] = {"twice": set(), "missing": set()}
+    for row in ROWS:
+        others = [f"{other},{N}\n" for other in ROWS if other != row]
+        for name, own, n_rows in (("twice", f"{row},1\n{row},2\n", 2), ("missing", "", 0)):
+            (tmp_path / "data.csv").write_text("sex,AGE,n\n" + "".join(others) + own, encoding="utf-8")
+            said[name].add(refusal(COUNTS, tmp_path))
+            assert (tmp_path / CELLS).read_text(encoding="utf-8") == f"sex,age,rows\n{row},{n_rows}\n"
+            assert (tmp_path / CELLS).stat().st_mode & 0o077 == 0
+    assert {name: len(texts) for name, texts in said.items()} == {"twice": 1, "missing": 1}
+    assert f"the list is in {CELLS}, which stays confidential" in said["missing"].pop()
+
+
+def test_a_file_for_the_curator_holds_text_and_no_formula(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text('sex,AGE\n"=HYPERLINK(1)",y\n-3,\u202ey\n', encoding="utf-8")
+    refusal(MICRO, tmp_path)
+    lines = (tmp_path / UNKNOWN).read_text(encoding="utf-8").splitlines()
+    assert lines[1:] == ["sex,-3,1", "sex,'=HYPERLINK(1),1", r"AGE,\u202ey,1"]
 
 
 PARQUET: dict[str, tuple[dict[str, Any], str]] = {

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from congenial.errors import BundleError
+from congenial.plain_text import what_is_hidden
 
 _DEEPEST = 4  # levels that get a line for each key
 _KINDS = {str: "text", int: "a whole number", bool: "true or false"}
@@ -56,14 +57,15 @@ def is_untouched(values: dict[str, Any], content: bytes) -> bool:
         return False
 
 
-def check_texts(value: object) -> None:
-    """Refuse control characters: a title must not move the cursor of whoever prints it."""
-    if isinstance(value, str) and any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in value):
-        raise BundleError("manifest.json has a text with control characters in it")
-    for part in (
-        (*value.keys(), *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ()
-    ):
-        check_texts(part)
+def check_texts(values: object) -> None:
+    """Refuse characters that do not show: a title must not move the cursor of whoever prints it."""
+    left = [values]
+    while left:
+        value = left.pop()
+        if isinstance(value, str) and (wrong := what_is_hidden(value, f"manifest.json: the text {value[:40]!r}")):
+            raise BundleError(wrong)
+        left += (*value.keys(), *value.values()) if isinstance(value, dict) else ()
+        left += value if isinstance(value, list) else ()
 
 
 def read_as(kind: type[_Plain], value: object) -> _Plain:

@@ -1,6 +1,9 @@
 """What a release is called, and whose privacy it protects."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+from congenial.errors import BundleError
+from congenial.plain_text import what_is_hidden
 
 STATUSES = ("confidential", "public", "simulated")
 
@@ -23,3 +26,9 @@ class Naming:
     title: str
     unit: str = "person"
     status: str = "confidential"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            text = getattr(self, field.name)
+            if wrong := what_is_hidden(text, f"the {field.name} {text!r}"):
+                raise BundleError(wrong)

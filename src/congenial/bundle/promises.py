@@ -4,7 +4,7 @@ from textwrap import wrap
 
 from congenial.bundle.file_names import AREAS, PARQUET, REPORT
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.table_csv import header_of
+from congenial.bundle.table_csv import formula_warnings, header_of
 from congenial.privacy.semantics import meaning
 
 SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed and protects nobody."
@@ -75,6 +75,7 @@ def readme(manifest: Manifest) -> str:
         "How to use it",
         '  Read the counts in R:        x <- read.csv("table.csv", colClasses = "character")',
         "                               x$count <- as.numeric(x$count)" if _count(manifest) == "count" else "",
+        *(f"  {line}" for line in formula_warnings(law.schema, (law.areas.name, *law.areas))),
         "  Do not treat the counts as exact: small cells are biased upward because counts are not negative.",
         "  Check that nothing was changed:   congenial verify THIS_FOLDER",
         '  Honest intervals from Python:     import congenial; congenial.load_bundle("THIS_FOLDER")',

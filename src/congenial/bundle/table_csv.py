@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
 import numpy as np
@@ -10,9 +10,29 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.conditions.areas import Area
 from congenial.errors import BundleError
+from congenial.plain_text import is_taken_for_a_formula
 from congenial.public_law import PublicLaw
+from congenial.schema import Schema
 
 COUNT = "count"
+
+
+def formula_warnings(schema: Schema, areas: Iterable[str | None]) -> list[str]:
+    """Return a warning, if one is due, about labels that a spreadsheet would compute in place of showing them.
+
+    They stay as they are in the file, for a program compares them letter by letter.
+
+    Parameters
+    ----------
+    areas : texts
+        What an area is called, and the areas' labels.
+    """
+    texts = [text for dimension in schema.dimensions for text in (dimension.name, *dimension.labels)]
+    found = [text for text in (*areas, *texts) if text is not None and is_taken_for_a_formula(text)]
+    if not found:
+        return []
+    more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
+    return [f"A spreadsheet would take the label {found[0]!r}{more} for a formula: import table.csv as text."]
 
 
 def header_of(law: PublicLaw) -> list[str]:

@@ -9,6 +9,7 @@ from congenial.cli.infer import infer
 from congenial.cli.init import init
 from congenial.cli.keygen import keygen
 from congenial.cli.ledger import ledger
+from congenial.cli.output import Commands
 from congenial.cli.plan import plan
 from congenial.cli.release import release
 from congenial.cli.reproduce import reproduce
@@ -18,7 +19,7 @@ from congenial.cli.study import study
 from congenial.cli.verify import verify
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="congenial")
 def main() -> None:
     """Publish tables under differential privacy with some numbers exact.

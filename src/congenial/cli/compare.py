@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, show_json
+from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_json
 
 
 @click.command()
@@ -45,10 +45,10 @@ def compare(
     if result.is_confidential and as_json:
         show_json({"is_confidential": True, "folder": str(out)})
     elif result.is_confidential:
-        click.echo(f"CONFIDENTIAL: written to {out}")
+        say(f"CONFIDENTIAL: written to {out}")
     elif as_json:
         show_json({name: list(column) for name, column in result.summary.items()})
     else:
-        click.echo(str(result))
+        say(*str(result).split("\n"))
         if out is not None:
-            click.echo(f"written to {out}; open {out / 'index.html'}")
+            say(f"written to {out}; open {out / 'index.html'}")

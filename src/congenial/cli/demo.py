@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, show_json
+from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_grid, show_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,16 +33,11 @@ def demo(out: Path | None, as_json: bool) -> None:
     if as_json:
         show_json({"bundle": str(made.folder), "ledger": str(made.ledger), "counts": released.tolist()})
         return
-    from rich.console import Console
-
-    console = Console(width=100, highlight=False)
-    console.print(_side_by_side(p12_table().counts.reshape(2, -1).tolist(), released.reshape(2, -1).tolist()))
-    console.print(f"Charged to the ledger {made.ledger}: {made.account}.", soft_wrap=True)
+    show_grid(_side_by_side(p12_table().counts.reshape(2, -1).tolist(), released.reshape(2, -1).tolist()), width=100)
+    say(f"Charged to the ledger {made.ledger}: {made.account}.")
     rows = ", ".join(f"{exact.text} {exact.values[None]}" for exact in made.bundle.manifest.exactly)
-    console.print(
-        f"[bold]Every invariant holds[/bold] in the released table: {rows}, no negative count.", soft_wrap=True
-    )
-    console.print(f"The bundle is verified: {made.folder}; open {made.folder / 'report.html'}", soft_wrap=True)
+    say(f"Every invariant holds in the released table: {rows}, no negative count.", bold=True)
+    say(f"The bundle is verified: {made.folder}; open {made.folder / 'report.html'}")
 
 
 def _free(wanted: Path) -> Path:
@@ -58,6 +53,7 @@ def _side_by_side(confidential: list[list[int]], released: list[list[int]]) -> "
     """Lay both tables out by age, the invariants in bold."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     from congenial.examples import P12_AGES, P12_VOTING_AGES
 
@@ -72,7 +68,7 @@ def _side_by_side(confidential: list[list[int]], released: list[list[int]]) -> "
         for table in (confidential, released):
             female, male = (sum(table[sex][age] for age in ages) for sex in (0, 1))
             marked = zip((female, male, female + male), bold, strict=True)
-            numbers += [f"[bold]{number}[/bold]" if is_bold else str(number) for number, is_bold in marked]
+            numbers += [Text(str(number), style="bold" if is_bold else "") for number, is_bold in marked]
         grid.add_row(name, *numbers)
 
     n_ages, n_young = len(P12_AGES), len(P12_AGES) - len(P12_VOTING_AGES)

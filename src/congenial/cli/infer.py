@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, show_json, show_table
+from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_json, show_table
 
 if TYPE_CHECKING:
     from congenial.inference.answers import Answers
@@ -77,7 +77,7 @@ def infer(
     header = (*(["area"] if named else []), "number", "released", "estimate", "low", "high", "without a prior")
     rows = [(*([str(number.area)] if named else []), *number.as_row()) for number in numbers]
     if not loaded.manifest.is_for_release:
-        click.secho("NOT FOR RELEASE: this bundle is a simulation.", bold=True)
+        say("NOT FOR RELEASE: this bundle is a simulation.", bold=True)
     show_table(header, rows, f"{level:.0%} intervals, prior {prior}" + (", all together" if simultaneous else ""))
     for why in dict.fromkeys(number.confidence.why for number in numbers if not number.confidence.is_available):
-        click.echo(f"Not available without a prior: {why}.")
+        say(f"Not available without a prior: {why}.")

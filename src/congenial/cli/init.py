@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, refusals_in_words, show_json
-from congenial.errors import reason_of
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_json
+from congenial.errors import ReadingError, reason_of
 
 
 @click.command()
@@ -28,10 +28,10 @@ def init(data: Path, out: Path, as_json: bool) -> None:
         with out.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise click.ClickException(f"{out} is there already; name another file with --out") from None
+        raise ReadingError(f"{out} is there already; name another file with --out") from None
     except OSError as refused:
-        raise click.ClickException(f"{out} cannot be written: {reason_of(refused)}") from None
+        raise ReadingError(f"{out} cannot be written: {reason_of(refused)}") from None
     if as_json:
         show_json({"spec": str(out)})
     else:
-        click.echo(f"{out} is written; fill in what it marks, then: congenial check {out}")
+        say(f"{out} is written; fill in what it marks, then: congenial check {out}")

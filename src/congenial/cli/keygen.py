@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, refusals_in_words, show_json
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_json
 
 
 @click.command()
@@ -19,4 +19,4 @@ def keygen(path: Path, as_json: bool) -> None:
     if as_json:
         show_json({"private_key": str(path), "public_key": str(path.with_name(public))})
         return
-    click.echo(f"{path} is the private key: keep it. {public} is the public key: publish it.")
+    say(f"{path} is the private key: keep it. {public} is the public key: publish it.")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, refusals_in_words, show_json, show_table
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_json, show_lines, show_table
 from congenial.cli.release import ledger_option, user_name, who_option
-from congenial.errors import reason_of
+from congenial.errors import LedgerError, reason_of
 from congenial.privacy.relation import RELATIONS
 
 
@@ -43,7 +43,7 @@ def create(
     if as_json:
         show_json(book.status(dataset).as_json())
     else:
-        click.echo(str(book.status(dataset)))
+        say(*str(book.status(dataset)).split("\n"))
 
 
 @ledger.command()
@@ -62,9 +62,9 @@ def status(dataset: str | None, place: str | None, as_json: bool) -> None:
         show_json([account.as_json() for account in found])
         return
     for account in found:
-        click.echo(str(account))
+        say(*str(account).split("\n"))
     if not found:
-        click.echo("The ledger has no datasets yet; congenial ledger create NAME --epsilon 4 adds one.")
+        say("The ledger has no datasets yet; congenial ledger create NAME --epsilon 4 adds one.")
 
 
 @ledger.command()
@@ -129,7 +129,7 @@ def verify(dataset: str | None, place: str | None, bundle: Path | None, as_json:
     if as_json:
         show_json({"verified": True, "result": str(found)})
     else:
-        click.echo(str(found))
+        say(*str(found).split("\n"))
 
 
 @ledger.command()
@@ -149,14 +149,14 @@ def export(dataset: str | None, place: str | None, out: Path | None, as_json: bo
         show_json([json.loads(line) for line in text.splitlines()])
         return
     if out is None:
-        click.echo(text, nl=False)
+        show_lines(text)
         return
     try:
         with out.open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as refused:
-        raise click.ClickException(f"{out} cannot be written: {reason_of(refused)}") from None
+        raise LedgerError(f"{out} cannot be written: {reason_of(refused)}") from None
     if as_json:
         show_json({"file": str(out)})
     else:
-        click.echo(f"written to {out}")
+        say(f"written to {out}")

@@ -1,21 +1,60 @@
-"""What every command shares: results on stdout, progress on a terminal only, refusals in words, exit codes."""
+"""What every command shares: results on stdout, progress on a terminal only, refusals in words, exit codes.
 
+Whatever is printed goes through this file and is text: no markup is read in it, what a terminal would obey is escaped.
+"""
+
+import errno
+import io
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from congenial.errors import CongenialError
+from congenial.errors import CongenialError, reason_of
+from congenial.plain_text import on_one_line, printable_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 REFUSED, INTERRUPTED = 1, 130
 """Exit codes of a refusal and of Ctrl-C; 2 is a wrong command line."""
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+
+class Commands(click.Group):
+    """The commands; what is wrong with a command line is said in text, and every stream takes every text."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the options before the command."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # a terminal that knows ASCII only
+        with _mistakes_in_text():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with _mistakes_in_text():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _mistakes_in_text() -> Iterator[None]:
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:  # the help itself, in lines of its own
+        raise
+    except click.UsageError as mistake:
+        raise click.UsageError(on_one_line(mistake.format_message()), mistake.ctx) from None
 
 
 def refusals_in_words(command: Callable[..., None]) -> Callable[..., None]:
@@ -28,46 +67,81 @@ def refusals_in_words(command: Callable[..., None]) -> Callable[..., None]:
                 warnings.showwarning = _show_warning
                 command(*arguments, **options)
         except CongenialError as refused:
-            click.echo(f"Error: {refused}", err=True)
-            raise SystemExit(REFUSED) from None
+            _refuse(str(refused), REFUSED)
+        except OSError as refused:
+            if refused.errno == errno.EPIPE:  # whoever read the result has gone
+                raise
+            _refuse(f"{on_one_line(refused.filename or 'a file')} cannot be used: {reason_of(refused)}", REFUSED)
         except KeyboardInterrupt:
-            click.echo(
+            _refuse(
                 "Interrupted. Nothing half-made is left; congenial ledger history says whether a release was charged.",
-                err=True,
+                INTERRUPTED,
             )
-            raise SystemExit(INTERRUPTED) from None
 
     return run
 
 
+def _refuse(message: str, code: int) -> None:
+    say(*(f"Error: {message}" if code == REFUSED else message).split("\n"), err=True)
+    raise SystemExit(code) from None
+
+
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Show a warning as a sentence, without the line of code that it comes from."""
-    click.echo(f"Warning: {message}", err=True)
+    say(f"Warning: {message}", err=True)
+
+
+def say(*lines: str, bold: bool = False, err: bool = False) -> None:
+    """Print lines of text; a line end inside one of them is escaped, as all that does not show."""
+    for line in lines:
+        text = on_one_line(line)
+        click.echo(click.style(text, bold=True) if bold else text, err=err)
+
+
+def ask(question: str) -> None:
+    """Go on if the answer is yes."""
+    click.confirm(on_one_line(question), abort=True, err=True)
 
 
 def show_json(values: object) -> None:
     """Print values as JSON, exact numbers as text."""
     import json
 
-    click.echo(json.dumps(values, indent=2, ensure_ascii=False, default=str))
+    click.echo(printable_json(json.dumps(values, indent=2, ensure_ascii=False, default=str)))
+
+
+def show_lines(text: str) -> None:
+    """Print text that programs read, line by line as it is: JSON in ASCII."""
+    click.echo(printable_json(text), nl=False)
 
 
 def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
     """Print a table: the first column to the left, numbers to the right."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     if title:  # not the table's own title, which would be folded to its width
-        click.secho(title, bold=True)
+        say(title, bold=True)
     grid = Table(box=box.SIMPLE_HEAD)
     for place, name in enumerate(header):
         is_number = bool(place) and all(_is_number(row[place]) for row in rows)
-        grid.add_column(name.replace("[", r"\["), justify="right" if is_number else "left", overflow="fold")
+        grid.add_column(Text(on_one_line(name)), justify="right" if is_number else "left", overflow="fold")
     for row in rows:
-        grid.add_row(*(text.replace("[", r"\[") for text in row))
+        grid.add_row(*(Text(on_one_line(text)) for text in row))
     # Into a file or a pipe, lines may be longer than a terminal's 80 characters.
-    Console(highlight=False, width=None if sys.stdout.isatty() else 140).print(grid)
+    show_grid(grid, None if sys.stdout.isatty() else 140)
+
+
+def show_grid(grid: "Table", width: int | None = None) -> None:
+    """Print a table whose cells are texts already."""
+    _console(width=width).print(grid)
+
+
+def _console(**options: Any) -> "Console":
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False, **options)
 
 
 def _is_number(text: str) -> bool:
@@ -94,20 +168,18 @@ def progress_bar(what: str, n_steps: int) -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
     if _is_first_run():
-        console.print("The first run compiles the sampler, once; that takes about a minute.", highlight=False)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=n_steps)
+        say("The first run compiles the sampler, once; that takes about a minute.", err=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=_console(stderr=True), transient=True) as bar:
+        task = bar.add_task(on_one_line(what), total=n_steps)
         begun = 0
 
         def step(name: str) -> None:
             nonlocal begun
-            bar.update(task, completed=begun, description=f"{what}: {name}")
+            bar.update(task, completed=begun, description=on_one_line(f"{what}: {name}"))
             begun += 1
 
         yield step

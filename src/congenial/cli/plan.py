@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, show_json, show_table
+from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_json, show_table
 
 
 @click.command()
@@ -32,8 +32,12 @@ def plan(spec: Path, reference: Path | None, as_json: bool) -> None:
         show_json(preview_text.as_json(found))
         return
     for heading, lines in preview_text.paragraphs(found):
-        click.secho(heading, bold=True)
+        say(heading, bold=True)
         for line in lines:
-            click.echo(click.wrap_text(line, width=100, initial_indent="  ", subsequent_indent="  "))
-        click.echo()
+            say(*_wrapped(line))
+        say("")
     show_table(*preview_text.error_table(found), preview_text.error_title(found))
+
+
+def _wrapped(line: str) -> list[str]:
+    return click.wrap_text(line, width=100, initial_indent="  ", subsequent_indent="  ").split("\n")

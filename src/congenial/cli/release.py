@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, show_json
+from congenial.cli.output import as_json_option, ask, progress_bar, refusals_in_words, say, show_json
 
 if TYPE_CHECKING:
     from congenial.curator.pipeline import Published
@@ -107,7 +107,7 @@ def release(
 
 def _ask(question: str, yes: bool) -> None:
     if not yes and sys.stdin.isatty() and sys.stderr.isatty():
-        click.confirm(question, abort=True, err=True)
+        ask(question)
 
 
 def _abandon(ledger: "Ledger", dataset: str, release: str, *, yes: bool) -> None:
@@ -115,7 +115,7 @@ def _abandon(ledger: "Ledger", dataset: str, release: str, *, yes: bool) -> None
 
     _ask(f"Give up release {release!r} of dataset {dataset!r}? What it cost stays spent", yes)
     receipt = abandon(ledger, dataset, release)
-    click.echo(
+    say(
         f"Gave up release {release!r}: its key is destroyed, and {receipt.currency} {float(receipt.loss):.6g} of"
         f" dataset {dataset!r} stays spent."
     )
@@ -124,7 +124,7 @@ def _abandon(ledger: "Ledger", dataset: str, release: str, *, yes: bool) -> None
 def _show(made: "Published", secret: Path | None, *, as_json: bool, is_resumed: bool) -> None:
     receipt = made.release.receipt
     if made.missing:
-        click.echo(f"Warning: {made.missing}; the bundle is whole", err=True)
+        say(f"Warning: {made.missing}; the bundle is whole", err=True)
         secret = None
     if as_json:
         values = {"bundle": str(made.folder), "receipt": None if receipt is None else receipt.as_json()}
@@ -132,13 +132,13 @@ def _show(made: "Published", secret: Path | None, *, as_json: bool, is_resumed: 
         return
     if receipt is not None:
         told = "Charged before, on " + receipt.at + ":" if is_resumed else "Charged"
-        click.echo(
+        say(
             f"{told} {receipt.currency} {float(receipt.loss):.6g} to dataset {receipt.dataset!r};"
             f" {float(receipt.left):.6g} of {float(receipt.cap):.6g} left."
         )
     if secret is not None:
-        click.echo(f"For you alone: {secret}")
-    click.echo(f"The bundle is in {made.folder}; open {made.folder / 'report.html'}")
+        say(f"For you alone: {secret}")
+    say(f"The bundle is in {made.folder}; open {made.folder / 'report.html'}")
 
 
 def no_core_file() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import progress_bar, refusals_in_words
+from congenial.cli.output import progress_bar, refusals_in_words, say, show_grid, show_json
 
 
 @click.command()
@@ -35,17 +35,15 @@ def reproduce(out: Path, tables: Path | None, seed: int, as_json: bool) -> None:
         exhibits = run(out, tables=tables, seed=seed, progress=step)
     findings = [finding for exhibit in exhibits for finding in exhibit.findings]
     if as_json:
-        import json
-
         rows = [
             {"where": f.where, "what": f.what, "printed": f.printed, "computed": _finite(f.computed), "note": f.note}
             for f in findings
         ]
-        click.echo(json.dumps({"page": str(out / "index.html"), "numbers": rows}, indent=2))
+        show_json({"page": str(out / "index.html"), "numbers": rows})
         return
     from rich import box
-    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     grid = Table(title="Numbers that the paper prints", title_justify="left", box=box.SIMPLE_HEAD)
     for heading in ("where", "what"):
@@ -54,10 +52,9 @@ def reproduce(out: Path, tables: Path | None, seed: int, as_json: bool) -> None:
         grid.add_column(heading, justify="right")
     for f in findings:
         if f.printed is not None:
-            grid.add_row(f.where, f.what, f.printed_text, f.computed_text, f.difference_text)
-    console = Console(highlight=False)
-    console.print(grid)
-    console.print(f"{len(findings)} numbers; the page with figures and notes: {out / 'index.html'}", soft_wrap=True)
+            grid.add_row(*map(Text, (f.where, f.what, f.printed_text, f.computed_text, f.difference_text)))
+    show_grid(grid)
+    say(f"{len(findings)} numbers; the page with figures and notes: {out / 'index.html'}")
 
 
 def _finite(value: float) -> float | str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, refusals_in_words, show_json
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_json
 
 
 @click.command()
@@ -16,6 +16,7 @@ def show(bundle: Path, area: str | None, as_json: bool) -> None:
     """Show what BUNDLE publishes: exact numbers, privacy, and a table. It is verified first."""
     from congenial.bundle import promises
     from congenial.bundle.loading import load_bundle
+    from congenial.bundle.table_csv import formula_warnings
     from congenial.display import as_text
     from congenial.errors import BundleError, did_you_mean
 
@@ -44,18 +45,19 @@ def show(bundle: Path, area: str | None, as_json: bool) -> None:
             }
         )
         return
-    click.secho(manifest.naming.title, bold=True)
-    click.echo(str(found))
+    say(manifest.naming.title, bold=True)
+    say(str(found))
     if not manifest.is_for_release:
-        click.secho(promises.SIMULATED, bold=True)
-    click.echo(f"Privacy loss {promises.cost(manifest)}.")
+        say(promises.SIMULATED, bold=True)
+    say(f"Privacy loss {promises.cost(manifest)}.")
     for line in manifest.plan.noise_text:
-        click.echo(f"Noise on {line}.")
+        say(f"Noise on {line}.")
     if manifest.exactly:
-        click.echo("Exact:")
+        say("Exact:")
         for exact in manifest.exactly[:40]:
             mandate = f"  ({exact.mandate})" if exact.mandate else ""
-            click.echo(f"  {exact.text}: {exact.values[chosen]}{mandate}")
+            say(f"  {exact.text}: {exact.values[chosen]}{mandate}")
+    say(*formula_warnings(manifest.law.schema, (manifest.law.areas.name, *manifest.law.areas)))
     where = "" if chosen is None else f" of {manifest.law.areas.name} {chosen}"
-    click.echo(f"\nReleased table{where}:")
-    click.echo(as_text(manifest.law.schema, found.tables[chosen]))
+    say("", f"Released table{where}:")
+    say(*as_text(manifest.law.schema, found.tables[chosen]).split("\n"))

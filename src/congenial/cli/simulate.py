@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, show_json
+from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_json
 
 
 @click.command()
@@ -26,4 +26,4 @@ def simulate(spec: Path, out: Path | None, seed: int, as_json: bool) -> None:
     if as_json:
         show_json({"bundle": str(made.folder), "is_for_release": False})
     else:
-        click.echo(f"NOT FOR RELEASE: a simulation in {made.folder}")
+        say(f"NOT FOR RELEASE: a simulation in {made.folder}")

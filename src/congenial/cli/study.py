@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, show_json, show_table
+from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_json, show_table
 
 
 @click.group()
@@ -56,4 +56,4 @@ def coverage(spec: Path, releases: int, draws: int, seed: int | None, path: Path
             ("method", "true count", "cells", "coverage", "mean width"), result.rows(level), f"{level:.0%} intervals"
         )
     for method, why in result.unavailable.items():
-        click.echo(f"{method}: not available, {why}")
+        say(f"{method}: not available, {why}")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, refusals_in_words, show_json
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_json
 
 NOT_CHECKED = 3
 """Exit code when nothing was found wrong, and something could not be checked."""
@@ -44,13 +44,13 @@ def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> 
             }
         )
     else:
-        click.echo(str(found.bundle))
-        click.echo(f"It {found.standing}.")
+        say(str(found.bundle))
+        say(f"It {found.standing}.")
         for line in found.checked:
-            click.echo(f"  {line}")
+            say(f"  {line}")
         for name, reason in found.bundle.manifest.left_out.items():
-            click.echo(f"  {name} was left out: {reason}")
+            say(f"  {name} was left out: {reason}")
         for line in found.not_checked:
-            click.secho(f"  NOT checked: {line}", bold=True)
+            say(f"  NOT checked: {line}", bold=True)
     if found.not_checked:
         raise SystemExit(NOT_CHECKED)

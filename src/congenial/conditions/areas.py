@@ -15,6 +15,7 @@ from congenial.conditions.interval import Interval
 from congenial.conditions.kinds.query import Query
 from congenial.conditions.rows import Limited, Row, row_values
 from congenial.errors import ConditionError
+from congenial.plain_text import what_is_hidden
 from congenial.schema import Schema
 
 Area = str | None
@@ -98,6 +99,11 @@ class Areas(Mapping[Area, Constraints]):
     labels: tuple[Area, ...]
     groups: tuple[Group, ...]
 
+    def __post_init__(self) -> None:
+        for label in (self.name, *self.labels):
+            if wrong := what_is_hidden(label or "", f"the area {label!r}"):
+                raise ConditionError(wrong)
+
     @classmethod
     def one(cls, constraints: Constraints) -> "Areas":
         """Return the constraints of one table."""
@@ -137,12 +143,8 @@ class Areas(Mapping[Area, Constraints]):
             group = Group(pattern, np.arange(len(counts)), values)
             is_right = group.holds(counts) & _obeys_stated(schema, conditions, counts)
             for place in np.flatnonzero(~is_right)[:1]:
-                label = list(tables)[place]
-                try:
-                    compile_conditions(schema, conditions, counts[place].tolist())  # says what is wrong
-                except ConditionError as refused:
-                    raise ConditionError(f"{name} {label!r}: {refused}") from None
-                raise ConditionError(f"{name} {label!r}: its table does not obey the conditions that are stated")
+                compile_conditions(schema, conditions, counts[place].tolist())  # says what is wrong, not in which area
+                raise ConditionError("a confidential table does not obey the conditions that are stated")
             return cls(name, tuple(tables), (group,))
         own = (Constraints.of(schema, conditions, line) for line in counts.tolist())
         return cls.collected(name, dict(zip(tables, own, strict=True)))

@@ -14,7 +14,7 @@ from congenial.conditions.interval import FREE, NONNEGATIVE, Interval
 from congenial.conditions.kinds import KINDS
 from congenial.conditions.kinds.bounds import cells_claim
 from congenial.conditions.rows import Limited, Row
-from congenial.errors import ConditionError, UndecidedError
+from congenial.errors import BrokenError, ConditionError, UndecidedError
 from congenial.schema import Schema
 
 NOT_NEGATIVE = "counts are not negative"
@@ -38,7 +38,7 @@ def compile_conditions(schema: Schema, conditions: Iterable[Condition], counts: 
     ----------
     counts : sequence of int, optional
         The confidential cells, from which invariants without a stated value take theirs. They must obey every stated
-        condition; a message about one that they break does not say by how much.
+        condition; a message about one that they break says neither where nor by how much.
     """
     checked = [_known_kind(condition) for condition in conditions]
     first = _claims(schema, [condition for condition in checked if not condition.needs_others], counts)
@@ -52,6 +52,13 @@ def compile_conditions(schema: Schema, conditions: Iterable[Condition], counts: 
         f"«{limited.text}» is exact too: it follows from «{said}» and the other exact values" for said, limited in too
     ]
     return replace(compiled, notes=(*compiled.notes, *notes), also_exact=tuple(limited for _, limited in too))
+
+
+def claims_of(schema: Schema, conditions: Sequence[Condition], counts: Counts) -> list[Claim]:
+    """Return every statement about a table, those included that no condition makes: counts are not negative."""
+    first = _claims(schema, [condition for condition in conditions if not condition.needs_others], counts)
+    claims = _claims(schema, [condition for condition in conditions if condition.needs_others], counts, first)
+    return [*claims, *_nonnegative(schema, conditions)]
 
 
 def check_conditions(schema: Schema, conditions: Iterable[Condition]) -> None:
@@ -91,7 +98,8 @@ def _claims(
     claims = list(before)
     for condition in conditions:
         known = _equalities(claims) if condition.needs_others else Equalities()
-        claims += condition.claims(schema, counts, known)
+        own = condition.claims(schema, counts, known)
+        claims += [replace(claim, of=claim.text if len(own) == 1 else condition.title) for claim in own]
     return claims
 
 
@@ -101,7 +109,7 @@ def _nonnegative(schema: Schema, conditions: Sequence[Condition]) -> list[Claim]
     for condition in conditions:
         bounded |= set(condition.bounded_cells(schema))
     rest = [cell for cell in range(schema.n_cells) if cell not in bounded]
-    return [cells_claim(schema, rest, NOT_NEGATIVE, NONNEGATIVE)] if rest else []
+    return [replace(cells_claim(schema, rest, NOT_NEGATIVE, NONNEGATIVE), of=NOT_NEGATIVE)] if rest else []
 
 
 def _equalities(claims: Sequence[Claim]) -> Equalities:
@@ -130,13 +138,10 @@ def _exact_too(
 
 
 def _check_table(claims: Sequence[Claim], counts: Counts) -> None:
+    """Refuse a table that breaks a condition: which one is said, and not where, for that would be a free answer."""
     for claim in claims:
-        for limited in claim.limits:
-            if not limited.allows(limited.row.value(counts)):
-                raise ConditionError(
-                    f"the confidential table breaks the condition «{claim.text}» (at {limited.row.name});"
-                    " correct the condition or the table: a release could not obey it either"
-                )
+        if not all(limited.allows(limited.row.value(counts)) for limited in claim.limits):
+            raise BrokenError(claim.of)
 
 
 def _cell_limits(n_cells: int, claims: Sequence[Claim]) -> list[Interval]:

@@ -14,6 +14,7 @@ from congenial.conditions.entry import Entry, Keys, SpecList
 from congenial.conditions.equalities import Equalities
 from congenial.conditions.rows import Limited, Row
 from congenial.errors import ConditionError, did_you_mean
+from congenial.plain_text import what_is_hidden
 from congenial.schema import Schema
 
 Counts = Sequence[int]
@@ -21,10 +22,17 @@ Counts = Sequence[int]
 
 @dataclass(frozen=True)
 class Claim:
-    """The smallest statement that makes sense alone: one invariant value, or one set of cell bounds."""
+    """The smallest statement that makes sense alone: one invariant value, or one set of cell bounds.
+
+    Attributes
+    ----------
+    of : str
+        The condition that it is a part of, in words that do not say which part.
+    """
 
     text: str
     limits: tuple[Limited, ...]
+    of: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,13 @@ class Condition(ABC):
 
     name: str | None = field(default=None, kw_only=True)
     mandate: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for part, text in (("name", self.name), ("mandate", self.mandate)):
+            if text is not None and not isinstance(text, str):
+                raise ConditionError(f"the {part} of a condition is text, not {text!r}")
+            if wrong := what_is_hidden(text or "", f"the {part} {text!r} of a condition"):
+                raise ConditionError(wrong)
 
     @property
     @abstractmethod

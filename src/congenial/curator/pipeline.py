@@ -1,10 +1,12 @@
 """From a spec to a published bundle: the data read once, the release planned once, charged, drawn and written."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
+from congenial.breaches import Breach, each_breach
 from congenial.bundle.loading import load_bundle
 from congenial.bundle.naming import Naming
 from congenial.bundle.signing import read_private_key
@@ -12,7 +14,9 @@ from congenial.bundle.writing import check_new
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.curator.confidential_report import check_place, write_confidential_report
+from congenial.errors import BrokenError
 from congenial.ledger import Ledger
+from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.tables import read_tables
 from congenial.release import STEPS as RELEASE_STEPS
 from congenial.release import (
@@ -26,7 +30,7 @@ from congenial.release import (
 )
 from congenial.release import simulate as simulate_tables
 from congenial.spec.spec import Spec
-from congenial.table import Table
+from congenial.table import CONFIDENTIAL, Table
 
 STEPS = ("reading the data", *RELEASE_STEPS, "writing the bundle")
 
@@ -55,17 +59,31 @@ def prepare(spec: Spec, folder: Path, progress: Callable[[str], None] = no_news)
     progress(STEPS[1])
     unit = "person" if spec.unit is None else spec.unit.word
     naming = Naming(spec.release, spec.dataset, spec.title, unit, spec.data.status)
-    if spec.by is None:
-        return spec.mechanism.prepare(tables[None], naming)
-    return spec.mechanism.prepare(_by_label(tables), naming, area=spec.by.name)
+    with _breaches_in_a_file(spec, folder, tables):
+        if spec.by is None:
+            return spec.mechanism.prepare(tables[None], naming)
+        return spec.mechanism.prepare(_by_label(tables), naming, area=spec.by.name)
 
 
 def disclose(spec: Spec, folder: Path) -> Constraints | Areas:
     """Read the data that a spec in this folder names, and return what its invariants disclose of them."""
     tables = read_tables(spec, folder)
-    if spec.by is None:
-        return spec.mechanism.disclose(tables[None])
-    return spec.mechanism.disclose(_by_label(tables), area=spec.by.name)
+    with _breaches_in_a_file(spec, folder, tables):
+        if spec.by is None:
+            return spec.mechanism.disclose(tables[None])
+        return spec.mechanism.disclose(_by_label(tables), area=spec.by.name)
+
+
+@contextmanager
+def _breaches_in_a_file(spec: Spec, folder: Path, tables: Mapping[Area, Table]) -> Iterator[None]:
+    """Where tables break a condition is written to a file for the curator alone, and the error says which file."""
+    try:
+        yield
+    except BrokenError as refused:
+        found = each_breach(spec.mechanism, tables[None] if spec.by is None else _by_label(tables))
+        file = folder / f"{CONFIDENTIAL}broken-conditions-{spec.release}.csv"
+        where = write_confidential_csv(file, [field.name for field in fields(Breach)], map(astuple, found))
+        raise BrokenError(refused.condition, f"where they do {where}") from None
 
 
 def _by_label(tables: Mapping[Area, Table]) -> dict[str, Table]:

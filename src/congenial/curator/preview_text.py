@@ -6,6 +6,7 @@ import numpy as np
 
 from congenial.bundle.expected_error import NO_ERROR, ExpectedError
 from congenial.bundle.privacy_json import certificate_json
+from congenial.bundle.table_csv import formula_warnings
 from congenial.conditions.condition import Condition
 from congenial.curator.preview import Preview
 from congenial.plan import Plan
@@ -21,7 +22,7 @@ def paragraphs(preview: Preview) -> list[tuple[str, list[str]]]:
     exact = [_with_mandate(statement.condition) for statement in spec.invariants]
     shown_cells = f"{law.schema.n_cells:,} cells by {', '.join(law.schema.names)}"
     return [
-        ("What will be published", [f"{tables} of {shown_cells}: {', '.join(spec.outputs)}"]),
+        ("What will be published", [f"{tables} of {shown_cells}: {', '.join(spec.outputs)}", *_warnings(preview)]),
         ("Exactly", exact or ["nothing"]),
         (
             "What it costs",
@@ -31,6 +32,11 @@ def paragraphs(preview: Preview) -> list[tuple[str, list[str]]]:
         ("Noise", plan.noise_text),
         ("Sampler", [plan.sampler.describe(), f"a draw of everything takes roughly {_time(preview)}"]),
     ]
+
+
+def _warnings(preview: Preview) -> list[str]:
+    law = preview.plan.law
+    return formula_warnings(law.schema, (law.areas.name, *law.areas))
 
 
 def _charged(plan: Plan) -> list[str]:
@@ -91,6 +97,7 @@ def as_json(preview: Preview) -> dict[str, Any]:
         "precisions": {query.text: str(query.precision) for query in plan.law.queries},
         "meaning": str(plan.meaning),
         "given_away": preview.given_away,
+        "warnings": _warnings(preview),
         "sampler": {
             "name": plan.sampler.name,
             "is_exact": plan.is_exact,

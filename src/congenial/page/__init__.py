@@ -4,6 +4,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from congenial.plain_text import printable
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
@@ -19,6 +21,11 @@ def render(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values)
 
 
+def _shown(value: object) -> object:
+    """Escape what does not show, as direction marks that turn a line around; figures are no plain text."""
+    return printable(value) if type(value) is str else value
+
+
 @cache
 def _environment() -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -27,6 +34,7 @@ def _environment() -> "Environment":
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=StrictUndefined,  # a missing value is an error, not a gap in the page
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )

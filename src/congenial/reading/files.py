@@ -81,6 +81,8 @@ def find_files(patterns: Sequence[str], folder: Path) -> tuple[Path, ...]:
             )
         if not path.is_file():
             raise ReadingError(f"{path.name!r} is not an ordinary file")
+        if any("\ud800" <= letter <= "\udfff" for letter in str(path)):  # bytes that are no text: DuckDB cannot open it
+            raise ReadingError(f"the name {path.name!r} is not UTF-8 text; rename the file, or its folder")
     unique = tuple(dict.fromkeys(path.resolve() for path in found))
     if len(unique) != len(found):
         raise ReadingError("a data file is named twice; its rows would count twice")

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from congenial.errors import ReadingError
 from congenial.reading import sql
+from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.csv_trouble import csv_trouble
 from congenial.reading.files import Source, find_files
 from congenial.reading.headers import read_sources
@@ -29,7 +30,7 @@ def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
     ----------
     folder : path
         The folder of the spec, where relative paths start. Values that are not declared levels are listed there, in
-        a file marked CONFIDENTIAL.
+        a file marked CONFIDENTIAL, and so are cells that do not have one row of counts.
 
     Returns
     -------
@@ -39,7 +40,7 @@ def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
     Raises
     ------
     ReadingError
-        When the files do not hold what the spec declares. Columns and declared levels are named, values never.
+        When the files do not hold what the spec declares. Columns are named, cells and values never.
     """
     base = Path(folder).resolve()
     levels = (*(() if spec.by is None else (spec.by,)), *spec.dimensions)
@@ -69,7 +70,7 @@ def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
             rows = sql.rows_of(sources, [spec.unit.id_column], spec.data.separator)
             if not check_ids(database, rows, spec.unit):
                 raise ReadingError(_trouble(sources, spec.data.separator))
-    counts = _counts(found, places, levels, spec)
+    counts = _counts(found, places, levels, spec, base)
     areas: Sequence[str | None] = [None] if spec.areas is None else spec.areas
     tables = counts.reshape(n_areas, *spec.schema.shape)
     return {area: Table(spec.schema, table) for area, table in zip(areas, tables, strict=True)}
@@ -123,7 +124,9 @@ def _trouble(sources: Sequence[Source], separator: str) -> str:
     return f"the rows of {names} cannot be read; the file may be damaged, or not be what its name says"
 
 
-def _counts(found: dict[str, Any], places: Sequence[Any], levels: Sequence[Levels], spec: Spec) -> NDArray[np.int64]:
+def _counts(
+    found: dict[str, Any], places: Sequence[Any], levels: Sequence[Levels], spec: Spec, folder: Path
+) -> NDArray[np.int64]:
     """Put the groups into their cells and check the counts."""
     shape = tuple(len(dimension.labels) for dimension in levels)
     cells = np.ravel_multi_index(tuple(np.asarray(place, np.int64) for place in places), shape)
@@ -135,24 +138,31 @@ def _counts(found: dict[str, Any], places: Sequence[Any], levels: Sequence[Level
     if problems:
         words = "; ".join(sql.COUNT_PROBLEMS[problem] for problem in problems)
         raise ReadingError(f"column {spec.data.count!r} has {words}")
-    twice = cells[np.asarray(found["n"]) > 1]
-    if len(twice):
-        name = _cell_name(int(twice.min()), levels)
-        raise ReadingError(f"cell {name} has more than one row; add its counts up first, or use `kind: microdata`")
-    is_there = np.zeros(len(counts), bool)
-    is_there[cells] = True
-    if spec.data.missing_cells == "error" and not is_there.all():
-        name = _cell_name(int(np.flatnonzero(~is_there)[0]), levels)
+    n_rows = np.zeros(len(counts), np.int64)
+    n_rows[cells] = np.asarray(found["n"], np.int64)
+    if (n_rows > 1).any():
         raise ReadingError(
-            f"cell {name} has no row; give every cell a count, or write `missing_cells: zero` if cells without a row"
-            " are empty"
+            f"some cells have more than one row; the list {_listed(n_rows > 1, n_rows, levels, spec, folder)}. Add"
+            " their counts up first, or use `kind: microdata`"
+        )
+    if spec.data.missing_cells == "error" and not n_rows.all():
+        raise ReadingError(
+            f"some cells have no row; the list {_listed(n_rows == 0, n_rows, levels, spec, folder)}. Give every cell"
+            " a count, or write `missing_cells: zero` if cells without a row are empty"
         )
     counts[cells] = np.asarray(found["value"], np.int64)
     return counts
 
 
-def _cell_name(cell: int, levels: Sequence[Levels]) -> str:
-    index = np.unravel_index(cell, tuple(len(dimension.labels) for dimension in levels))
-    return ", ".join(
-        f"{dimension.name}={dimension.labels[place]}" for dimension, place in zip(levels, index, strict=True)
+def _listed(
+    wrong: NDArray[np.bool_], n_rows: NDArray[np.int64], levels: Sequence[Levels], spec: Spec, folder: Path
+) -> str:
+    """List cells with their numbers of rows in a file: to name one would say that it is empty, or is not."""
+    chosen = np.flatnonzero(wrong)
+    places = np.unravel_index(chosen, tuple(len(dimension.labels) for dimension in levels))
+    rows = (
+        (*(dimension.labels[place] for dimension, place in zip(levels, index, strict=True)), int(n_rows[cell]))
+        for cell, *index in zip(chosen.tolist(), *(place.tolist() for place in places), strict=True)
     )
+    file = folder / f"{CONFIDENTIAL}rows-of-cells-{spec.release}.csv"
+    return write_confidential_csv(file, [*(dimension.name for dimension in levels), "rows"], rows)

@@ -1,17 +1,17 @@
 """What does not fit the declared levels: named by column in the message, by value in a file marked CONFIDENTIAL."""
 
-import csv
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from congenial.errors import ReadingError
+from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.files import Source
 from congenial.reading.session import Session
 from congenial.reading.sql import place_of, rows_of
 from congenial.spec.levels import Levels
 
 _MOST_VALUES = 1_000  # of each column
+_HEADER = ("column", "value", "rows")
 
 Unknown = tuple[str, int]
 """A value that is not a declared level and how many rows have it."""
@@ -39,7 +39,7 @@ def raise_unknown(
                 f"column {dimension.column!r} has {what} that are not declared levels{_hints(dimension, unknown)}"
             )
             listed += [(dimension.column, value, rows) for value, rows in unknown]
-    where = _written(file, listed) if listed else ""
+    where = f"; what they are {write_confidential_csv(file, _HEADER, listed)}" if listed else ""
     raise ReadingError("; ".join(problems or ["some rows do not fit the declared levels"]) + where)
 
 
@@ -72,16 +72,3 @@ def _hints(levels: Levels, unknown: Sequence[Unknown]) -> str:
     if any(value in levels.labels for value in values):
         hints.append("some are labels, where codes are declared")
     return f" ({'; '.join(hints)})" if hints else ""
-
-
-def _written(file: Path, listed: Sequence[tuple[str, str, int]]) -> str:
-    try:
-        file.unlink(missing_ok=True)  # whatever stands there, a link to a public file included, is not written to
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(["column", "value", "rows"])
-            writer.writerows(listed)
-    except OSError:
-        return f"; what they are could not be written to {file.name}: is the folder of the spec writable?"
-    return f"; what they are is in {file.name}, which stays confidential"

@@ -5,7 +5,6 @@ what is wrong with the others; the JSON Schema does list them.
 """
 
 import re
-import unicodedata
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
@@ -25,6 +24,7 @@ from congenial.conditions.entry import OF_EVERY_ENTRY, Key, SpecList
 from congenial.conditions.kinds import kinds_of
 from congenial.fraction import exact_fraction, positive_fraction
 from congenial.noise import DEFAULT, FAMILIES
+from congenial.plain_text import what_is_hidden
 from congenial.privacy.relation import RELATIONS
 from congenial.release import OUTPUTS
 
@@ -35,8 +35,8 @@ TO_FILL_IN = "FILL IN"
 
 
 def _readable(text: str) -> str:
-    if any(unicodedata.category(letter) in {"Cc", "Cs", "Zl", "Zp"} for letter in text):
-        raise ValueError(f"{text[:40]!r} has control characters or line breaks; write plain text")
+    if wrong := what_is_hidden(text, f"{text[:40]!r}"):
+        raise ValueError(wrong)
     if not text.strip():
         raise ValueError("this is empty; write some text")
     if TO_FILL_IN in text:

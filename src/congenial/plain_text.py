@@ -1,0 +1,105 @@
+r"""Text that shows what it is: characters that a reader cannot see are refused in names and escaped in what is printed.
+
+A terminal obeys control characters, direction marks turn a line around, and what has no width makes two labels look
+alike. Names and labels with such characters are refused where they come in. What comes from elsewhere, such as the name
+of a file, is printed with ``\x1b`` in place of the character.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from unicodedata import category, name
+
+_HIDDEN = {
+    "Cc": "a control character",
+    "Cf": "a character of formatting",
+    "Cn": "not a character that this Unicode version knows",
+    "Co": "a character of private use",
+    "Cs": "half a character",
+    "Zl": "a line break",
+    "Zp": "a paragraph break",
+}
+# Letters and marks that have no ink: the fillers of Hangul, the joiner of graphemes, two inherent vowels of Khmer.
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
+
+_FORMULA = re.compile("[=+@\uff1d\uff0b\uff0d\uff20-]")  # the wide forms too, which some spreadsheets take for the same
+_NUMBER = re.compile(r"[+-]?[0-9.,]+%?")
+
+
+def _is_hidden(letter: str) -> bool:
+    return letter in _BLANK or category(letter) in _HIDDEN
+
+
+def _hidden(text: str) -> list[str]:
+    """Return the characters that do not show."""
+    if text.isascii() and text.isprintable():  # nearly every text, and quick
+        return []
+    return [letter for letter in text if _is_hidden(letter)]
+
+
+def hidden_in(text: str) -> str:
+    r"""Return the first character of a text that does not show, in words; nothing when there is none.
+
+    Examples
+    --------
+    >>> hidden_in("Île-de-France"), hidden_in("abc\u202e")
+    ('', '\\u202e (U+202E, RIGHT-TO-LEFT OVERRIDE)')
+    """
+    found = _hidden(text)
+    if not found:
+        return ""
+    letter = found[0]
+    return f"{_escape(letter)} (U+{ord(letter):04X}, {name(letter, '') or _HIDDEN[category(letter)]})"
+
+
+def what_is_hidden(text: str, what: str) -> str:
+    r"""Return what is wrong with a text that holds a character that does not show, as a sentence; nothing if none does.
+
+    Examples
+    --------
+    >>> what_is_hidden("\x1b[2J", "the title")
+    'the title holds \\x1b (U+001B, a control character), which does not show; write plain text'
+    """
+    found = hidden_in(text)
+    return f"{what} holds {found}, which does not show; write plain text" if found else ""
+
+
+def printable(text: str) -> str:
+    r"""Return a text in which every character shows: those that would not are escaped, line ends stay.
+
+    Examples
+    --------
+    >>> print(printable("\x1b[2J and\ta tab"))
+    \x1b[2J and\ta tab
+    """
+    return _with_escapes(text, _escape, kept="\n")
+
+
+def on_one_line(text: object) -> str:
+    """Return a text, or a path, as `printable` does, and its line ends escaped too: a name inside a message."""
+    return _with_escapes(str(text), _escape)
+
+
+def printable_json(text: str) -> str:
+    """Return JSON that says the same, and in which every character shows."""
+    return _with_escapes(text, lambda letter: json.dumps(letter)[1:-1].replace("\x7f", "\\u007f"), kept="\n")
+
+
+def _escape(letter: str) -> str:
+    return letter.encode("unicode_escape").decode()
+
+
+def _with_escapes(text: str, escape: Callable[[str], str], kept: str = "") -> str:
+    found = set(_hidden(text)) - set(kept)
+    return text.translate({ord(letter): escape(letter) for letter in found}) if found else text
+
+
+def is_taken_for_a_formula(text: str) -> bool:
+    """Whether a spreadsheet that opens a CSV file would compute a text in place of showing it.
+
+    Examples
+    --------
+    >>> [is_taken_for_a_formula(text) for text in ("=1+1", "@SUM(1)", "-5 to 0", "-5", "5-9")]
+    [True, True, True, False, False]
+    """
+    return bool(_FORMULA.match(text)) and not _NUMBER.fullmatch(text)
