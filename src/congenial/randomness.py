@@ -214,6 +214,11 @@ Streams = RandomStream | UnitStreams
 """What draws many tables: one stream for all of them, or one for each."""
 
 
+def secret_bytes(n: int) -> bytes:
+    """Return bytes of the operating system for a key."""
+    return os.urandom(n)
+
+
 def secure_rng() -> RandomStream:
     """Return a new stream keyed by the operating system: the only kind that may draw a release."""
     return RandomStream()

@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import json
 import os
-import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from congenial.arrays import Ints
 from congenial.conditions.areas import Area
 from congenial.disk import flush_folder
 from congenial.errors import LedgerBusyError, LedgerError, reason_of
-from congenial.randomness import UnitStreams
+from congenial.randomness import UnitStreams, secret_bytes
 
 _BYTES = 32
 
@@ -30,7 +29,7 @@ _BYTES = 32
 class ReleaseKey:
     """32 secret bytes, and what is derived from them. Confidential."""
 
-    secret: bytes = field(default_factory=lambda: secrets.token_bytes(_BYTES))
+    secret: bytes = field(default_factory=lambda: secret_bytes(_BYTES))
 
     def _derived(self, purpose: str, *parts: bytes, size: int = _BYTES) -> bytes:
         """Return a keyed hash of parts, each with its length before it, of which no two purposes share one."""

@@ -214,7 +214,7 @@ def test_bundles_depend_on_the_invariants_and_the_draw_alone(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_key(tmp_path / "key")
-    monkeypatch.setattr("congenial.release_key.secrets.token_bytes", lambda n: bytes(n))  # as if by chance
+    monkeypatch.setattr("congenial.release_key.secret_bytes", bytes)  # as if by chance
     drawn = np.array([[1, 2, 2, 0, 4, 0]])
     monkeypatch.setattr(Plan, "draw", lambda *_: drawn)
     bundles, ledgers = [], []
