@@ -216,7 +216,7 @@ def test_another_key_cannot_take_the_place_of_the_one_that_was_paid_for(ledger: 
     ready = prepared()
     stopped(ready, ledger).path.unlink()
     assert ledger.keys is not None
-    KeyFolder(ledger.keys).begin("town", "spring", {}, ready.facts, ready.confidential).close()
+    KeyFolder(ledger.keys).begin(ReleaseKey(), "town", "spring", {}, ready.facts, ready.confidential).close()
     with pytest.raises(BundleError, match="its key is gone"), resumed(ready, ledger=ledger):
         pass
 
@@ -232,7 +232,7 @@ def test_a_refused_charge_leaves_no_key(tmp_path: Path) -> None:
 def test_a_key_left_by_a_run_that_charged_nothing_is_cleared_away(ledger: Ledger) -> None:
     ready = prepared()
     assert ledger.keys is not None
-    left = KeyFolder(ledger.keys).begin("town", "spring", {}, ready.facts, ready.confidential)
+    left = KeyFolder(ledger.keys).begin(ReleaseKey(), "town", "spring", {}, ready.facts, ready.confidential)
     left.close()
     for content in (left.path.read_bytes(), b"", b'{"key": "ab', bytes(300)):
         ledger.keys.mkdir(exist_ok=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -164,28 +164,25 @@ def charged(
         What the release is begun with besides the plan, and must be gone on with, such as the folder of the bundle.
     """
     ready.plan.rehearse()
-    keys, naming = _key_folder(ledger), ready.naming
-    _clear_stale(keys, ledger, naming.dataset, naming.release)
-    file = keys.begin(naming.dataset, naming.release, terms, ready.facts, ready.confidential)
-    try:
-        with first_interrupt_held(_HELD):
-            progress(STEPS[1])
-            receipt = _charge(ledger, _request(ready, who, file), now, file)
-            yield from _finished(ready, file, receipt, progress)
-    finally:
-        file.close()
-
-
-def _request(ready: Prepared, who: str, file: KeyFile) -> Request:
-    return Request(
+    request = Request(
         dataset=ready.naming.dataset,
         release=ready.naming.release,
         certificate=ready.plan.certificate,
         invariants=_disclosed(ready),
         plan_digest=ready.digest,
         who=who,
-        key_digest="" if file.key is None else file.key.commitment,
     )
+    keys = _key_folder(ledger)
+    _clear_stale(keys, ledger, request.dataset, request.release)
+    key = ReleaseKey()
+    file = keys.begin(key, request.dataset, request.release, terms, ready.facts, ready.confidential)
+    try:
+        with first_interrupt_held(_HELD):
+            progress(STEPS[1])
+            receipt = _charge(ledger, replace(request, key_digest=key.commitment), now, file)
+            yield from _finished(ready, file, receipt, progress)
+    finally:
+        file.close()
 
 
 def _charge(ledger: "Ledger", request: Request, now: datetime | None, file: KeyFile) -> Receipt:

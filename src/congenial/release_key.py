@@ -118,10 +118,16 @@ class KeyFolder:
     folder: Path
 
     def begin(
-        self, dataset: str, release: str, terms: Mapping[str, str], facts: Mapping[str, object], counts: Ints
+        self,
+        key: ReleaseKey,
+        dataset: str,
+        release: str,
+        terms: Mapping[str, str],
+        facts: Mapping[str, object],
+        counts: Ints,
     ) -> KeyFile:
-        """Make the key of a new release and write it to disk; refuses where there is one already."""
-        key, path = ReleaseKey(), self._path(dataset, release)
+        """Write the key of a new release to disk; refuses where there is one already."""
+        path, handle = self._path(dataset, release), -1
         seal = key.seal({**facts, "terms": dict(terms)}, counts)
         content = {"dataset": dataset, "release": release, "terms": dict(terms), "seal": seal, "key": key.secret.hex()}
         try:
@@ -134,6 +140,9 @@ class KeyFolder:
             flush_folder(self.folder)
             flush_folder(self.folder.absolute().parent)
         except OSError as refused:
+            if handle >= 0:
+                os.close(handle)
+                path.unlink(missing_ok=True)
             raise LedgerError(
                 f"the key of the release cannot be written to {self.folder}: {reason_of(refused)}. Nothing was charged;"
                 " name another folder for keys, --keys or the environment variable CONGENIAL_KEYS"
@@ -145,7 +154,7 @@ class KeyFolder:
         path = self._path(dataset, release)
         try:
             handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as refused:
             raise LedgerError(f"the key of the release cannot be read from {path}: {reason_of(refused)}") from None

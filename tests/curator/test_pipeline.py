@@ -332,7 +332,7 @@ def test_a_failure_after_the_charge_says_that_it_came(tmp_path: Path, monkeypatc
         raise OSError(28, os.strerror(28))
 
     with monkeypatch.context() as patched:
-        patched.setattr("congenial.bundle.writing.os.fsync", full)
+        patched.setattr("congenial.bundle.writing.flush_folder", full)
         with pytest.raises(BundleError, match=r"no space left on device.*spend 1 of dataset 'town'.*not refunded"):
             release(spec, tmp_path / "out", ledger=ledger, who="Ada")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["budget.db", "budget.db.keys", "data.csv", "spec.yaml"]
