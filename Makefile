@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench soak check-real lint types schema commands services lock audit clean
+.PHONY: demo test bench bench-timing refusals soak check-real lint types schema commands services lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -17,6 +17,14 @@ bench: .venv/installed
 # Crash safety: 200 releases are killed at moments spread over their whole run; 20 of them in the tests.
 soak: .venv/installed
 	$(BIN)/python benchmarks/soak.py --kills $(or $(KILLS),200)
+
+# Whether a release goes through tells nothing about cells: 1,008 pairs of neighbours near every limit; 192 in the tests.
+refusals: .venv/installed
+	CONGENIAL_PAIRS=63 $(BIN)/python -m pytest -n auto tests/test_refusals.py
+
+# Can a clock tell two tables apart?
+bench-timing: .venv/installed
+	$(BIN)/python benchmarks/timing.py $(if $(DRAWS),--draws $(DRAWS))
 
 # Real tables: make check-real DATA=folder.
 check-real: .venv/installed
