@@ -74,7 +74,7 @@ def request(
     dataset: str = "county",
     invariants: tuple[tuple[str, object], ...] = (("total", 10),),
 ) -> Request:
-    return Request(dataset, release, cost or certificate(), invariants, DIGEST, "Ada")
+    return Request(dataset, release, cost or certificate(), invariants, DIGEST, "Ada", "fedcba98" * 8)
 
 
 def ledger_with(place: str | Path, *, epsilon: object = None, rho: object = None, delta: object = None) -> Ledger:

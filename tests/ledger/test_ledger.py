@@ -81,7 +81,7 @@ def test_what_would_pass_the_cap_is_refused_and_not_recorded(place: str) -> None
 def test_a_release_name_is_spent_once(place: str) -> None:
     ledger = ledger_with(place, epsilon="4")
     ledger.charge(request(), now=NOW)
-    with pytest.raises(AlreadySpentError, match=r"charged on 2026-01-16T11:00:00Z by Ada.*choose a new release name"):
+    with pytest.raises(AlreadySpentError, match=r"charged on 2026-01-16T11:00:00Z by Ada.*--resume.*choose a new name"):
         ledger.charge(request())
     ledger.create_dataset("other", epsilon="4", neighbours="bounded", who="Ada")
     ledger.charge(request(dataset="other"))  # names are unique for each dataset, not for the ledger

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
-from congenial.randomness import replay_rng
+from congenial.randomness import UnitStreams, replay_rng
 from congenial.sampling import choose
 from congenial.sampling.sampler import Sampler
 from congenial.sampling.system import System
@@ -81,6 +81,14 @@ class SamplerContract:
         assert np.isfinite(drawer.log_normaliser)
         assert np.array_equal(one, drawer.sample(1, replay_rng("one")))
         assert sampler.draw_each(centres[:0], replay_rng("none")).shape == (0, centre.size)
+
+    def test_a_unit_s_stream_gives_its_table_in_any_company(self, small: Small) -> None:
+        sampler, centre = choose.choose_sampler(system_of(small.target)), small.target.centre
+        centres, starts = np.repeat(centre[None, :], 9, axis=0), [bytes([i]) * 16 for i in range(9)]
+        together = sampler.draw_each(centres, UnitStreams(bytes(32), starts), n_threads=2)
+        for places in ([4], [8, 2, 0]):
+            some = UnitStreams(bytes(32), starts).some(places)
+            assert np.array_equal(sampler.draw_each(centres[places], some), together[places])
 
     @pytest.mark.statistical
     def test_a_draw_of_each_has_the_law(

@@ -92,11 +92,15 @@ class Enumeration:
         return f"at most {MOST_TABLES:,} tables, exact"
 
     def draw_each(self, centres: Ints, rng: Streams, *, n_threads: int = 1) -> Ints:
-        known: dict[bytes, EnumerationAt] = {}
         out = np.empty_like(centres)
-        for number, centre in enumerate(centres):
-            at = known.setdefault(centre.tobytes(), self.at(centre))
-            out[number] = at.sample(1, rng.line(number))[0]
+        if not isinstance(rng, RandomStream):  # a stream of its own for each table
+            for number, centre in enumerate(centres):
+                out[number] = self.at(centre).sample(1, rng.line(number))[0]
+            return out
+        distinct, which = np.unique(centres, axis=0, return_inverse=True)
+        for number, centre in enumerate(distinct):
+            mine = which.reshape(-1) == number
+            out[mine] = self.at(centre).sample(int(mine.sum()), rng)
         return out
 
     def at(self, centre: Ints) -> EnumerationAt:
