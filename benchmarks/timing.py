@@ -55,7 +55,7 @@ def pairs(noise: str) -> Iterator[Pair]:
         small_neighbour = small.copy()
         small_neighbour[:2] += (1, -1)
         below, above = np.full(n_cells, 14, np.int64), np.full(n_cells, 16, np.int64)
-        below[-1] += 2 * (n_cells - 1)
+        below[-1] += 2 * n_cells
         name = f"{n_cells} cells under a total"
         yield Pair(name, "the same table twice", mechanism, level, level.copy())
         yield Pair(name, "neighbours, 40 people a cell", mechanism, level, one_more)
@@ -83,6 +83,7 @@ def auc(pair: Pair, n_draws: int, dice: random.Random) -> tuple[float, float, fl
     sampler: Sampler = sampler_of(pair.mechanism.law(table).target)
     rng = cg.secure_rng()
     centres = (pair.one[None, :], pair.other[None, :])
+    assert pair.one.sum() == pair.other.sum()
     order = [i % 2 for i in range(2 * n_draws)]
     dice.shuffle(order)
     for which in (0, 1) * 50:

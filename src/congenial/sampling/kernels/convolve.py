@@ -8,17 +8,10 @@ lies in them: steps that a limit rules out are taken, and count for nothing.
 """
 
 from congenial.sampling.kernels.compiled import compiled
-from congenial.sampling.kernels.numbers import clear, get, part, plus, put, size_of, times, zero_of
+from congenial.sampling.kernels.numbers import add_products, clear, get, part, plus, put, size_of, times, zero_of
 from congenial.sampling.kernels.wide import Numbers
 
-MOST_DIRECT = 16  # values of a cell up to which adding shifted copies beats two recurrences
-
-
-@compiled
-def add_copy(x: Numbers, weight: Numbers, out: Numbers, start: int) -> None:
-    """Add a multiple of `x` to `out`, from a place on."""
-    for i in range(size_of(x)):
-        put(out, start + i, plus(get(out, start + i), times(weight, get(x, i))))
+MOST_DIRECT = 96  # values of a cell up to which adding shifted copies, in vectors, beats two recurrences
 
 
 @compiled
@@ -26,17 +19,15 @@ def convolve_directly(
     x: Numbers, x0: int, weights: Numbers, first: int, room: Numbers, out: Numbers, out0: int
 ) -> None:
     """Set ``out(k) = sum_v w(v) x(k - v)`` for the values v from `first` on that have a weight."""
-    n, n_x, n_weights = size_of(out), size_of(x), size_of(weights)
-    full = part(room, 0, n_x + n_weights - 1)
+    n, n_full = size_of(out), size_of(x) + size_of(weights) - 1
+    full = part(room, 0, n_full)
     clear(full)
-    for j in range(n_weights):
-        add_copy(x, get(weights, j), full, j)
+    add_products(x, weights, full, part(room, n_full, n_full))
     shift = out0 - x0 - first
     for k in range(n):
-        inside = 0 <= k + shift < n_x + n_weights - 1
-        put(out, k, get(full, k + shift if inside else 0))
-        if not inside:
-            put(out, k, zero_of(out))
+        inside = 0 <= k + shift < n_full
+        found = get(full, k + shift if inside else 0)
+        put(out, k, found if inside else zero_of(out))
 
 
 @compiled
@@ -44,17 +35,18 @@ def _set_ends(
     x: Numbers, n: int, weights: Numbers, n_weights: int, is_flat: bool, length: int, block: int, ends: Numbers
 ) -> None:
     """Cut positions 0 .. n-1 into stretches; set ``ends(i) = sum of a^(e - t) x(t)``, t from i to its own end e."""
-    far, near, r = zero_of(x), zero_of(x), 0
+    far, near, zero, r, n_x = zero_of(x), zero_of(x), zero_of(x), 0, size_of(x)
     to_end = length - 1 - (n - 1) % length  # steps to the end of the last stretch
     for i in range(n - 1, -1, -1):
-        if to_end == 0:
-            far, near, r = zero_of(x), zero_of(x), 0
-        if i < size_of(x) and (to_end < n_weights or is_flat):
-            near = plus(near, times(get(weights, 0 if is_flat else to_end), get(x, i)))
-        put(ends, i, plus(far, near))
+        far, near, r = zero if to_end == 0 else far, zero if to_end == 0 else near, 0 if to_end == 0 else r
+        has_weight = to_end < n_weights or is_flat
+        weight = get(weights, 0 if is_flat or not has_weight else to_end)
+        entry = get(x, min(i, n_x - 1))
+        near = plus(near, times(weight if has_weight else zero, entry if i < n_x else zero))
+        both = plus(far, near)
+        put(ends, i, both)
         r += 1
-        if r == block:
-            far, near, r = plus(far, near), zero_of(x), 0
+        far, near, r = both if r == block else far, zero if r == block else near, 0 if r == block else r
         to_end = 0 if to_end == length - 1 else to_end + 1
 
 
@@ -80,29 +72,33 @@ def add_geometric_tail(
     blocks, not as the message. A limited reach is a sliding window: positions are cut into stretches of its length, and
     a window is the end of one stretch and the beginning of the next, so nothing is subtracted. `weights` are the powers
     that are not 0; of a flat cell, one 1.
+
+    Where a stretch ends is confidential, so nothing is skipped there: values are chosen, not ways through the code.
     """
-    a, block = get(powers, 1), size_of(powers) - 1
+    a, block, zero, n_x = get(powers, 1), size_of(powers) - 1, zero_of(x), size_of(x)
     n = out0 + size_of(out) - x0  # positions from x0 to the end of out's window
     length = reach + 1 if is_limited else n + 1
     if is_limited and n > 0:
         _set_ends(x, n, weights, n_weights, is_flat, length, block, ends)
-    running, carry, r, place = zero_of(x), zero_of(x), 0, 0
+    running, carry, r, place = zero, zero, 0, 0
     for i in range(n):
-        running = times(a, running)
-        if i < size_of(x):
-            running = plus(running, get(x, i))
+        entry = get(x, min(i, n_x - 1))
+        running = plus(times(a, running), entry if i < n_x else zero)
         r, place = r + 1, place + 1
         value = plus(running, times(get(powers, r), carry))
         total = value
-        if is_limited and i >= length and place < length and (place < n_weights or is_flat):
-            total = plus(total, times(get(weights, 0 if is_flat else place), get(ends, i - length + 1)))
+        if is_limited:
+            has_end = i >= length and place < length and (place < n_weights or is_flat)
+            weight = get(weights, 0 if is_flat or not has_end else place)
+            end = get(ends, i - length + 1 if has_end else 0)
+            total = plus(total, times(weight if has_end else zero, end))
         k = x0 + i - out0
         if k >= 0:
             put(out, k, plus(get(out, k), times(factor, total)))
-        if place == length:
-            running, carry, r, place = zero_of(x), zero_of(x), 0, 0
-        elif r == block:
-            running, carry, r = zero_of(x), value, 0
+        is_over, is_full = place == length, r == block
+        carry = zero if is_over else value if is_full else carry
+        running = zero if is_over or is_full else running
+        r, place = 0 if is_over or is_full else r, 0 if is_over else place
 
 
 @compiled
