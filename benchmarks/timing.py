@@ -22,6 +22,7 @@ from congenial.examples import P12_VOTING_AGES, p12_schema
 from congenial.sampling.choose import sampler_of
 from congenial.sampling.sampler import Sampler
 
+_SECONDS_A_PAIR = 20.0
 NOISES = {"double_geometric": "1/2", "discrete_gaussian": "1/9"}
 Counts = NDArray[np.int64]
 
@@ -84,10 +85,12 @@ def auc(pair: Pair, n_draws: int, dice: random.Random) -> tuple[float, float, fl
     rng = cg.secure_rng()
     centres = (pair.one[None, :], pair.other[None, :])
     assert pair.one.sum() == pair.other.sum()
+    begun = time.perf_counter()
+    for which in (0, 1) * 20:
+        sampler.draw_each(centres[which], rng)
+    n_draws = min(n_draws, max(200, int(20 * _SECONDS_A_PAIR / (time.perf_counter() - begun))))
     order = [i % 2 for i in range(2 * n_draws)]
     dice.shuffle(order)
-    for which in (0, 1) * 50:
-        sampler.draw_each(centres[which], rng)
     times: tuple[list[int], list[int]] = ([], [])
     for which in order:
         start = time.perf_counter_ns()
