@@ -174,7 +174,7 @@ def finish(soak: Soak, name: str) -> None:
 def key_of(soak: Soak, name: str) -> bytes | None:
     """Return the secret key of a release that is under way."""
     assert soak.ledger.keys is not None
-    found = KeyFolder(soak.ledger.keys).find("p12-example", name)
+    found = KeyFolder(soak.ledger.keys, soak.ledger.dataset("p12-example").hash).find("p12-example", name)
     if found is None:
         return None
     found.close()

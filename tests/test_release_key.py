@@ -1,5 +1,6 @@
 """The key of a release: one spend, one key, one table; resumed to the same bytes, found nowhere afterwards."""
 
+import contextlib
 import copy
 import json
 import pickle
@@ -14,7 +15,7 @@ import pytest
 import congenial as cg
 from congenial.bundle.naming import Naming
 from congenial.curator import pipeline
-from congenial.errors import AlreadySpentError, BudgetError, BundleError, LedgerBusyError, LedgerError
+from congenial.errors import AlreadySpentError, BudgetError, BundleError, LedgerBusyError, LedgerError, UncertainError
 from congenial.ledger import Ledger, open_ledger
 from congenial.randomness import UnitStreams
 from congenial.release import Prepared, Release, abandon, charged, resumed
@@ -52,10 +53,17 @@ def stopped(ready: Prepared, ledger: Ledger) -> KeyFile:
     with pytest.raises(Stopped), charged(ready, ledger=ledger, who="Ada"):
         raise Stopped
     assert ledger.keys is not None
-    found = KeyFolder(ledger.keys).find("town", "spring")
+    found = KeyFolder(ledger.keys, ledger.dataset("town").hash).find("town", "spring")
     assert found is not None
     found.close()
     return found
+
+
+def begin(ledger: Ledger, ready: Prepared) -> KeyFile:
+    """Write a new key as a release does before its charge."""
+    assert ledger.keys is not None
+    keys = KeyFolder(ledger.keys, ledger.dataset("town").hash)
+    return keys.begin(ReleaseKey(), "town", "spring", {}, ready.facts, ready.confidential)
 
 
 def again_of(ready: Prepared, ledger: Ledger) -> list[Callable[[], AbstractContextManager[Release]]]:
@@ -216,9 +224,59 @@ def test_another_key_cannot_take_the_place_of_the_one_that_was_paid_for(ledger: 
     ready = prepared()
     stopped(ready, ledger).path.unlink()
     assert ledger.keys is not None
-    KeyFolder(ledger.keys).begin(ReleaseKey(), "town", "spring", {}, ready.facts, ready.confidential).close()
+    begin(ledger, ready).close()
     with pytest.raises(BundleError, match="its key is gone"), resumed(ready, ledger=ledger):
         pass
+
+
+def test_the_keys_of_two_ledgers_in_one_folder_do_not_meet(tmp_path: Path) -> None:
+    """A typo in --ledger must not cost a key that was paid for."""
+    ready, ledgers = prepared(), []
+    for name in ("first.db", "second.db"):
+        ledgers.append(open_ledger(tmp_path / name, create=True, keys=tmp_path / "keys"))
+        ledgers[-1].create_dataset("town", epsilon="100", neighbours="bounded", who=name)
+    stopped(ready, ledgers[0])
+    with pytest.raises(BundleError, match="was not charged"), resumed(ready, ledger=ledgers[1]):
+        pass
+    with resumed(ready, ledger=ledgers[0]):
+        pass
+
+
+def test_a_charge_of_which_nobody_knows_keeps_its_key(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The spend may appear later: then it is gone on with."""
+    ready, charge = prepared(), Ledger.charge
+
+    def unclear(*given: object, **options: object) -> object:
+        charge(*given, **options)  # type: ignore[arg-type]
+        raise UncertainError("it is not known whether the last record was written")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "charge", unclear)
+        with pytest.raises(UncertainError), charged(ready, ledger=ledger, who="Ada"):
+            pass
+    with resumed(ready, ledger=ledger):
+        pass
+    assert ledger.verify().n_spends == 1
+
+
+def test_a_planted_bundle_is_not_taken_for_the_real_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A forger who can write beside the bundle knows the receipt and the law; the draw decides."""
+    spec_path, ledger = place(tmp_path, CASES["one table"]), ledger_for(tmp_path, CASES["one table"])
+    spec = load_spec(spec_path)
+    with monkeypatch.context() as patched:
+        patched.setattr("congenial.release.Release.write", lambda *_, **__: 1 / 0)
+        with pytest.raises(BundleError, match="ZeroDivisionError"):
+            pipeline.release(spec, tmp_path, tmp_path / "out", ledger=ledger, who="Ada")
+    ready = pipeline.prepare(spec, tmp_path)
+    with contextlib.suppress(Stopped), resumed(ready, ledger=ledger) as made:
+        planted = replace(made, counts=np.array([[9, 0, 0, 0, 0, 0]]))
+        planted.write(tmp_path / "out", outputs=spec.outputs)
+        raise Stopped
+    with pytest.raises(BundleError, match="is not the bundle of this release"):
+        pipeline.resume(spec, tmp_path, ledger=ledger)
+    (tmp_path / "out").rename(tmp_path / "planted")
+    finished = pipeline.resume(spec, tmp_path, ledger=ledger)
+    assert np.array_equal(finished.release.counts, made.counts)
 
 
 def test_a_refused_charge_leaves_no_key(tmp_path: Path) -> None:
@@ -232,7 +290,7 @@ def test_a_refused_charge_leaves_no_key(tmp_path: Path) -> None:
 def test_a_key_left_by_a_run_that_charged_nothing_is_cleared_away(ledger: Ledger) -> None:
     ready = prepared()
     assert ledger.keys is not None
-    left = KeyFolder(ledger.keys).begin(ReleaseKey(), "town", "spring", {}, ready.facts, ready.confidential)
+    left = begin(ledger, ready)
     left.close()
     for content in (left.path.read_bytes(), b"", b'{"key": "ab', bytes(300)):
         ledger.keys.mkdir(exist_ok=True)

@@ -147,6 +147,10 @@ class LedgerBusyError(LedgerError):
     """A ledger that other programs keep locked."""
 
 
+class UncertainError(LedgerError):
+    """The database failed while it was writing: nobody knows yet whether the record is there."""
+
+
 class TamperedError(LedgerError):
     """A ledger whose records do not hang together.
 

@@ -1,10 +1,10 @@
 """Ctrl-C and SIGTERM while something must not be left half done."""
 
+import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -26,8 +26,8 @@ def first_interrupt_held(why: str) -> Iterator[None]:
         n_seen += 1
         if n_seen > 1:
             raise KeyboardInterrupt
-        sys.stderr.write(f"\n{why}\n")
-        sys.stderr.flush()
+        with suppress(OSError):  # whoever reads it may be gone, and that must not end the work
+            os.write(2, f"\n{why}\n".encode())
 
     before = [signal.signal(number, hold) for number in _SIGNALS]
     try:

@@ -127,7 +127,8 @@ class Plan:
                 point = self.law.areas[largest].point
             except UndecidedError:  # no table is known that obeys the conditions; the real one does
                 continue
-            drawn = sampler.draw_each(np.array([point], np.int64), replay_rng("rehearsal"))
+            tables = np.array([point] * min(2, len(group.places)), np.int64)  # one table and many take other ways
+            drawn = sampler.draw_each(tables, replay_rng("rehearsal"))
             _check_invariants(self.law.areas[largest].holds(drawn))
 
     def draw(self, tables: Ints, rng: Streams) -> Ints:

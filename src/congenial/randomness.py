@@ -196,8 +196,8 @@ class UnitStreams:
         blocks[:, :, 1] = low = first[:, 1:] + steps  # a counter of 128 bits: what overflows is carried over
         blocks[:, :, 0] = first[:, :1] + (low < first[:, 1:])
         encryptor = Cipher(algorithms.AES(self._key), modes.ECB()).encryptor()  # noqa: S305  of counters: counter mode
-        made = np.frombuffer(encryptor.update(blocks.tobytes()), "<u8").astype(np.uint64, copy=False)
-        return made.reshape(n_lines, 2 * steps.size)[:, :n]
+        made = np.frombuffer(encryptor.update(blocks.tobytes()), "<u8").reshape(n_lines, 2 * steps.size)
+        return made[:, :n].astype(np.uint64, order="C")  # a copy, like the words of any stream: one kind for kernels
 
     def line(self, number: int) -> RandomStream:
         """Return the stream of a unit, from where `lines` has ended."""

@@ -1,5 +1,6 @@
 """A release: validate everything, charge the budget, draw once, publish."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,8 @@ from congenial.bundle.plan_digest import areas_digest, plan_digest
 from congenial.bundle.software import software_in_use
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
-from congenial.errors import AlreadySpentError, BundleError, CongenialError, LedgerError, StudyError
+from congenial.disk import flush_folder
+from congenial.errors import AlreadySpentError, BundleError, CongenialError, LedgerError, StudyError, UncertainError
 from congenial.interrupts import first_interrupt_held
 from congenial.ledger.receipt import Receipt
 from congenial.ledger.request import Request, moment
@@ -84,8 +86,6 @@ class Release:
         sign : path, optional
             A private key to sign the manifest with; see `congenial keygen`.
         """
-        from congenial.bundle.contents import bundle_files
-        from congenial.bundle.signing import read_private_key
         from congenial.bundle.writing import check_new, write_folder
 
         place = Path(folder)
@@ -93,9 +93,26 @@ class Release:
         if unknown:
             raise BundleError(f"{unknown[0]!r} is not an output; write some of {', '.join(OUTPUTS)}")
         check_new(place)
-        key = None if sign is None else read_private_key(Path(sign))
-        write_folder(place, bundle_files(self.manifest, self.tables, tuple(outputs), key))
+        write_folder(place, self._files(outputs, sign))
         return place
+
+    def is_written(self, folder: Path, *, outputs: tuple[str, ...] = OUTPUTS, sign: str | Path | None = None) -> bool:
+        """Return whether this very bundle is in a folder already; refuses a folder that holds anything else."""
+        if not os.path.lexists(folder):
+            return False
+        there = {path.name: path.read_bytes() for path in folder.iterdir()} if folder.is_dir() else {}
+        if there != self._files(outputs, sign):
+            raise BundleError(f"{folder} is there already, and is not the bundle of this release; move it away")
+        flush_folder(folder)
+        flush_folder(folder.absolute().parent)
+        return True
+
+    def _files(self, outputs: tuple[str, ...], sign: str | Path | None) -> Mapping[str, bytes]:
+        from congenial.bundle.contents import bundle_files
+        from congenial.bundle.signing import read_private_key
+
+        key = None if sign is None else read_private_key(Path(sign))
+        return bundle_files(self.manifest, self.tables, tuple(outputs), key)
 
     def __repr__(self) -> str:
         kind = "release" if self.receipt is not None else "NOT FOR RELEASE, a simulation:"
@@ -172,7 +189,7 @@ def charged(
         plan_digest=ready.digest,
         who=who,
     )
-    keys = _key_folder(ledger)
+    keys = _key_folder(ledger, request.dataset)
     _clear_stale(keys, ledger, request.dataset, request.release)
     key = ReleaseKey()
     file = keys.begin(key, request.dataset, request.release, terms, ready.facts, ready.confidential)
@@ -189,10 +206,10 @@ def _charge(ledger: "Ledger", request: Request, now: datetime | None, file: KeyF
     """Charge. If that is refused the key goes; if nobody knows whether it was written, the key stays."""
     try:
         return ledger.charge(request, now=now)
+    except UncertainError:
+        raise
     except LedgerError:
-        paid = ledger.paid(request.dataset, request.release)
-        if paid is None or paid[1] != request.key_digest:
-            file.destroy()
+        file.destroy()
         raise
 
 
@@ -241,8 +258,9 @@ def resumed(
 def begun(ledger: "Ledger", dataset: str, release: str) -> Iterator[tuple[KeyFile, Receipt]]:
     """Find the charge of a release that was begun, and the key that it was made for; refuses where one is missing."""
     name = f"release {release!r} of dataset {dataset!r}"
-    paid, file = ledger.paid(dataset, release), _key_folder(ledger).find(dataset, release)
+    file = _key_folder(ledger, dataset).find(dataset, release)
     try:
+        paid = ledger.paid(dataset, release)  # after the key is locked: nobody charges for it from here on
         if paid is None:
             if file is not None:
                 file.destroy()
@@ -268,13 +286,13 @@ def abandon(ledger: "Ledger", dataset: str, release: str) -> Receipt:
         return receipt
 
 
-def _key_folder(ledger: "Ledger") -> KeyFolder:
+def _key_folder(ledger: "Ledger", dataset: str) -> KeyFolder:
     if ledger.keys is None:
         raise LedgerError(
             "say where the keys of releases are kept until their bundles are written: a private folder on this"
             " computer, given as --keys, as open_ledger(..., keys=...), or in the environment variable CONGENIAL_KEYS"
         )
-    return KeyFolder(ledger.keys)
+    return KeyFolder(ledger.keys, ledger.dataset(dataset).hash)
 
 
 def _clear_stale(keys: KeyFolder, ledger: "Ledger", dataset: str, release: str) -> None:

@@ -6,6 +6,7 @@ data. So the key lies in a file of its owner's alone, appears nowhere else, and 
 needed. A file that was destroyed may still be on the medium: deletion is not erasure.
 """
 
+import errno
 import fcntl
 import hashlib
 import hmac
@@ -99,7 +100,8 @@ class KeyFile:
         os.pwrite(self._handle, bytes(os.fstat(self._handle).st_size), 0)
         os.fsync(self._handle)
         self.path.unlink(missing_ok=True)
-        flush_folder(self.path.parent)
+        with suppress(FileNotFoundError):  # another run has removed the empty folder
+            flush_folder(self.path.parent)
         with suppress(OSError):  # another release is under way
             self.path.parent.rmdir()
 
@@ -113,9 +115,16 @@ class KeyFile:
 
 @dataclass(frozen=True)
 class KeyFolder:
-    """Where the keys of releases that are under way lie, each in a file of its own."""
+    """Where the keys of releases that are under way lie, each in a file of its own.
+
+    Attributes
+    ----------
+    account : str
+        The hash of the dataset's creation: the keys of two ledgers in one folder do not meet.
+    """
 
     folder: Path
+    account: str
 
     def begin(
         self,
@@ -127,7 +136,7 @@ class KeyFolder:
         counts: Ints,
     ) -> KeyFile:
         """Write the key of a new release to disk; refuses where there is one already."""
-        path, handle = self._path(dataset, release), -1
+        path, handle, is_locked = self._path(dataset, release), -1, False
         seal = key.seal({**facts, "terms": dict(terms)}, counts)
         content = {"dataset": dataset, "release": release, "terms": dict(terms), "seal": seal, "key": key.secret.hex()}
         try:
@@ -135,14 +144,18 @@ class KeyFolder:
             handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.fchmod(handle, 0o600)
-            os.write(handle, json.dumps(content).encode())
+            is_locked = True
+            text = json.dumps(content).encode()
+            if os.write(handle, text) != len(text):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(handle)
             flush_folder(self.folder)
             flush_folder(self.folder.absolute().parent)
         except OSError as refused:
+            if is_locked:  # otherwise another run has it, or has removed it already
+                path.unlink(missing_ok=True)
             if handle >= 0:
                 os.close(handle)
-                path.unlink(missing_ok=True)
             raise LedgerError(
                 f"the key of the release cannot be written to {self.folder}: {reason_of(refused)}. Nothing was charged;"
                 " name another folder for keys, --keys or the environment variable CONGENIAL_KEYS"
@@ -171,7 +184,7 @@ class KeyFolder:
         return _read(path, handle)
 
     def _path(self, dataset: str, release: str) -> Path:
-        name = hashlib.sha256(f"{dataset}\0{release}".encode()).hexdigest()
+        name = hashlib.sha256(f"{self.account}\0{dataset}\0{release}".encode()).hexdigest()
         return self.folder / f"{name[:40]}.key"
 
 

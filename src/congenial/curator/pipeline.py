@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 
 from congenial.breaches import Breach, each_breach
-from congenial.bundle.loading import load_bundle
 from congenial.bundle.naming import Naming
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.writing import check_new
@@ -154,7 +153,7 @@ def resume(
     ready = prepare(spec, folder, progress)
     with resumed(ready, ledger=ledger, terms=_terms(spec, place, key), progress=progress) as made:
         progress(STEPS[-1])
-        if not _is_written(place, made):
+        if not made.is_written(place, outputs=spec.outputs, sign=key):
             made.write(place, outputs=spec.outputs, sign=key)
     return _published(spec, place, secret, ready, made)
 
@@ -171,11 +170,6 @@ def _terms(spec: Spec, place: Path, key: str | Path | None) -> dict[str, str]:
     """Return what a release is begun with besides its plan."""
     signer = "" if key is None else read_private_key(Path(key)).public_key().public_bytes_raw().hex()
     return {"bundle": str(place.absolute()), "outputs": ", ".join(spec.outputs), "signed by": signer}
-
-
-def _is_written(place: Path, made: Release) -> bool:
-    """Return whether the whole bundle is there already: only its key was left."""
-    return place.is_dir() and load_bundle(place).manifest.receipt == made.receipt
 
 
 def _published(spec: Spec, place: Path, secret: Path | None, ready: Prepared, made: Release) -> Published:

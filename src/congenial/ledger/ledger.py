@@ -126,13 +126,20 @@ class Ledger:
         return self._store.write(work)
 
     def paid(self, dataset: str, release: str) -> tuple[Receipt, str] | None:
-        """Return the receipt of a release that was charged, and the commitment to its key; None if it was not."""
+        """Return the receipt of a release that was charged, and the commitment to its key; None if it was not.
+
+        It waits for others that write, so that a charge which is just being written is not taken for none.
+        """
 
         def work(book: "Book") -> tuple[Receipt, str] | None:
             spend = book.spend_of(dataset, release)
             return None if spend is None else (Receipt.of(self._dataset(book, dataset), spend), spend.key)
 
-        return self._store.read(work)
+        return self._store.write(work)
+
+    def dataset(self, name: str) -> Dataset:
+        """Return a dataset as it was created."""
+        return self._store.read(lambda book: self._dataset(book, name))
 
     def datasets(self) -> tuple[Dataset, ...]:
         """Return all datasets, by name."""

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from sqlalchemy import Connection, Engine, column, inspect, select, table
 from sqlalchemy.exc import SQLAlchemyError
 
-from congenial.errors import CongenialError, LedgerError
+from congenial.errors import CongenialError, LedgerError, UncertainError
 from congenial.ledger.address import FileAddress, ServerAddress
 from congenial.ledger.postgresql import PostgresqlBackend
 from congenial.ledger.sqlite import SqliteBackend
@@ -90,9 +90,11 @@ class Store:
             failed = error
         refusal = self.backend.explain(failed, connected=stage != "connecting")
         if writes and stage == "committing":
-            after = "it is not known whether the last record was written; look at the history before you try again"
-        else:
-            after = "nothing was written" if writes else ""
+            raise UncertainError(
+                f"{refusal}; it is not known whether the last record was written; look at the history before you try"
+                " again"
+            )
+        after = "nothing was written" if writes else ""
         raise type(refusal)(f"{refusal}; {after}" if after else str(refusal))
 
 
