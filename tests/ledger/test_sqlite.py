@@ -141,9 +141,7 @@ def test_a_reader_in_the_way_of_a_commit(tmp_path: Path) -> None:
     reader = sqlite3.connect(path, isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM congenial_datasets").fetchall()
-    with pytest.raises(
-        UncertainError, match=r"locked by another.*not known whether the last record was written"
-    ):
+    with pytest.raises(UncertainError, match=r"locked by another.*not known whether the last record was written"):
         ledger.charge(request())
     reader.close()
     assert ledger.verify().n_spends == 0
