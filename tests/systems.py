@@ -32,7 +32,9 @@ class System:
     @property
     def public(self) -> PublicLaw:
         """The law without its centre."""
-        queries = tuple(MeasuredQuery(one.row.name, one.noise.precision, (one.row,)) for one in self.target.measured)
+        queries = tuple(
+            MeasuredQuery(one.row.name, one.noise.precision, (one.row,), one.floor) for one in self.target.measured
+        )
         constraints, noise = self.target.constraints, self.target.measured[0].noise.family
         return PublicLaw(constraints.schema, noise, queries, Areas.one(constraints))
 
@@ -174,3 +176,67 @@ SYSTEMS: dict[str, Callable[[], System]] = {
         invariants=[cg.linear({"a": 1, "b": 2}), cg.bounds(0, 8)],
     ),
 }
+
+
+def _weighted(zeros: str, precision: str = "1/2") -> list[object]:
+    return [cg.cells(precision=precision, zeros=zeros)]
+
+
+WEIGHTED: dict[str, Callable[[], System]] = {
+    "one total": _system(
+        "a weight of the wrong cell", LINE, [0, 1, 6, 2], measure=_weighted("5/2"), invariants=[cg.total()]
+    ),
+    "nothing but zeros": _system(
+        "a weight that is counted once for several cells",
+        LINE,
+        [0, 5, 0, 0],
+        measure=_weighted("4"),
+        invariants=[cg.total()],
+    ),
+    "two groups": _system(
+        "weights of one group used in the other",
+        TALL,
+        [[1, 0, 2, 0], [0, 2, 0, 1]],
+        measure=[
+            cg.cells({"age": ["0", "1"]}, precision="1", zeros="3/2"),
+            cg.cells({"age": ["2", "3"]}, precision="2", zeros="7"),
+        ],
+        invariants=[cg.total({"age": ["0", "1"]}), cg.total()],
+    ),
+    "a lower limit of two": _system(
+        "a weight of zero where the lower limit is another number",
+        LINE,
+        [2, 3, 5, 2],
+        measure=_weighted("3"),
+        invariants=[cg.total(), cg.bounds(2)],
+    ),
+    "upper limits": _system(
+        "a weight of the upper limit",
+        LINE,
+        [0, 1, 3, 2],
+        measure=_weighted("3"),
+        invariants=[cg.total(), cg.bounds(0, 3)],
+    ),
+    "cells without a lower limit": _system(
+        "a weight of zero that nothing ends at",
+        LINE,
+        [0, 1, 3, 2],
+        measure=_weighted("3"),
+        invariants=[cg.total(), cg.bounds(None, 5)],
+    ),
+    "a measured sum": _system(
+        "weights that a measured row drops",
+        SQUARE,
+        [[1, 3], [2, 0]],
+        measure=[cg.cells(precision="1", zeros="3"), cg.margin("sex", precision="1/2")],
+        invariants=[cg.total(), cg.bounds(0, 6)],
+    ),
+    "crossing margins": _system(
+        "weights that a merge drops",
+        THREE,
+        [[2, 0, 1], [1, 2, 0], [0, 1, 3]],
+        measure=_weighted("2", "1"),
+        invariants=[cg.margin("row"), cg.margin("column")],
+    ),
+}
+"""Laws whose lower limits are weighted."""

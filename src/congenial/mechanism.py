@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from congenial.calibrated import Asked
 from congenial.conditions.areas import Areas
 from congenial.conditions.compile import check_conditions
 from congenial.conditions.condition import Condition, as_list
@@ -17,11 +18,10 @@ from congenial.law import Law
 from congenial.noise import DEFAULT, FAMILIES, make_noise
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
-from congenial.privacy.calibrate import precisions_of
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.pricing import Pricing
 from congenial.privacy.relation import check_relation
-from congenial.public_law import MeasuredQuery, PublicLaw
+from congenial.public_law import PublicLaw
 from congenial.schema import Schema
 from congenial.table import Table
 
@@ -142,9 +142,7 @@ class Mechanism:
 
     def pricing(self, constraints: Constraints | Areas) -> Pricing:
         """Return what a release under these constraints costs at any precisions."""
-        return self._pricing(self._own_areas(constraints))
-
-    def _pricing(self, areas: Areas) -> Pricing:
+        areas = self._own_areas(constraints)
         return Pricing(areas, self.classes, self.noise, self.neighbours, self.rows_per_unit)
 
     def calibrate(self, constraints: Constraints | Areas) -> PublicLaw:
@@ -157,18 +155,15 @@ class Mechanism:
         >>> float(mechanism.calibrate(mechanism.disclose(p12_table())).queries[0].precision)
         0.310057253479138
         """
-        return self._calibrated(self.pricing(constraints))
+        return self._law(self._own_areas(constraints))
 
-    def _calibrated(self, pricing: Pricing) -> PublicLaw:
-        precisions = precisions_of(pricing, self.queries, self.budget)
-        parts = zip(self.queries, precisions, self.classes, strict=True)
-        queries = tuple(MeasuredQuery(query.title, precision, rows) for query, precision, rows in parts)
-        return PublicLaw(self.schema, self.noise, queries, pricing.areas)
+    def _law(self, areas: Areas) -> PublicLaw:
+        asked = Asked(self.schema, self.noise, self.queries, self.budget, self.neighbours, self.rows_per_unit)
+        return asked.law(areas)
 
     def certificate(self, constraints: Constraints | Areas) -> Certificate:
         """Return what a release under these constraints costs at most. Public; suppression included."""
-        pricing = self.pricing(constraints)
-        return pricing.certificate(self._calibrated(pricing).precisions)
+        return self._plan(self._own_areas(constraints)).certificate
 
     def plan(self, constraints: Constraints | Areas) -> Plan:
         """Return how a release under these constraints is sampled, and what it costs. Public.
@@ -185,8 +180,7 @@ class Mechanism:
         return self._plan(self._own_areas(constraints))
 
     def _plan(self, areas: Areas) -> Plan:
-        pricing = self._pricing(areas)
-        return Plan(self._calibrated(pricing), pricing, self.budget, self.queries)
+        return Plan.of(self._law(areas), self.neighbours, self.rows_per_unit, self.budget, self.queries)
 
     def explain(self, constraints: Constraints | None = None) -> str:
         """Return the whole account in words: precisions, cost, comparison with GM's halving, neighbours, meaning.
@@ -216,7 +210,7 @@ class Mechanism:
         """Return the law that a release of this table is drawn from. Confidential."""
         self._check_suppressed()
         areas = Areas.one(self.disclose(table))
-        return Law(self._calibrated(self._pricing(areas)), table.counts)
+        return Law(self._law(areas), table.counts)
 
     def release(
         self,

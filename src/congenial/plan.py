@@ -143,7 +143,7 @@ class Plan:
     @cached_property
     def certificate(self) -> Certificate:
         """What the release costs at most; raises `PrivacyError` when nothing can be certified."""
-        return self.pricing.certificate(self.law.precisions)
+        return self.pricing.certificate(self.law.precisions, self.law.floors)
 
     @property
     def spent(self) -> Spent:
@@ -158,7 +158,10 @@ class Plan:
     @property
     def parts(self) -> tuple[Part, ...]:
         """The areas with their precisions, as `compose` takes them."""
-        return tuple(Part(structure.case, self.law.precisions, structure.n_areas) for structure in self.structures)
+        law = self.law
+        return tuple(
+            Part(structure.case, law.precisions, structure.n_areas, law.floors) for structure in self.structures
+        )
 
     @property
     def neighbourhood(self) -> Neighbours:

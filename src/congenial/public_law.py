@@ -17,11 +17,18 @@ from congenial.schema import Schema
 
 @dataclass(frozen=True)
 class MeasuredQuery:
-    """A measured query: its rows all have noise of one precision; precision 0 is not measured."""
+    """Measured rows that all have noise of one precision; precision 0 is not measured.
+
+    Attributes
+    ----------
+    floor : Fraction
+        Of single cells, what the weight of a cell's lower limit is multiplied by; 1 is the noise's own law.
+    """
 
     text: str
     precision: Fraction
     rows: tuple[Row, ...]
+    floor: Fraction = Fraction(1)
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,11 @@ class PublicLaw:
         return tuple(query.precision for query in self.queries)
 
     @property
+    def floors(self) -> tuple[Fraction, ...]:
+        """The floor of each measured query."""
+        return tuple(query.floor for query in self.queries)
+
+    @property
     def classes(self) -> tuple[tuple[Row, ...], ...]:
         """The measured rows of each query; they share a precision."""
         return tuple(query.rows for query in self.queries)
@@ -67,7 +79,7 @@ class PublicLaw:
     def measured(self) -> tuple[Measured, ...]:
         """Every measured row with its noise."""
         return tuple(
-            Measured(row, self.family(query.precision))
+            Measured(row, self.family(query.precision), query.floor)
             for query in self.queries
             if query.precision
             for row in query.rows

@@ -55,8 +55,12 @@ class EnumerationAt:
     def weights(self) -> list[Fraction]:
         soft = [row for row in self.system.rows if row.kind == "soft"]
         out = []
-        for deviation in (self.tables - self.centre).tolist():
-            own = prod(fall.weight(v) for fall, v in zip(self.system.falls, deviation, strict=True))
+        for table in self.tables.tolist():
+            deviation = [value - int(at) for value, at in zip(table, self.centre, strict=True)]
+            own = prod(
+                fall.weight(v, is_floor=value == low)
+                for fall, v, value, low in zip(self.system.falls, deviation, table, self.system.lower, strict=True)
+            )
             of_rows = prod(row.fall.weight(sum(c * deviation[cell] for cell, c in row.coefficients)) for row in soft)
             out.append(Fraction(own * of_rows))
         return out

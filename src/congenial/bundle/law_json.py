@@ -38,7 +38,6 @@ def law_as_json(law: PublicLaw) -> dict[str, Any]:
         "rows": [_row_json(row) for row in known],
         "groups": groups,
         "values": [int(value) for value in law.areas.groups[0].values[0]] if law.areas.name is None else None,
-        "weights": None,  # of limits: no law of this version has any
         "tree": None,  # of areas that add up: no law of this version has one
     }
 
@@ -46,7 +45,13 @@ def law_as_json(law: PublicLaw) -> dict[str, Any]:
 def _query_json(law: PublicLaw, query: MeasuredQuery) -> dict[str, Any]:
     each = [Row.of(law.schema.cell_name(cell), [cell]) for cell in range(law.schema.n_cells)]
     rows = EACH_CELL if list(query.rows) == each else [_row_json(row) for row in query.rows]
-    return {"query": query.text, "precision": str(query.precision), "base": _base(law.noise, query), "rows": rows}
+    return {
+        "query": query.text,
+        "precision": str(query.precision),
+        "base": _base(law.noise, query),
+        "floor": str(query.floor),
+        "rows": rows,
+    }
 
 
 def _base(noise: str, query: MeasuredQuery) -> str | None:
@@ -119,8 +124,8 @@ def _read(given: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
     noise = given["noise"]
     if noise not in FAMILIES or not FAMILIES[noise].is_for_release:
         raise BundleError(f"noise {noise!r} is not known to this version")
-    if given["weights"] is not None or given["tree"] is not None:
-        raise BundleError("it has weights or a tree, which this version does not know; install a newer congenial")
+    if given["tree"] is not None:
+        raise BundleError("it has a tree, which this version does not know; install a newer congenial")
     queries = tuple(_query(schema, noise, entry) for entry in given["measured"])
     rows = [_row(entry, schema.n_cells) for entry in given["rows"]]
     name = given["area"]
@@ -179,7 +184,7 @@ def _query(schema: Schema, noise: str, given: Mapping[str, Any]) -> MeasuredQuer
         rows = tuple(Row.of(schema.cell_name(cell), [cell]) for cell in range(schema.n_cells))
     else:
         rows = tuple(_row(entry, schema.n_cells) for entry in given["rows"])
-    query = MeasuredQuery(str(given["query"]), precision, rows)
+    query = MeasuredQuery(str(given["query"]), precision, rows, exact_fraction(given["floor"], "a floor"))
     if _base(noise, query) != given["base"]:
         raise BundleError("this version rounds the noise of that precision to another base; use the version it names")
     return query

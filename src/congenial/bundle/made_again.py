@@ -7,13 +7,13 @@ from congenial.arrays import Ints
 from congenial.bundle.differences import first_difference
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.software import other_versions
+from congenial.calibrated import Asked
 from congenial.conditions.areas import Areas
 from congenial.conditions.constraints import Constraints
 from congenial.errors import BundleError, CongenialError, PrivacyError
 from congenial.plan import Plan
-from congenial.privacy.calibrate import precisions_of
 from congenial.privacy.certificate import Certificate
-from congenial.public_law import MeasuredQuery, PublicLaw
+from congenial.public_law import PublicLaw
 
 
 def check_made_again(manifest: Manifest, tables: Ints) -> list[str]:
@@ -56,23 +56,21 @@ def _made_again(manifest: Manifest, tables: Ints) -> Manifest:
 
 
 def _law(manifest: Manifest, tables: Ints) -> PublicLaw:
-    """Compile the stated conditions at the released values, and the measured queries at the stated precisions."""
-    law, conditions, asked = manifest.law, manifest.conditions, manifest.plan.asked
-    if len(asked) != len(law.queries):
-        raise BundleError(f"the manifest measures {len(asked)} queries, and its law {len(law.queries)}")
+    """Compile the stated conditions at the released values; what is measured must be what was asked for."""
+    law, conditions = manifest.law, manifest.conditions
+    asked = [row for query in manifest.plan.asked for row in query.rows(law.schema)]
+    measured = [row for query in law.queries for row in query.rows]
+    if sorted(asked, key=repr) != sorted(measured, key=repr):
+        raise BundleError("the manifest measures other queries than its law does")
     try:
         if law.areas.name is None:
             areas = Areas.one(Constraints.of(law.schema, conditions, tables[0].tolist()))
         else:
             by_label = {str(area): line for area, line in zip(law.areas, tables, strict=True)}
             areas = Areas.disclosed(law.schema, conditions, by_label, name=law.areas.name)
-        queries = tuple(
-            MeasuredQuery(query.title, stated.precision, tuple(query.rows(law.schema)))
-            for query, stated in zip(asked, law.queries, strict=True)
-        )
     except CongenialError:
         raise BundleError("the conditions that the manifest states do not hold in its tables") from None
-    return PublicLaw(law.schema, law.noise, queries, areas)
+    return PublicLaw(law.schema, law.noise, law.queries, areas)
 
 
 def _is_another_certificate(again: Manifest, manifest: Manifest) -> bool:
@@ -99,20 +97,18 @@ def _check_figures(ours: Certificate, theirs: Certificate) -> None:
 
 def _check_precisions(manifest: Manifest, others: Sequence[str]) -> list[str]:
     """See that the precisions are those that were given, and the largest that the budget allows."""
-    plan = manifest.plan
-    given = [(query.precision, stated) for query, stated in zip(plan.asked, plan.law.precisions, strict=True)]
-    if any(asked is not None and asked != stated for asked, stated in given):
-        raise BundleError("the manifest states another precision of a measured query than its law has")
-    if plan.budget is None:
-        return []
-    if not plan.budget.covers(manifest.certificate):
+    plan, law = manifest.plan, manifest.law
+    if plan.budget is not None and not plan.budget.covers(manifest.certificate):
         raise BundleError(f"the manifest's budget of {plan.budget.text} does not cover its certificate")
+    asked = Asked(law.schema, law.noise, plan.asked, plan.budget, plan.neighbours, plan.rows_per_unit)
     try:
-        is_largest = precisions_of(plan.pricing, plan.asked, plan.budget) == plan.law.precisions
-    except PrivacyError:
+        is_largest = asked.law(law.areas).queries == law.queries
+    except CongenialError:
         is_largest = False
     if is_largest:
         return []
+    if plan.budget is None:
+        raise BundleError("the manifest states another precision or weight of a measured query than its law has")
     if not others:
         raise BundleError(
             f"the precisions of its law are not those that the manifest's budget of {plan.budget.text} gives"

@@ -12,6 +12,11 @@ MOST_POWER = 4096
 class Fall:
     """A weight that falls with deviation: ``linear ** |v| * quadratic ** (v * v)``, both bases rational, at most 1.
 
+    Attributes
+    ----------
+    floor : Fraction
+        What the weight of a cell's lower limit is multiplied by, wherever the cell is centred; at least 1.
+
     Examples
     --------
     >>> Fall(linear=Fraction(1, 2)).weight(-3)
@@ -20,6 +25,7 @@ class Fall:
 
     linear: Fraction = Fraction(1)
     quadratic: Fraction = Fraction(1)
+    floor: Fraction = Fraction(1)
 
     @property
     def is_flat(self) -> bool:
@@ -27,7 +33,7 @@ class Fall:
         return self.linear == self.quadratic == 1
 
     def __mul__(self, other: "Fall") -> "Fall":
-        return Fall(self.linear * other.linear, self.quadratic * other.quadratic)
+        return Fall(self.linear * other.linear, self.quadratic * other.quadratic, self.floor * other.floor)
 
     def stretched(self, factor: int) -> "Fall":
         """Return the weight as a function of v when the deviation is ``factor * v``."""
@@ -37,11 +43,12 @@ class Fall:
                 f"a measured query of one cell has coefficient {factor:,}, too large to hold its noise as an exact"
                 " fraction; measure the cell itself, at a higher precision"
             )
-        return Fall(self.linear ** abs(factor), self.quadratic ** (factor * factor))
+        return Fall(self.linear ** abs(factor), self.quadratic ** (factor * factor), self.floor)
 
-    def weight(self, deviation: int) -> Fraction:
-        """Return the weight at a deviation, exactly."""
-        return self.linear ** abs(deviation) * self.quadratic ** (deviation * deviation)
+    def weight(self, deviation: int, *, is_floor: bool = False) -> Fraction:
+        """Return the weight at a deviation, which may be that of the lower limit, exactly."""
+        own = self.linear ** abs(deviation) * self.quadratic ** (deviation * deviation)
+        return self.floor * own if is_floor else own
 
 
 FLAT = Fall()

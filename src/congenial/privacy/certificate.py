@@ -20,8 +20,8 @@ class Theorem:
     currency: str = "epsilon"
 
 
-_LOSS, _LISTED, _ZCDP = (
-    f"docs/claims/{name}.md" for name in ("conditional-loss", "enumerated-loss", "conditional-zcdp")
+_LOSS, _LISTED, _ZCDP, _WEIGHTED = (
+    f"docs/claims/{name}.md" for name in ("conditional-loss", "enumerated-loss", "conditional-zcdp", "weighted-zeros")
 )
 THEOREMS = {
     "suppression": Theorem(_LOSS),
@@ -29,6 +29,11 @@ THEOREMS = {
     "equalities_only": Theorem(_LOSS),
     "limited_cells": Theorem(_LOSS),
     "general": Theorem(_LOSS),
+    "weighted_lines": Theorem(_WEIGHTED),
+    "weighted_group": Theorem(_WEIGHTED),
+    "weighted_fixed_total": Theorem(_WEIGHTED),
+    "clamped_unbounded": Theorem(_WEIGHTED),
+    "weighted_general": Theorem(_WEIGHTED),
     "enumerated": Theorem(_LISTED),
     "gaussian_equalities_only": Theorem(_ZCDP, "rho"),
     "gaussian_rank_one": Theorem(_ZCDP, "rho"),

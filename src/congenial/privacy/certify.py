@@ -13,13 +13,19 @@ from congenial.privacy.certified_case import Case
 from congenial.privacy.enumerated import Enumerated
 from congenial.privacy.formulas import conditional_loss, rho_at_all_orders, round_up
 from congenial.privacy.moves import Step
+from congenial.privacy.weighted import weighted_loss
 from congenial.sampling.target import Measured
 
 _PROVEN = {(1, "epsilon"), (2, "rho")}  # the theorems are of weights that fall linearly and of such that fall squared
 
 
 def certificate_of(
-    case: Case, precisions: Sequence[Fraction], k: int | None = None, *, try_all_pairs: bool = True
+    case: Case,
+    precisions: Sequence[Fraction],
+    k: int | None = None,
+    *,
+    floors: Sequence[Fraction] = (),
+    try_all_pairs: bool = True,
 ) -> Certificate:
     """Return the best valid certificate at some precisions, for pairs at most `k` records apart.
 
@@ -27,6 +33,8 @@ def certificate_of(
     ----------
     k : int, optional
         The fewest records in which tables of S* can differ, unless given.
+    floors : sequence of Fraction
+        What weights of lower limits are multiplied by, for each class; 1 if none are given.
     try_all_pairs : bool
         Whether to go through all pairs when S* is small.
     """
@@ -51,12 +59,17 @@ def certificate_of(
         k = max(k, smallest)
     if k < smallest:
         raise PrivacyError(f"k = {k}: no two tables that obey the conditions are fewer than {smallest} records apart")
+    if len(floors) not in {0, len(precisions)} or min(floors, default=Fraction(1)) < 1:
+        raise PrivacyError(f"a floor is at least 1, and each class has one: not {list(floors)}")
     steps = case.moves.steps(precisions, case.family.exponent, case.neighbours, k)
     plain = case.moves.one_record_without_invariants(precisions, case.family.exponent, case.neighbours)
     make = _Maker(case, tuple(precisions), k, plain)
-    found = make.gaussian(steps) if is_rho else [make.pure(steps)]
+    is_weighted = any(floor != 1 for floor in floors)
+    if is_weighted and is_rho:
+        raise PrivacyError(f"no theorem here covers weighted limits under {family.title} noise")
+    found = make.gaussian(steps) if is_rho else [make.weighted(steps, floors) if is_weighted else make.pure(steps)]
     reasons = list(make.reasons)
-    if try_all_pairs and (listed := case.listed(precisions)):
+    if try_all_pairs and (listed := case.listed(precisions, floors)):
         found.append(make.all_pairs(listed))
     if not found:
         raise PrivacyError(
@@ -137,6 +150,12 @@ class _Maker:
             )
         return self._make(kind, why, loss=worst, rho=rho, orders="all", everywhere=rho)
 
+    def weighted(self, steps: Sequence[Step], floors: Sequence[Fraction]) -> Certificate:
+        """Double Geometric noise with weighted limits: class by class, and D^2/2-zCDP whatever the weights."""
+        rho = max((step.distance for step in steps), default=Fraction(0)) ** 2 / 2
+        priced = weighted_loss(self.case, self.precisions, floors, self.k)
+        return self._make(priced.kind, priced.statement, loss=priced.loss, rho=rho, orders="all", everywhere=rho)
+
     def gaussian(self, steps: Sequence[Step]) -> list[Certificate]:
         """Discrete Gaussian noise: every theorem whose hypotheses are proven."""
         case = self.case
@@ -216,12 +235,13 @@ def certify(
     families = {query.noise.family for query in measured}
     if len(families) > 1:
         raise PrivacyError(f"one law has one family of noise, not {', '.join(sorted(families))}")
-    by_precision: dict[Fraction, list[Row]] = {}
+    classes: dict[tuple[Fraction, Fraction], list[Row]] = {}
     for query in measured:
-        by_precision.setdefault(query.noise.precision, []).append(query.row)
+        classes.setdefault((query.noise.precision, query.floor), []).append(query.row)
     family = families.pop() if families else DEFAULT
-    case = Case(constraints, tuple(tuple(rows) for rows in by_precision.values()), family, neighbours)
-    return certificate_of(case, list(by_precision), k)
+    case = Case(constraints, tuple(map(tuple, classes.values())), family, neighbours)
+    precisions, floors = ([scale[which] for scale in classes] for which in (0, 1))
+    return certificate_of(case, precisions, k, floors=floors)
 
 
 def _rest(whole: Fraction, part: Fraction) -> str:

@@ -160,7 +160,8 @@ def _amount(certificate: Certificate) -> str:
 
 
 def _certificate(plan: Planned, k: int) -> Certificate:
-    return certificate_of(plan.parts[0].case, plan.parts[0].precisions, k)
+    part = plan.parts[0]
+    return certificate_of(part.case, part.precisions, k, floors=part.floors)
 
 
 def add_up(found: Sequence[Certificate], k: int, statement: str) -> Certificate:
@@ -185,11 +186,12 @@ def _total(parts: Sequence[Fraction | None]) -> Fraction | None:
 
 @dataclass(frozen=True)
 class Part:
-    """One or more areas with one case and the precisions of their release."""
+    """One or more areas with one case and the precisions and floors of their release."""
 
     case: Case
     precisions: tuple[Fraction, ...]
     n_areas: int = 1
+    floors: tuple[Fraction, ...] = ()
 
 
 def check_one_row(rows_per_unit: int) -> None:
@@ -250,7 +252,7 @@ def _at_one_record(part: Part, case: Case, try_all_pairs: bool) -> Certificate |
     if k is None or (k > 1 and case.neighbourhood.is_smallest):
         return None
     # Where it is open whether fewer than k records can change, the price of k covers them.
-    return certificate_of(case, part.precisions, k, try_all_pairs=try_all_pairs)
+    return certificate_of(case, part.precisions, k, floors=part.floors, try_all_pairs=try_all_pairs)
 
 
 def _at_leaving(part: Part, try_all_pairs: bool) -> Certificate | None:
@@ -265,7 +267,7 @@ def _at_fewest(part: Part) -> Certificate | None:
     neighbourhood = part.case.neighbourhood
     if neighbourhood.k is None or neighbourhood.k == 1 or not neighbourhood.is_smallest:
         return None
-    return certificate_of(part.case, part.precisions, try_all_pairs=False)
+    return certificate_of(part.case, part.precisions, floors=part.floors, try_all_pairs=False)
 
 
 def _worst(inside: Sequence[Fraction | None], passing: Sequence[Fraction | None]) -> Fraction | None:

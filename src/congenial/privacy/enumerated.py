@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats
+from congenial.balls import log_of
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import row_values
 from congenial.errors import PrivacyError, TooLargeError
 from congenial.privacy.formulas import round_up
 from congenial.sampling.all_tables import enumerate_tables, estimate_log10_count
-from congenial.sampling.target import Measured
+from congenial.sampling.target import Measured, Target
 
 MOST_TABLES = 400
 ORDERS = range(2, 65)
@@ -54,7 +55,7 @@ class Enumerated:
             raise TooLargeError(f"more than {limit} tables obey the conditions")
         tables = enumerate_tables(constraints, limit)
         values = row_values([query.row for query in measured], tables)
-        n, n_rows = len(tables), len(measured)
+        n, n_rows = len(tables), 2 * len(measured)  # a measured cell may have a floor too
         log_weight = np.zeros((n, n))
         for position, query in enumerate(measured):
             if not query.noise.is_discrete:
@@ -62,9 +63,11 @@ class Enumerated:
             # Whole numbers until here: values beyond 2^53 would lose their differences.
             gap = np.abs(values[:, None, position] - values[None, :, position]).astype(np.float64)
             log_weight += gap**query.noise.exponent * np.log(float(query.noise.base))
+        floors = Target(constraints, tuple(measured), tables[0]).floors(tables)
+        for floor, n_floors in floors.items():
+            log_weight += n_floors * log_of(floor)
         # Each row's term is a whole number times a logarithm, each off by one unit in the last place at most, so a sum
-        # of R rows is off by (R + 2) u of its size; x exp(-x) < 1/2 turns that into an absolute error of every weight
-        # below (R + 4) u, and c(s) >= 1 because the confidential table itself has weight 1.
+        # of R rows is off by (R + 2) u of its size: so is, relatively, every weight, and c(s), which is their sum.
         unit = 2.0**-53
         normaliser = np.exp(log_weight).sum(axis=1)
         largest = float(np.abs(log_weight).max(initial=0.0))

@@ -177,15 +177,32 @@ class Moves:
         """Return the shapes of all steps of one record that the equalities allow."""
         if neighbours == "unbounded":
             return {self._shape(kind, None, self.soft, power) for kind in self.kinds if not kind.equal}
-        alike: dict[Column, list[Kind]] = {}
-        for kind in self.kinds:
-            alike.setdefault(kind.equal, []).append(kind)
         # Areas that differ in nothing but their own total give the same steps.
         different = {
             tuple((k.ranges, k.soft, k.own, k.is_limited, len(k.cells) > 1) for k in members): members
-            for members in alike.values()
+            for members in self.exchanging
         }
         return set().union(*(self._any(members, self.soft, power, neighbours) for members in different.values()))
+
+    @property
+    def exchanging(self) -> list[list[Kind]]:
+        """The kinds between which one record can pass: those with equal columns in the equalities."""
+        alike: dict[Column, list[Kind]] = {}
+        for kind in self.kinds:
+            alike.setdefault(kind.equal, []).append(kind)
+        return list(alike.values())
+
+    def steps_among(self, kinds: Sequence[Kind], precisions: Sequence[Fraction], neighbours: str) -> list[Step]:
+        """Return steps at least as bad as those of one record that comes to, leaves or passes between some kinds."""
+        shapes = self._any(kinds, self.soft, 1, neighbours)
+        return [Step(shape.distance(precisions), shape.least(precisions)) for shape in shapes]
+
+    def is_fixed(self, cells: Sequence[int]) -> bool:
+        """Whether the equalities leave the sum of some cells one value."""
+        mobile = {cell for kind in self.kinds for cell in kind.cells}
+        equal = [limited.row for limited in self.constraints.equalities]
+        (answer,) = self._once(("fixed", tuple(cells)), lambda: _fixed([Row.of("", list(cells))], equal, mobile))
+        return bool(answer)
 
     def _any(self, kinds: Sequence[Kind], soft: Sequence[Soft], power: int, neighbours: str) -> set[Shape]:
         """Return the shapes of a record that passes between any two of the kinds, or at least as bad ones."""

@@ -56,12 +56,14 @@ class Pricing:
         case = self.structures[0].case
         return case.moves.one_record_without_invariants(precisions, case.family.exponent, self.neighbours)
 
-    def certificate(self, precisions: Sequence[Fraction], *, try_all_pairs: bool = True) -> Certificate:
-        """Return the certificate of a release of every area, for one privacy unit."""
+    def certificate(
+        self, precisions: Sequence[Fraction], floors: Sequence[Fraction] = (), *, try_all_pairs: bool = True
+    ) -> Certificate:
+        """Return the certificate of a release of every area, for one privacy unit; without floors they are 1."""
         if len(self.areas) == 1:
             case = self.structures[0].case
             if self.rows_per_unit == 1:
-                return certificate_of(case, precisions, try_all_pairs=try_all_pairs)
+                return certificate_of(case, precisions, floors=floors, try_all_pairs=try_all_pairs)
             if self.neighbours == "bounded" and not case.moves.total_is_fixed:
                 # A unit that changes may have fewer or more rows than before: no table of one size is its neighbour.
                 raise PrivacyError(
@@ -69,7 +71,9 @@ class Pricing:
                     " rows, which bounded neighbours never do: publish the total exactly, or use unbounded neighbours"
                 )
             k = self.rows_per_unit * (case.neighbourhood.k or 1)
-            return certificate_of(case, precisions, k, try_all_pairs=try_all_pairs)
+            return certificate_of(case, precisions, k, floors=floors, try_all_pairs=try_all_pairs)
         check_one_row(self.rows_per_unit)
-        parts = [Part(structure.case, tuple(precisions), structure.n_areas) for structure in self.structures]
+        parts = [
+            Part(structure.case, tuple(precisions), structure.n_areas, tuple(floors)) for structure in self.structures
+        ]
         return over_areas(parts, try_all_pairs=try_all_pairs)

@@ -33,6 +33,7 @@ class _Reach(NamedTuple):
     fall: Fall
     below: int
     above: int
+    meets_floor: bool
 
 
 class _NotQuickError(Exception):
@@ -83,7 +84,7 @@ class _Errors:
         below, above = (reach if end is None else min(abs(end - value), reach) for end in (low, high))
         if below + above > _LONGEST:
             raise _NotQuickError
-        return _Reach(fall, int(below), int(above))
+        return _Reach(fall, int(below), int(above), low is not None and int(below) == value - low)
 
     def _span(self, cells: Sequence[int]) -> tuple[int, int]:
         """Return the least deviation of a sum of cells, and how many values it has."""
@@ -101,9 +102,11 @@ class _Errors:
             counted[self.kinds[cell]] = counted.get(self.kinds[cell], 0) + 1
         for kind, times in counted.items():
             if (kind, size) not in self.transforms:
-                fall, below, above = kind
+                fall, below, above, meets_floor = kind
                 v = np.abs(np.arange(-below, above + 1)).astype(np.float64)
-                self.transforms[kind, size] = np.fft.rfft(np.exp(_log_weight(fall, v)), size)
+                weights = np.exp(_log_weight(fall, v))
+                weights[0] *= float(fall.floor) if meets_floor else 1.0
+                self.transforms[kind, size] = np.fft.rfft(weights, size)
             out = out * self.transforms[kind, size] ** times
         return out
 

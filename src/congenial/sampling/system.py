@@ -76,9 +76,11 @@ class System:
                 raise SamplingError(
                     f"the exact sampler needs noise on the integers; {query.noise.title} noise is for study"
                 )
-            row, fall = query.row, query.noise.fall
+            row, fall = query.row, query.fall
             if len(row.cells) == 1:
-                falls[row.cells[0]] *= fall.stretched(row.coefficients[0])
+                cell = row.cells[0]
+                has_floor = constraints.lower[cell] is not None
+                falls[cell] *= (fall if has_floor else query.noise.fall).stretched(row.coefficients[0])
             else:
                 soft[_coefficients(row)] = soft.get(_coefficients(row), FLAT) * fall
         rows = [

@@ -1,24 +1,45 @@
 """The law to sample from, on bare arrays: noise weights around a centre, on the tables that obey the constraints."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
+from congenial.balls import log_of
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import dependence
 from congenial.conditions.rows import Row, dense, row_values
 from congenial.errors import SamplingError
-from congenial.noise import Noise
+from congenial.noise import Fall, Noise
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One linear statistic and the noise it is measured with. Public."""
+    """One linear statistic and the noise it is measured with. Public.
+
+    Attributes
+    ----------
+    floor : Fraction
+        For a statistic of one cell, what the weight of the cell's lower limit is multiplied by; at least 1.
+    """
 
     row: Row
     noise: Noise
+    floor: Fraction = Fraction(1)
+
+    def __post_init__(self) -> None:
+        if self.floor != 1 and (self.floor < 1 or len(self.row.cells) > 1 or self.noise.exponent != 1):
+            raise SamplingError(
+                f"a weight of lower limits is at least 1, and for single cells under noise that falls linearly;"
+                f" {self.floor} is given for {len(self.row.cells)} cells under {self.noise.title} noise"
+            )
+
+    @property
+    def fall(self) -> Fall:
+        """How its weight falls with deviation."""
+        return replace(self.noise.fall, floor=self.floor)
 
     @property
     def cell(self) -> int | None:
@@ -29,6 +50,8 @@ class Measured:
 @dataclass(frozen=True)
 class Target:
     """``weight(t) = prod_r w_r(q_r(t) - q_r(s))`` over the tables t that obey the constraints; s is confidential.
+
+    Where a measured cell has a floor, the weight is multiplied by it in tables that have the cell at its lower limit.
 
     Examples
     --------
@@ -88,4 +111,15 @@ class Target:
             deviations = self.deviations(tables)
         for position, query in enumerate(self.measured):
             out += query.noise.log_weight(deviations[:, position])
+        for floor, n_floors in self.floors(tables).items():
+            out += n_floors * log_of(floor)
+        return out
+
+    def floors(self, tables: Ints | Floats) -> dict[Fraction, Ints]:
+        """Return for each floor how many cells of each table are at a lower limit with it."""
+        out: dict[Fraction, Ints] = {}
+        for query in self.measured:
+            if query.floor != 1 and (low := self.constraints.lower[query.row.cells[0]]) is not None:
+                is_there = (tables[:, query.row.cells[0]] == low).astype(np.int64)
+                out[query.floor] = out.get(query.floor, np.zeros(len(tables), np.int64)) + is_there
         return out

@@ -9,7 +9,7 @@ from congenial.conditions.groups import Box, GroupedRow
 from congenial.conditions.integer_program import propagate
 from congenial.errors import TooLargeError
 from congenial.sampling.contraction.algebra import Merge, Node, Rows, leaf, merge_nodes
-from congenial.sampling.contraction.windows import half_width, log_mass
+from congenial.sampling.contraction.windows import half_width, log_mass_of
 from congenial.sampling.system import System
 
 MOST_STATES = 5 * 10**7
@@ -261,7 +261,7 @@ class _Public:
     def safe_nats(self) -> float:
         """Return nats at which windows leave out less than `_LEAST_SHARE` of any normaliser, whatever the centre.
 
-        The centre obeys all conditions and has weight 1, so the normaliser of a component is at least 1. What windows
+        The centre obeys all conditions and has a weight of at least 1, so the normaliser of a component is at least 1. What windows
         leave out is at most twice their number times the mass of the component's cells times ``exp(-nats)``.
         """
         largest = max((self._log_mass(component) for component in self.rows.components), default=0.0)
@@ -273,7 +273,7 @@ class _Public:
     def _log_mass(self, component: tuple[int, ...]) -> float:
         """Return the logarithm of a bound of the weights of all tables of some groups, as if nothing tied them."""
         cells = [(g, cell) for g in component for cell in self.groups[g]]
-        return sum(min(log_mass(self.system.falls[cell]), log(self._n_values(g, cell))) for g, cell in cells)
+        return sum(log_mass_of(self.system.falls[cell], self._n_values(g, cell)) for g, cell in cells)
 
     def _n_values(self, group: int, cell: int) -> float:
         """Return how many values a cell has at most, within its own limits and its group's."""

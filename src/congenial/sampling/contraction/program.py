@@ -56,6 +56,8 @@ class Program(NamedTuple):
         Ints  # (table) how far a cell's own deviation is followed; beyond lies less than exp(-nats); NONE: flat
     )
     base: Floats  # (table) ratio of a geometric fall, or NONE
+    floor: Floats  # (table) what multiplies the weight of a lower limit, and that less 1
+    floor_excess: Floats
     powers: Numbers  # (table, n) base ** n, correctly rounded, for one block of a recurrence
     log_mass: Floats  # (cell)
     lower: Ints  # (cell) absolute limits, +-NEVER for none
@@ -112,6 +114,8 @@ def make_program(order: MergeOrder) -> Program:
         table_length=lengths,
         table_reach=np.array([_cell_reach(fall, order.nats) for fall in falls], np.int64),
         base=np.array([float(fall.linear) if fall.quadratic == 1 else NONE for fall in falls], np.float64),
+        floor=np.array([float(fall.floor) for fall in falls]),
+        floor_excess=np.array([float(fall.floor - 1) for fall in falls]),
         powers=_stacked_numbers([_powers(fall.linear, _block(order) + 1) for fall in falls], is_wide=order.is_wide),
         log_mass=np.array([log_mass(fall) for fall in system.falls]),
         lower=_limits(system.lower, -NEVER),

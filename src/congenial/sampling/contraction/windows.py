@@ -79,11 +79,24 @@ def _log_missing(x: float) -> float:
 
 
 def log_mass(fall: Fall) -> float:
-    """Return the logarithm of a bound of the summed weights over all integers; infinite for a flat one."""
+    """Return the logarithm of a bound of the summed weights over all integers; infinite for a flat one.
+
+    A floor multiplies one weight, which was at most 1. (In `half_width` it may be left aside: adding the same to a
+    moment and to the mass that it is divided by makes the quotient smaller.)
+    """
     bounds = [inf]
     if fall.linear < 1:
         bounds.append(log1p(float(fall.linear)) - log1p(-float(fall.linear)))
     if fall.quadratic < 1:
         # sum exp(-v^2 / 2 s^2) <= 1 + s sqrt(2 pi)
         bounds.append(log1p((3.1416 / -log_base(fall.quadratic)) ** 0.5))
-    return min(bounds)
+    return _with_floor(min(bounds), fall)
+
+
+def log_mass_of(fall: Fall, n_values: float) -> float:
+    """Return the same for a cell that has so many values at most; without a floor no weight is above 1."""
+    return min(log_mass(fall), _with_floor(log(n_values), fall))
+
+
+def _with_floor(log_size: float, fall: Fall) -> float:
+    return log_size if fall.floor == 1 or log_size == inf else log(exp(log_size) + float(fall.floor) - 1)

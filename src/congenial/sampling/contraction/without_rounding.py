@@ -39,7 +39,7 @@ class ExactMessages:
     """All messages of one table in exact numbers."""
 
     layout: Layout
-    weight: Callable[[Fall, int], Number]
+    weight: Callable[[Fall, int, bool], Number]
     prefixes: list[list[list[Number]]]
     nodes: list[list[Number]]
 
@@ -49,7 +49,7 @@ class ExactMessages:
         return self.layout.engine.order
 
     @classmethod
-    def of(cls, layout: Layout, weight: Callable[[Fall, int], Number], zero: Number) -> "ExactMessages":
+    def of(cls, layout: Layout, weight: Callable[[Fall, int, bool], Number], zero: Number) -> "ExactMessages":
         """Build them group by group, then merge by merge."""
         order = layout.engine.order
         made = cls(layout, weight, [], [])
@@ -60,7 +60,7 @@ class ExactMessages:
                 steps.append(made._convolved(position, cell, steps[-1] if steps else None, zero))
                 position += 1
             made.prefixes.append(steps)
-            made.nodes.append(steps[-1] if steps else [weight(FLAT, 0)])
+            made.nodes.append(steps[-1] if steps else [weight(FLAT, 0, False)])
         for number in range(len(order.merges)):
             made.nodes.append(made._merged(number, zero))
         return made
@@ -97,7 +97,7 @@ class ExactMessages:
             for j in range(max(0, first), min(len(steps) - 1, last) + 1):
                 value = left_message[a + da * j] * right_message[b + db * j]
                 for fall, form in falls:
-                    value = value * self.weight(fall, _value(form, z) + j * _value(form, slope))
+                    value = value * self.weight(fall, _value(form, z) + j * _value(form, slope), False)
                 out[c + dc * j] = out[c + dc * j] + value
         return out
 
@@ -133,23 +133,30 @@ class ExactMessages:
         low, length = int(state.prefix_low[position]), int(state.prefix_length[position])
         below, above = self.layout.reach(cell)
         if x is None:
-            return [self.weight(fall, low + i) if -below <= low + i <= above else zero for i in range(length)]
+            values = range(low, low + length)
+            return [self.weight(fall, v, v == -below) if -below <= v <= above else zero for v in values]
         x_low = int(state.prefix_low[position - 1])
         if fall.quadratic != 1:
             return [
                 sum(
                     (
-                        self.weight(fall, low + k - x_low - i) * x[i]
+                        self.weight(fall, low + k - x_low - i, False) * x[i]
                         for i in _fits(low + k - x_low, below, above, len(x))
                     ),
                     zero,
                 )
                 for k in range(length)
             ]
-        up = _tail(x, x_low, self.weight(fall, 1), above, low, length, zero)
-        down = _tail(x[::-1], -(x_low + len(x) - 1), self.weight(fall, 1), below - 1, -(low + length), length, zero)
-        ratio = self.weight(fall, 1)
-        return [a + ratio * b for a, b in zip(up, down[::-1], strict=True)] if below > 0 else up
+        ratio = self.weight(fall, 1, False)
+        up = _tail(x, x_low, ratio, above, low, length, zero)
+        down = _tail(x[::-1], -(x_low + len(x) - 1), ratio, below - 1, -(low + length), length, zero)
+        out = [a + ratio * b for a, b in zip(up, down[::-1], strict=True)] if below > 0 else up
+        if fall.floor != 1:  # what the lower limit weighs more
+            excess = self.weight(fall, below, True) - self.weight(fall, below, False)
+            for k in range(length):
+                if 0 <= (i := low + k + below - x_low) < len(x):
+                    out[k] = out[k] + excess * x[i]
+        return out
 
     def pairs(self, number: int, walk: Walk, key: tuple[int, ...]) -> Iterator[tuple[list[int], Number]]:
         """Go through the pairs of parts that fit together, in the kernels' order, with their weight."""
@@ -177,7 +184,7 @@ class ExactMessages:
                 if not self.layout.rows_low[row] <= sum_of_row <= self.layout.rows_high[row]:
                     return None
             else:
-                value = value * self.weight(self.order.system.rows[row].fall, sum_of_row)
+                value = value * self.weight(self.order.system.rows[row].fall, sum_of_row, False)
         return value
 
     @property
@@ -247,7 +254,12 @@ def exact_normaliser(engine: Engine, centre: Ints) -> Fraction:
     if layout.is_clipped:
         layout = Layout.of(engine.unlimited(), centre)
     _check_size(layout)
-    return sum(ExactMessages.of(layout, lambda fall, v: fall.weight(v), Fraction(0)).root, Fraction(0))
+    
+
+    def weight(fall: Fall, v: int, is_floor: bool) -> Fraction:
+        return fall.weight(v, is_floor=is_floor)
+
+    return sum(ExactMessages.of(layout, weight, Fraction(0)).root, Fraction(0))
 
 
 def _check_size(layout: Layout) -> None:
@@ -261,7 +273,7 @@ def count_tables(engine: Engine, point: Ints) -> int:
     """Return how many tables obey the conditions, given one of them; the engine's weights must all be 1."""
     layout = Layout.of(engine, point)
     _check_size(layout)
-    return int(sum(ExactMessages.of(layout, lambda _fall, _v: 1, 0).root))
+    return int(sum(ExactMessages.of(layout, lambda _fall, _v, _is_floor: 1, 0).root))
 
 
 def count_of(constraints: Constraints) -> int:
@@ -290,13 +302,14 @@ class Certain:
             if layout.is_clipped:
                 layout = Layout.of(self._engine.wider(), self._centre)
             with flint.ctx.workprec(self._bits):
-                bases: dict[Fall, tuple[flint.arb, flint.arb]] = {}
+                bases: dict[Fall, tuple[flint.arb, flint.arb, flint.arb]] = {}
 
-                def weight(fall: Fall, v: int) -> flint.arb:
+                def weight(fall: Fall, v: int, is_floor: bool) -> flint.arb:
                     if fall not in bases:
-                        bases[fall] = (ball(fall.linear), ball(fall.quadratic))
-                    linear, quadratic = bases[fall]
-                    return linear ** abs(v) * quadratic ** (v * v) if fall.quadratic != 1 else linear ** abs(v)
+                        bases[fall] = (ball(fall.linear), ball(fall.quadratic), ball(fall.floor))
+                    linear, quadratic, floor = bases[fall]
+                    own = linear ** abs(v) * quadratic ** (v * v) if fall.quadratic != 1 else linear ** abs(v)
+                    return floor * own if is_floor else own
 
                 self._made = ExactMessages.of(layout, weight, flint.arb(0))
         return self._made
@@ -359,11 +372,9 @@ class Certain:
         below, above = made.layout.reach(cell)
         farthest = max(abs(rest - x0), abs(rest - x0 - len(x) + 1))
         for size in range(farthest + 1):
-            weight = None
             for v in (size, -size) if size else (0,):
                 if 0 <= rest - v - x0 < len(x) and -below <= v <= above:
-                    weight = made.weight(fall, size) if weight is None else weight
-                    yield v, weight * x[rest - v - x0]
+                    yield v, made.weight(fall, v, v == -below) * x[rest - v - x0]
 
 
 class _Unclear(Exception):  # noqa: N818

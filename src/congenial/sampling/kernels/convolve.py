@@ -135,3 +135,13 @@ def convolve_geometric(
     )
     for k in range(n):
         put(out, k, plus(get(out, k), get(flipped_out, n - 1 - k)))
+
+
+@compiled
+def add_point(x: Numbers, x0: int, value: int, weight: Numbers, out: Numbers, out0: int) -> None:
+    """Add ``weight * x(k - value)`` to ``out(k)`` for every k of its window."""
+    shift, n_x, zero = out0 - x0 - value, size_of(x), zero_of(x)
+    for k in range(size_of(out)):
+        inside = 0 <= k + shift < n_x
+        found = get(x, k + shift if inside else 0)
+        put(out, k, plus(get(out, k), times(weight, found if inside else zero)))

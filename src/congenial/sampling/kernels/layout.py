@@ -149,8 +149,9 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
             state.prefix_offset[position] = used
             state.prefix_clips[position] = clips
             used += length
-            # No weight is above 1: the values that its limits and its group's allow bound a cell's mass too.
-            state.node_log_mass[g] += min(program.log_mass[cell], np.log(float(span)))
+            # No weight but a floor's is above 1: the values that limits allow bound a cell's mass too.
+            excess = program.floor_excess[program.table_of[cell]]
+            state.node_log_mass[g] += min(program.log_mass[cell], np.log(span + excess))
             state.prefix_log_mass[position] = state.node_log_mass[g]
         if stop > start:
             state.node_low[g, 0] = state.prefix_low[stop - 1]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Ints
 from congenial.sampling.kernels.codes import NEVER
 from congenial.sampling.kernels.compiled import compiled
-from congenial.sampling.kernels.convolve import MOST_DIRECT, convolve_directly, convolve_geometric
+from congenial.sampling.kernels.convolve import MOST_DIRECT, add_point, convolve_directly, convolve_geometric
 from congenial.sampling.kernels.layout import lay_out
 from congenial.sampling.kernels.merge import run_merge
 from congenial.sampling.kernels.numbers import (
@@ -28,6 +28,7 @@ from congenial.sampling.kernels.numbers import (
     log_of_shortfall,
     lost_of_term,
     lowered,
+    number_of,
     one_of,
     part,
     plus,
@@ -41,7 +42,7 @@ from congenial.sampling.kernels.numbers import (
 )
 from congenial.sampling.kernels.wide import Numbers
 
-TABLE_UNITS = 4.0  # relative error of a tabulated weight, in units of 2^-53
+TABLE_UNITS = 6.0  # relative error of a tabulated weight, times a floor if there is one, in units of 2^-53
 
 
 @compiled
@@ -53,12 +54,14 @@ def _log_cut(clips: int, log_mass: float, nats: float) -> float:
 @compiled
 def _convolution_units(length: int, block: int) -> float:
     """Return the rounding units that one convolution adds: chains of one block and of all blocks (see the claim)."""
-    return 3.0 * block + 12.0 * (length / (block - 1.0) + 1.0) + 28.0
+    return 3.0 * block + 12.0 * (length / (block - 1.0) + 1.0) + 30.0
 
 
 @compiled
-def _set_weights(tabulated: Numbers, n_tabulated: int, is_flat: bool, first: int, weights: Numbers) -> None:
-    """Set the weights of a cell's values, from the first of its window on."""
+def _set_weights(
+    tabulated: Numbers, n_tabulated: int, is_flat: bool, first: int, at_floor: int, floor: float, weights: Numbers
+) -> None:
+    """Set the weights of a cell's values, from the first of its window on; its lower limit has a floor."""
     for j in range(size_of(weights)):
         size = abs(first + j)
         if is_flat:
@@ -67,6 +70,9 @@ def _set_weights(tabulated: Numbers, n_tabulated: int, is_flat: bool, first: int
             put(weights, j, get(tabulated, size))
         else:
             put(weights, j, zero_of(weights))
+    place = at_floor - first
+    if 0 <= place < size_of(weights):
+        put(weights, place, times(number_of(weights, floor), get(weights, place)))
 
 
 @compiled
@@ -88,9 +94,10 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, wo
             length, out0 = state.prefix_length[position], state.prefix_low[position]
             out = part(messages, state.prefix_offset[position], length)
             first, span = state.cell_first[position], state.cell_span[position]
+            at_floor, floor, excess = program.lower[cell] - centre[cell], program.floor[table], program.floor_excess[table]
             if position == start:
                 # The window of the first cell's sum lies inside that of its values.
-                _set_weights(tabulated, n_tabulated, is_flat, out0, out)
+                _set_weights(tabulated, n_tabulated, is_flat, out0, at_floor, floor, out)
             else:
                 before = position - 1
                 x_length, x0 = state.prefix_length[before], state.prefix_low[before]
@@ -115,13 +122,18 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, wo
                         out,
                         out0,
                     )
+                    if excess > 0.0:
+                        is_known = abs(at_floor) < n_tabulated
+                        own = get(tabulated, abs(at_floor) if is_known else 0)
+                        point = times(number_of(x, excess), own if is_known else zero_of(x))
+                        add_point(x, x0, at_floor, point, out, out0)
                     units += _convolution_units(x_length + length, size_of(powers))
                 else:
                     weights = part(mirror, 0, span)
-                    _set_weights(tabulated, n_tabulated, is_flat, first, weights)
+                    _set_weights(tabulated, n_tabulated, is_flat, first, at_floor, floor, weights)
                     convolve_directly(x, x0, weights, first, work, out, out0)
                     units += min(x_length, span) + TABLE_UNITS
-                mass = float(min(x_length, span))  # terms of an entry, each with a weight of at most 1
+                mass = min(x_length, span) + excess  # terms of an entry, of a weight of at most 1 but for the floor
                 if not is_flat:
                     mass = min(mass, np.exp(min(700.0, program.log_mass[cell])))
                 flushed *= mass
@@ -271,6 +283,8 @@ def draw(
                 rest - state.prefix_low[position - 1],
                 first,
                 span,
+                program.lower[cell] - centre[cell],
+                program.floor[table],
                 aim,
                 lift,
                 is_steady,
@@ -294,6 +308,8 @@ def _pick_value(
     middle: int,  # its place where this cell deviates by 0
     low: int,
     span: int,
+    at_floor: int,
+    floor: float,
     aim: float,
     lift: int,
     is_steady: bool,
@@ -307,7 +323,8 @@ def _pick_value(
     for _ in range(span):
         size, i = abs(v), middle - v
         if 0 <= i < size_of(x) and (is_flat or size < n_weights):
-            total += lowered(get(x, i) if is_flat else times(get(weights, size), get(x, i)), lift)
+            term = lowered(get(x, i) if is_flat else times(get(weights, size), get(x, i)), lift)
+            total += term if v != at_floor else term * floor
         if is_open:
             before, after, value = after, total, v
             is_open = total <= aim

@@ -82,6 +82,12 @@ def one_of(message: Any) -> Any:
 
 
 @of_either_type
+def number_of(message: Any, value: Any) -> Any:
+    """Return a double between 2^-256 and 2^256 as a message's kind of number."""
+    return (lambda message, value: (value, 0)) if is_tuple(message) else (lambda message, value: value)
+
+
+@of_either_type
 def clear(message: Any) -> Any:
     """Set every number to 0."""
     if is_tuple(message):

@@ -1,0 +1,96 @@
+"""From what was asked to a law: the precision and the floor of everything that is measured. Public."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from congenial.conditions.areas import Areas
+from congenial.conditions.kinds.cells import Cells
+from congenial.conditions.kinds.query import Query
+from congenial.conditions.rows import Row
+from congenial.noise import FAMILIES
+from congenial.privacy.budget import Budget
+from congenial.privacy.calibrate import precisions_of
+from congenial.privacy.pricing import Pricing
+from congenial.privacy.weighted_cells import clamped_floor, has_floor, weighted_cells
+from congenial.public_law import MeasuredQuery, PublicLaw
+from congenial.schema import Schema
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a curator asks for, whatever the areas are.
+
+    Attributes
+    ----------
+    queries : tuple of Query
+        What is measured, each with its precision or its portion of the budget.
+    """
+
+    schema: Schema
+    noise: str
+    queries: tuple[Query, ...]
+    budget: Budget | None
+    neighbours: str
+    rows_per_unit: int = 1
+
+    def law(self, areas: Areas) -> PublicLaw:
+        """Return the law with every precision set: the largest that the budget certifies for these areas."""
+        return self._weighted(areas) or self._plain(areas)
+
+    def _pricing(self, areas: Areas, classes: Sequence[Sequence[Row]]) -> Pricing:
+        return Pricing(areas, tuple(map(tuple, classes)), self.noise, self.neighbours, self.rows_per_unit)
+
+    def _plain(self, areas: Areas) -> PublicLaw:
+        """Return the law whose floors are those that were given, or 1."""
+        classes = [tuple(query.rows(self.schema)) for query in self.queries]
+        precisions = precisions_of(self._pricing(areas, classes), self.queries, self.budget)
+        queries = tuple(
+            MeasuredQuery(query.title, precision, rows, _floor(query) or Fraction(1))
+            for query, precision, rows in zip(self.queries, precisions, classes, strict=True)
+        )
+        return PublicLaw(self.schema, self.noise, queries, areas)
+
+    def _weighted(self, areas: Areas) -> PublicLaw | None:
+        """Return the law with floors that the budget chooses; None where there are none or they are not covered."""
+        query, budget = self.queries[0], self.budget
+        is_open = len(self.queries) == 1 and isinstance(query, Cells) and (query.precision, query.zeros) == (None, None)
+        if not is_open or query.where is not None or budget is None or budget.is_nothing:
+            return None
+        if FAMILIES[self.noise].exponent != 1:
+            return None
+        law = self._clamped(areas) if budget.epsilon is None or budget.delta is not None else self._by_class(areas)
+        if law is None:
+            return None
+        pricing = self._pricing(areas, law.classes)
+        plain = pricing.one_record_without_invariants(law.precisions)
+        is_covered = budget.covers_plain(plain, currency=law.family.currency)
+        return law if is_covered and budget.covers(pricing.certificate(law.precisions, law.floors)) else None
+
+    def _by_class(self, areas: Areas) -> PublicLaw | None:
+        """Return the law for a budget in pure epsilon: each class of cells as precise as its theorem allows."""
+        assert self.budget is not None and self.budget.epsilon is not None
+        found = weighted_cells(areas, self.neighbours, self.budget.epsilon / self.rows_per_unit)
+        if found is None:
+            return None
+        rows = self.queries[0].rows(self.schema)
+        queries = tuple(
+            MeasuredQuery(part.text, part.precision, tuple(rows[cell] for cell in part.cells), part.floor)
+            for part in found
+        )
+        return PublicLaw(self.schema, self.noise, queries, areas)
+
+    def _clamped(self, areas: Areas) -> PublicLaw | None:
+        """Return the law for a budget in rho, where every floor costs the same: noise clamped at lower limits."""
+        (query,) = self._plain(areas).queries
+        patterns = [group.pattern for group in areas.groups]
+        if not all(has_floor(pattern, cell) for pattern in patterns for cell in range(self.schema.n_cells)):
+            return None
+        floor = clamped_floor(query.precision)
+        return PublicLaw(
+            self.schema, self.noise, (MeasuredQuery(query.text, query.precision, query.rows, floor),), areas
+        )
+
+
+def _floor(query: Query) -> Fraction | None:
+    return query.zeros if isinstance(query, Cells) else None
