@@ -59,7 +59,7 @@ class Asked:
             return None
         if FAMILIES[self.noise].exponent != 1:
             return None
-        law = self._clamped(areas) if budget.epsilon is None or budget.delta is not None else self._by_class(areas)
+        law = self._clamped(areas) if budget.delta is not None else self._by_class(areas, budget.epsilon)
         if law is None:
             return None
         pricing = self._pricing(areas, law.classes)
@@ -67,10 +67,11 @@ class Asked:
         is_covered = budget.covers_plain(plain, currency=law.family.currency)
         return law if is_covered and budget.covers(pricing.certificate(law.precisions, law.floors)) else None
 
-    def _by_class(self, areas: Areas) -> PublicLaw | None:
+    def _by_class(self, areas: Areas, epsilon: Fraction | None) -> PublicLaw | None:
         """Return the law for a budget in pure epsilon: each class of cells as precise as its theorem allows."""
-        assert self.budget is not None and self.budget.epsilon is not None
-        found = weighted_cells(areas, self.neighbours, self.budget.epsilon / self.rows_per_unit)
+        if epsilon is None:
+            return self._clamped(areas)
+        found = weighted_cells(areas, self.neighbours, epsilon / self.rows_per_unit)
         if found is None:
             return None
         rows = self.queries[0].rows(self.schema)

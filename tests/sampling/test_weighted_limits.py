@@ -42,7 +42,7 @@ def test_the_oracle_is_the_definition() -> None:
     target = WEIGHTED["one total"]().target
     law, a = EnumeratedLaw.of(target), DoubleGeometric("1/2").base
     by_hand = {
-        table: prod(a ** abs(t - int(s)) * (Fraction(5, 2) if t == 0 else 1) for t, s in zip(table, target.centre))
+        table: prod(a ** abs(t - int(s)) * (Fraction(5, 2) if t == 0 else 1) for t, s in zip(table, target.centre, strict=True))
         for table in product(range(10), repeat=4)
         if sum(table) == 9
     }
@@ -98,9 +98,7 @@ def test_long_messages_and_wide_numbers(n_cells: int, precision: str) -> None:
     dice = np.random.default_rng(3)
     centre = dice.choice([0, 0, 1, 2, 50, 300], n_cells)
     schema = cg.Schema({"cell": [f"c{i}" for i in range(n_cells)]})
-    mechanism = cg.Mechanism(
-        schema, measure=[cg.cells(precision=precision, zeros="3")], invariants=[cg.total()]
-    )
+    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision=precision, zeros="3")], invariants=[cg.total()])
     target = mechanism.law(cg.Table(schema, centre)).target
     made = messages(target)
     system = System.of(target.constraints, target.measured)
@@ -109,7 +107,7 @@ def test_long_messages_and_wide_numbers(n_cells: int, precision: str) -> None:
         assert np.array_equal(made.sample(3, replay_rng(5)), made.sample(3, replay_rng(5), always_certain=True))
 
 
-def log_normaliser_by_fft(system: System, centre: np.ndarray) -> float:  # type: ignore[type-arg]
+def log_normaliser_by_fft(system: System, centre: np.ndarray) -> float:
     """Convolve all cells in plain numpy, scaled as one goes."""
     total, log_scale = np.ones(1), 0.0
     reach = int(centre.sum())

@@ -117,6 +117,8 @@ def published_sums(law: PublicLaw, constraints: Constraints) -> str | list[Block
     """Return the published sums, none of which share a cell; or why the bound of errors does not apply."""
     if law.family.exponent != 1:
         return "with limits on cells, the bound is proven for Double Geometric noise"
+    if any(measured.floor != 1 for measured in law.measured):
+        return "lower limits are weighted, and no bound of errors is proven for such a law"
     if any(measured.cell is None for measured in law.measured):
         return "sums are measured beside the cells, which ties their errors together"
     if len({measured.cell for measured in law.measured}) < law.schema.n_cells:

@@ -13,7 +13,7 @@ from congenial.privacy.certified_case import Case
 from congenial.privacy.enumerated import Enumerated
 from congenial.privacy.formulas import conditional_loss, rho_at_all_orders, round_up
 from congenial.privacy.moves import Step
-from congenial.privacy.weighted import weighted_loss
+from congenial.privacy.weighted_loss import weighted_loss
 from congenial.sampling.target import Measured
 
 _PROVEN = {(1, "epsilon"), (2, "rho")}  # the theorems are of weights that fall linearly and of such that fall squared

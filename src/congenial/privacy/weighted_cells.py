@@ -14,7 +14,7 @@ from congenial.conditions.lattice import dependence
 from congenial.conditions.rows import Column, columns
 from congenial.noise import DoubleGeometric
 from congenial.privacy.formulas import calibrated_cells
-from congenial.privacy.weighted_bounds import calibrated_group, calibrated_total
+from congenial.privacy.weighted import calibrated_group, calibrated_total
 
 _ALONE, _TOTAL, _GROUP, _PLAIN = range(4)
 
@@ -57,8 +57,8 @@ class _Rule(NamedTuple):
             return precision, clamped_floor(precision)
         if self.theorem == _PLAIN:
             return min(calibrated_cells(budget, "bounded"), DoubleGeometric.most), Fraction(1)
-        calibrated = calibrated_total if self.theorem == _TOTAL else calibrated_group
-        return calibrated(self.n_cells, budget)
+        found = (calibrated_total if self.theorem == _TOTAL else calibrated_group)(budget, self.n_cells)
+        return found.precision, found.weight
 
 
 _FIXED = _Rule(_PLAIN, -1)
@@ -103,8 +103,8 @@ def _rules(pattern: Constraints, neighbours: str) -> list[_Rule]:
     equal = columns([limited.row for limited in pattern.equalities], n_cells)
     ranges = columns([limited.row for limited in pattern.ranges], n_cells)
     if neighbours == "unbounded" and not _is_fixed(pattern, loose, loose):
-        is_alone = [has_floor(pattern, cell) and not equal[cell] and not ranges[cell] for cell in range(n_cells)]
-        return [_Rule(_ALONE if all(is_alone) else _PLAIN)] * n_cells
+        are_alone = all(has_floor(pattern, cell) and not equal[cell] and not ranges[cell] for cell in range(n_cells))
+        return [_Rule(_ALONE if are_alone else _PLAIN)] * n_cells
     classes: dict[Column, list[int]] = {}
     for cell in sorted(loose):
         classes.setdefault(equal[cell], []).append(cell)
@@ -124,7 +124,11 @@ def _rules(pattern: Constraints, neighbours: str) -> list[_Rule]:
 def _is_fixed(pattern: Constraints, cells: set[int], loose: set[int]) -> bool:
     """Whether the equalities leave the sum of some cells one value."""
     lines = [
-        {cell: times for cell, times in zip(equality.row.cells, equality.row.coefficients, strict=True) if cell in loose}
+        {
+            cell: times
+            for cell, times in zip(equality.row.cells, equality.row.coefficients, strict=True)
+            if cell in loose
+        }
         for equality in pattern.equalities
     ]
     return len(lines) in dependence([*lines, dict.fromkeys(sorted(cells), 1)]).follows

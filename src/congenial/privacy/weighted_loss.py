@@ -8,7 +8,12 @@ from congenial.privacy.certificate import shown
 from congenial.privacy.certified_case import Case
 from congenial.privacy.formulas import conditional_loss
 from congenial.privacy.moves import Kind
-from congenial.privacy.weighted_bounds import clamped_excess, group_excess, log_of_ratio, total_excess
+from congenial.privacy.weighted import changed_loss
+from congenial.privacy.weighted_group import group_excess
+from congenial.privacy.weighted_lines import free_excess, lines_excess
+from congenial.privacy.weighted_total import total_excess
+
+_DIGITS = 12  # of an excess, rounded up
 
 
 @dataclass(frozen=True)
@@ -96,8 +101,8 @@ class _Pricer:
         if kind.ranges or kind.soft or not self._has_zeros_alone(kind):
             return self._plain([kind], "unbounded", is_weighted=True)
         precision, base, floor = self._scale(kind)
-        excess = clamped_excess(base, floor)
-        return Priced(precision + excess, "clamped_unbounded", _said("cells in no exact sum", precision, excess))
+        extra = _extra(free_excess(base, floor))
+        return Priced(precision + extra, "clamped_unbounded", _said("cells in no exact sum", precision, extra))
 
     def bounded(self, kinds: Sequence[Kind]) -> Priced | None:
         """Price a record that passes between two cells of some kinds with equal columns in the equalities."""
@@ -111,20 +116,27 @@ class _Pricer:
             return None
         precision, base, floor = self._scale(kind)
         if not (kind.equal or kind.ranges or kind.soft):
-            excess = 2 * clamped_excess(base, floor)
+            extra = 2 * _extra(free_excess(base, floor))
             return Priced(
-                2 * precision + excess, "clamped_unbounded", _said("cells in no exact sum", 2 * precision, excess)
+                2 * precision + extra, "clamped_unbounded", _said("cells in no exact sum", 2 * precision, extra)
             )
-        found = [("weighted_group", group_excess(n_cells, base, floor))]
-        if self.case.moves.is_fixed(kind.cells):
-            found.append(("weighted_fixed_total", total_excess(n_cells, base, floor)))
-        name, best = min(found, key=lambda pair: pair[1])
-        extra = log_of_ratio(1 + best)
+        found = {"weighted_lines": lines_excess(base, floor)}
+        if (excess := group_excess(n_cells, base, floor, _DIGITS)) is not None:
+            found["weighted_group"] = excess
+        if self.case.moves.is_fixed(kind.cells) and (excess := total_excess(n_cells, base, floor, _DIGITS)) is not None:
+            found["weighted_fixed_total"] = excess
+        name = min(found, key=lambda kind: found[kind])
+        extra = _extra(found[name])
         what = f"{n_cells} cells that are alike" + (", with an exact total" if name == "weighted_fixed_total" else "")
         return Priced(2 * precision + extra, name, _said(what, 2 * precision, extra))
 
 
+def _extra(excess: Fraction) -> Fraction:
+    """Return what a ratio of normalisers of ``1 + excess`` adds to a loss."""
+    return changed_loss(Fraction(0), excess)
+
+
 def _said(cells: str, distance: Fraction, extra: Fraction) -> str:
     if not extra:
-        return f"{cells}, noise clamped at their lower limit: conditioning costs nothing, the loss is D = {shown(distance)}"
+        return f"{cells}, noise clamped at the lower limit: conditioning is free, the loss is D = {shown(distance)}"
     return f"{cells}, their lower limit weighted: D = {shown(distance)} plus {shown(extra)} for conditioning"

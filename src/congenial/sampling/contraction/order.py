@@ -261,8 +261,9 @@ class _Public:
     def safe_nats(self) -> float:
         """Return nats at which windows leave out less than `_LEAST_SHARE` of any normaliser, whatever the centre.
 
-        The centre obeys all conditions and has a weight of at least 1, so the normaliser of a component is at least 1. What windows
-        leave out is at most twice their number times the mass of the component's cells times ``exp(-nats)``.
+        The centre obeys all conditions and has a weight of at least 1, so the normaliser of a component is at least 1.
+        What windows leave out is at most twice their number times the mass of the component's cells times
+        ``exp(-nats)``.
         """
         largest = max((self._log_mass(component) for component in self.rows.components), default=0.0)
         if largest == inf:  # a cell without limits that is not measured: no windows help, and the order is refused

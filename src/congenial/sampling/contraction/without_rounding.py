@@ -254,7 +254,6 @@ def exact_normaliser(engine: Engine, centre: Ints) -> Fraction:
     if layout.is_clipped:
         layout = Layout.of(engine.unlimited(), centre)
     _check_size(layout)
-    
 
     def weight(fall: Fall, v: int, is_floor: bool) -> Fraction:
         return fall.weight(v, is_floor=is_floor)

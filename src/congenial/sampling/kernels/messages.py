@@ -94,7 +94,11 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, wo
             length, out0 = state.prefix_length[position], state.prefix_low[position]
             out = part(messages, state.prefix_offset[position], length)
             first, span = state.cell_first[position], state.cell_span[position]
-            at_floor, floor, excess = program.lower[cell] - centre[cell], program.floor[table], program.floor_excess[table]
+            at_floor, floor, excess = (
+                program.lower[cell] - centre[cell],
+                program.floor[table],
+                program.floor_excess[table],
+            )
             if position == start:
                 # The window of the first cell's sum lies inside that of its values.
                 _set_weights(tabulated, n_tabulated, is_flat, out0, at_floor, floor, out)
