@@ -6,22 +6,31 @@ Every decision is made in balls on decimal grids of precisions and weights, so t
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import ceil, floor
+from typing import Protocol
 
 import flint
 
 from congenial.balls import ball, double_above_exp, ends
 from congenial.errors import PrivacyError
 from congenial.privacy.formulas import round_up
-from congenial.privacy.weighted_group import group_side_holds
-from congenial.privacy.weighted_lines import lines_excess
+from congenial.privacy.weighted_group import MOST_CELLS, group_side_holds
+from congenial.privacy.weighted_lines import lines_excess, pair_excess
+from congenial.privacy.weighted_total import total_is_in_reach, total_side_holds
 
-Check = Callable[[str, Fraction, Fraction, Fraction], bool]
-"""Whether a side, ``lower`` or ``upper``, is proven at a base, a weight and an excess."""
-
-_DIGITS = 4  # of precisions and weights
+_PRECISION_DIGITS = 5
+_WEIGHT_DIGITS = 4
 _BITS = 160
+_FEWEST, _MOST = Fraction(1, 20), Fraction(30)  # budgets: outside, the closed form is near or series are too long
+_SMALL, _FEW_CELLS = Fraction(1, 4), 20
+
+
+class Check(Protocol):
+    """Whether a side, ``lower`` or ``upper``, is proven at a base, a weight and an excess."""
+
+    def __call__(self, side: str, base: Fraction, weight: Fraction, excess: Fraction, *, is_quick: bool) -> bool:
+        """Decide."""
 
 
 @dataclass(frozen=True)
@@ -75,45 +84,114 @@ def excess_left(epsilon: Fraction, precision: Fraction, digits: int = 9) -> Frac
 
 
 @lru_cache(maxsize=256)
-def calibrated_group(epsilon: Fraction, cells: int) -> WeightedZeros:
+def calibrated_zeros(epsilon: Fraction, cells: int, *, is_total_fixed: bool = False) -> WeightedZeros:
     """Return the largest precision of a group of cells, with its weight, that a budget for one changed record covers.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        For one record that changes between two cells of the group.
+    cells : int
+        Of the group; of a single cell no record can move to another, and nothing is lost but what the cap leaves.
+    is_total_fixed : bool
+        Whether an invariant says the total of the group, or it follows from invariants.
 
     Examples
     --------
-    >>> found = calibrated_group(Fraction(1), 4)
-    >>> float(found.precision), float(found.weight), found.loss() <= 1
-    (0.3957, 4.775, True)
+    >>> found = calibrated_zeros(Fraction(1), 4)
+    >>> float(found.precision), float(found.weight), found.theorem
+    (0.39577, 4.967, 'group')
+    >>> float(calibrated_zeros(Fraction(1), 4, is_total_fixed=True).precision) > 0.47
+    True
     """
+    if epsilon <= 0:
+        raise PrivacyError(f"a budget must be above 0 to leave a precision, and it is {epsilon}")
+    if type(cells) is not int or cells < 1:
+        raise PrivacyError(f"a group has a number of cells, from 1 on, not {cells!r}")
+    if cells == 1:
+        return _alone(epsilon)
+    found = [calibrated_lines(epsilon)]
+    if _FEWEST <= epsilon <= _MOST:
+        found.append(_calibrated_group(epsilon, cells))
+        base = Fraction(double_above_exp(2 * epsilon / 5))
+        if is_total_fixed and cells > 2 and total_is_in_reach(cells, base):
+            found.append(_largest(partial(_total_side, cells), epsilon, "total"))
+    if is_total_fixed and cells == 2:
+        found.append(_closed_form(epsilon, "total", _balanced, pair_excess))
+    return max((one for one in found if one is not None), key=lambda one: one.precision)
 
-    def check(side: str, base: Fraction, weight: Fraction, excess: Fraction) -> bool:
-        return group_side_holds(side, cells, base, weight, excess)
 
-    found = _largest(check, epsilon, "group")
-    by_lines = calibrated_lines(epsilon)
-    return by_lines if found is None or found.precision < by_lines.precision else found
+def _group_side(cells: int, side: str, base: Fraction, weight: Fraction, excess: Fraction, *, is_quick: bool) -> bool:
+    return group_side_holds(side, cells, base, weight, excess, is_quick=is_quick)
+
+
+def _total_side(cells: int, side: str, base: Fraction, weight: Fraction, excess: Fraction, *, is_quick: bool) -> bool:
+    return total_side_holds(side, cells, base, weight, excess, is_quick=is_quick)
+
+
+@lru_cache(maxsize=256)
+def _calibrated_group(epsilon: Fraction, cells: int) -> WeightedZeros | None:
+    # A long tail has few coefficients to spare: at small budgets fewer cells are counted, which is valid.
+    most = MOST_CELLS if epsilon >= _SMALL else _FEW_CELLS
+    return _largest(partial(_group_side, min(cells, most)), epsilon, "group")
 
 
 @lru_cache(maxsize=256)
 def calibrated_lines(epsilon: Fraction) -> WeightedZeros:
-    """Return the largest precision by the bound for any conditions, with the weight of noise clamped at zero."""
+    """Return the largest precision by the bound for any conditions, with the weight of noise clamped at zero.
 
-    def at(precision: Fraction) -> WeightedZeros | None:
-        base = Fraction(double_above_exp(precision))
-        weight = round_up(1 / (1 - base), 4)
-        excess = lines_excess(base, weight)
-        found = WeightedZeros(precision, weight, excess, "lines")
-        return found if found.loss() <= epsilon else None
-
-    found = _bisect(at, epsilon)
+    Examples
+    --------
+    >>> float(calibrated_lines(Fraction(1)).precision)
+    0.35377
+    """
+    found = _closed_form(epsilon, "lines", clamped_weight, lines_excess)
     if found is None:
         raise PrivacyError(f"a budget of epsilon {float(epsilon):.3g} leaves no precision that noise can have")
     return found
 
 
-def _bisect(at: Callable[[Fraction], WeightedZeros | None], epsilon: Fraction) -> WeightedZeros | None:
+def clamped_weight(base: Fraction) -> Fraction:
+    """Return the weight of noise that is clamped at zero, ``1 / (1 - base)``, as a short decimal above it."""
+    exact = 1 / (1 - base)
+    unit = unit_of(exact, _WEIGHT_DIGITS)
+    return ceil(exact / unit) * unit
+
+
+def _balanced(base: Fraction) -> Fraction:
+    """Return ``1 / (1 - b)`` to ten digits: two cells with a fixed total then have all but equal normalisers."""
+    exact = 1 / (1 - base * base)
+    unit = unit_of(exact, 10)
+    return ceil(exact / unit) * unit
+
+
+def _closed_form(
+    epsilon: Fraction,
+    theorem: str,
+    weight_of: Callable[[Fraction], Fraction],
+    excess_of: Callable[[Fraction, Fraction], Fraction],
+) -> WeightedZeros | None:
+    def at(precision: Fraction) -> WeightedZeros | None:
+        base = Fraction(double_above_exp(precision))
+        weight = weight_of(base)
+        found = WeightedZeros(precision, weight, round_up(excess_of(base, weight)), theorem)
+        return found if found.loss() <= epsilon else None
+
+    return _bisect(at, epsilon)
+
+
+def _alone(epsilon: Fraction) -> WeightedZeros:
+    unit = unit_of(epsilon / 2, _PRECISION_DIGITS)
+    precision = floor(epsilon / 2 / unit) * unit
+    return WeightedZeros(precision, clamped_weight(Fraction(double_above_exp(precision))), Fraction(0), "lines")
+
+
+def _bisect(
+    at: Callable[[Fraction], WeightedZeros | None], epsilon: Fraction, most: Fraction | None = None
+) -> WeightedZeros | None:
     """Return what is found at the largest decimal precision between a quarter and half of a budget."""
-    unit = _unit(epsilon / 2)
-    low, high = floor(epsilon / 4 / unit) - 1, floor(epsilon / 2 / unit) + 1
+    unit = unit_of(epsilon / 2, _PRECISION_DIGITS)
+    low, high = floor(epsilon / 4 / unit) - 1, floor((most or epsilon / 2) / unit) + 1
     best = None
     while high - low > 1:
         middle = (low + high) // 2
@@ -125,44 +203,64 @@ def _bisect(at: Callable[[Fraction], WeightedZeros | None], epsilon: Fraction) -
 
 
 def _largest(check: Check, epsilon: Fraction, theorem: str) -> WeightedZeros | None:
-    """Return the largest precision for which some weight passes both sides of a check."""
+    """Return the largest precision for which some weight passes both sides of a check.
+
+    A quick check finds it. Where the whole one does not confirm it, the search is made again with that.
+    """
     share = Fraction(3, 2)  # the weight times 1 - base, where the last search ended
 
-    def at(precision: Fraction) -> WeightedZeros | None:
+    def at(precision: Fraction, *, is_quick: bool) -> WeightedZeros | None:
         nonlocal share
         base, left = Fraction(double_above_exp(precision)), excess_left(epsilon, precision)
-        weight = _weight(lambda side, weight: check(side, base, weight, left), 1 / (1 - base), share)
+        if left <= 0:
+            return None
+
+        def holds(side: str, weight: Fraction) -> bool:
+            return check(side, base, weight, left, is_quick=is_quick)
+
+        weight = _weight(holds, 1 / (1 - base), share)
         if weight is None:
             return None
         share = weight * (1 - base)
         return WeightedZeros(precision, weight, left, theorem)
 
-    return _bisect(at, epsilon)
+    likely = _bisect(partial(at, is_quick=True), epsilon)
+    if likely is None:
+        return None
+    sides = ("lower", "upper")
+    if all(check(side, likely.base, likely.weight, likely.excess, is_quick=False) for side in sides):
+        return likely
+    return _bisect(partial(at, is_quick=False), epsilon, likely.precision)
 
 
 def _weight(holds: Callable[[str, Fraction], bool], clamped: Fraction, share: Fraction) -> Fraction | None:
     """Return a weight at which both sides hold: too small a weight breaks the lower one, too large a one the upper."""
-    unit = _unit(clamped)
-    low, high = max(ceil(1 / unit), floor(clamped / 2 / unit)) - 1, ceil(4 * clamped / unit)
+    unit = unit_of(clamped, _WEIGHT_DIGITS)
+    low, high = max(ceil(1 / unit), floor(clamped / 2 / unit)) - 1, ceil(5 * clamped / 2 / unit)
     middle = min(max(floor(share * clamped / unit), low + 1), high - 1)
     while high - low > 1:
         weight = middle * unit
-        is_large_enough = holds("lower", weight)
-        is_small_enough = holds("upper", weight)
-        if is_large_enough and is_small_enough:
+        if not holds("upper", weight):
+            high = middle
+        elif holds("lower", weight):
             return weight
-        if not is_large_enough and not is_small_enough:
-            return None
-        low, high = (low, middle) if is_large_enough else (middle, high)
+        else:
+            low = middle
         middle = (low + high) // 2
     return None
 
 
-def _unit(size: Fraction) -> Fraction:
-    """Return the last digit's worth of a number."""
+def unit_of(size: Fraction, digits: int) -> Fraction:
+    """Return the last of so many significant digits of a number.
+
+    Examples
+    --------
+    >>> unit_of(Fraction("3.14159"), 3)
+    Fraction(1, 100)
+    """
     unit = Fraction(1)
-    while size / unit < 10 ** (_DIGITS - 1):
+    while size / unit < 10 ** (digits - 1):
         unit /= 10
-    while size / unit >= 10**_DIGITS:
+    while size / unit >= 10**digits:
         unit *= 10
     return unit

@@ -4,10 +4,10 @@ The *excess* is how much larger than 1 the ratio of normalisers of two neighbour
 loses at most ``2 precision + log(1 + excess)``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from math import ceil
 
@@ -20,6 +20,8 @@ from congenial.privacy.weighted_series import Balls, Series, stays_nonnegative
 MOST_CELLS = 48
 """Larger groups are certified as if they had so many cells, which is valid and hardly worse."""
 
+BITS = 128
+_FINE = 12  # a block of levels that are bounded at once is at most such a part of them
 _FAR = 45  # terms fall by exp(-2 precision): so many units of 1 / precision further they no longer decide
 
 
@@ -34,116 +36,132 @@ def check_group(cells: int, base: Fraction, weight: Fraction) -> None:
 
 
 @dataclass(frozen=True)
-class Inequalities:
-    """What the product of the other cells' series has to satisfy, for one excess.
-
-    Level x is the count of the smaller of the two cells between which a record moves, without the record.
+class Others:
+    """The cells of a group besides the two between which a record moves, and how far their series are followed.
 
     Attributes
     ----------
     series : Series
         Of the cells of the group.
-    others : list of flint.arb
-        The product of the series of the other cells.
-    degree : int
-        Of the polynomial that the terms, divided by ``b^n``, are from `regular` on.
-    regular : int
-        See `degree`.
-    weight, excess : Fraction
-        Exactly.
+    product : list of flint.arb
+        The product p of the others' series.
     end : int
         Where the tail begins.
     further : int
-        How many levels are followed one by one beyond the last that is checked by itself.
+        How many levels after the first are followed one by one.
     """
 
     series: Series
-    others: Balls
-    degree: int
-    regular: int
-    weight: Fraction
-    excess: Fraction
+    product: Balls
     end: int
     further: int
 
-    def lower(self, first: int | None = None) -> bool:
-        """Whether (L) holds: a record moves to a smaller cell.
+    def lower_terms(self, level: int, excess: flint.arb) -> Balls:
+        """Return the terms of (L), a record moves to a smaller cell; the level is that cell's count before."""
+        grown = [flint.arb(0), *self.series.cell(self._step, level)]
+        return [excess * a - b for a, b in zip(grown, self._edge, strict=False)]
 
-        Parameters
-        ----------
-        first : int, optional
-            Partial sums begin at `first` plus the level or later; anywhere unless given.
-        """
-        series, excess = self.series, ball(self.excess)
-        step = series.step(self.others)
-        edge = series.edge(step)
+    def upper_terms(self, level: int, excess: flint.arb) -> Balls:
+        """Return the terms of (U), a record moves to a cell as large or larger; the level is the other's count after."""
+        return [excess * a + b for a, b in zip(self.series.cell(self._step, level + 1), self._edge, strict=True)]
 
-        def terms(level: int) -> Balls:
-            grown = [flint.arb(0), *series.cell(step, level)]
-            return [excess * a - b for a, b in zip(grown, edge, strict=False)]
+    @cached_property
+    def _step(self) -> Balls:
+        return self.series.step(self.product)
 
-        return self._holds(terms, lambda level: 0 if first is None else first + level)
+    @cached_property
+    def _edge(self) -> Balls:
+        return self.series.edge(self._step)
 
-    def upper(self) -> bool:
-        """Whether (U) holds: a record moves to a cell that is as large or larger."""
-        series, excess = self.series, ball(self.excess)
-        step = series.step(self.others)
-        edge = series.edge(step)
-
-        def terms(level: int) -> Balls:
-            return [excess * a + b for a, b in zip(series.cell(step, level + 1), edge, strict=True)]
-
-        return self._holds(terms, lambda _: 0)
-
-    def _holds(self, terms: Callable[[int], Balls], first: Callable[[int], int]) -> bool:
-        """Check level 0 and its tail, which lies below those of all levels, and then all levels from 1 on at once."""
-        at_zero = terms(0)
-        return (
-            self._tail(at_zero)
-            and self._partial_sums(at_zero, self._floor(0), first(0))
-            and self._partial_sums(terms(1), self._floor_from(1), first(1))
-        )
-
-    def _tail(self, terms: Sequence[flint.arb]) -> bool:
-        """Whether no term from `end` on is negative."""
-        start = self.regular
-        scaled = [terms[n] / self.series.fall**n for n in range(start, start + self.degree + 1)]
-        return stays_nonnegative(scaled, self.end - start)
+    @cached_property
+    def first_floor(self) -> Balls:
+        """What (L) and (U) at level 0 have to spare: ``[T^N] M_0 M_1 p`` at N = 0, ..., `end`."""
+        return self._floor(0)
 
     def _floor(self, level: int) -> Balls:
-        """Return ``[T^(N + x)] M_x M_(x+1) others``, x the level, at N = 0, ..., `end`."""
-        product = self.series.cell(self.series.cell(self.others, level), level + 1)
+        """Return ``[T^(N + x)] M_x M_(x+1) p``, x the level."""
+        product = self.series.cell(self.series.cell(self.product, level), level + 1)
         return product[level : level + self.end + 1]
 
-    def _floor_from(self, level: int) -> Balls:
-        """Return a lower bound of `_floor` over all levels from this one on.
+    @cached_property
+    def later_floor(self) -> Balls:
+        """A lower bound of the same at all levels from 1 on.
 
-        From x to x + 1 the floor grows by ``w^2 p_(N+x+1) - (w^2 - 2w) p_(N+x) + p_(N+x-1) + ... + p_(N-x-2)`` or more,
-        where p are the others' coefficients. A fall is paid back at the next level but for ``2w p``.
+        From 1 to x it grows by ``w^2 p_(N+x) + 2w (p_(N+2) + ... + p_(N+x-1)) - (w^2 - 2w) p_(N+1)`` and, for k from 1 to
+        x - 1, by ``p_(N+k-1) + ... + p_(N-k-2)``, or more. Blocks of levels are bounded at once, and then all others.
         """
-        floor = self._floor(level)
-        if self.weight <= 2:
+        floor = self._floor(1)
+        w, p = self.series.weight, self.product
+        if w <= 2:
             return floor
-        w, p = self.series.weight, self.others
         sums = [flint.arb(0), *accumulate(p)]
-        less, least = w * w - 2 * w, floor
-        for x in range(level, level + self.further + 1):
-            back = w * w if x < level + self.further else 2 * w
-            floor = [
-                f + back * p[n + x + 1] - less * p[n + x] + sums[n + x] - sums[max(0, n - x - 2)]
-                for n, f in enumerate(floor)
-            ]
-            least = [a.min(b) for a, b in zip(least, floor, strict=True)]
-        return least
+        twice = [flint.arb(0), *accumulate(sums)]
 
-    def _partial_sums(self, terms: Balls, floor: Balls, first: int) -> bool:
-        """Whether every sum of terms from some M >= first to N - 1, plus excess times the floor at N, is at least 0."""
-        zero, excess, least = flint.arb(0), ball(self.excess), flint.arb(0)
-        for n in range(first, self.end):
-            least = terms[n] + least.min(zero)
-            if not least >= 0 and not excess * floor[n + 1] + least >= 0:
-                return False
-        return bool(least >= 0)
+        def windows(n: int, x: int, size: int) -> flint.arb:
+            """Return what the levels k = x, ..., x + size - 1 add by ``p_(N+k-1) + ... + p_(N-k-2)``."""
+            return twice[n + x + size] - twice[n + x] - twice[max(0, n - x - 1)] + twice[max(0, n - x - size - 1)]
+
+        less, double, square = w * w - 2 * w, 2 * w, w * w
+        smallest, least = p, floor
+        sure = [f - less * p[n + 1] + windows(n, 1, 1) for n, f in enumerate(floor)]
+        x, size = 2, 1
+        while x < self.further:
+            block = [f + square * smallest[n + x] for n, f in enumerate(sure)]
+            least = [a.min(b) for a, b in zip(least, block, strict=True)]
+            sure = [f + double * (sums[n + x + size] - sums[n + x]) + windows(n, x, size) for n, f in enumerate(sure)]
+            x += size
+            if x >= _FINE * size:
+                smallest = [a.min(b) for a, b in zip(smallest, smallest[size:], strict=False)]
+                size *= 2
+        return [a.min(b) for a, b in zip(least, sure, strict=True)]
+
+
+Terms = Callable[[Others, int, flint.arb], Balls]
+"""`Others.lower_terms` or `Others.upper_terms`."""
+
+
+def levels_hold(
+    others: Others, terms: Terms, excess: flint.arb, first: int | None = None, *, is_quick: bool = False
+) -> bool:
+    """Whether all partial sums up to the end are proven: at level 0, and at all levels from 1 on at once.
+
+    Parameters
+    ----------
+    first : int, optional
+        Sums begin at `first` plus the level or later; anywhere unless given.
+    is_quick : bool
+        Look at level 0 only, which most often decides: for a search, never for a certificate.
+    """
+    begin = [0, 0] if first is None else [first, first + 1]
+    if not _sums_hold(terms(others, 0, excess), others.first_floor, excess, begin[0], others.end):
+        return False
+    return is_quick or _sums_hold(terms(others, 1, excess), others.later_floor, excess, begin[1], others.end)
+
+
+def _sums_hold(terms: Balls, floor: Balls, excess: flint.arb, first: int, end: int) -> bool:
+    """Whether every sum of terms from some M >= first to N - 1, plus excess times the floor at N, is at least 0.
+
+    And whether the sums that reach `end` are so by themselves: they stay so, as no later term is negative.
+    """
+    zero, least = flint.arb(0), flint.arb(0)
+    for n in range(first, end):
+        least = terms[n] + least.min(zero)
+        if not least >= 0 and not excess * floor[n + 1] + least >= 0:
+            return False
+    return bool(least >= 0)
+
+
+def tail_holds(others: Others, terms: Terms, excess: flint.arb, regular: int, degree: int) -> bool:
+    """Whether no term from the end on is negative: at level 0, which lies below all others.
+
+    Parameters
+    ----------
+    regular, degree : int
+        From `regular` on the terms are ``b^n`` times a polynomial of this degree at most.
+    """
+    found, fall = terms(others, 0, excess), others.series.fall
+    scaled = [found[n] / fall**n for n in range(regular, regular + degree + 1)]
+    return stays_nonnegative(scaled, others.end - regular)
 
 
 def group_excess_holds(cells: int, base: Fraction, weight: Fraction, excess: Fraction) -> bool:
@@ -167,34 +185,40 @@ def group_excess_holds(cells: int, base: Fraction, weight: Fraction, excess: Fra
     >>> group_excess_holds(4, base, Fraction("4.5"), Fraction("0.22"))
     False
     """
-    lower = group_side_holds("lower", cells, base, weight, excess)
-    return lower and group_side_holds("upper", cells, base, weight, excess)
+    return all(group_side_holds(side, cells, base, weight, excess) for side in ("lower", "upper"))
 
 
-def group_side_holds(side: str, cells: int, base: Fraction, weight: Fraction, excess: Fraction) -> bool:
-    """Whether one half of `group_excess_holds` is proven: ``lower``, to a smaller cell, or ``upper``, to a larger."""
+def group_side_holds(
+    side: str, cells: int, base: Fraction, weight: Fraction, excess: Fraction, *, is_quick: bool = False
+) -> bool:
+    """Whether one half of `group_excess_holds` is proven: ``lower``, to a smaller cell, or ``upper``, to a larger.
+
+    With `is_quick` it is only likely.
+    """
     check_group(cells, base, weight)
     if excess <= 0:
         return False
+    terms = Others.lower_terms if side == "lower" else Others.upper_terms
     k = min(cells, MOST_CELLS) - 2
-    end, further = tail_from(base, k), levels_followed(base)
-    with flint.ctx.workprec(working_bits(k, weight)):
-        series, others = _empty(k, base, weight, end + further + k + 4)
-        found = Inequalities(series, others, k + 1, 1, weight, excess, end, further)
-        return found.lower() if side == "lower" else found.upper()
+    with flint.ctx.workprec(tail_bits(k, weight)):
+        if not tail_holds(_empty(k, base, weight, is_short=True), terms, ball(excess), 1, k + 1):
+            return False
+    with flint.ctx.workprec(BITS):
+        return levels_hold(_empty(k, base, weight), terms, ball(excess), is_quick=is_quick)
 
 
 @lru_cache(maxsize=4)
-def _empty(k: int, base: Fraction, weight: Fraction, length: int) -> tuple[Series, Balls]:
-    """Return the series and the product of k empty cells."""
-    series = Series.of(base, weight, length)
-    others = series.one
+def _empty(k: int, base: Fraction, weight: Fraction, *, is_short: bool = False) -> Others:
+    """Return k empty cells, with all coefficients or with those that the tail is decided by."""
+    end, further = tail_from(base, k), levels_followed(base)
+    series = Series.of(base, weight, k + 4 if is_short else end + 3 * further + 4)
+    product = series.one
     for _ in range(k):
-        others = series.cell(others, 0)
-    return series, others
+        product = series.cell(product, 0)
+    return Others(series, product, end, further)
 
 
-def working_bits(k: int, weight: Fraction) -> int:
+def tail_bits(k: int, weight: Fraction) -> int:
     """Return a precision at which differences of as many values as there are cells keep their sign."""
     return 128 + (k + 2) * (8 + 2 * ceil(weight).bit_length())
 
@@ -205,8 +229,8 @@ def tail_from(base: Fraction, k: int) -> int:
 
 
 def levels_followed(base: Fraction) -> int:
-    """Return how many levels to follow: about one over the precision."""
-    return ceil(1 / (1 - base))
+    """Return how many levels to follow: about twice one over the precision."""
+    return 2 * ceil(1 / (1 - base))
 
 
 @lru_cache(maxsize=1024)
