@@ -42,7 +42,9 @@ def test_the_oracle_is_the_definition() -> None:
     target = WEIGHTED["one total"]().target
     law, a = EnumeratedLaw.of(target), DoubleGeometric("1/2").base
     by_hand = {
-        table: prod(a ** abs(t - int(s)) * (Fraction(5, 2) if t == 0 else 1) for t, s in zip(table, target.centre, strict=True))
+        table: prod(
+            a ** abs(t - int(s)) * (Fraction(5, 2) if t == 0 else 1) for t, s in zip(table, target.centre, strict=True)
+        )
         for table in product(range(10), repeat=4)
         if sum(table) == 9
     }

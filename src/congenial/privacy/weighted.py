@@ -15,7 +15,7 @@ import flint
 from congenial.balls import ball, double_above_exp, ends
 from congenial.errors import PrivacyError
 from congenial.privacy.formulas import round_up
-from congenial.privacy.weighted_group import MOST_CELLS, group_side_holds
+from congenial.privacy.weighted_group import EXCESS_DIGITS, MOST_CELLS, group_side_holds
 from congenial.privacy.weighted_lines import lines_excess, pair_excess
 from congenial.privacy.weighted_total import total_is_in_reach, total_side_holds
 
@@ -76,11 +76,14 @@ def changed_loss(precision: Fraction, excess: Fraction) -> Fraction:
         return 2 * precision + round_up(ends((1 + ball(excess)).log())[1])
 
 
-def excess_left(epsilon: Fraction, precision: Fraction, digits: int = 9) -> Fraction:
-    """Return the largest excess that a budget leaves beside a precision, rounded down."""
+def excess_left(epsilon: Fraction, precision: Fraction) -> Fraction:
+    """Return the largest excess that a budget leaves beside a precision, rounded down as certificates round it up."""
     with flint.ctx.workprec(_BITS + 3 * ceil(epsilon)):
         low: Fraction = ends(ball(epsilon - 2 * precision).expm1())[0]
-    return Fraction(floor(low * 10**digits), 10**digits)
+    if low <= 0:
+        return low
+    unit = unit_of(low, EXCESS_DIGITS)
+    return floor(low / unit) * unit
 
 
 @lru_cache(maxsize=256)

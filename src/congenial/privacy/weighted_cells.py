@@ -14,7 +14,7 @@ from congenial.conditions.lattice import dependence
 from congenial.conditions.rows import Column, columns
 from congenial.noise import DoubleGeometric
 from congenial.privacy.formulas import calibrated_cells
-from congenial.privacy.weighted import calibrated_group, calibrated_total
+from congenial.privacy.weighted import calibrated_zeros
 
 _ALONE, _TOTAL, _GROUP, _PLAIN = range(4)
 
@@ -57,7 +57,7 @@ class _Rule(NamedTuple):
             return precision, clamped_floor(precision)
         if self.theorem == _PLAIN:
             return min(calibrated_cells(budget, "bounded"), DoubleGeometric.most), Fraction(1)
-        found = (calibrated_total if self.theorem == _TOTAL else calibrated_group)(budget, self.n_cells)
+        found = calibrated_zeros(budget, self.n_cells, is_total_fixed=self.theorem == _TOTAL)
         return found.precision, found.weight
 
 

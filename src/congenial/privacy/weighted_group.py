@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from math import ceil
+from typing import Protocol
 
 import flint
 
@@ -19,6 +20,9 @@ from congenial.privacy.weighted_series import Balls, Series, stays_nonnegative
 
 MOST_CELLS = 48
 """Larger groups are certified as if they had so many cells, which is valid and hardly worse."""
+
+EXCESS_DIGITS = 4
+"""Significant digits of an excess that is looked for."""
 
 BITS = 128
 _FINE = 12  # a block of levels that are bounded at once is at most such a part of them
@@ -234,26 +238,49 @@ def levels_followed(base: Fraction) -> int:
 
 
 @lru_cache(maxsize=1024)
-def group_excess(cells: int, base: Fraction, weight: Fraction, digits: int = 4) -> Fraction | None:
-    """Return the smallest excess of so many significant digits that `group_excess_holds` proves; None if none does.
+def group_excess(cells: int, base: Fraction, weight: Fraction) -> Fraction | None:
+    """Return the smallest excess of a few significant digits that `group_excess_holds` proves; None if none does.
 
     Examples
     --------
     >>> group_excess(4, Fraction("0.6733"), Fraction("4.5"))
     Fraction(2339, 10000)
     """
-    return smallest_excess(lambda excess: group_excess_holds(cells, base, weight, excess), digits)
+
+    def holds(excess: Fraction, *, is_quick: bool) -> bool:
+        sides = ("lower", "upper")
+        return all(group_side_holds(side, cells, base, weight, excess, is_quick=is_quick) for side in sides)
+
+    return smallest_excess(holds)
 
 
-def smallest_excess(holds: Callable[[Fraction], bool], digits: int) -> Fraction | None:
-    """Return the smallest decimal of so many significant digits, up to 1, that holds, by bisection."""
-    unit, high = Fraction(1, 10**digits), 10**digits
-    if not holds(Fraction(1)):
+class Holds(Protocol):
+    """Whether an excess is proven, or, quickly, whether that is likely."""
+
+    def __call__(self, excess: Fraction, *, is_quick: bool) -> bool:
+        """Decide."""
+
+
+def smallest_excess(holds: Holds) -> Fraction | None:
+    """Return the smallest short decimal, up to 1, that holds; None if none does.
+
+    Bisection goes by what is likely. What it finds is proven, or the search is made again by what is proven.
+    """
+    for is_quick in (True, False):
+        found = _bisected(holds, is_quick=is_quick)
+        if found is not None and holds(found, is_quick=False):
+            return found
+    return None
+
+
+def _bisected(holds: Holds, *, is_quick: bool) -> Fraction | None:
+    unit, high = Fraction(1, 10**EXCESS_DIGITS), 10**EXCESS_DIGITS
+    if not holds(Fraction(1), is_quick=is_quick):
         return None
-    while unit > Fraction(1, 10**15) and holds(high // 10 * unit):
+    while unit > Fraction(1, 10**15) and holds(high // 10 * unit, is_quick=is_quick):
         unit /= 10
     low = high // 10
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle * unit) else (middle, high)
+        low, high = (low, middle) if holds(middle * unit, is_quick=is_quick) else (middle, high)
     return high * unit

@@ -10,10 +10,8 @@ from congenial.privacy.formulas import conditional_loss
 from congenial.privacy.moves import Kind
 from congenial.privacy.weighted import changed_loss
 from congenial.privacy.weighted_group import group_excess
-from congenial.privacy.weighted_lines import free_excess, lines_excess
+from congenial.privacy.weighted_lines import free_excess, lines_excess, pair_excess
 from congenial.privacy.weighted_total import total_excess
-
-_DIGITS = 12  # of an excess, rounded up
 
 
 @dataclass(frozen=True)
@@ -121,10 +119,11 @@ class _Pricer:
                 2 * precision + extra, "clamped_unbounded", _said("cells in no exact sum", 2 * precision, extra)
             )
         found = {"weighted_lines": lines_excess(base, floor)}
-        if (excess := group_excess(n_cells, base, floor, _DIGITS)) is not None:
+        if (excess := group_excess(n_cells, base, floor)) is not None:
             found["weighted_group"] = excess
-        if self.case.moves.is_fixed(kind.cells) and (excess := total_excess(n_cells, base, floor, _DIGITS)) is not None:
-            found["weighted_fixed_total"] = excess
+        if self.case.moves.is_fixed(kind.cells):
+            excess = pair_excess(base, floor) if n_cells == 2 else total_excess(n_cells, base, floor)
+            found |= {} if excess is None else {"weighted_fixed_total": excess}
         name = min(found, key=lambda kind: found[kind])
         extra = _extra(found[name])
         what = f"{n_cells} cells that are alike" + (", with an exact total" if name == "weighted_fixed_total" else "")

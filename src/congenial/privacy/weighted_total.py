@@ -138,6 +138,13 @@ def _types(base: Fraction, weight: Fraction, top: int, cells: int) -> tuple[Type
 
 
 @lru_cache(maxsize=1024)
-def total_excess(cells: int, base: Fraction, weight: Fraction, digits: int = 4) -> Fraction | None:
-    """Return the smallest excess of so many significant digits that `total_excess_holds` proves; None if none does."""
-    return smallest_excess(lambda excess: total_excess_holds(cells, base, weight, excess), digits)
+def total_excess(cells: int, base: Fraction, weight: Fraction) -> Fraction | None:
+    """Return the smallest excess of a few significant digits that `total_excess_holds` proves; None if none does."""
+    if not total_is_in_reach(cells, base):
+        return None
+
+    def holds(excess: Fraction, *, is_quick: bool) -> bool:
+        sides = ("upper", "lower")
+        return all(total_side_holds(side, cells, base, weight, excess, is_quick=is_quick) for side in sides)
+
+    return smallest_excess(holds)
