@@ -195,7 +195,9 @@ class Plan:
         return "\n".join([self.sampler.describe(), self._measured_text(), self._certified()])
 
     def _measured_text(self) -> str:
-        parts = (f"{query.text} at precision {shown_below(query.precision)}" for query in self.law.queries)
+        parts = (
+            f"{query.text} at precision {shown_below(query.precision)}{query.weighted}" for query in self.law.queries
+        )
         return f"{', '.join(parts)}, {self.law.noise} noise"
 
     def _certified(self) -> str:
@@ -228,9 +230,12 @@ class Plan:
 
     def _noise_of(self, query: MeasuredQuery) -> str:
         deviation = sqrt(float(self.law.family(query.precision).variance))
+        weighted = ""
+        if query.floor != 1:
+            weighted = f"; the lower limit of a cell weighs {float(query.floor):.4g} times as much as the noise has it"
         return (
             f"{query.text}: {self.law.family.title} noise of precision {shown_below(query.precision)}, standard"
-            f" deviation {deviation:.3g} before the invariants are imposed"
+            f" deviation {deviation:.3g} before the invariants are imposed{weighted}"
         )
 
     def noise_lines(self) -> list[str]:
@@ -263,6 +268,8 @@ class Plan:
         is_pure = self.law.family.currency == "epsilon"
         if not is_pure or self.budget is None or self.budget.epsilon is None or not plain or not certificate.k:
             return None
+        if any(floor != 1 for floor in self.law.floors):  # classes have precisions of their own
+            precision = max(self.law.precisions)
         halved = precision * self.budget.epsilon / (2 * certificate.k * plain)
         return halved if halved < precision else None
 

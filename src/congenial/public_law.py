@@ -30,6 +30,11 @@ class MeasuredQuery:
     rows: tuple[Row, ...]
     floor: Fraction = Fraction(1)
 
+    @property
+    def weighted(self) -> str:
+        """What is said of its floor beside its precision."""
+        return "" if self.floor == 1 else f", zeros weighted {float(self.floor):.4g}"
+
 
 @dataclass(frozen=True)
 class PublicLaw:
@@ -94,5 +99,5 @@ class PublicLaw:
         return Target(self.areas[area], self.measured, np.asarray(centre, np.int64).reshape(-1))
 
     def __repr__(self) -> str:
-        measured = ", ".join(f"{query.text} at precision {query.precision}" for query in self.queries)
+        measured = ", ".join(f"{query.text} at precision {query.precision}{query.weighted}" for query in self.queries)
         return f"law of {self.areas} on {self.schema}: {measured}, {self.noise} noise"

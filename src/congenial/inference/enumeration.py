@@ -3,6 +3,7 @@
 import numpy as np
 
 from congenial.arrays import Floats, Ints
+from congenial.balls import log_of
 from congenial.conditions.rows import row_values
 from congenial.errors import InferenceError
 from congenial.inference.priors import Prior
@@ -30,6 +31,8 @@ def enumerated_posterior(target: Target, prior: Prior, tables: Ints) -> tuple[In
         column = values[:, place]
         log_weights += measured.noise.log_weight(column[:, None] - column[None, :])
         log_posterior = log_posterior + measured.noise.log_weight(column - own[place])
+    for floor, n_floors in target.floors(tables).items():
+        log_weights += n_floors * log_of(floor)
     log_posterior = log_posterior - _log_sum(log_weights)
     if not np.isfinite(log_posterior).any():
         raise InferenceError("the prior gives no table that fits any chance; check it")

@@ -54,7 +54,7 @@ class Surrogate:
     sampler : Sampler
         Of the same law, wherever it is centred.
     at_release : Drawer
-        The sampler at the release: it proposes the jumps.
+        The sampler of the noise alone at the release: it proposes the jumps.
     log_weight : function
         ``log p(t; s)`` of tables s (table, cell).
     """
@@ -69,8 +69,9 @@ class Surrogate:
     def of(cls, target: Target) -> "Surrogate":
         """Prepare the moves for the law centred at a release."""
         circuits = Circuits.of(target.constraints)
-        sampler = sampler_of(target)
-        return cls(target, sampler, sampler.at(target.centre), circuits, _log_weight(target))
+        noise = target.unweighted
+        at_release = sampler_of(noise).at(target.centre)
+        return cls(target, sampler_of(target), at_release, circuits, _log_weight(noise))
 
     def at(self, tables: Ints) -> Chains:
         """Return chains that stand at given tables (chain, cell)."""

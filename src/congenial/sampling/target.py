@@ -81,6 +81,11 @@ class Target:
             )
 
     @property
+    def unweighted(self) -> "Target":
+        """The noise alone. How likely a released table is, as a function of s, depends on floors through c(s) only."""
+        return replace(self, measured=tuple(replace(query, floor=Fraction(1)) for query in self.measured))
+
+    @property
     def is_discrete(self) -> bool:
         """Whether the noise lives on the integers."""
         return any(query.noise.is_discrete for query in self.measured)
