@@ -12,12 +12,11 @@ from math import ceil, inf
 import numpy as np
 
 from congenial.arrays import Floats
-from congenial.conditions.groups import Box, GroupedRow
+from congenial.conditions.groups import ROUNDS, Box, GroupedRow
 from congenial.conditions.interval import FREE, Interval
 from congenial.conditions.lattice import integer_solutions, solve_equalities
 from congenial.conditions.relaxation import infeasibility_multipliers, is_proven_empty, relax
 
-ROUNDS = 200
 _NODES = 400
 _FEW_GROUPS = 64
 FAR = 2**55  # limits that run away, as they can where cells are unlimited, are not followed further

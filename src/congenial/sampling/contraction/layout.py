@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import ceil, isfinite
+from math import ceil, isfinite, log
 from typing import NamedTuple
 
 import numpy as np
@@ -92,9 +92,16 @@ _FIELDS = [_field(name, kind) for name, kind in State.__annotations__.items()]
 
 @dataclass(frozen=True, eq=False)
 class Engine:
-    """A merge order compiled for any number of tables with the same public structure."""
+    """A merge order compiled for any number of tables with the same public structure.
+
+    Attributes
+    ----------
+    has_weights : bool
+        Without them it places windows, for exact numbers, and draws nothing.
+    """
 
     order: MergeOrder
+    has_weights: bool = True
 
     @classmethod
     def of(cls, system: System) -> "Engine":
@@ -104,7 +111,7 @@ class Engine:
     @cached_property
     def program(self) -> Program:
         """The merge order as arrays."""
-        return make_program(self.order)
+        return make_program(self.order, has_weights=self.has_weights)
 
     @cached_property
     def longest(self) -> int:
@@ -122,11 +129,11 @@ class Engine:
         return len(self.order.merges) + sum(max(0, len(cells) - 1) for cells in self.order.groups)
 
     def wider(self) -> "Engine":
-        """Return the engine with windows that leave out the square of what they did."""
+        """Return windows that leave out the square of what these do."""
         return _wider(self)
 
     def unlimited(self) -> "Engine":
-        """Return the engine without windows: every sum runs over its whole range."""
+        """Return windows that leave out nothing: every sum runs over its whole range."""
         order = self.order
 
         def free(coordinates: tuple[Coordinate, ...]) -> tuple[Coordinate, ...]:
@@ -137,7 +144,7 @@ class Engine:
             coordinates=tuple(free(node) for node in order.coordinates),
             prefixes=tuple(free(group) for group in order.prefixes),
         )
-        return Engine(unlimited)
+        return Engine(unlimited, has_weights=False)
 
 
 @lru_cache(maxsize=256)
@@ -147,7 +154,7 @@ def _engine(system: System) -> Engine:
 
 @lru_cache(maxsize=64)
 def _wider(engine: Engine) -> Engine:
-    return Engine(engine.order.with_nats(2 * engine.order.nats))
+    return Engine(engine.order.with_nats(2 * engine.order.nats), has_weights=False)
 
 
 @dataclass(frozen=True)
@@ -224,4 +231,5 @@ class Layout:
         if clips == 0:
             return Fraction(0)
         # 2 clips exp(log_mass - nats), rounded up to a power of two.
-        return 2 * clips * Fraction(2) ** ceil((log_mass - self.engine.order.nats) / 0.6931 + 1)
+        bits = (log_mass - self.engine.order.nats) / log(2)
+        return 2 * clips * Fraction(2) ** ceil(bits + 1 + 1e-12 * abs(bits))

@@ -15,9 +15,9 @@ from congenial.sampling.system import System
 MOST_STATES = 5 * 10**7
 MOST_WORK = 5 * 10**10
 _LEAST_SHARE = 2.0**-47
-# Underflow loses at most 10^-230 of the mass of a component's cells (docs/claims/exact-sampling.md), which is below
-# exp(450) then, of a normaliser of at least 1.
-_MOST_NATS_OF_DOUBLES = 450.0
+# Underflow loses at most 10^-190 of the mass of a component's cells (docs/claims/exact-sampling.md), which is below
+# exp(370) then, of a normaliser of at least 1.
+_MOST_NATS_OF_DOUBLES = 400.0
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,8 @@ class _Public:
         largest = max((self._log_mass(component) for component in self.rows.components), default=0.0)
         if largest == inf:  # a cell without limits that is not measured: no windows help, and the order is refused
             largest = 0.0
-        n_windows = 2 * self.system.n_cells + 2 * len(self.groups) * (1 + len(self.system.rows))
+        n_rows = len(self.system.rows)
+        n_windows = 2 * self.system.n_cells + 2 * len(self.groups) * (1 + n_rows) + n_rows
         return largest + log(2 * n_windows * len(self.rows.components)) - log(_LEAST_SHARE)
 
     def _log_mass(self, component: tuple[int, ...]) -> float:

@@ -73,18 +73,20 @@ class Program(NamedTuple):
     coordinate_half: Ints
     left: Ints  # (merge)
     right: Ints
+    is_factor: NDArray[np.bool_]  # (merge) whether the left part is all of the components before, and nothing open
+    n_soft: Ints  # (node) soft rows that are complete in it
     forward: WalkArrays
     backward: WalkArrays
     nats: float
 
 
-def make_program(order: MergeOrder) -> Program:
-    """Lay a merge order out in arrays."""
+def make_program(order: MergeOrder, *, has_weights: bool = True) -> Program:
+    """Lay a merge order out in arrays; without weights they serve to place windows, however long those are."""
     system, n_groups = order.system, len(order.groups)
     falls: dict[Fall, int] = {}
     for fall in (*system.falls, *(row.fall for row in system.rows if row.kind == "soft")):
         falls.setdefault(fall, len(falls))
-    tables, lengths = _tables(list(falls), order)
+    tables, lengths = _tables(list(falls) if has_weights else [], order)
     n_rows = max(1, len(system.rows))
     row_coefficient = np.zeros((n_rows, n_groups), np.int64)
     for group, column in enumerate(order.rows.columns):
@@ -116,7 +118,9 @@ def make_program(order: MergeOrder) -> Program:
         base=np.array([float(fall.linear) if fall.quadratic == 1 else NONE for fall in falls], np.float64),
         floor=np.array([float(fall.floor) for fall in falls]),
         floor_excess=np.array([float(fall.floor - 1) for fall in falls]),
-        powers=_stacked_numbers([_powers(fall.linear, _block(order) + 1) for fall in falls], is_wide=order.is_wide),
+        powers=_stacked_numbers(
+            [_powers(fall.linear, _block(order) + 1) for fall in falls if has_weights], is_wide=order.is_wide
+        ),
         log_mass=np.array([log_mass(fall) for fall in system.falls]),
         lower=_limits(system.lower, -NEVER),
         upper=_limits(system.upper, NEVER),
@@ -129,12 +133,33 @@ def make_program(order: MergeOrder) -> Program:
         coordinate_coefficient=coordinate_coefficient,
         coordinate_row=coordinate_row,
         coordinate_half=coordinate_half,
+        is_factor=np.array(_factors(order), bool),
+        n_soft=np.array(_soft_rows(order), np.int64),
         left=np.array([left for left, _, _ in order.merges], np.int64),
         right=np.array([right for _, right, _ in order.merges], np.int64),
         forward=_walks(merges, False, order, row_table),
         backward=_walks(merges, True, order, row_table),
         nats=order.nats,
     )
+
+
+def _factors(order: MergeOrder) -> list[bool]:
+    """Say of each merge whether its left part is the chain that closes one component after another, without a key."""
+    chain, out = {len(order.groups) - 1}, []  # it begins with the empty group
+    for number, (left, _, merge) in enumerate(order.merges):
+        if left in chain:
+            chain.add(len(order.groups) + number)
+        out.append(left in chain and merge.left.width == 0)
+    return out
+
+
+def _soft_rows(order: MergeOrder) -> list[int]:
+    """Return how many soft rows are complete in each node."""
+    out = [0] * len(order.groups)
+    for left, right, merge in order.merges:
+        own = sum(order.system.rows[row].kind == "soft" for row, _ in merge.complete)
+        out.append(out[left] + out[right] + own)
+    return out
 
 
 def _limits(limits: Sequence[int | None], missing: int) -> Ints:

@@ -339,7 +339,7 @@ class Certain:
             key = tuple(chosen[n_groups + number])
             pairs = made.pairs(number, merge.backward, key)
             missing = made.layout.missing_of_node(n_groups + number)
-            if merge.left.width == 0:  # a factor of every pair's weight
+            if made.layout.engine.program.is_factor[number]:  # of every pair's weight
                 missing *= ends(made.nodes[left][0])[1]
             z = _pick(pairs, missing, bits[decision], decision)
             chosen[left], chosen[right] = z[: merge.left.width], z[merge.left.width :]

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.conditions.groups import ROUNDS
 from congenial.sampling.kernels.codes import EQUAL, FAR, NEVER, RANGE
 from congenial.sampling.kernels.compiled import compiled
 
@@ -16,7 +17,10 @@ def _clipped(value: int) -> int:
 
 @compiled
 def _group_ranges(program: Any, centre: Ints, state: Any) -> None:
-    """Set the range of each group's deviation, and the limits of each hard row's, by interval propagation."""
+    """Set the range of each group's deviation, and the limits of each hard row's, by interval propagation.
+
+    Rows are gone through as by `conditions.integer_program.propagate`, so no range is wider than the public one.
+    """
     n_groups = program.group_start.size - 1
     low, high, totals = state.group_low, state.group_high, state.group_total
     rows_low, rows_high = state.rows_low, state.rows_high
@@ -42,7 +46,7 @@ def _group_ranges(program: Any, centre: Ints, state: Any) -> None:
             rows_high[r] = NEVER if rows_high[r] > FAR else rows_high[r]
         else:
             rows_low[r], rows_high[r] = -NEVER, NEVER
-    for _ in range(4):
+    for _ in range(ROUNDS):
         changed = False
         for r in range(program.row_kind.size):
             if program.row_kind[r] > RANGE:  # soft and free rows limit nothing
@@ -165,8 +169,8 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
         state.node_clips[g] = clips
     for m in range(program.left.size):
         node, left, right = n_groups + m, program.left[m], program.right[m]
-        # A left part without a key is a factor of every pair: what its windows left out is counted by itself.
-        is_factor = program.node_dim[left] == 0
+        # Components that are finished are a factor of every pair: what their windows left out is counted by itself.
+        is_factor = program.is_factor[m]
         state.node_log_mass[node] = state.node_log_mass[right] + (0.0 if is_factor else state.node_log_mass[left])
         clips = state.node_clips[right] + (0 if is_factor else state.node_clips[left])
         size = 1

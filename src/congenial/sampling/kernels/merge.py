@@ -29,6 +29,9 @@ class Line(NamedTuple):
     whole_stride: int
 
 
+_NO_LINE = Line(1, 0, 0, 0, 0, 0, 0, 0)
+
+
 class Ends(NamedTuple):
     """Where the forms that limit a pair end: coordinates of the left part, the right one, the whole; all of them."""
 
@@ -105,8 +108,6 @@ def _run(
             value += form[place, i] * inputs[i]
         low = bounds[place, 0]
         j0, j1 = _steps_inside(value, slope, low, bounds[place, 1], j0, j1)
-        if j0 > j1:
-            break
         if place < ends.left:
             left += (value - low) * stride[place]
             left_stride += slope * stride[place]
@@ -117,6 +118,8 @@ def _run(
             whole += (value - low) * stride[place]
             whole_stride += slope * stride[place]
         z[place, 0], z[place, 1] = value, slope
+    if j0 > j1:
+        return _NO_LINE
     return Line(j0, j1, left, left_stride, right, right_stride, whole, whole_stride)
 
 
@@ -125,16 +128,14 @@ def _single(
     form: Ints, divisor: Ints, ends: Ends, inputs: Ints, n_inputs: int, bounds: Ints, stride: Ints, z: Ints
 ) -> Line:
     """Return the one pair at the current inputs, or none: a sum that is a fraction belongs to no table."""
-    left, right, whole = 0, 0, 0
+    left, right, whole, fits = 0, 0, 0, True
     for place in range(ends.limited):
         value, low = 0, bounds[place, 0]
         for i in range(n_inputs):
             value += form[place, i] * inputs[i]
-        if value % divisor[place] != 0:
-            return Line(1, 0, 0, 0, 0, 0, 0, 0)
+        fits &= value % divisor[place] == 0
         value = value // divisor[place]
-        if value < low or value > bounds[place, 1]:
-            return Line(1, 0, 0, 0, 0, 0, 0, 0)
+        fits &= low <= value <= bounds[place, 1]
         if place < ends.left:
             left += (value - low) * stride[place]
         elif place < ends.right:
@@ -142,7 +143,7 @@ def _single(
         elif place < ends.whole:
             whole += (value - low) * stride[place]
         z[place, 0], z[place, 1] = value, 0
-    return Line(0, 0, left, 0, right, 0, whole, 0)
+    return Line(0, 0, left, 0, right, 0, whole, 0) if fits else _NO_LINE
 
 
 @compiled
@@ -181,6 +182,9 @@ def run_merge(
     Forward, their products are added to the whole's message. In a draw (`state.key` is given) they are added up until
     the sum passes `aim`, and the coordinates there are `state.picked`; returns 1 when the outcome is within the
     tolerance of another one, 0 when it is sure. A steady draw goes through all pairs whatever it picks.
+
+    How many pairs of a line fit follows from where windows lie, which is confidential: steady loops take all steps of a
+    line, and those that do not fit count for nothing.
     """
     node, left, right = program.group_start.size - 1 + m, program.left[m], program.right[m]
     left_message = part(messages, state.node_offset[left], state.node_size[left])
@@ -211,11 +215,15 @@ def run_merge(
             line = _run(form, ends, inputs, n_inputs, runs, n_steps, bounds, stride, z)
         else:
             line = _single(form, walk.divisor[m], ends, inputs, n_inputs, bounds, stride, z)
-        for j in range(line.first, line.last + 1):
+        first, last = (0, n_steps - 1) if is_steady else (line.first, line.last)
+        for step in range(first, last + 1):
+            fits = line.first <= step <= line.last
+            j = step if fits else max(0, line.last)
             product = times(
                 get(left_message, line.left + line.left_stride * j),
                 get(right_message, line.right + line.right_stride * j),
             )
+            product = product if fits else zero_of(out)
             for k in range(n_soft):
                 value = walk.soft_form[m, k, runs] * j if runs >= 0 else 0
                 for i in range(n_inputs):

@@ -18,7 +18,9 @@ from congenial.sampling.kernels.convolve import MOST_DIRECT, add_point, convolve
 from congenial.sampling.kernels.layout import lay_out
 from congenial.sampling.kernels.merge import run_merge
 from congenial.sampling.kernels.numbers import (
+    LOST_BY_SCALING,
     clear,
+    cut_tables,
     flushed_by_product,
     get,
     joint_shortfall,
@@ -147,7 +149,7 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, wo
             flushed += lost
             state.prefix_scale[position] = 1.0
             if shift != 0:
-                flushed *= 2.0 ** float(-shift)
+                flushed = flushed * 2.0 ** float(-shift) + LOST_BY_SCALING
                 state.prefix_scale[position] = 2.0 ** float(shift)
             state.prefix_units[position] = units
             cut = _log_cut(state.prefix_clips[position], state.prefix_log_mass[position], program.nats)
@@ -198,12 +200,15 @@ def forward(program: Any, centre: Ints, state: Any, messages: Numbers, work: Num
         of_left = _sum_of(part(messages, state.node_offset[left], state.node_size[left]))
         of_right = _sum_of(part(messages, state.node_offset[right], state.node_size[right]))
         flushed = flushed_by_product(messages, state.node_flushed[left], state.node_flushed[right], of_left, of_right)
+        flushed *= terms
         # A soft weight that is 0 in doubles is below exp(-745), times products of at most 2^200.
         flushed += lost_of_term(messages, program.forward.n_rows[m]) * (1.0 + terms)
-        flushed *= 2.0 ** float(-shift)
+        if shift != 0:
+            flushed = flushed * 2.0 ** float(-shift) + LOST_BY_SCALING
         state.node_flushed[node] = flushed
-        log_cut = _log_cut(state.node_clips[node], state.node_log_mass[node], program.nats)
-        if program.node_dim[left] == 0:
+        clips = state.node_clips[node] + cut_tables(messages, program.n_soft[node])
+        log_cut = _log_cut(clips, state.node_log_mass[node], program.nats)
+        if program.is_factor[m]:
             cut = shortfall(messages, log_cut, state.node_exponent[right] + shift)
             whole = _sum_of(out)
             missing = joint_shortfall(messages, cut, of_left, state.node_missing[left], whole)

@@ -14,7 +14,8 @@ from congenial.sampling.kernels.wide import STEP, Wide
 
 _LARGE, _SMALL, _DOWN, _UP = 2.0**256, 2.0**-256, 2.0**-STEP, 2.0**STEP
 _LOG_STEP = STEP * math.log(2.0)
-_FLUSH = 1e-290  # more than all that underflow can lose of one entry
+_FLUSH = 1e-280  # more than all that underflow can lose of one entry
+LOST_BY_SCALING = 1e-300  # more than scaling by a power of two can lose
 _SOFT_FLUSH = 1e-262
 _FAR_FROM_UNDERFLOW = 1e-270  # an entry above this loses less than a rounding unit of itself to underflow
 
@@ -287,6 +288,12 @@ def lost_of_term(message: Any, n_rows: Any) -> Any:
     if is_tuple(message):
         return lambda message, n_rows: 0.0
     return lambda message, n_rows: _FLUSH if n_rows == 0 else _SOFT_FLUSH
+
+
+@of_either_type
+def cut_tables(message: Any, n_soft: Any) -> Any:
+    """Return how many soft weights count as windows: tables of wide numbers end where less than a window's is left."""
+    return (lambda message, n_soft: n_soft) if is_tuple(message) else (lambda message, n_soft: 0)
 
 
 @of_either_type
