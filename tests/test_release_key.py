@@ -456,6 +456,12 @@ def padded(path: Path) -> None:
     path.write_bytes(path.read_bytes() + b" " * (1 << 20))
 
 
+def given_away(path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("needs to be root: a file is given to another user")
+    os.chown(path, 4711, -1)
+
+
 def no_file(path: Path) -> None:
     path.unlink()
     os.mkfifo(path)
@@ -467,6 +473,7 @@ def no_file(path: Path) -> None:
         (linked, "cannot be read from"),
         (twice_named, "with 2 names"),
         (padded, r"and 1,04[0-9],\d+ bytes.*at most 1,048,576 bytes"),
+        (given_away, "file of user 4711 .* and a key is one of user 0 "),
         (no_file, "no ordinary file"),
     ],
 )
