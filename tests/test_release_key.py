@@ -2,23 +2,29 @@
 
 import contextlib
 import copy
+import fcntl
 import json
+import os
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from traceback import TracebackException
+from typing import Any
 
 import numpy as np
 import pytest
 
 import congenial as cg
+from commands import run_python
 from congenial.bundle.naming import Naming
+from congenial.bundle.table_csv import tables_to_csv
 from congenial.curator import pipeline
 from congenial.errors import AlreadySpentError, BudgetError, BundleError, LedgerBusyError, LedgerError, UncertainError
 from congenial.ledger import Ledger, open_ledger
-from congenial.randomness import UnitStreams
-from congenial.release import Prepared, Release, abandon, charged, resumed
+from congenial.randomness import SecretBytes, UnitStreams
+from congenial.release import Prepared, Release, abandon, begun, charged, resumed
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
 from congenial.spec.load import load_spec
 from congenial.table import Table
@@ -159,11 +165,11 @@ def test_what_was_stopped_is_gone_on_with(ledger: Ledger) -> None:
     assert np.array_equal(made.counts, ready.draw(ready.streams(key)))
     assert ledger.verify().n_spends == 1
     assert ledger.keys is not None
-    assert not ledger.keys.exists()
+    assert not list(ledger.keys.iterdir())
     for again in again_of(ready, ledger):
         with pytest.raises((BundleError, AlreadySpentError)), again():
             pass
-        assert not ledger.keys.exists()  # a refused attempt leaves no key that a later one could use
+        assert not list(ledger.keys.iterdir())  # a refused attempt leaves no key that a later one could use
     assert ledger.verify().n_spends == 1
 
 
@@ -194,14 +200,35 @@ def changed_software(ready: Prepared) -> Prepared:
 
 
 @pytest.mark.parametrize("change", [changed_plan, changed_data, changed_software])
-def test_data_spec_and_software_must_be_those_of_the_charge(change: object, ledger: Ledger) -> None:
+def test_data_spec_and_software_must_be_those_of_the_charge(
+    change: Callable[[Prepared], Prepared], ledger: Ledger
+) -> None:
     ready = prepared()
     stopped(ready, ledger)
-    other = change(ready)  # type: ignore[operator]
+    other = change(ready)
     with pytest.raises(BundleError, match=r"other data, another spec or other versions.*--abandon"):  # noqa: SIM117
         with resumed(other, ledger=ledger):
             pass
     with resumed(ready, ledger=ledger):
+        pass
+
+
+@pytest.mark.parametrize("name", ["kernel.py", "page/report.html"])
+def test_an_edited_copy_of_one_version_is_other_software(
+    name: str, tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    (source / "page").mkdir(parents=True)
+    (source / name).write_text("one")
+    monkeypatch.setattr("congenial.bundle.software._SOURCE", source)
+    ready = prepared()
+    stopped(ready, ledger)
+    (source / name).write_text("two")
+    with pytest.raises(BundleError, match="other versions of the software"), resumed(ready, ledger=ledger):
+        pass
+    (source / name).write_text("one")
+    monkeypatch.setattr("congenial.bundle.software.version", lambda name: "0.0")
+    with pytest.raises(BundleError, match="other versions of the software"), resumed(ready, ledger=ledger):
         pass
 
 
@@ -213,7 +240,7 @@ def test_what_is_given_up_stays_spent_and_never_comes_back(ledger: Ledger) -> No
     for again in again_of(ready, ledger):
         with pytest.raises((BundleError, AlreadySpentError), match="new"), again():
             pass
-    with pytest.raises(BundleError, match="its key is gone"):
+    with pytest.raises(BundleError, match="its key is not in "):
         abandon(ledger, "town", "spring")
     with pytest.raises(BundleError, match="was not charged"):
         abandon(ledger, "town", "summer")
@@ -225,7 +252,7 @@ def test_another_key_cannot_take_the_place_of_the_one_that_was_paid_for(ledger: 
     stopped(ready, ledger).path.unlink()
     assert ledger.keys is not None
     begin(ledger, ready).close()
-    with pytest.raises(BundleError, match="its key is gone"), resumed(ready, ledger=ledger):
+    with pytest.raises(BundleError, match="its key is not in "), resumed(ready, ledger=ledger):
         pass
 
 
@@ -268,7 +295,9 @@ def test_a_planted_bundle_is_not_taken_for_the_real_one(tmp_path: Path, monkeypa
         with pytest.raises(BundleError, match="ZeroDivisionError"):
             pipeline.release(spec, tmp_path, tmp_path / "out", ledger=ledger, who="Ada")
     ready = pipeline.prepare(spec, tmp_path)
-    with contextlib.suppress(Stopped), resumed(ready, ledger=ledger) as made:
+    with begun(ledger, "town", "small") as (file, _):
+        terms = file.terms
+    with contextlib.suppress(Stopped), resumed(ready, ledger=ledger, terms=terms) as made:
         planted = replace(made, counts=np.array([[9, 0, 0, 0, 0, 0]]))
         planted.write(tmp_path / "out", outputs=spec.outputs)
         raise Stopped
@@ -284,7 +313,7 @@ def test_a_refused_charge_leaves_no_key(tmp_path: Path) -> None:
     ledger.create_dataset("town", epsilon="1/100", neighbours="bounded", who="Ada")
     with pytest.raises(BudgetError), charged(prepared(), ledger=ledger, who="Ada"):
         pass
-    assert not (tmp_path / "budget.db.keys").exists()
+    assert not list((tmp_path / "budget.db.keys").iterdir())
 
 
 def test_a_key_left_by_a_run_that_charged_nothing_is_cleared_away(ledger: Ledger) -> None:
@@ -292,20 +321,229 @@ def test_a_key_left_by_a_run_that_charged_nothing_is_cleared_away(ledger: Ledger
     assert ledger.keys is not None
     left = begin(ledger, ready)
     left.close()
-    for content in (left.path.read_bytes(), b"", b'{"key": "ab', bytes(300)):
-        ledger.keys.mkdir(exist_ok=True)
+    for content in (left.path.read_bytes(), b"", b'{"key": "ab', bytes(300), b"[" * 200_000, b"9" * 9_999, b'["key"]'):
         left.path.write_bytes(content)
         with pytest.raises(BundleError, match="was not charged"), resumed(ready, ledger=ledger):
             pass
         assert not left.path.exists()
-    ledger.keys.mkdir(exist_ok=True)
     left.path.write_bytes(b"")
     with charged(ready, ledger=ledger, who="Ada"):
         pass
     assert ledger.verify().n_spends == 1
 
 
+# -- From Python
+
+
+def from_python(name: str, ledger: Ledger, **options: Any) -> Release:
+    asked = {"ledger": ledger, "dataset": "town", "release": "spring", **options}
+    made: Release = getattr(MECHANISM, name)(tables(), **asked)
+    return made
+
+
+def test_what_was_begun_from_python_is_gone_on_with_there(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[np.ndarray[tuple[int, int], np.dtype[np.int64]]] = []
+
+    def full(made: Release, *_: object, **__: object) -> None:
+        drawn.append(made.counts)
+        raise BundleError("no space left on device")
+
+    folder = tmp_path / "bundle"
+    with monkeypatch.context() as patched:
+        patched.setattr(Release, "write", full)
+        with pytest.raises(BundleError, match=r"was charged.*mechanism\.resume if it was begun from Python"):
+            from_python("release", ledger, who="Ada", folder=folder)
+    for other in (None, tmp_path / "elsewhere"):
+        with pytest.raises(BundleError, match=r"begun with other terms \(bundle: .*mechanism\.resume"):
+            from_python("resume", ledger, folder=other)
+    made = from_python("resume", ledger, folder=folder)
+    assert np.array_equal(made.counts, drawn[0])
+    assert cg.load_bundle(folder).manifest.receipt == made.receipt
+    assert ledger.verify().n_spends == 1
+    assert ledger.keys is not None
+    assert not list(ledger.keys.iterdir())
+
+
+def test_a_bundle_that_python_has_written_is_found_by_the_resumption(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process dies between the bundle and the end of the key."""
+
+    def dies(*_: object) -> None:
+        raise Stopped
+
+    with monkeypatch.context() as patched:
+        patched.setattr(KeyFile, "destroy", dies)
+        with pytest.raises(Stopped):
+            from_python("release", ledger, who="Ada", folder=tmp_path / "bundle")
+    made = from_python("resume", ledger, folder=tmp_path / "bundle")
+    assert cg.load_bundle(tmp_path / "bundle").manifest.receipt == made.receipt
+
+
+def test_a_place_that_cannot_be_written_is_seen_before_the_charge(tmp_path: Path, ledger: Ledger) -> None:
+    for wrong in (tmp_path, tmp_path / "nowhere" / "bundle"):
+        with pytest.raises(BundleError, match=r"already|does not exist"):
+            from_python("release", ledger, who="Ada", folder=wrong)
+    assert ledger.verify().n_spends == 0
+
+
+def test_a_file_that_no_reader_takes_is_seen_before_the_charge(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = prepared()
+    written = len(tables_to_csv(made.plan.law, dict(zip(made.plan.law.areas, made.confidential, strict=True))))
+    monkeypatch.setattr("congenial.bundle.table_csv.LARGEST", written - 1)
+    with pytest.raises(BundleError, match=r"the 30 rows of table.csv can take [0-9,]+ bytes.*nothing was charged"):
+        from_python("release", ledger, who="Ada")
+    assert ledger.verify().n_spends == 0
+
+
+def test_a_release_in_python_leaves_no_core_file(tmp_path: Path) -> None:
+    program = """
+import resource, sys
+import congenial as cg
+before = resource.getrlimit(resource.RLIMIT_CORE)
+from congenial.ledger import open_ledger
+ledger = open_ledger(sys.argv[1], create=True)
+ledger.create_dataset("town", epsilon="100", neighbours="bounded", who="Ada")
+schema = cg.Schema({"sex": ["f", "m"]})
+mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/2")], invariants=[cg.total()])
+mechanism.release(cg.Table(schema, [3, 4]), ledger=ledger, dataset="town", release="spring", who="Ada")
+soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+assert hard == before[1] and soft == (1 if hard else 0), (before, soft, hard)
+"""
+    run = run_python(program, tmp_path / "budget.db")
+    assert run.returncode == 0, run.stderr
+
+
 # -- Where the key is, and where it is not
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
+def test_a_folder_for_keys_that_others_can_use_is_refused(mode: int, ledger: Ledger) -> None:
+    assert ledger.keys is not None
+    ledger.keys.mkdir()
+    ledger.keys.chmod(mode)
+    ready = prepared()
+    for again in again_of(ready, ledger):
+        with pytest.raises(LedgerError, match=rf"has mode {mode:o}, and it must be yours alone.*chmod 700 "), again():
+            pass
+    assert ledger.verify().n_spends == 0
+    ledger.keys.chmod(0o700)
+    with charged(ready, ledger=ledger, who="Ada"):
+        pass
+    assert ledger.keys.is_dir()  # a folder that the curator has made is not removed
+
+
+def test_a_folder_for_keys_of_another_user_is_refused(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ledger.keys is not None
+    ledger.keys.mkdir(mode=0o700)
+    monkeypatch.setattr("os.geteuid", lambda: 4711)
+    with pytest.raises(LedgerError, match="must be yours alone, of user 4711"), resumed(prepared(), ledger=ledger):
+        pass
+
+
+def linked(path: Path) -> None:
+    path.rename(path.with_suffix(".real"))
+    path.symlink_to(path.with_suffix(".real"))
+
+
+def twice_named(path: Path) -> None:
+    os.link(path, path.with_suffix(".copy"))
+
+
+def padded(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b" " * (1 << 20))
+
+
+def given_away(path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("needs to be root: a file is given to another user")
+    os.chown(path, 4711, -1)
+
+
+def no_file(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    ("plant", "words"),
+    [
+        (linked, "cannot be read from"),
+        (twice_named, "with 2 names"),
+        (padded, r"and 1,04[0-9],\d+ bytes.*at most 1,048,576 bytes"),
+        (given_away, "file of user 4711 .* and a key is one of user 0 "),
+        (no_file, "no ordinary file"),
+    ],
+)
+def test_what_no_release_has_written_is_no_key(plant: Callable[[Path], None], words: str, ledger: Ledger) -> None:
+    ready = prepared()
+    plant(stopped(ready, ledger).path)
+    for again in again_of(ready, ledger):
+        with pytest.raises(LedgerError, match=words), again():
+            pass
+
+
+def test_a_key_that_is_removed_while_it_is_looked_for(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready, lock = prepared(), fcntl.flock
+    path = stopped(ready, ledger).path
+
+    def late(*given: Any) -> None:
+        lock(*given)
+        path.unlink()
+
+    monkeypatch.setattr("fcntl.flock", late)
+    with pytest.raises(BundleError, match="its key is not in "), resumed(ready, ledger=ledger):
+        pass
+
+
+def test_ctrl_c_while_the_key_is_opened_leaves_it_to_others(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready, lock = prepared(), fcntl.flock
+
+    def interrupted(*given: Any) -> None:
+        lock(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fcntl.flock", interrupted)
+        with pytest.raises(KeyboardInterrupt) as begun_once, charged(ready, ledger=ledger, who="Ada"):
+            pass
+    stopped(ready, ledger)
+    with monkeypatch.context() as patched:
+        patched.setattr("fcntl.flock", interrupted)
+        with pytest.raises(KeyboardInterrupt) as resumed_once, resumed(ready, ledger=ledger):
+            pass
+    with resumed(ready, ledger=ledger):
+        pass
+    del begun_once, resumed_once  # as a notebook keeps the last traceback, and all variables in it
+
+
+def test_a_traceback_with_variables_does_not_show_the_key(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = SecretBytes(b"0123456789abcdef" * 2)
+    monkeypatch.setattr("congenial.release_key.secret_bytes", lambda n: secret)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def breaks(*_: object) -> None:
+        raise Stopped
+
+    for name, broken in [
+        ("congenial.release_key.flush", full),
+        ("congenial.randomness.Cipher", breaks),
+        ("congenial.release_key.ReleaseKey.streams", breaks),
+    ]:
+        with monkeypatch.context() as patched:
+            patched.setattr(name, broken)
+            with pytest.raises((LedgerError, Stopped)) as caught:  # noqa: SIM117
+                with charged(replace(prepared(), naming=Naming(name, "town", "t")), ledger=ledger, who="Ada"):
+                    pass
+        trace = TracebackException(type(caught.value), caught.value, caught.tb, capture_locals=True)
+        text = "".join(part for one in (trace, trace.__context__) if one is not None for part in one.format())
+        assert "key = " in text
+        assert secret.hex() not in text
+        assert secret.decode() not in text
 
 
 def test_the_key_lies_in_a_private_file_and_then_nowhere(tmp_path: Path) -> None:

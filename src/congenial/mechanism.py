@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -13,15 +14,15 @@ from congenial.conditions.condition import Condition, as_list
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.kinds.query import Query
 from congenial.conditions.rows import Row
-from congenial.errors import ConditionError, NoiseError, PrivacyError, SuppressedError, UndecidedError, did_you_mean
+from congenial.errors import ConditionError, PrivacyError, SuppressedError, UndecidedError
 from congenial.law import Law
-from congenial.noise import DEFAULT, FAMILIES, make_noise
+from congenial.noise import DEFAULT
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.pricing import Pricing
 from congenial.privacy.relation import check_relation
-from congenial.public_law import PublicLaw
+from congenial.public_law import PublicLaw, measured_rows
 from congenial.schema import Schema
 from congenial.table import Table
 
@@ -105,7 +106,7 @@ class Mechanism:
             "neighbours": check_relation(neighbours),
             "queries": queries,
             "invariants": conditions,
-            "classes": _classes(schema, queries, noise),
+            "classes": measured_rows(schema, queries, noise),
             "budget": Budget.of(epsilon=epsilon, delta=delta, rho=rho, orders=orders, noise=noise),
             "rows_per_unit": rows_per_unit,
         }
@@ -220,13 +221,15 @@ class Mechanism:
         dataset: str,
         release: str,
         who: str,
+        folder: str | Path | None = None,
         title: str | None = None,
         area: str = "area",
         unit: str = "person",
     ) -> "Release":
         """Charge a ledger and draw one table for each area: exactly once, never refunded.
 
-        All that can be refused is refused before the charge. The charge is on disk before anything is drawn.
+        All that can be refused is refused before the charge. The charge is on disk before anything is drawn. A process
+        that stops after it goes on with `resume`. From the first release on, a process leaves no core file.
 
         Parameters
         ----------
@@ -235,6 +238,9 @@ class Mechanism:
             What `open_ledger` returns; the dataset must be in it.
         dataset, release, who : str
             Whose budget is charged, the name of this release (new for the dataset), and who asks.
+        folder : path, optional
+            Where to write the bundle, a new folder. Without one the tables are in memory alone when this returns, and
+            if the process ends before `release.write` they are lost, with what they cost.
         title : str, optional
             For readers; the release's name when not given.
         area : str
@@ -245,13 +251,32 @@ class Mechanism:
         Returns
         -------
         release : Release
-            The plan, the receipt and the drawn tables; `release.write(folder)` publishes them.
+            The plan, the receipt and the drawn tables; `release.write(folder)` writes their bundle.
         """
         from congenial.bundle.naming import Naming
         from congenial.release import charge_and_draw
 
         ready = self.prepare(tables, Naming(release, dataset, title or release, unit), area=area)
-        return charge_and_draw(ready, ledger=ledger, who=who)
+        return charge_and_draw(ready, ledger=ledger, who=who, folder=folder)
+
+    def resume(
+        self,
+        tables: Tables,
+        *,
+        ledger: "Ledger",
+        dataset: str,
+        release: str,
+        folder: str | Path | None = None,
+        title: str | None = None,
+        area: str = "area",
+        unit: str = "person",
+    ) -> "Release":
+        """Go on with a `release` that was stopped after its charge, called the same way: the same tables, no charge."""
+        from congenial.bundle.naming import Naming
+        from congenial.release import resume_and_draw
+
+        ready = self.prepare(tables, Naming(release, dataset, title or release, unit), area=area)
+        return resume_and_draw(ready, ledger=ledger, folder=folder)
 
     def prepare(self, tables: Tables, naming: "Naming", *, area: str = "area") -> "Prepared":
         """Plan a release of these tables, and see that it can be drawn. Nothing is charged, nothing drawn."""
@@ -327,7 +352,7 @@ class Mechanism:
         if self.is_suppressed:
             how = "suppression: nothing but the invariants is released"
         else:
-            how = ", ".join(_how(query) for query in self.queries) + f", {self.noise} noise"
+            how = ", ".join(query.how for query in self.queries) + f", {self.noise} noise"
         exact = ", ".join(condition.text for condition in self.invariants) or "nothing"
         lines = [f"Mechanism on {self.schema}", f"measured: {how}", f"exact: {exact}"]
         if self.budget is not None:
@@ -337,41 +362,6 @@ class Mechanism:
 
 def _is(first: object, second: object) -> bool:
     return first is second
-
-
-def _how(query: Query) -> str:
-    if query.precision is not None:
-        return f"{query.text} at precision {query.precision}"
-    return f"{query.text} by budget" + ("" if query.portion is None else f", portion {query.portion}")
-
-
-def _classes(schema: Schema, queries: Sequence[Query], noise: object) -> tuple[tuple[Row, ...], ...]:
-    """Check the measured queries and return their rows; rows of one query share a precision."""
-    if not isinstance(noise, str) or noise not in FAMILIES:
-        raise NoiseError(f"noise {noise!r} is not known; {did_you_mean(str(noise), FAMILIES)}")
-    if not queries:
-        raise ConditionError('measure at least one query, for example measure=[cells(precision="1/2")]')
-    seen: dict[tuple[tuple[int, ...], tuple[int, ...]], Query] = {}
-    out = []
-    for query in queries:
-        if not isinstance(query, Query):
-            raise ConditionError(f"measure takes cells, total, margin or linear, not a {type(query).__name__}")
-        if query.is_stated:
-            raise ConditionError(
-                f"{query.text} has a stated value, so it is exact, not measured; move it to invariants=[...]"
-            )
-        if query.precision:
-            make_noise(noise, query.precision)  # raises when the noise does not go that far
-        rows = tuple(query.rows(schema))
-        for row in rows:
-            other = seen.setdefault((row.cells, row.coefficients), query)
-            if other is not query:
-                raise ConditionError(
-                    f"{row.name} is measured twice, by {_how(other)} and by {_how(query)};"
-                    " measure it once, at the precision it should have in all"
-                )
-        out.append(rows)
-    return tuple(out)
 
 
 def _check_budget(queries: Sequence[Query], budget: Budget | None) -> None:

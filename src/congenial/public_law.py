@@ -1,5 +1,6 @@
 """The public law: everything about a release's distribution except the confidential tables it is centred at."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -8,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.conditions.areas import Area, Areas
+from congenial.conditions.kinds.query import Query
 from congenial.conditions.rows import Row
-from congenial.errors import ConditionError, did_you_mean
-from congenial.noise import FAMILIES, Noise
+from congenial.errors import ConditionError, NoiseError, did_you_mean
+from congenial.noise import FAMILIES, Noise, make_noise
 from congenial.sampling.target import Measured, Target
 from congenial.schema import Schema
 
@@ -101,3 +103,32 @@ class PublicLaw:
     def __repr__(self) -> str:
         measured = ", ".join(f"{query.text} at precision {query.precision}{query.weighted}" for query in self.queries)
         return f"law of {self.areas} on {self.schema}: {measured}, {self.noise} noise"
+
+
+def measured_rows(schema: Schema, queries: Sequence[Query], noise: object) -> tuple[tuple[Row, ...], ...]:
+    """Check the measured queries and return their rows; rows of one query share a precision."""
+    if not isinstance(noise, str) or noise not in FAMILIES:
+        raise NoiseError(f"noise {noise!r} is not known; {did_you_mean(str(noise), FAMILIES)}")
+    if not queries:
+        raise ConditionError('measure at least one query, for example measure=[cells(precision="1/2")]')
+    seen: dict[tuple[tuple[int, ...], tuple[int, ...]], Query] = {}
+    out = []
+    for query in queries:
+        if not isinstance(query, Query):
+            raise ConditionError(f"measure takes cells, total, margin or linear, not a {type(query).__name__}")
+        if query.is_stated:
+            raise ConditionError(
+                f"{query.text} has a stated value, so it is exact, not measured; move it to invariants=[...]"
+            )
+        if query.precision:
+            make_noise(noise, query.precision)  # raises when the noise does not go that far
+        rows = tuple(query.rows(schema))
+        for row in rows:
+            other = seen.setdefault((row.cells, row.coefficients), query)
+            if other is not query:
+                raise ConditionError(
+                    f"{row.name} is measured twice, by {other.how} and by {query.how};"
+                    " measure it once, at the precision it should have in all"
+                )
+        out.append(rows)
+    return tuple(out)

@@ -39,6 +39,15 @@ def _process() -> tuple[int, int]:
     return os.getpid(), _forks
 
 
+class SecretBytes(bytes):
+    """Bytes of a key: a traceback that lists variables, or a log, does not show them."""
+
+    def __repr__(self) -> str:
+        return f"SecretBytes({len(self)} bytes)"
+
+    __str__ = __repr__
+
+
 class RandomStream:
     """Independent uniform 64-bit words.
 
@@ -73,7 +82,7 @@ class RandomStream:
 
     def _start(self) -> None:
         if self._seed is None:
-            key = os.urandom(32)
+            key: bytes = secret_bytes(32)
         else:
             key = hashlib.sha256(f"congenial replay {self._seed}".encode()).digest()
         self._cipher: CipherContext = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
@@ -214,9 +223,9 @@ Streams = RandomStream | UnitStreams
 """What draws many tables: one stream for all of them, or one for each."""
 
 
-def secret_bytes(n: int) -> bytes:
+def secret_bytes(n: int) -> SecretBytes:
     """Return bytes of the operating system for a key."""
-    return os.urandom(n)
+    return SecretBytes(os.urandom(n))
 
 
 def secure_rng() -> RandomStream:

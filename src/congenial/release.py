@@ -15,10 +15,11 @@ from congenial.bundle.exact_numbers import exactly
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.naming import Naming
 from congenial.bundle.plan_digest import areas_digest, plan_digest
-from congenial.bundle.software import software_in_use
+from congenial.bundle.software import software_in_use, source_in_use
+from congenial.bundle.table_csv import check_size
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
-from congenial.disk import flush_folder
+from congenial.disk import flush_folder, no_core_file
 from congenial.errors import AlreadySpentError, BundleError, CongenialError, LedgerError, StudyError, UncertainError
 from congenial.interrupts import first_interrupt_held
 from congenial.ledger.receipt import Receipt
@@ -142,7 +143,7 @@ class Prepared:
     @property
     def facts(self) -> dict[str, object]:
         """What must not change between the charge and the last file: the plan, and the software that carries it out."""
-        return {"plan": self.digest, "software": dict(self.software)}
+        return {"plan": self.digest, "software": dict(self.software), "source": source_in_use()}
 
     def streams(self, key: ReleaseKey) -> UnitStreams:
         """Return the random words of every area under a key."""
@@ -153,9 +154,10 @@ class Prepared:
         return self.plan.draw(self.confidential, rng)
 
 
+_RESUME = "congenial release --resume, or mechanism.resume if it was begun from Python"
 _HELD = (
     "Held: the budget is charged, and the release is being finished. Interrupt once more to stop, and go on with it"
-    " later: congenial release --resume"
+    f" later: {_RESUME}"
 )
 
 
@@ -180,6 +182,7 @@ def charged(
     terms : mapping
         What the release is begun with besides the plan, and must be gone on with, such as the folder of the bundle.
     """
+    check_size(ready.plan.law)
     ready.plan.rehearse()
     request = Request(
         dataset=ready.naming.dataset,
@@ -189,14 +192,16 @@ def charged(
         plan_digest=ready.digest,
         who=who,
     )
+    no_core_file()
     keys = _key_folder(ledger, request.dataset)
     _clear_stale(keys, ledger, request.dataset, request.release)
     key = ReleaseKey()
     file = keys.begin(key, request.dataset, request.release, terms, ready.facts, ready.confidential)
     try:
-        with first_interrupt_held(_HELD):
+        with first_interrupt_held() as tell:
             progress(STEPS[1])
             receipt = _charge(ledger, replace(request, key_digest=key.commitment), now, file)
+            tell(_HELD)
             yield from _finished(ready, file, receipt, progress)
     finally:
         file.close()
@@ -238,19 +243,22 @@ def resumed(
     name = f"release {ready.naming.release!r} of dataset {ready.naming.dataset!r}"
     with begun(ledger, ready.naming.dataset, ready.naming.release) as (file, receipt):
         wrong = [
-            f"{what}: {file.terms.get(what)!r} then, {told!r} now"
-            for what, told in terms.items()
-            if file.terms.get(what) != told
+            f"{what}: {file.terms.get(what)!r} then, {terms.get(what)!r} now"
+            for what in {**file.terms, **terms}
+            if file.terms.get(what) != terms.get(what)
         ]
         if wrong:
-            raise BundleError(f"{name} was begun with other terms ({'; '.join(wrong)}); go on with the same ones")
+            raise BundleError(
+                f"{name} was begun with other terms ({'; '.join(wrong)}); go on with the same ones: {_RESUME}"
+            )
         if not file.is_sealed_for(ready.facts, ready.confidential):
             raise BundleError(
                 f"{name} was charged for other data, another spec or other versions of the software than there are now;"
                 " put them back as they were, or give the release up: congenial release --abandon"
             )
         ready.plan.rehearse()
-        with first_interrupt_held(_HELD):
+        with first_interrupt_held() as tell:
+            tell(_HELD)
             yield from _finished(ready, file, receipt, progress)
 
 
@@ -258,20 +266,25 @@ def resumed(
 def begun(ledger: "Ledger", dataset: str, release: str) -> Iterator[tuple[KeyFile, Receipt]]:
     """Find the charge of a release that was begun, and the key that it was made for; refuses where one is missing."""
     name = f"release {release!r} of dataset {dataset!r}"
-    file = _key_folder(ledger, dataset).find(dataset, release)
+    no_core_file()
+    keys = _key_folder(ledger, dataset)
+    file = keys.find(dataset, release)
     try:
         paid = ledger.paid(dataset, release)  # after the key is locked: nobody charges for it from here on
         if paid is None:
             if file is not None:
                 file.destroy()
-            raise BundleError(f"{name} was not charged, so there is nothing to go on with; run it without --resume")
+            raise BundleError(
+                f"{name} was not charged to {ledger!r}, so there is nothing to go on with; begin it, without --resume"
+            )
         receipt, commitment = paid
         if file is None or file.key is None or file.key.commitment != commitment:
             if file is not None:
                 file.destroy()
             raise BundleError(
-                f"{name} was charged on {receipt.at}, and its key is gone: it was finished, or given up. If it was"
-                " finished, use its bundle; otherwise choose a new release name"
+                f"{name} was charged on {receipt.at}, and its key is not in {keys.folder}: it was finished, or given"
+                " up, or begun with another folder for keys. If it was finished, use its bundle; if its key is"
+                " elsewhere, name that folder, --keys; otherwise choose a new release name"
             )
         yield file, receipt
     finally:
@@ -305,18 +318,37 @@ def _clear_stale(keys: KeyFolder, ledger: "Ledger", dataset: str, release: str) 
         if paid is not None and file.key is not None and file.key.commitment == paid[1]:
             raise AlreadySpentError(
                 f"release {release!r} of dataset {dataset!r} was charged on {paid[0].at} and not finished. Go on with"
-                " it: congenial release --resume, which charges nothing. Or give it up, with what it cost: congenial"
-                " release --abandon"
+                f" it, which charges nothing: {_RESUME}. Or give it up, with what it cost: congenial release --abandon"
             )
         file.destroy()
     finally:
         file.close()
 
 
-def charge_and_draw(ready: Prepared, *, ledger: "Ledger", who: str, now: datetime | None = None) -> Release:
-    """Charge a ledger, then draw; with the release in hand, the key is destroyed."""
-    with charged(ready, ledger=ledger, who=who, now=now) as made:
+def charge_and_draw(
+    ready: Prepared, *, ledger: "Ledger", who: str, folder: str | Path | None = None, now: datetime | None = None
+) -> Release:
+    """Charge a ledger, draw, and write the bundle if a folder is named; then the key is destroyed."""
+    from congenial.bundle.writing import check_new
+
+    if folder is not None:
+        check_new(Path(folder))
+    with charged(ready, ledger=ledger, who=who, terms=_place(folder), now=now) as made:
+        if folder is not None:
+            made.write(folder)
         return made
+
+
+def resume_and_draw(ready: Prepared, *, ledger: "Ledger", folder: str | Path | None = None) -> Release:
+    """Go on with what `charge_and_draw` has begun."""
+    with resumed(ready, ledger=ledger, terms=_place(folder)) as made:
+        if folder is not None and not made.is_written(Path(folder)):
+            made.write(folder)
+        return made
+
+
+def _place(folder: str | Path | None) -> dict[str, str]:
+    return {} if folder is None else {"bundle": str(Path(folder).absolute())}
 
 
 @contextmanager
@@ -329,7 +361,7 @@ def told_that_it_was_charged(receipt: Receipt) -> Iterator[None]:
         raise BundleError(
             f"{reason}. The budget was charged (spend {receipt.number} of dataset {receipt.dataset!r}) and is not"
             " refunded, because a table may have been drawn; remove the cause and go on with the same release:"
-            " congenial release --resume"
+            f" {_RESUME}"
         ) from None
 
 

@@ -12,33 +12,38 @@ import hashlib
 import hmac
 import json
 import os
+import stat
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
+from shlex import quote
 
 from congenial.arrays import Ints
 from congenial.conditions.areas import Area
-from congenial.disk import flush_folder
+from congenial.disk import flush, flush_folder
 from congenial.errors import LedgerBusyError, LedgerError, reason_of
-from congenial.randomness import UnitStreams, secret_bytes
+from congenial.randomness import SecretBytes, UnitStreams, secret_bytes
 
 _BYTES = 32
+_LARGEST = 1 << 20  # bytes of a key's file: far more than names and paths take
+_OTHERS = 0o077
+_ELSEWHERE = "name another folder for keys, --keys or the environment variable CONGENIAL_KEYS"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ReleaseKey:
     """32 secret bytes, and what is derived from them. Confidential."""
 
-    secret: bytes = field(default_factory=lambda: secret_bytes(_BYTES))
+    secret: SecretBytes = field(default_factory=lambda: secret_bytes(_BYTES))
 
-    def _derived(self, purpose: str, *parts: bytes, size: int = _BYTES) -> bytes:
+    def _derived(self, purpose: str, *parts: bytes, size: int = _BYTES) -> SecretBytes:
         """Return a keyed hash of parts, each with its length before it, of which no two purposes share one."""
         made = hashlib.blake2b(key=self.secret, digest_size=size, person=purpose.encode())
         for part in parts:
             made.update(len(part).to_bytes(8, "little"))
             made.update(part)
-        return made.digest()
+        return SecretBytes(made.digest())
 
     def streams(self, release: str, plan_digest: str, areas: Sequence[Area], counts: Ints) -> UnitStreams:
         """Return the random words of every area.
@@ -87,7 +92,7 @@ class KeyFile:
     key: ReleaseKey | None
     terms: Mapping[str, str]
     _seal: str
-    _handle: int
+    _file: FileIO
 
     def is_sealed_for(self, facts: Mapping[str, object], counts: Ints) -> bool:
         """Return whether these are the facts and tables that the release was begun with."""
@@ -97,17 +102,15 @@ class KeyFile:
 
     def destroy(self) -> None:
         """Overwrite the key, and remove the file."""
-        os.pwrite(self._handle, bytes(os.fstat(self._handle).st_size), 0)
-        os.fsync(self._handle)
+        handle = self._file.fileno()
+        os.pwrite(handle, bytes(os.fstat(handle).st_size), 0)
+        flush(handle)
         self.path.unlink(missing_ok=True)
-        with suppress(FileNotFoundError):  # another run has removed the empty folder
-            flush_folder(self.path.parent)
-        with suppress(OSError):  # another release is under way
-            self.path.parent.rmdir()
+        flush_folder(self.path.parent)
 
     def close(self) -> None:
         """Let others open the file; the key stays in it, unless it was destroyed."""
-        os.close(self._handle)
+        self._file.close()
 
     def __repr__(self) -> str:
         return f"KeyFile({str(self.path)!r})"
@@ -136,66 +139,104 @@ class KeyFolder:
         counts: Ints,
     ) -> KeyFile:
         """Write the key of a new release to disk; refuses where there is one already."""
-        path, handle, is_locked = self._path(dataset, release), -1, False
-        seal = key.seal({**facts, "terms": dict(terms)}, counts)
-        content = {"dataset": dataset, "release": release, "terms": dict(terms), "seal": seal, "key": key.secret.hex()}
+        path, seal = self._path(dataset, release), key.seal({**facts, "terms": dict(terms)}, counts)
+        text = SecretBytes(
+            json.dumps(
+                {"dataset": dataset, "release": release, "terms": dict(terms), "seal": seal, "key": key.secret.hex()}
+            ).encode()
+        )
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
-            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.fchmod(handle, 0o600)
-            is_locked = True
-            text = json.dumps(content).encode()
-            if os.write(handle, text) != len(text):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(handle)
-            flush_folder(self.folder)
-            flush_folder(self.folder.absolute().parent)
-        except OSError as refused:
-            if is_locked:  # otherwise another run has it, or has removed it already
+            self._check_private()
+            file = _opened(path, "x+")  # from here on nobody else has it
+            try:
+                os.fchmod(file.fileno(), 0o600)
+                if file.write(text) != len(text):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                flush(file.fileno())
+                flush_folder(self.folder)
+                flush_folder(self.folder.absolute().parent)
+            except BaseException:
                 path.unlink(missing_ok=True)
-            if handle >= 0:
-                os.close(handle)
+                file.close()
+                raise
+        except OSError as refused:
             raise LedgerError(
                 f"the key of the release cannot be written to {self.folder}: {reason_of(refused)}. Nothing was charged;"
-                " name another folder for keys, --keys or the environment variable CONGENIAL_KEYS"
+                f" {_ELSEWHERE}"
             ) from None
-        return KeyFile(path, key, terms, seal, handle)
+        return KeyFile(path, key, terms, seal, file)
 
     def find(self, dataset: str, release: str) -> KeyFile | None:
         """Return the key of a release that was begun and not finished; None if there is none."""
         path = self._path(dataset, release)
-        try:
-            handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
-        except (FileNotFoundError, NotADirectoryError):
+        if not self.folder.is_dir():
             return None
-        except OSError as refused:
-            raise LedgerError(f"the key of the release cannot be read from {path}: {reason_of(refused)}") from None
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(handle)
+            self._check_private()
+            file = _opened(path, "r+")
+        except FileNotFoundError:
+            return None
+        except BlockingIOError:
             raise LedgerBusyError(
                 f"release {release!r} of dataset {dataset!r} is under way in another process; wait until it has ended"
             ) from None
-        if not path.exists() or path.stat().st_ino != os.fstat(handle).st_ino:  # finished at this moment
-            os.close(handle)
-            return None
-        return _read(path, handle)
+        except OSError as refused:
+            raise LedgerError(f"the key of the release cannot be read from {path}: {reason_of(refused)}") from None
+        try:
+            found = _read(path, file)
+        except BaseException:
+            file.close()
+            raise
+        if found is None:
+            file.close()
+        return found
+
+    def _check_private(self) -> None:
+        """Refuse a folder in which others could read names, or put files in place of keys."""
+        found = self.folder.stat()
+        if found.st_uid != os.geteuid() or found.st_mode & _OTHERS:
+            raise LedgerError(
+                f"the folder for keys {self.folder} belongs to user {found.st_uid} and has mode"
+                f" {stat.S_IMODE(found.st_mode):o}, and it must be yours alone, of user {os.geteuid()} with mode 700."
+                f" Make it so, chmod 700 {quote(str(self.folder))}, or {_ELSEWHERE}"
+            )
 
     def _path(self, dataset: str, release: str) -> Path:
         name = hashlib.sha256(f"{self.account}\0{dataset}\0{release}".encode()).hexdigest()
         return self.folder / f"{name[:40]}.key"
 
 
-def _read(path: Path, handle: int) -> KeyFile:
+def _opened(path: Path, mode: str) -> FileIO:
+    """Open a key's file, no link to one, and keep others from it."""
+    file = FileIO(path, mode, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600))
     try:
-        content = json.loads(os.pread(handle, os.fstat(handle).st_size, 0))
-        secret = bytes.fromhex(content["key"])
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _read(path: Path, file: FileIO) -> KeyFile | None:
+    """Read a key; None if its file was removed at this moment, and refuses what no release has written."""
+    found = os.fstat(file.fileno())
+    if not found.st_nlink:
+        return None
+    is_file, me = stat.S_ISREG(found.st_mode), os.geteuid()
+    if not is_file or found.st_nlink > 1 or found.st_uid != me or found.st_size > _LARGEST:
+        raise LedgerError(
+            f"{path} is no key that a release has written: it is {'a' if is_file else 'no ordinary'} file of user"
+            f" {found.st_uid} with {found.st_nlink} names and {found.st_size:,} bytes, and a key is one of user {me}"
+            f" with 1 name and at most {_LARGEST:,} bytes. Find out who put it there, and move it away"
+        )
+    try:
+        content = json.loads(SecretBytes(os.pread(file.fileno(), found.st_size, 0)))
+        secret = SecretBytes.fromhex(content.pop("key"))  # a traceback would show it in the content
         terms = {str(name): str(value) for name, value in content["terms"].items()}
-        found = KeyFile(path, ReleaseKey(secret), terms, str(content["seal"]), handle)
-    except (ValueError, TypeError, KeyError, AttributeError):
-        secret = b""
+        seal = str(content["seal"])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        secret = SecretBytes()
     if len(secret) != _BYTES:  # half written, before any charge, or half destroyed, after the bundle: no key either way
-        return KeyFile(path, None, {}, "", handle)
-    return found
+        return KeyFile(path, None, {}, "", file)
+    return KeyFile(path, ReleaseKey(secret), terms, seal, file)

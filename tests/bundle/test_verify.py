@@ -37,6 +37,19 @@ def test_words_of_another_version_are_not_checked(bundle: Path) -> None:
     assert "made again and is the same" not in said
 
 
+@pytest.mark.parametrize("asked", [["show"], ["infer", "--query", "sex=f", "--draws", "100", "--seed", "1"]])
+def test_whoever_uses_a_bundle_is_told_what_is_not_checked(bundle: Path, asked: list[str]) -> None:
+    words = at(*CERTIFICATE, "statement", value="nothing can be learned")
+    folder = str(forge(bundle, both(words, at("software", "congenial", value="0.0.1")), pages=True))
+    command, *options = asked
+    for extra in ([], ["--json"]):
+        run = CliRunner().invoke(main, [command, folder, *options, *extra])
+        assert run.exit_code == 0, run.output
+        assert "the words of the certificate and of the sampler, for they are of congenial 0.0.1" in run.output
+        if extra:
+            json.loads(run.stdout)
+
+
 def test_another_version_may_certify_more_than_is_lost(bundle: Path) -> None:
     """A later version that proves a smaller bound does not make the older one wrong."""
     larger = both(

@@ -23,7 +23,13 @@ def test_demo_shows_both_tables_and_leaves_a_verified_bundle(tmp_path: Path, mon
     voting = next(line for line in lines if line.strip().startswith("voting age"))
     assert voting.count("213") == 2
     folder = Path("congenial-demo")
-    assert {path.name for path in folder.iterdir()} == {"budget.db", "bundle", "counts.csv", "spec.yaml"}
+    assert {path.name for path in folder.iterdir()} == {
+        "budget.db",
+        "budget.db.keys",
+        "bundle",
+        "counts.csv",
+        "spec.yaml",
+    }
     bundle = load_bundle(folder / "bundle")
     ledger = open_ledger(folder / "budget.db")
     assert bundle.manifest.receipt is not None

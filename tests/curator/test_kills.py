@@ -6,6 +6,7 @@ import runpy
 import shutil
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,11 +65,20 @@ def test_one_interruption_between_charge_and_bundle_is_held(number: int, tmp_pat
     """Twenty single interruptions, twenty bundles."""
     place(tmp_path, CASES["one table"])
     ledger = ledger_for(tmp_path, CASES["one table"])
-    run = interrupted(tmp_path, [BETWEEN[number % 3]], [signal.SIGINT, signal.SIGTERM][number // 3 % 2])
+    run = interrupted(tmp_path, [BETWEEN[number % 3]], [signal.SIGINT, signal.SIGTERM, signal.SIGHUP][number // 3 % 3])
     assert run.returncode == 0, run.stderr
     assert run.stderr.startswith("\nHeld: the budget is charged")
     assert load_bundle(tmp_path / "out").manifest.receipt == ledger.paid("town", "small")[0]  # type: ignore[index]
-    assert not (tmp_path / "budget.db.keys").exists()
+    assert not list((tmp_path / "budget.db.keys").iterdir())
+
+
+def test_nothing_is_said_to_be_charged_where_the_charge_is_refused(tmp_path: Path) -> None:
+    poor = replace(CASES["one table"], cap=("epsilon", "1/100"))
+    place(tmp_path, poor)
+    ledger_for(tmp_path, poor)
+    run = interrupted(tmp_path, ["charging the budget"], signal.SIGINT)
+    assert run.returncode == 1
+    assert run.stderr.startswith("Error: release 'small' costs epsilon 1, and")
 
 
 @pytest.mark.parametrize("moments", [["drawing", "drawing"], ["drawing", "writing the bundle"]])
@@ -86,7 +96,7 @@ def test_a_second_interruption_stops_and_can_be_gone_on_with(moments: list[str],
     assert made.folder == tmp_path / "out"
     assert load_bundle(made.folder).manifest.receipt == made.release.receipt
     assert ledger.verify().n_spends == 1
-    assert not (tmp_path / "budget.db.keys").exists()
+    assert not list((tmp_path / "budget.db.keys").iterdir())
 
 
 def test_ctrl_c_while_files_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

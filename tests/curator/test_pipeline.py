@@ -75,7 +75,7 @@ def test_from_a_spec_to_a_verified_bundle(name: str, tmp_path: Path) -> None:
     # What was charged is what the published law costs, computed again from the bundle alone.
     again = Plan.of(manifest.law, manifest.plan.neighbours, manifest.rows_per_unit).certificate
     assert spend.loss == (again.loss if CASES[name].cap[0] == "epsilon" else again.rho)
-    assert {path.name for path in tmp_path.iterdir()} == {"spec.yaml", "data.csv", "budget.db", "out"}
+    assert {path.name for path in tmp_path.iterdir()} == {"spec.yaml", "data.csv", "budget.db", "budget.db.keys", "out"}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -196,7 +196,8 @@ REFUSED: dict[str, tuple[Case, type[CongenialError], str]] = {
 
 def untouched(folder: Path, ledger: Ledger, spends: int = 0) -> None:
     assert ledger.verify().n_spends == spends
-    left = {path.name for path in folder.iterdir()} - {"spec.yaml", "data.csv", "budget.db"}
+    assert not list(folder.glob("budget.db.keys/*"))
+    left = {path.name for path in folder.iterdir()} - {"spec.yaml", "data.csv", "budget.db", "budget.db.keys"}
     assert left <= {
         f"CONFIDENTIAL-{what}-small.csv" for what in ("unknown-levels", "broken-conditions", "rows-of-cells")
     }

@@ -306,6 +306,24 @@ def test_nothing_is_charged_on_an_edited_cap_or_sum(tmp_path: Path, edit: str) -
     assert '"release":"new"' not in ledger.export()
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "UPDATE congenial_spends SET key = 'ab' WHERE number = 2",
+        "UPDATE congenial_spends SET release = 'new' WHERE number = 2",
+        "UPDATE congenial_datasets SET cap = '100'",
+    ],
+)
+def test_nothing_is_gone_on_with_on_an_edited_spend(tmp_path: Path, edit: str) -> None:
+    path = tmp_path / "budget.db"
+    ledger = filled(path)
+    releases = [spend.release for spend in ledger.history("county")]
+    assert [ledger.paid("county", name)[0].number for name in releases] == [1, 2, 3, 4]  # type: ignore[index]
+    edited(path, edit)
+    with pytest.raises(TamperedError, match="its content does not match its hash"):
+        ledger.paid("county", releases[1])
+
+
 def test_many_findings_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "budget.db"
     ledger = filled(path)

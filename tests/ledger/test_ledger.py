@@ -88,6 +88,16 @@ def test_a_release_name_is_spent_once(place: str) -> None:
     assert [ledger.status(name).n_spends for name in ("county", "other")] == [1, 1]
 
 
+@pytest.mark.parametrize("spelling", ["SPRING 2026", "Spring 2026", "\uff53pring 2026"])
+def test_a_second_spelling_is_no_second_release(place: str, spelling: str) -> None:
+    """As with names of datasets: two bundles that a reader takes for one would be two draws."""
+    ledger = ledger_with(place, epsilon="4")
+    ledger.charge(request("spring 2026"), now=NOW)
+    with pytest.raises(AlreadySpentError, match=r"was charged as 'spring 2026' on 2026-01-16T11:00:00Z by Ada"):
+        ledger.charge(request(spelling))
+    assert ledger.status("county").n_spends == 1
+
+
 def test_a_name_is_refused_even_when_nothing_is_left(place: str) -> None:
     """A retry after a crash hears that it was charged, and not that the budget is gone."""
     ledger = ledger_with(place, epsilon="1")

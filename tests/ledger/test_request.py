@@ -16,6 +16,7 @@ from congenial.ledger.request import moment
 from ledgers import DIGEST, certificate, ledger_with, request
 
 NAMES = ["", " ", " a", "a ", "a\nb", "a\0b", "\ud800", "x" * 201, "e\u0301", "a\u200bb", None, 1, b"a", ["a"], True]
+NAMES += [f"a{letter}b" for letter in "\u3164\u115f\u1160\uffa0\u034f"]  # letters without ink
 
 
 @pytest.mark.parametrize("name", NAMES)

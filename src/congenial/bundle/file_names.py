@@ -11,3 +11,6 @@ REPORT_ERRORS, REPORT_PICTURE = "report.html: expected errors", "report.html: pi
 """Parts of the report without which it still says what matters."""
 
 NOT_ASKED_FOR = "not asked for"
+
+LARGEST = 1 << 30
+"""Bytes of one file at most: a reader takes it into memory."""

@@ -12,7 +12,7 @@ from congenial.arrays import Ints
 from congenial.bundle.areas_file import areas_of_parquet
 from congenial.bundle.canonical import digest
 from congenial.bundle.consistency import check_consistency
-from congenial.bundle.file_names import AREAS, MANIFEST, PARQUET, SIGNATURE, TABLE
+from congenial.bundle.file_names import AREAS, LARGEST, MANIFEST, PARQUET, SIGNATURE, TABLE
 from congenial.bundle.made_again import check_made_again
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.parquet import is_same_table
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from congenial.inference.frequentist import Confidence
     from congenial.inference.posterior import Posterior
     from congenial.inference.priors import LogDensity, Prior
-
-
-_LARGEST = 1 << 30
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,7 +136,7 @@ def _read(folder: Path, name: str) -> bytes:
     try:
         if path.is_symlink() or not path.is_file():
             raise BundleError(f"the bundle has no file {name}; it was cut short, or is not a bundle")
-        if path.stat().st_size > _LARGEST:
+        if path.stat().st_size > LARGEST:
             raise BundleError(f"{name} is larger than a gigabyte; no bundle has such a file")
         return path.read_bytes()
     except OSError as refused:

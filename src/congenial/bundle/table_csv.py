@@ -3,11 +3,13 @@
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.bundle.file_names import LARGEST, TABLE
 from congenial.conditions.areas import Area
 from congenial.errors import BundleError
 from congenial.plain_text import is_taken_for_a_formula
@@ -15,6 +17,7 @@ from congenial.public_law import PublicLaw
 from congenial.schema import Schema
 
 COUNT = "count"
+_LONGEST_COUNT = 21  # a sign, 19 digits and the end of the line
 
 
 def formula_warnings(schema: Schema, areas: Iterable[str | None]) -> list[str]:
@@ -52,6 +55,21 @@ def types_of(law: PublicLaw) -> dict[str, str]:
 
 def _labels(law: PublicLaw) -> Iterator[tuple[str, ...]]:
     return product(*(dimension.labels for dimension in law.schema.dimensions))
+
+
+def check_size(law: PublicLaw) -> None:
+    """Refuse, before anything is spent, tables whose file could be larger than a reader takes, whatever is drawn."""
+    n_rows = law.schema.n_cells * len(law.areas)
+    columns = [dimension.labels for dimension in law.schema.dimensions]
+    if law.areas.name is not None:
+        columns.append(tuple(map(str, law.areas)))
+    widths = [Fraction(sum(len(label.encode()) + label.count('"') + 3 for label in own), len(own)) for own in columns]
+    size = int(n_rows * (sum(widths) + _LONGEST_COUNT))
+    if size > LARGEST:
+        raise BundleError(
+            f"the {n_rows:,} rows of {TABLE} can take {size:,} bytes, and a file of a bundle has at most {LARGEST:,};"
+            " nothing was charged. Release fewer areas or fewer cells at a time"
+        )
 
 
 def tables_to_csv(law: PublicLaw, tables: Mapping[Area, Ints]) -> bytes:

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from congenial.disk import flush_folder
+from congenial.disk import flush, flush_folder
 from congenial.errors import BundleError, reason_of
 
 
@@ -38,7 +38,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
             with (inner / name).open("xb") as out:
                 out.write(content)
                 out.flush()
-                os.fsync(out.fileno())
+                flush(out.fileno())
         flush_folder(inner)
         inner.rename(folder)
         flush_folder(folder.absolute().parent)

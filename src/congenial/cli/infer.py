@@ -47,6 +47,8 @@ def infer(
     from congenial.randomness import replay_rng, secure_rng
 
     loaded = load_bundle(bundle)
+    for line in loaded.not_checked:
+        say(f"NOT checked: {line}", bold=True, err=True)
     chosen = list(areas) if areas else list(loaded.tables)
     rng = secure_rng() if seed is None else replay_rng(f"infer {seed}")
     found: list[Answers] = []

@@ -75,6 +75,7 @@ def release(
     bundle with --resume, if data, spec and software are the same.
     """
     from congenial.curator import pipeline
+    from congenial.disk import no_core_file
     from congenial.ledger import open_ledger
     from congenial.spec.load import load_spec
     from congenial.table import CONFIDENTIAL
@@ -139,10 +140,3 @@ def _show(made: "Published", secret: Path | None, *, as_json: bool, is_resumed: 
     if secret is not None:
         say(f"For you alone: {secret}")
     say(f"The bundle is in {made.folder}; open {made.folder / 'report.html'}")
-
-
-def no_core_file() -> None:
-    """See that a crash leaves no picture of the memory, which holds confidential tables and a release's key."""
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

@@ -35,6 +35,7 @@ def show(bundle: Path, area: str | None, as_json: bool) -> None:
                 "dataset": manifest.naming.dataset,
                 "made_at": manifest.made_at,
                 "is_for_release": manifest.is_for_release,
+                "not_checked": found.not_checked,
                 "cost": promises.cost(manifest),
                 "exactly": [
                     {"text": exact.text, "mandate": exact.mandate, "value": exact.values[chosen]}
@@ -47,6 +48,8 @@ def show(bundle: Path, area: str | None, as_json: bool) -> None:
         return
     say(manifest.naming.title, bold=True)
     say(str(found))
+    for line in found.not_checked:
+        say(f"NOT checked: {line}", bold=True)
     if not manifest.is_for_release:
         say(promises.SIMULATED, bold=True)
     say(f"Privacy loss {promises.cost(manifest)}.")

@@ -85,14 +85,16 @@ def next_spend(
     last : Spend or None
         The newest spend of the dataset.
     namesake : Spend or None
-        The spend of the same release name, if there is one.
+        The spend of a release name that is taken for the same, if there is one.
     """
     _check_links(dataset, last)
     if namesake is not None:
+        written = "" if namesake.release == request.release else f" as {namesake.release!r}"
         raise AlreadySpentError(
-            f"release {request.release!r} of dataset {dataset.name!r} was charged on {namesake.at} by {namesake.who},"
-            " and one spend gives at most one table. If its bundle exists, use that. If a crash came between the charge"
-            " and the bundle, go on with it where its key is: congenial release --resume. Otherwise choose a new name"
+            f"release {request.release!r} of dataset {dataset.name!r} was charged{written} on {namesake.at} by"
+            f" {namesake.who}, and one spend gives at most one table. If its bundle exists, use that. If a crash came"
+            " between the charge and the bundle, go on with it where its key is: congenial release --resume, or"
+            " mechanism.resume if it was begun from Python. Otherwise choose a new name"
         )
     cost = price(dataset, request.certificate)
     spent = Fraction(0) if last is None else last.spent

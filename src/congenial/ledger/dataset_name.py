@@ -30,10 +30,8 @@ _LOOKS_LATIN = frozenset(
     "ԼՍՕ"  # Armenian
     "օոսհցզյ"
 )
-# Printable by Unicode's categories, and yet nothing is seen: joiners, fillers, variation selectors, a blank pattern.
-_NOTHING_SEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
+# What shows beside other letters, or in print for the blind, and makes no difference to see: variants, a blank pattern.
+_NOTHING_SEEN = re.compile("[\u180b-\u180d\u180f\u2800\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
 
 def folded(name: str) -> str:

@@ -118,7 +118,7 @@ class Ledger:
         def work(book: "Book") -> Receipt:
             dataset = self._dataset(book, request.dataset)
             last = book.last_spend(dataset.name)
-            namesake = book.spend_of(dataset.name, request.release)
+            namesake = book.namesake(dataset.name, request.release)
             spend = next_spend(dataset, last, namesake, request, at, software)
             book.add_spend(spend)
             return Receipt.of(dataset, spend)
@@ -128,14 +128,13 @@ class Ledger:
     def paid(self, dataset: str, release: str) -> tuple[Receipt, str] | None:
         """Return the receipt of a release that was charged, and the commitment to its key; None if it was not.
 
-        It waits for others that write, so that a charge which is just being written is not taken for none.
+        It waits for others that write, so that a charge which is just being written is not taken for none. The chain is
+        verified on the way: an edited commitment must not let another key draw.
         """
-
-        def work(book: "Book") -> tuple[Receipt, str] | None:
-            spend = book.spend_of(dataset, release)
-            return None if spend is None else (Receipt.of(self._dataset(book, dataset), spend), spend.key)
-
-        return self._store.write(work)
+        chain = self._store.write(lambda book: self._chain(book, dataset))
+        account = verify_chains([chain]).accounts[0]
+        spend = next((spend for spend in account.spends if spend.release == release), None)
+        return None if spend is None else (Receipt.of(account.dataset, spend), spend.key)
 
     def dataset(self, name: str) -> Dataset:
         """Return a dataset as it was created."""

@@ -9,6 +9,7 @@ from unicodedata import is_normalized
 
 from congenial.errors import LedgerError
 from congenial.ledger.as_text import time_as_text
+from congenial.plain_text import what_is_hidden
 from congenial.privacy.certificate import THEOREMS, Certificate
 from congenial.privacy.relation import RELATIONS
 
@@ -81,6 +82,8 @@ def check_name(value: object, what: str) -> str:
         raise LedgerError(
             f"{what} has 1 to {LONGEST_NAME} characters and no spaces around it, and {value[:40]!r} has {len(value)}"
         )
+    if wrong := what_is_hidden(value, f"{what} {value[:40]!a}"):
+        raise LedgerError(wrong)
     if not value.isprintable() or not is_normalized("NFC", value):
         raise LedgerError(f"{what} is one line of printable text in Unicode's composed form, and {value[:40]!a} is not")
     return value

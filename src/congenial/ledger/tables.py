@@ -51,9 +51,12 @@ class Book:
         mine = select(SPENDS).where(SPENDS.c.dataset == dataset)
         return self._spend(mine.order_by(SPENDS.c.number.desc()).limit(1))
 
-    def spend_of(self, dataset: str, release: str) -> Spend | None:
-        """Return the spend of a release."""
-        return self._spend(select(SPENDS).where(SPENDS.c.dataset == dataset, SPENDS.c.release == release))
+    def namesake(self, dataset: str, release: str) -> Spend | None:
+        """Return the spend of a release whose name is taken for this one."""
+        mine, wanted = SPENDS.c.dataset == dataset, folded(release)
+        names = self.connection.scalars(select(SPENDS.c.release).where(mine)).all()
+        own = next((name for name in names if folded(str(name)) == wanted), None)
+        return None if own is None else self._spend(select(SPENDS).where(mine, SPENDS.c.release == own))
 
     def chain(self, name: str) -> Chain | None:
         """Return all records of a dataset as they are stored."""

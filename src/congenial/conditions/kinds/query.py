@@ -42,6 +42,13 @@ class Query(Condition):
         """The query as the user wrote it, shortened."""
         return self.name or f"{self.kind}({', '.join(self._inside())})"
 
+    @property
+    def how(self) -> str:
+        """The query with its noise, or what sets it."""
+        if self.precision is not None:
+            return f"{self.text} at precision {self.precision}"
+        return f"{self.text} by budget" + ("" if self.portion is None else f", portion {self.portion}")
+
     def _inside(self) -> list[str]:
         return [] if self.where is None else [where_text(self.where)]
 
