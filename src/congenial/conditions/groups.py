@@ -7,7 +7,6 @@ from typing import NamedTuple
 from congenial.conditions.interval import Interval, Ranged, total_interval
 from congenial.conditions.rows import Limited, cells_alike
 
-
 ROUNDS = 200
 """How often limits are narrowed by all rows in turn, at most: by the integer programs and by the kernels alike."""
 

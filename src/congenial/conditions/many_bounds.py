@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from congenial.arrays import Ints
 from congenial.conditions.areas import Group
 from congenial.conditions.constraints import CellBounds
-from congenial.conditions.integer_program import FAR, ROUNDS
+from congenial.conditions.groups import ROUNDS
+from congenial.conditions.integer_program import FAR
 
 NONE = 2**62
 """Stands for no limit, above; its negative for none below."""
