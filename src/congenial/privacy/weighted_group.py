@@ -4,7 +4,7 @@ The *excess* is how much larger than 1 the ratio of normalisers of two neighbour
 loses at most ``2 precision + log(1 + excess)``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -20,6 +20,7 @@ from congenial.privacy.weighted_series import Balls, Series, stays_nonnegative
 MOST_CELLS = 48
 """Larger groups are certified as if they had so many cells, which is valid and hardly worse."""
 
+SIDES = ("lower", "upper")
 BITS = 128
 _FINE = 12  # a block of levels that are bounded at once is at most such a part of them
 _FAR = 45  # terms fall by exp(-2 precision): so many units of 1 / precision further they no longer decide
@@ -62,7 +63,7 @@ class Others:
         return [excess * a - b for a, b in zip(grown, self._edge, strict=False)]
 
     def upper_terms(self, level: int, excess: flint.arb) -> Balls:
-        """Return the terms of (U), a record moves to a cell as large or larger; the level is the other's count after."""
+        """Return the terms of (U), a record moves to a cell as large or larger; the level is the other's new count."""
         return [excess * a + b for a, b in zip(self.series.cell(self._step, level + 1), self._edge, strict=True)]
 
     @cached_property
@@ -87,8 +88,8 @@ class Others:
     def later_floor(self) -> Balls:
         """A lower bound of the same at all levels from 1 on.
 
-        From 1 to x it grows by ``w^2 p_(N+x) + 2w (p_(N+2) + ... + p_(N+x-1)) - (w^2 - 2w) p_(N+1)`` and, for k from 1 to
-        x - 1, by ``p_(N+k-1) + ... + p_(N-k-2)``, or more. Blocks of levels are bounded at once, and then all others.
+        From 1 to x it grows by ``w^2 p_(N+x) + 2w (p_(N+2) + ... + p_(N+x-1)) - (w^2 - 2w) p_(N+1)`` and, for k from 1
+        to x - 1, by ``p_(N+k-1) + ... + p_(N-k-2)``, or more. Blocks of levels are bounded at once, then all others.
         """
         floor = self._floor(1)
         w, p = self.series.weight, self.product
@@ -164,7 +165,9 @@ def tail_holds(others: Others, terms: Terms, excess: flint.arb, regular: int, de
     return stays_nonnegative(scaled, others.end - regular)
 
 
-def group_excess_holds(cells: int, base: Fraction, weight: Fraction, excess: Fraction) -> bool:
+def group_excess_holds(
+    cells: int, base: Fraction, weight: Fraction, excess: Fraction, sides: Sequence[str] = SIDES
+) -> bool:
     """Whether it is proven that the normalisers of neighbours in a group have a ratio of at most ``1 + excess``.
 
     Parameters
@@ -176,6 +179,8 @@ def group_excess_holds(cells: int, base: Fraction, weight: Fraction, excess: Fra
         Of the Double Geometric noise of every one of them.
     weight : Fraction
         Of the value 0, at least 1.
+    sides : sequence of str
+        ``lower``: a record moves to a smaller cell; ``upper``: to a larger one.
 
     Examples
     --------
@@ -185,7 +190,7 @@ def group_excess_holds(cells: int, base: Fraction, weight: Fraction, excess: Fra
     >>> group_excess_holds(4, base, Fraction("4.5"), Fraction("0.22"))
     False
     """
-    return all(group_side_holds(side, cells, base, weight, excess) for side in ("lower", "upper"))
+    return all(group_side_holds(side, cells, base, weight, excess) for side in sides)
 
 
 def group_side_holds(
@@ -240,7 +245,7 @@ def group_excess(cells: int, base: Fraction, weight: Fraction, digits: int = 4) 
     Examples
     --------
     >>> group_excess(4, Fraction("0.6733"), Fraction("4.5"))
-    Fraction(2339, 10000)
+    Fraction(2333, 10000)
     """
     return smallest_excess(lambda excess: group_excess_holds(cells, base, weight, excess), digits)
 
