@@ -261,4 +261,4 @@ def smallest_excess(holds: Callable[[Fraction], bool], digits: int) -> Fraction 
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle * unit) else (middle, high)
-    return high * unit
+    return Fraction(high) * unit
