@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench bench-timing refusals soak check-real lint types schema commands services lock audit clean
+.PHONY: demo test bench bench-timing refusals audit-zeros soak check-real lint types schema commands services lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -21,6 +21,10 @@ soak: .venv/installed
 # Whether a release goes through tells nothing about cells: 1,008 pairs of neighbours near every limit; 192 in the tests.
 refusals: .venv/installed
 	CONGENIAL_PAIRS=63 $(BIN)/python -m pytest -n auto tests/test_refusals.py
+
+# Certificates of weighted zeros against every pair of 20,000 drawn systems; of 120 in the tests.
+audit-zeros: .venv/installed
+	$(BIN)/python benchmarks/zeros.py --systems $(or $(SYSTEMS),20000)
 
 # Can a clock tell two tables apart?
 bench-timing: .venv/installed

@@ -8,16 +8,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
 from math import ceil, floor
-from typing import Protocol
 
 import flint
 
 from congenial.balls import ball, double_above_exp, ends
 from congenial.errors import PrivacyError
 from congenial.privacy.formulas import round_up
-from congenial.privacy.weighted_group import EXCESS_DIGITS, MOST_CELLS, group_side_holds
+from congenial.privacy.weighted_group import EXCESS_DIGITS, MOST_CELLS, group_excess_holds, group_side_holds
 from congenial.privacy.weighted_lines import lines_excess, pair_excess
-from congenial.privacy.weighted_total import total_is_in_reach, total_side_holds
+from congenial.privacy.weighted_total import (
+    MOST_ROUNDS,
+    Multiset,
+    broken_multiset,
+    spread_multisets,
+    total_side_is_likely,
+)
 
 _PRECISION_DIGITS = 5
 _WEIGHT_DIGITS = 4
@@ -26,11 +31,8 @@ _FEWEST, _MOST = Fraction(1, 20), Fraction(30)  # budgets: outside, the closed f
 _SMALL, _FEW_CELLS = Fraction(1, 4), 20
 
 
-class Check(Protocol):
-    """Whether a side, ``lower`` or ``upper``, is proven at a base, a weight and an excess."""
-
-    def __call__(self, side: str, base: Fraction, weight: Fraction, excess: Fraction, *, is_quick: bool) -> bool:
-        """Decide."""
+Check = Callable[[str, Fraction, Fraction, Fraction], bool]
+"""Whether a side, ``lower`` or ``upper``, holds at a base, a weight and an excess."""
 
 
 @dataclass(frozen=True)
@@ -113,30 +115,58 @@ def calibrated_zeros(epsilon: Fraction, cells: int, *, is_total_fixed: bool = Fa
         raise PrivacyError(f"a group has a number of cells, from 1 on, not {cells!r}")
     if cells == 1:
         return _alone(epsilon)
-    found = [calibrated_lines(epsilon)]
+    found: list[WeightedZeros | None] = [calibrated_lines(epsilon)]
     if _FEWEST <= epsilon <= _MOST:
         found.append(_calibrated_group(epsilon, cells))
-        base = Fraction(double_above_exp(2 * epsilon / 5))
-        if is_total_fixed and cells > 2 and total_is_in_reach(cells, base):
-            found.append(_largest(partial(_total_side, cells), epsilon, "total"))
+        if is_total_fixed and cells > 2:
+            found.append(_calibrated_total(epsilon, cells))
     if is_total_fixed and cells == 2:
         found.append(_closed_form(epsilon, "total", _balanced, pair_excess))
     return max((one for one in found if one is not None), key=lambda one: one.precision)
 
 
-def _group_side(cells: int, side: str, base: Fraction, weight: Fraction, excess: Fraction, *, is_quick: bool) -> bool:
-    return group_side_holds(side, cells, base, weight, excess, is_quick=is_quick)
-
-
-def _total_side(cells: int, side: str, base: Fraction, weight: Fraction, excess: Fraction, *, is_quick: bool) -> bool:
-    return total_side_holds(side, cells, base, weight, excess, is_quick=is_quick)
-
-
 @lru_cache(maxsize=256)
 def _calibrated_group(epsilon: Fraction, cells: int) -> WeightedZeros | None:
-    # A long tail has few coefficients to spare: at small budgets fewer cells are counted, which is valid.
-    most = MOST_CELLS if epsilon >= _SMALL else _FEW_CELLS
-    return _largest(partial(_group_side, min(cells, most)), epsilon, "group")
+    """Search with a quick check, and once more with the whole one if that does not confirm what was found."""
+    # At small budgets series are long, and fewer cells are counted, which is valid.
+    size = min(cells, MOST_CELLS if epsilon >= _SMALL else _FEW_CELLS)
+
+    def quick(side: str, base: Fraction, weight: Fraction, excess: Fraction) -> bool:
+        return group_side_holds(side, size, base, weight, excess, is_quick=True)
+
+    def whole(side: str, base: Fraction, weight: Fraction, excess: Fraction) -> bool:
+        return group_side_holds(side, size, base, weight, excess)
+
+    found = _search(quick, epsilon, "group")
+    if found is None or group_excess_holds(size, found.base, found.weight, found.excess):
+        return found
+    return _search(whole, epsilon, "group", most=found.precision)
+
+
+def _calibrated_total(epsilon: Fraction, cells: int) -> WeightedZeros | None:
+    """Search with few multisets of types, and add the first that breaks what was found until none does."""
+    by_group = _calibrated_group(epsilon, cells)
+    least = None if by_group is None else by_group.precision
+    most: Fraction | None = None
+    tried: list[Multiset] = [(0,) * (cells - 2)]
+    is_quick = True
+    for _ in range(MOST_ROUNDS):
+        likely = partial(total_side_is_likely, tuple(tried), cells, is_quick=is_quick)
+        found = _search(likely, epsilon, "total", least=least, most=most)
+        if found is None:
+            return None
+        broken = broken_multiset(cells, found.base, found.weight, found.excess)
+        if broken is None:
+            is_proven = group_excess_holds(cells, found.base, found.weight, found.excess, sides=("upper",))
+            return found if is_proven else None
+        most = found.precision
+        if broken in tried:
+            is_quick = False
+        elif len(tried) == 1:
+            tried = [broken, *spread_multisets(cells, found.base)]
+        else:
+            tried = [broken, *tried]
+    return None
 
 
 @lru_cache(maxsize=256)
@@ -190,11 +220,14 @@ def _alone(epsilon: Fraction) -> WeightedZeros:
 
 
 def _bisect(
-    at: Callable[[Fraction], WeightedZeros | None], epsilon: Fraction, most: Fraction | None = None
+    at: Callable[[Fraction], WeightedZeros | None],
+    epsilon: Fraction,
+    least: Fraction | None = None,
+    most: Fraction | None = None,
 ) -> WeightedZeros | None:
-    """Return what is found at the largest decimal precision between a quarter and half of a budget."""
+    """Return what is found at the largest decimal precision between two, by default a quarter and half of a budget."""
     unit = unit_of(epsilon / 2, _PRECISION_DIGITS)
-    low, high = floor(epsilon / 4 / unit) - 1, floor((most or epsilon / 2) / unit) + 1
+    low, high = floor((least or epsilon / 4) / unit) - 1, floor((most or epsilon / 2) / unit) + 1
     best = None
     while high - low > 1:
         middle = (low + high) // 2
@@ -205,35 +238,24 @@ def _bisect(
     return best
 
 
-def _largest(check: Check, epsilon: Fraction, theorem: str) -> WeightedZeros | None:
-    """Return the largest precision for which some weight passes both sides of a check.
-
-    A quick check finds it. Where the whole one does not confirm it, the search is made again with that.
-    """
+def _search(
+    holds: Check, epsilon: Fraction, theorem: str, *, least: Fraction | None = None, most: Fraction | None = None
+) -> WeightedZeros | None:
+    """Return the largest precision for which some weight passes both sides of a check."""
     share = Fraction(3, 2)  # the weight times 1 - base, where the last search ended
 
-    def at(precision: Fraction, *, is_quick: bool) -> WeightedZeros | None:
+    def at(precision: Fraction) -> WeightedZeros | None:
         nonlocal share
         base, left = Fraction(double_above_exp(precision)), excess_left(epsilon, precision)
         if left <= 0:
             return None
-
-        def holds(side: str, weight: Fraction) -> bool:
-            return check(side, base, weight, left, is_quick=is_quick)
-
-        weight = _weight(holds, 1 / (1 - base), share)
+        weight = _weight(lambda side, weight: holds(side, base, weight, left), 1 / (1 - base), share)
         if weight is None:
             return None
         share = weight * (1 - base)
         return WeightedZeros(precision, weight, left, theorem)
 
-    likely = _bisect(partial(at, is_quick=True), epsilon)
-    if likely is None:
-        return None
-    sides = ("lower", "upper")
-    if all(check(side, likely.base, likely.weight, likely.excess, is_quick=False) for side in sides):
-        return likely
-    return _bisect(partial(at, is_quick=False), epsilon, likely.precision)
+    return _bisect(at, epsilon, least, most)
 
 
 def _weight(holds: Callable[[str, Fraction], bool], clamped: Fraction, share: Fraction) -> Fraction | None:

@@ -4,13 +4,12 @@ The *excess* is how much larger than 1 the ratio of normalisers of two neighbour
 loses at most ``2 precision + log(1 + excess)``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate
 from math import ceil
-from typing import Protocol
 
 import flint
 
@@ -24,6 +23,7 @@ MOST_CELLS = 48
 EXCESS_DIGITS = 4
 """Significant digits of an excess that is looked for."""
 
+SIDES = ("lower", "upper")
 BITS = 128
 _FINE = 12  # a block of levels that are bounded at once is at most such a part of them
 _FAR = 45  # terms fall by exp(-2 precision): so many units of 1 / precision further they no longer decide
@@ -66,7 +66,7 @@ class Others:
         return [excess * a - b for a, b in zip(grown, self._edge, strict=False)]
 
     def upper_terms(self, level: int, excess: flint.arb) -> Balls:
-        """Return the terms of (U), a record moves to a cell as large or larger; the level is the other's count after."""
+        """Return the terms of (U), a record moves to a cell as large or larger; the level is the other's new count."""
         return [excess * a + b for a, b in zip(self.series.cell(self._step, level + 1), self._edge, strict=True)]
 
     @cached_property
@@ -91,8 +91,8 @@ class Others:
     def later_floor(self) -> Balls:
         """A lower bound of the same at all levels from 1 on.
 
-        From 1 to x it grows by ``w^2 p_(N+x) + 2w (p_(N+2) + ... + p_(N+x-1)) - (w^2 - 2w) p_(N+1)`` and, for k from 1 to
-        x - 1, by ``p_(N+k-1) + ... + p_(N-k-2)``, or more. Blocks of levels are bounded at once, and then all others.
+        From 1 to x it grows by ``w^2 p_(N+x) + 2w (p_(N+2) + ... + p_(N+x-1)) - (w^2 - 2w) p_(N+1)`` and, for k from 1
+        to x - 1, by ``p_(N+k-1) + ... + p_(N-k-2)``, or more. Blocks of levels are bounded at once, then all others.
         """
         floor = self._floor(1)
         w, p = self.series.weight, self.product
@@ -168,7 +168,9 @@ def tail_holds(others: Others, terms: Terms, excess: flint.arb, regular: int, de
     return stays_nonnegative(scaled, others.end - regular)
 
 
-def group_excess_holds(cells: int, base: Fraction, weight: Fraction, excess: Fraction) -> bool:
+def group_excess_holds(
+    cells: int, base: Fraction, weight: Fraction, excess: Fraction, sides: Sequence[str] = SIDES
+) -> bool:
     """Whether it is proven that the normalisers of neighbours in a group have a ratio of at most ``1 + excess``.
 
     Parameters
@@ -180,6 +182,8 @@ def group_excess_holds(cells: int, base: Fraction, weight: Fraction, excess: Fra
         Of the Double Geometric noise of every one of them.
     weight : Fraction
         Of the value 0, at least 1.
+    sides : sequence of str
+        ``lower``: a record moves to a smaller cell; ``upper``: to a larger one.
 
     Examples
     --------
@@ -189,7 +193,7 @@ def group_excess_holds(cells: int, base: Fraction, weight: Fraction, excess: Fra
     >>> group_excess_holds(4, base, Fraction("4.5"), Fraction("0.22"))
     False
     """
-    return all(group_side_holds(side, cells, base, weight, excess) for side in ("lower", "upper"))
+    return all(group_side_holds(side, cells, base, weight, excess) for side in sides)
 
 
 def group_side_holds(
@@ -244,43 +248,28 @@ def group_excess(cells: int, base: Fraction, weight: Fraction) -> Fraction | Non
     Examples
     --------
     >>> group_excess(4, Fraction("0.6733"), Fraction("4.5"))
-    Fraction(2339, 10000)
+    Fraction(2333, 10000)
     """
-
-    def holds(excess: Fraction, *, is_quick: bool) -> bool:
-        sides = ("lower", "upper")
-        return all(group_side_holds(side, cells, base, weight, excess, is_quick=is_quick) for side in sides)
-
-    return smallest_excess(holds)
-
-
-class Holds(Protocol):
-    """Whether an excess is proven, or, quickly, whether that is likely."""
-
-    def __call__(self, excess: Fraction, *, is_quick: bool) -> bool:
-        """Decide."""
-
-
-def smallest_excess(holds: Holds) -> Fraction | None:
-    """Return the smallest short decimal, up to 1, that holds; None if none does.
-
-    Bisection goes by what is likely. What it finds is proven, or the search is made again by what is proven.
-    """
-    for is_quick in (True, False):
-        found = _bisected(holds, is_quick=is_quick)
-        if found is not None and holds(found, is_quick=False):
+    for is_quick in (True, False):  # where what is likely is not proven, the search goes by what is
+        found = smallest_likely(partial(_sides_hold, cells, base, weight, is_quick=is_quick))
+        if found is not None and group_excess_holds(cells, base, weight, found):
             return found
     return None
 
 
-def _bisected(holds: Holds, *, is_quick: bool) -> Fraction | None:
+def _sides_hold(cells: int, base: Fraction, weight: Fraction, excess: Fraction, *, is_quick: bool) -> bool:
+    return all(group_side_holds(side, cells, base, weight, excess, is_quick=is_quick) for side in SIDES)
+
+
+def smallest_likely(holds: Callable[[Fraction], bool]) -> Fraction | None:
+    """Return the smallest short decimal, up to 1, that holds, by bisection; None if 1 does not."""
     unit, high = Fraction(1, 10**EXCESS_DIGITS), 10**EXCESS_DIGITS
-    if not holds(Fraction(1), is_quick=is_quick):
+    if not holds(Fraction(1)):
         return None
-    while unit > Fraction(1, 10**15) and holds(high // 10 * unit, is_quick=is_quick):
+    while unit > Fraction(1, 10**15) and holds(high // 10 * unit):
         unit /= 10
     low = high // 10
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle * unit, is_quick=is_quick) else (middle, high)
-    return high * unit
+        low, high = (low, middle) if holds(middle * unit) else (middle, high)
+    return Fraction(high) * unit

@@ -8,6 +8,7 @@ not change those that are kept.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import comb
 
 import flint
@@ -74,7 +75,7 @@ class Series:
     def edge(self, series: Sequence[flint.arb]) -> Balls:
         """Return ``weight - (weight - 1) T`` times a series."""
         less, weight = self.weight - 1, self.weight
-        return [weight * series[0]] + [weight * b - less * a for a, b in zip(series, series[1:], strict=False)]
+        return [weight * series[0]] + [weight * b - less * a for a, b in pairwise(series)]
 
 
 def stays_nonnegative(values: Sequence[flint.arb], distance: int) -> bool:
@@ -87,13 +88,14 @@ def stays_nonnegative(values: Sequence[flint.arb], distance: int) -> bool:
 
     Notes
     -----
-    In Newton's form ``sum_k d_k C(n, k)`` let J be the last k whose ``d_k`` may be negative. Divided by ``C(n, J)``, the
-    terms above J grow with n and the others shrink; if the first outweigh the negative ones at n, they do so ever after.
+    In Newton's form ``sum_k d_k C(n, k)`` let J be the last k whose ``d_k`` may be negative. Divided by ``C(n, J)``,
+    the terms above J grow with n and the others shrink: if the former outweigh the negative ones once, they do so ever
+    after.
     """
     differences, row = [], list(values)
     while row:
         differences.append(row[0])
-        row = [b - a for a, b in zip(row, row[1:], strict=False)]
+        row = [b - a for a, b in pairwise(row)]
     doubtful = [k for k, d in enumerate(differences) if not d > 0]
     last = max(doubtful, default=-1)
     zero = flint.arb(0)

@@ -1,13 +1,13 @@
-"""What weighted zeros cost a group of alike cells whose total is an invariant: docs/claims/weighted-zeros.md, section 4.
+"""What weighted zeros cost a group of cells whose total is an invariant: docs/claims/weighted-zeros.md, section 4.
 
-Records that move to a larger cell cost what they cost any group. For those that move to a smaller one, only partial sums
-that begin late enough can occur, but the other cells can no longer be taken empty: they are reduced to a few types.
+Records that move to a larger cell cost what they cost any group. For those that move to a smaller one only partial
+sums that begin late enough occur, but the other cells can no longer be taken empty: they are reduced to a few types.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations_with_replacement
 from math import comb
 
@@ -16,12 +16,14 @@ import flint
 from congenial.balls import ball
 from congenial.privacy.weighted_group import (
     BITS,
+    SIDES,
     Others,
     check_group,
+    group_excess_holds,
     group_side_holds,
     levels_followed,
     levels_hold,
-    smallest_excess,
+    smallest_likely,
     tail_bits,
     tail_from,
     tail_holds,
@@ -29,8 +31,9 @@ from congenial.privacy.weighted_group import (
 from congenial.privacy.weighted_series import Balls, Series
 
 _MOST_WORK = 60_000  # multisets times coefficients: a second or two
-_TYPES = {3: 12, 4: 6, 5: 4, 6: 3, 7: 3, 8: 3, 9: 3}
-_FEWEST_TYPES = 2
+_MOST_TYPES = 16
+MOST_ROUNDS = 12
+"""How often a search is made again with one more multiset."""
 
 Multiset = tuple[int, ...]
 
@@ -45,42 +48,51 @@ class Types:
         Of the cells of the group.
     top : int
         The last type, at least 1.
+    end, further : int
+        As `Others` has them.
     products : dict
         Of the series of the types in a multiset, so far.
     """
 
     series: Series
     top: int
+    end: int
+    further: int
     products: dict[Multiset, Balls]
 
-    @classmethod
-    def of(cls, base: Fraction, weight: Fraction, top: int, length: int) -> "Types":
-        """Start with no cells."""
-        series = Series.of(base, weight, length)
-        return cls(series, top, {(): series.one})
+    def others(self, multiset: Multiset) -> Others:
+        """Return the other cells as types, given in descending order."""
+        return Others(self.series, self._product(multiset), self.end, self.further)
 
-    def product(self, multiset: Multiset) -> Balls:
-        """Return the product of the series of some types, given in descending order."""
+    def _product(self, multiset: Multiset) -> Balls:
         if multiset not in self.products:
-            rest, last = self.product(multiset[:-1]), multiset[-1]
+            rest, last = self._product(multiset[:-1]), multiset[-1]
             self.products[multiset] = self.series.cell(rest, last, flint.arb(1) if last == self.top else None)
         return self.products[multiset]
 
 
 def multisets(cells: int, top: int) -> Iterator[Multiset]:
-    """Yield every multiset of at most ``cells - 2`` types, the most and the emptiest cells first: they decide mostly."""
+    """Yield every multiset of at most ``cells - 2`` types, many and empty cells first: mostly they decide."""
     for size in range(cells - 2, -1, -1):
         yield from (chosen[::-1] for chosen in combinations_with_replacement(range(top + 1), size))
 
 
-def top_type(cells: int) -> int:
-    """Return how many types to use: more of them prove a little more, and cost much more in large groups."""
-    return _TYPES.get(cells, _FEWEST_TYPES) - 1
+def spread_multisets(cells: int, base: Fraction) -> list[Multiset]:
+    """Return a few multisets far apart: one cell, half of the cells or all of them of one type, others empty."""
+    k, top = cells - 2, top_type(cells, base) or 1
+    types = {0, 1, 2, 4, 8, top} & set(range(top + 1))
+    found = {(one,) * n + (0,) * (k - n) for one in types for n in {1, (k + 1) // 2, k}}
+    return sorted(found, reverse=True)
 
 
-def total_is_in_reach(cells: int, base: Fraction) -> bool:
-    """Whether the check takes no more than seconds; if not, the bound for any group stands in for it."""
-    return comb(cells - 2 + top_type(cells) + 1, top_type(cells) + 1) * tail_from(base, cells - 2) <= _MOST_WORK
+def top_type(cells: int, base: Fraction) -> int | None:
+    """Return the last of as many types as the check can take in about a second; None if it cannot take two.
+
+    More types prove a little more, and a group has very many multisets of them.
+    """
+    k, end = cells - 2, tail_from(base, cells - 2)
+    in_reach = [top for top in range(1, _MOST_TYPES) if comb(k + top + 1, k) * (end + top * k) <= _MOST_WORK]
+    return max(in_reach, default=None)
 
 
 def total_excess_holds(cells: int, base: Fraction, weight: Fraction, excess: Fraction) -> bool:
@@ -96,35 +108,50 @@ def total_excess_holds(cells: int, base: Fraction, weight: Fraction, excess: Fra
     >>> total_excess_holds(4, base, weight, Fraction("0.048"))
     False
     """
-    return all(total_side_holds(side, cells, base, weight, excess) for side in ("upper", "lower"))
+    return (
+        group_excess_holds(cells, base, weight, excess, sides=("upper",))
+        and broken_multiset(cells, base, weight, excess) is None
+    )
 
 
-def total_side_holds(
-    side: str, cells: int, base: Fraction, weight: Fraction, excess: Fraction, *, is_quick: bool = False
+def total_side_is_likely(
+    tried: tuple[Multiset, ...],
+    cells: int,
+    side: str,
+    base: Fraction,
+    weight: Fraction,
+    excess: Fraction,
+    *,
+    is_quick: bool = True,
 ) -> bool:
-    """Whether one half of `total_excess_holds` is proven; with `is_quick` it is only likely."""
+    """Whether one half holds as far as some multisets show: for a search, never for a certificate."""
     if side == "upper":
         return group_side_holds(side, cells, base, weight, excess, is_quick=is_quick)
+    return all(_multiset_holds(one, cells, base, weight, excess, is_quick=is_quick) for one in tried)
+
+
+def broken_multiset(cells: int, base: Fraction, weight: Fraction, excess: Fraction) -> Multiset | None:
+    """Return the first multiset of types for which (L) is not proven; None if it is for all."""
     check_group(cells, base, weight)
-    if excess <= 0:
+    every = multisets(cells, top_type(cells, base) or 1)
+    return next((one for one in every if not _multiset_holds(one, cells, base, weight, excess)), None)
+
+
+def _multiset_holds(
+    multiset: Multiset, cells: int, base: Fraction, weight: Fraction, excess: Fraction, *, is_quick: bool = False
+) -> bool:
+    top = top_type(cells, base)
+    if top is None or excess <= 0:
         return False
-    top = top_type(cells)
-    end, further = tail_from(base, cells - 2) + top * (cells - 2), levels_followed(base)
-    short, long = _types(base, weight, top, cells)
-    for multiset in multisets(cells, top):
-        if is_quick and sum(map(bool, multiset)) + cells - 2 - len(multiset) > 1:
-            continue  # only groups that are empty but for one cell
-        k, count = len(multiset), sum(multiset)
-        regular = 1 + sum(max(0, one - 1) for one in multiset)
-        with flint.ctx.workprec(tail_bits(k + top, weight)):
-            others = Others(short.series, short.product(multiset), end, further)
-            if not tail_holds(others, Others.lower_terms, ball(excess), regular, k + 1):
-                return False
-        with flint.ctx.workprec(BITS):
-            others = Others(long.series, long.product(multiset), end, further)
-            if not levels_hold(others, Others.lower_terms, ball(excess), 1 + count, is_quick=is_quick):
-                return False
-    return True
+    k, short, long = len(multiset), *_types(base, weight, top, cells)
+    regular = 1 + sum(max(0, count - 1) for count in multiset)
+    with flint.ctx.workprec(tail_bits(cells - 2 + top, weight)):
+        if not tail_holds(short.others(multiset), Others.lower_terms, ball(excess), regular, k + 1):
+            return False
+    with flint.ctx.workprec(BITS):
+        return levels_hold(
+            long.others(multiset), Others.lower_terms, ball(excess), 1 + sum(multiset), is_quick=is_quick
+        )
 
 
 @lru_cache(maxsize=2)
@@ -132,19 +159,40 @@ def _types(base: Fraction, weight: Fraction, top: int, cells: int) -> tuple[Type
     """Return the types with the coefficients that tails are decided by, and with all."""
     end, further = tail_from(base, cells - 2) + top * (cells - 2), levels_followed(base)
     with flint.ctx.workprec(tail_bits(cells - 2 + top, weight)):
-        short = Types.of(base, weight, top, (top + 1) * (cells + 2))
+        series = Series.of(base, weight, (top + 1) * (cells + 2))
+        short = Types(series, top, end, further, {(): series.one})
     with flint.ctx.workprec(BITS):
-        return short, Types.of(base, weight, top, end + 3 * further + 4)
+        series = Series.of(base, weight, end + 3 * further + 4)
+        return short, Types(series, top, end, further, {(): series.one})
 
 
 @lru_cache(maxsize=1024)
 def total_excess(cells: int, base: Fraction, weight: Fraction) -> Fraction | None:
-    """Return the smallest excess of a few significant digits that `total_excess_holds` proves; None if none does."""
-    if not total_is_in_reach(cells, base):
+    """Return the smallest excess of a few significant digits that `total_excess_holds` proves; None if none is found.
+
+    The search goes by a few multisets, and adds the first that breaks what it found until none does.
+    """
+    if top_type(cells, base) is None:
         return None
+    tried, is_quick = spread_multisets(cells, base), True
+    for _ in range(MOST_ROUNDS):
+        found = smallest_likely(partial(_sides_are_likely, tuple(tried), cells, base, weight, is_quick=is_quick))
+        if found is None:
+            return None
+        broken = broken_multiset(cells, base, weight, found)
+        if broken is None and group_excess_holds(cells, base, weight, found, sides=("upper",)):
+            return found
+        if broken is None or broken in tried:
+            if not is_quick:
+                return None
+            is_quick = False
+        else:
+            tried = [broken, *tried]
+    return None
 
-    def holds(excess: Fraction, *, is_quick: bool) -> bool:
-        sides = ("upper", "lower")
-        return all(total_side_holds(side, cells, base, weight, excess, is_quick=is_quick) for side in sides)
 
-    return smallest_excess(holds)
+def _sides_are_likely(
+    tried: tuple[Multiset, ...], cells: int, base: Fraction, weight: Fraction, excess: Fraction, *, is_quick: bool
+) -> bool:
+    sides = (total_side_is_likely(tried, cells, side, base, weight, excess, is_quick=is_quick) for side in SIDES)
+    return all(sides)
