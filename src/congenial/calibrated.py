@@ -1,4 +1,4 @@
-"""From what was asked to a law: the precision and the floor of everything that is measured. Public."""
+"""From what was asked to a plan: the precision and the floor of everything that is measured. Public."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from congenial.conditions.kinds.cells import Cells
 from congenial.conditions.kinds.query import Query
 from congenial.conditions.rows import Row
 from congenial.noise import FAMILIES
+from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.calibrate import precisions_of
 from congenial.privacy.pricing import Pricing
@@ -34,25 +35,29 @@ class Asked:
     neighbours: str
     rows_per_unit: int = 1
 
-    def law(self, areas: Areas) -> PublicLaw:
-        """Return the law with every precision set: the largest that the budget certifies for these areas."""
+    def plan(self, areas: Areas) -> Plan:
+        """Return the plan of a release for these areas: the largest precisions that the budget certifies."""
         return self._weighted(areas) or self._plain(areas)
+
+    def _plan(self, law: PublicLaw, pricing: Pricing) -> Plan:
+        return Plan(law, pricing, self.budget, self.queries)
 
     def _pricing(self, areas: Areas, classes: Sequence[Sequence[Row]]) -> Pricing:
         return Pricing(areas, tuple(map(tuple, classes)), self.noise, self.neighbours, self.rows_per_unit)
 
-    def _plain(self, areas: Areas) -> PublicLaw:
-        """Return the law whose floors are those that were given, or 1."""
+    def _plain(self, areas: Areas) -> Plan:
+        """Return the plan whose floors are those that were given, or 1."""
         classes = [tuple(query.rows(self.schema)) for query in self.queries]
-        precisions = precisions_of(self._pricing(areas, classes), self.queries, self.budget)
+        pricing = self._pricing(areas, classes)
+        precisions = precisions_of(pricing, self.queries, self.budget)
         queries = tuple(
             MeasuredQuery(query.title, precision, rows, _floor(query) or Fraction(1))
             for query, precision, rows in zip(self.queries, precisions, classes, strict=True)
         )
-        return PublicLaw(self.schema, self.noise, queries, areas)
+        return self._plan(PublicLaw(self.schema, self.noise, queries, areas), pricing)
 
-    def _weighted(self, areas: Areas) -> PublicLaw | None:
-        """Return the law with floors that the budget chooses; None where there are none or they are not covered."""
+    def _weighted(self, areas: Areas) -> Plan | None:
+        """Return the plan with floors that the budget chooses; None where there are none or they are not covered."""
         query, budget = self.queries[0], self.budget
         is_open = len(self.queries) == 1 and isinstance(query, Cells) and (query.precision, query.zeros) == (None, None)
         if not is_open or query.where is not None or budget is None or budget.is_nothing:
@@ -65,7 +70,8 @@ class Asked:
         pricing = self._pricing(areas, law.classes)
         plain = pricing.one_record_without_invariants(law.precisions)
         is_covered = budget.covers_plain(plain, currency=law.family.currency)
-        return law if is_covered and budget.covers(pricing.certificate(law.precisions, law.floors)) else None
+        plan = self._plan(law, pricing)
+        return plan if is_covered and budget.covers(plan.certificate) else None
 
     def _by_class(self, areas: Areas, epsilon: Fraction | None) -> PublicLaw | None:
         """Return the law for a budget in pure epsilon: each class of cells as precise as its theorem allows."""
@@ -83,7 +89,7 @@ class Asked:
 
     def _clamped(self, areas: Areas) -> PublicLaw | None:
         """Return the law for a budget in rho, where every floor costs the same: noise clamped at lower limits."""
-        (query,) = self._plain(areas).queries
+        (query,) = self._plain(areas).law.queries
         patterns = [group.pattern for group in areas.groups]
         if not all(has_floor(pattern, cell) for pattern in patterns for cell in range(self.schema.n_cells)):
             return None

@@ -156,11 +156,7 @@ class Mechanism:
         >>> float(mechanism.calibrate(mechanism.disclose(p12_table())).queries[0].precision)
         0.310057253479138
         """
-        return self._law(self._own_areas(constraints))
-
-    def _law(self, areas: Areas) -> PublicLaw:
-        asked = Asked(self.schema, self.noise, self.queries, self.budget, self.neighbours, self.rows_per_unit)
-        return asked.law(areas)
+        return self._plan(self._own_areas(constraints)).law
 
     def certificate(self, constraints: Constraints | Areas) -> Certificate:
         """Return what a release under these constraints costs at most. Public; suppression included."""
@@ -181,7 +177,8 @@ class Mechanism:
         return self._plan(self._own_areas(constraints))
 
     def _plan(self, areas: Areas) -> Plan:
-        return Plan.of(self._law(areas), self.neighbours, self.rows_per_unit, self.budget, self.queries)
+        asked = Asked(self.schema, self.noise, self.queries, self.budget, self.neighbours, self.rows_per_unit)
+        return asked.plan(areas)
 
     def explain(self, constraints: Constraints | None = None) -> str:
         """Return the whole account in words: precisions, cost, comparison with GM's halving, neighbours, meaning.
@@ -211,7 +208,7 @@ class Mechanism:
         """Return the law that a release of this table is drawn from. Confidential."""
         self._check_suppressed()
         areas = Areas.one(self.disclose(table))
-        return Law(self._law(areas), table.counts)
+        return Law(self._plan(areas).law, table.counts)
 
     def release(
         self,

@@ -10,6 +10,7 @@ from congenial.bundle.software import other_versions
 from congenial.calibrated import Asked
 from congenial.conditions.areas import Areas
 from congenial.conditions.constraints import Constraints
+from congenial.conditions.kinds.query import Query
 from congenial.errors import BundleError, CongenialError, PrivacyError
 from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
@@ -58,10 +59,7 @@ def _made_again(manifest: Manifest, tables: Ints) -> Manifest:
 def _law(manifest: Manifest, tables: Ints) -> PublicLaw:
     """Compile the stated conditions at the released values; what is measured must be what was asked for."""
     law, conditions = manifest.law, manifest.conditions
-    asked = [row for query in manifest.plan.asked for row in query.rows(law.schema)]
-    measured = [row for query in law.queries for row in query.rows]
-    if sorted(asked, key=repr) != sorted(measured, key=repr):
-        raise BundleError("the manifest measures other queries than its law does")
+    _check_asked(manifest.plan.asked, law)
     try:
         if law.areas.name is None:
             areas = Areas.one(Constraints.of(law.schema, conditions, tables[0].tolist()))
@@ -71,6 +69,19 @@ def _law(manifest: Manifest, tables: Ints) -> PublicLaw:
     except CongenialError:
         raise BundleError("the conditions that the manifest states do not hold in its tables") from None
     return PublicLaw(law.schema, law.noise, law.queries, areas)
+
+
+def _check_asked(asked: Sequence[Query], law: PublicLaw) -> None:
+    """See that a law measures what was asked for, at given precisions; a budget may divide the cells of one query."""
+    if len(asked) not in {1, len(law.queries)}:
+        raise BundleError(f"the manifest measures {len(asked)} queries, and its law {len(law.queries)}")
+    pairs = zip(asked, law.queries, strict=False)
+    if any(query.precision not in {None, stated.precision} for query, stated in pairs):
+        raise BundleError("the manifest states another precision of a measured query than its law has")
+    rows = [row for query in asked for row in query.rows(law.schema)]
+    measured = [row for query in law.queries for row in query.rows]
+    if len(rows) != len(measured) or set(rows) != set(measured):
+        raise BundleError("the manifest measures other statistics than its law does")
 
 
 def _is_another_certificate(again: Manifest, manifest: Manifest) -> bool:
@@ -102,7 +113,7 @@ def _check_precisions(manifest: Manifest, others: Sequence[str]) -> list[str]:
         raise BundleError(f"the manifest's budget of {plan.budget.text} does not cover its certificate")
     asked = Asked(law.schema, law.noise, plan.asked, plan.budget, plan.neighbours, plan.rows_per_unit)
     try:
-        is_largest = asked.law(law.areas).queries == law.queries
+        is_largest = asked.plan(law.areas).law.queries == law.queries
     except CongenialError:
         is_largest = False
     if is_largest:

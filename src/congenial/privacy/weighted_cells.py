@@ -17,6 +17,7 @@ from congenial.privacy.formulas import calibrated_cells
 from congenial.privacy.weighted import calibrated_zeros
 
 _ALONE, _TOTAL, _GROUP, _PLAIN = range(4)
+_LEAST, _MOST = Fraction(1, 10**9), Fraction(100)  # outside there is no such noise, or hardly any
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,10 @@ class _Rule(NamedTuple):
     def scale(self, budget: Fraction, neighbours: str) -> tuple[Fraction, Fraction]:
         """Return the largest precision that costs no more than a budget in epsilon, and its floor."""
         if self.theorem == _ALONE:
-            precision = min(budget / (2 if neighbours == "bounded" else 1), DoubleGeometric.most)
+            precision = budget / (2 if neighbours == "bounded" else 1)
             return precision, clamped_floor(precision)
         if self.theorem == _PLAIN:
-            return min(calibrated_cells(budget, "bounded"), DoubleGeometric.most), Fraction(1)
+            return calibrated_cells(budget, "bounded"), Fraction(1)
         found = calibrated_zeros(budget, self.n_cells, is_total_fixed=self.theorem == _TOTAL)
         return found.precision, found.weight
 
@@ -71,6 +72,8 @@ def clamped_floor(precision: Fraction) -> Fraction:
 
 def weighted_cells(areas: Areas, neighbours: str, budget: Fraction) -> tuple[CellClass, ...] | None:
     """Return classes of all cells for a budget in epsilon for one record; None where no floor is proposed."""
+    if not _LEAST <= budget <= _MOST:
+        return None
     patterns = [group.pattern for group in areas.groups]
     by_pattern = [_rules(pattern, neighbours) for pattern in patterns]
     members: dict[_Rule, list[int]] = {}
@@ -84,8 +87,6 @@ def weighted_cells(areas: Areas, neighbours: str, budget: Fraction) -> tuple[Cel
     found = []
     for rule, cells in sorted(members.items()):
         precision, floor = rule.scale(budget, neighbours)
-        if precision < DoubleGeometric.least:
-            return None
         text = "every cell" if len(members) == 1 else rule.text
         found.append(CellClass(text, tuple(cells), precision, floor))
     return tuple(found)

@@ -5,6 +5,7 @@ law of a part of a group given the group's sum comes from convolutions. What is 
 the equalities allow, which is short when they leave few degrees of freedom.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log, sqrt
@@ -191,7 +192,9 @@ class _Errors:
             by_group: dict[int, list[int]] = {}
             for cell in row.cells:
                 by_group.setdefault(self.group_of[cell], []).append(cell)
-            key = tuple(sorted((group, *sorted(self.kinds[c] for c in cells)) for group, cells in by_group.items()))
+            key = frozenset(
+                (group, frozenset(Counter(self.kinds[c] for c in cells).items())) for group, cells in by_group.items()
+            )
             if key not in known:
                 known[key] = self._error(by_group)
             out.append(known[key])
