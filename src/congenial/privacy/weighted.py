@@ -28,7 +28,7 @@ _PRECISION_DIGITS = 5
 _WEIGHT_DIGITS = 4
 _BITS = 160
 _FEWEST, _MOST = Fraction(1, 20), Fraction(30)  # budgets: outside, the closed form is near or series are too long
-_SMALL, _FEW_CELLS = Fraction(1, 4), 20
+_SMALL, _SMALL_FOR_TOTALS, _FEW_CELLS = Fraction(1, 4), Fraction(1, 10), 20
 
 
 Check = Callable[[str, Fraction, Fraction, Fraction], bool]
@@ -118,11 +118,18 @@ def calibrated_zeros(epsilon: Fraction, cells: int, *, is_total_fixed: bool = Fa
     found: list[WeightedZeros | None] = [calibrated_lines(epsilon)]
     if _FEWEST <= epsilon <= _MOST:
         found.append(_calibrated_group(epsilon, cells))
-        if is_total_fixed and cells > 2:
+        if is_total_fixed and 2 < cells <= _most_cells_of_totals(epsilon):
             found.append(_calibrated_total(epsilon, cells))
     if is_total_fixed and cells == 2:
         found.append(_closed_form(epsilon, "total", _balanced, pair_excess))
     return max((one for one in found if one is not None), key=lambda one: one.precision)
+
+
+def _most_cells_of_totals(epsilon: Fraction) -> int:
+    """Return up to which size a group with a fixed total is searched: a larger one gains little and takes long."""
+    if epsilon >= _SMALL:
+        return MOST_CELLS
+    return 6 if epsilon >= _SMALL_FOR_TOTALS else 2
 
 
 @lru_cache(maxsize=256)

@@ -92,6 +92,8 @@ def stays_nonnegative(values: Sequence[flint.arb], distance: int) -> bool:
     the terms above J grow with n and the others shrink: if the former outweigh the negative ones once, they do so ever
     after.
     """
+    if distance < len(values):
+        return False
     differences, row = [], list(values)
     while row:
         differences.append(row[0])
