@@ -50,7 +50,7 @@ ONLY_HERE = {
         "privacy.weighted_series",
         "privacy.weighted_total",
         "conditions.lattice",
-        "sampling.contraction.without_rounding",
+        "sampling.contraction.certain",
         "sampling.contraction.algebra",
         "sampling.independence",
         "sampling.contraction.program",

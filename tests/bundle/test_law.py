@@ -74,7 +74,7 @@ def test_laws_whose_precision_all_areas_decide_together(case: str, made: Maker, 
 
     law = law_from_the_file_alone(made, case, tmp_path)
     spec, tables = confidential(made, case)
-    measured = [replace(query, precision=one.precision) for query, one in zip(spec.measured, law.queries, strict=True)]
+    measured = [replace(query, precision=one.precision, zeros=one.floor) for query, one in zip(spec.measured, law.queries, strict=True)]
     conditions = [statement.condition for statement in (*spec.invariants, *spec.conditions)]
     mechanism = Mechanism(spec.schema, measure=measured, invariants=conditions, noise=spec.noise)
     for area, table in tables.items():

@@ -17,7 +17,7 @@ ONCE = {
     ("reading/tables.py", "read_tables"),
     ("mechanism.py", "__init__"),
     ("conditions/constraints.py", "of"),
-    ("mechanism.py", "_calibrated"),
+    ("calibrated.py", "plan"),
     ("privacy/areas_alike.py", "structures_of"),
     ("privacy/moves.py", "of"),
     ("privacy/closest.py", "closest_pair"),

@@ -12,7 +12,7 @@ from brute import BITS, Brute, Dice, Plain, ball, cell_classes, margins
 from congenial.conditions.areas import Areas
 from congenial.conditions.queries import Condition, Query
 from congenial.errors import ConditionError, CongenialError, FractionError, NoiseError, PrivacyError
-from congenial.examples import p12_mechanism, p12_table
+from congenial.examples import p12_mechanism, p12_schema, p12_table
 from congenial.privacy.budget import Budget
 from congenial.privacy.calibrate import Asked, calibrate
 from congenial.privacy.certified_case import Case
@@ -42,7 +42,12 @@ def test_p12() -> None:
 
 
 def p12_precision(epsilon: str) -> Fraction:
-    mechanism = p12_mechanism(epsilon=epsilon)
+    mechanism = cg.Mechanism(
+        p12_schema(),
+        measure=[cg.cells(zeros="unweighted")],
+        invariants=p12_mechanism().invariants,
+        epsilon=epsilon,
+    )
     precision = mechanism.calibrate(mechanism.disclose(p12_table())).queries[0].precision
     assert precision is not None
     return precision
@@ -68,7 +73,8 @@ EPSILONS = ["1/3", "0.1", "7", "1", "2/7", "1e-3", "20"]
 def test_unbounded_calibration_in_closed_form(epsilon: str) -> None:
     """Without an invariant total one record can come or go: e0 = asinh((exp(eps) - 1) / 2)."""
     schema = cg.Schema({"cell": [f"c{i}" for i in range(30)]})
-    mechanism = cg.Mechanism(schema, measure=[cg.cells()], epsilon=epsilon, neighbours="unbounded")
+    measure = [cg.cells(zeros="unweighted")]
+    mechanism = cg.Mechanism(schema, measure=measure, epsilon=epsilon, neighbours="unbounded")
     constraints = cg.Constraints.of(schema, [])
     (query,) = mechanism.calibrate(constraints).queries
     assert query.precision is not None

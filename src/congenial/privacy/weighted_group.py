@@ -26,6 +26,7 @@ EXCESS_DIGITS = 4
 SIDES = ("lower", "upper")
 BITS = 128
 _FINE = 12  # a block of levels that are bounded at once is at most such a part of them
+_LONGEST = 5_000  # coefficients up to the tail: precisions from about 1/100 on
 _FAR = 45  # terms fall by exp(-2 precision): so many units of 1 / precision further they no longer decide
 
 
@@ -250,6 +251,8 @@ def group_excess(cells: int, base: Fraction, weight: Fraction) -> Fraction | Non
     >>> group_excess(4, Fraction("0.6733"), Fraction("4.5"))
     Fraction(2333, 10000)
     """
+    if tail_from(base, 0) > _LONGEST:
+        return None
     for is_quick in (True, False):  # where what is likely is not proven, the search goes by what is
         found = smallest_likely(partial(_sides_hold, cells, base, weight, is_quick=is_quick))
         if found is not None and group_excess_holds(cells, base, weight, found):

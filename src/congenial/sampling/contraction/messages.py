@@ -113,7 +113,7 @@ class Messages:
         return out
 
     def _draw_into(self, out: Ints, rng: RandomStream, *, always_certain: bool) -> None:
-        from congenial.sampling.kernels.messages import draw_many
+        from congenial.sampling.kernels.draw import draw_many
 
         engine, centre = self.layout.engine, self.layout.centre
         words = rng.words(len(out) * engine.n_decisions).reshape(len(out), engine.n_decisions)
@@ -121,7 +121,7 @@ class Messages:
         if not always_certain:
             draw_many(engine.program, centre, self.layout.state, self.numbers, words, out, unsure)
         if unsure.any():
-            from congenial.sampling.contraction.without_rounding import Certain
+            from congenial.sampling.contraction.certain import Certain
 
             certain = Certain(engine, centre)
             for number in np.flatnonzero(unsure):
@@ -178,7 +178,7 @@ def sample_one(engine: Engine, centre: Ints, rng: Streams) -> Ints:
 def _run_part(
     engine: Engine, centres: Ints, words: NDArray[np.uint64], n_states: int, longest: int, out: Ints, unsure: Ints
 ) -> None:
-    from congenial.sampling.kernels.messages import draw_batch  # numba: 0.3 s to import
+    from congenial.sampling.kernels.draw import draw_batch  # numba: 0.3 s to import
 
     draw_batch(
         engine.program,
@@ -196,8 +196,8 @@ def _run_part(
 
 def _again(engine: Engine, centre: Ints, words: NDArray[np.uint64], rng: RandomStream) -> Ints:
     """Draw one table of a batch by itself, from its own words, with room of its own or without rounding."""
-    from congenial.sampling.contraction.without_rounding import Certain
-    from congenial.sampling.kernels.messages import draw
+    from congenial.sampling.contraction.certain import Certain
+    from congenial.sampling.kernels.draw import draw
 
     made = Messages.built(engine, centre)
     out = np.empty_like(centre)
