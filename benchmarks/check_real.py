@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 from counties import county_tables
+from real_tables import BLOCK_SCHEMA, blocks, small_tables
 
 import congenial as cg
 from congenial.baselines.baseline import Problem, noisy_answers
 from congenial.baselines.projection import L2Projection
 from congenial.baselines.topdown import TopDown
-from congenial.examples import p12_mechanism, p12_schema
+from congenial.examples import P12_AGES, P12_VOTING_AGES, p12_mechanism, p12_schema
 from congenial.sampling.contraction import messages as exact
 
 
@@ -41,11 +42,61 @@ def check_counties(folder: Path) -> bool:
     return not any(broken.values())
 
 
+def compare_small_tables(folder: Path, n_releases: int) -> bool:
+    """Twenty P12 tables by every method at equal certified loss; the figures of docs/compare.md."""
+    tables, schema = small_tables(folder), p12_schema()
+    young = [age for age in P12_AGES if age not in P12_VOTING_AGES]
+    groups = [cg.total({"sex": sex, "age": ages}) for sex in ("female", "male") for ages in (P12_VOTING_AGES, young)]
+    gaussian = {"rho": "1/2", "noise": "discrete_gaussian"}
+    cases = {
+        "epsilon 1": (p12_mechanism().invariants, {}, {"epsilon": "1"}, ["congenial", "raw", "l2", "topdown"]),
+        "epsilon 1, unweighted": (p12_mechanism().invariants, {"zeros": 1}, {"epsilon": "1"}, ["congenial"]),
+        "epsilon 1, group totals": (groups, {}, {"epsilon": "1"}, ["congenial"]),
+        "epsilon 1, group totals, unweighted": (groups, {"zeros": 1}, {"epsilon": "1"}, ["congenial"]),
+        "epsilon 4": (p12_mechanism().invariants, {}, {"epsilon": "4"}, ["congenial", "l2", "topdown"]),
+        "rho 1/2": (p12_mechanism().invariants, {}, {"rho": "1/2"}, ["congenial", "l2", "topdown"]),
+        "rho 1/2, Gaussian": (p12_mechanism().invariants, {}, gaussian, ["congenial", "l2", "topdown"]),
+    }
+    print("twenty P12 tables: L1, L2, mean released for empty cells, mean error of cells above 10")
+    is_kept = True
+    for name, (invariants, cells, budget, methods) in cases.items():
+        mechanism = cg.Mechanism(schema, measure=[cg.cells(**cells)], invariants=invariants, **budget)
+        found = cg.compare(mechanism, tables, source="public", methods=methods, n_releases=n_releases)
+        truth = found.truths
+        for result in found.results:
+            empty, large = result.bias[truth == 0].mean(), result.bias[truth > 10].mean()
+            l1, l2 = np.mean(result.l1), np.mean(result.l2)
+            print(f"  {name:36}{result.name:16}{l1:7.1f}{l2:7.1f}{empty:7.2f}{large:+7.2f}", flush=True)
+            is_kept &= result.name == "raw" or result.broken == 0
+    return is_kept
+
+
+def add_blocks_up(folder: Path) -> None:
+    """Hawaii's blocks as areas by themselves at epsilon 1, totals exact: what cells add up to, and the truth."""
+    counts = blocks(folder, "HI")
+    truth = counts.sum(axis=0)
+    tables = {str(i): cg.Table(BLOCK_SCHEMA, block.reshape(2, 8)) for i, block in enumerate(counts)}
+    print(f"{len(counts):,} blocks of Hawaii at epsilon 1, each block's total exact: sums of cells, and the truth")
+    for zeros in ("unweighted", None):
+        mechanism = cg.Mechanism(BLOCK_SCHEMA, measure=[cg.cells(zeros=zeros)], invariants=[cg.total()], epsilon="1")
+        plan = mechanism.plan(mechanism.disclose(tables, area="block"))
+        (group,) = plan.law.areas.groups
+        drawn = plan.samplers[0].draw_each(counts[group.places], cg.secure_rng()).sum(axis=0)
+        small = np.argsort(truth)[:4]
+        figures = ", ".join(f"{BLOCK_SCHEMA.cell_name(int(c))} {drawn[c]:,} of {truth[c]:,}" for c in small)
+        gap = np.abs(drawn - truth).sum() / truth.sum()
+        print(f"  {'weighted' if zeros is None else zeros}: {figures}; all cells off by {gap:.1%}", flush=True)
+
+
 def main() -> None:
     """Run every check."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder with p12_dec2010_county_long.csv.gz")
-    sys.exit(0 if check_counties(parser.parse_args().data) else 1)
+    parser.add_argument("--releases", type=int, default=100)
+    given = parser.parse_args()
+    is_kept = compare_small_tables(given.data, given.releases)
+    add_blocks_up(given.data)
+    sys.exit(0 if check_counties(given.data) and is_kept else 1)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def excess_of(group: Group) -> dict[str, float]:
         found["group"] = excess
     if n == 2 and group.is_total_fixed:
         found["total"] = pair_excess(base, weight)
-    elif n > 1 and group.is_total_fixed and (excess := total_excess(n, base, weight, 2)) is not None:
+    elif n > 1 and group.is_total_fixed and (excess := total_excess(n, base, weight)) is not None:
         found["total"] = excess
     return {name: float(value) for name, value in found.items()}
 

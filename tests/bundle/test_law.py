@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from congenial.bundle.loading import load_bundle
+from congenial.conditions.queries import cells
 from congenial.law import Law
 from congenial.mechanism import Mechanism
 from congenial.public_law import PublicLaw
@@ -70,11 +71,12 @@ def test_the_engine_gives_the_same_numbers_to_the_last_bit(case: str, made: Make
 @pytest.mark.parametrize("case", ["areas", "areas with totals", "several rows"])
 def test_laws_whose_precision_all_areas_decide_together(case: str, made: Maker, tmp_path: Path) -> None:
     """The mechanism of one table does not know of the others; given the published precision, the laws agree."""
-    from dataclasses import replace
-
     law = law_from_the_file_alone(made, case, tmp_path)
     spec, tables = confidential(made, case)
-    measured = [replace(query, precision=one.precision, zeros=one.floor) for query, one in zip(spec.measured, law.queries, strict=True)]
+    measured = [
+        cells(query.where, precision=one.precision, zeros=one.floor)
+        for query, one in zip(spec.measured, law.queries, strict=True)
+    ]
     conditions = [statement.condition for statement in (*spec.invariants, *spec.conditions)]
     mechanism = Mechanism(spec.schema, measure=measured, invariants=conditions, noise=spec.noise)
     for area, table in tables.items():

@@ -105,7 +105,7 @@ def calibrated_zeros(epsilon: Fraction, cells: int, *, is_total_fixed: bool = Fa
     --------
     >>> found = calibrated_zeros(Fraction(1), 4)
     >>> float(found.precision), float(found.weight), found.theorem
-    (0.39577, 4.967, 'group')
+    (0.39576, 4.968, 'group')
     >>> float(calibrated_zeros(Fraction(1), 4, is_total_fixed=True).precision) > 0.47
     True
     """
