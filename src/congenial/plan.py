@@ -229,13 +229,15 @@ class Plan:
         return [self._noise_of(query) for query in self.law.queries if query.precision]
 
     def _noise_of(self, query: MeasuredQuery) -> str:
-        deviation = sqrt(float(self.law.family(query.precision).variance))
+        noise = self.law.family(query.precision)
         weighted = ""
-        if query.floor != 1:
-            weighted = f"; the lower limit of a cell weighs {float(query.floor):.4g} times as much as the noise has it"
+        if query.floor == 1 / (1 - noise.base):
+            weighted = ", clamped at a cell's lower limit"
+        elif query.floor != 1:
+            weighted = f"; a cell's lower limit has {float(query.floor):.4g} times the weight that the noise gives it"
         return (
-            f"{query.text}: {self.law.family.title} noise of precision {shown_below(query.precision)}, standard"
-            f" deviation {deviation:.3g} before the invariants are imposed{weighted}"
+            f"{query.text}: {noise.title} noise of precision {shown_below(query.precision)}, standard deviation"
+            f" {sqrt(float(noise.variance)):.3g} before the invariants are imposed{weighted}"
         )
 
     def noise_lines(self) -> list[str]:
