@@ -9,7 +9,7 @@ from congenial.conditions.kinds.query import Query
 from congenial.errors import PrivacyError
 from congenial.noise import FAMILIES
 from congenial.privacy.budget import Budget, spent
-from congenial.privacy.formulas import calibrated_cells
+from congenial.privacy.formulas import calibrated_cells, unit_of
 from congenial.privacy.pricing import Pricing
 
 _DIGITS = 15  # calibrated precisions are decimals with so many significant digits, rounded toward more noise
@@ -106,7 +106,7 @@ def _closed_form(budget: Budget, pricing: Pricing) -> Fraction:
 
 def _largest(holds: Callable[[Fraction], bool], start: Fraction, digits: int = _DIGITS) -> Fraction | None:
     """Return the largest decimal scale that holds, from a first guess by doubling and halving; None when none does."""
-    unit = _unit(start, digits)
+    unit = unit_of(start, digits)
     guess = floor(start / unit) * unit
     if holds(guess) and not holds(guess + unit):
         return guess
@@ -121,7 +121,7 @@ def _largest(holds: Callable[[Fraction], bool], start: Fraction, digits: int = _
             high = low
             if low < _SMALLEST:
                 return None
-    unit = _unit(low, digits)
+    unit = unit_of(low, digits)
     first, last = floor(low / unit), floor(high / unit) + 1
     if not holds(first * unit):
         first -= 1
@@ -132,13 +132,3 @@ def _largest(holds: Callable[[Fraction], bool], start: Fraction, digits: int = _
         else:
             last = middle
     return first * unit if first and holds(first * unit) else None
-
-
-def _unit(scale: Fraction, digits: int) -> Fraction:
-    """Return the last of so many significant digits of a number."""
-    unit = Fraction(1)
-    while scale / unit < 10 ** (digits - 1):
-        unit /= 10
-    while scale / unit >= 10**digits:
-        unit *= 10
-    return unit

@@ -26,6 +26,22 @@ def round_up(value: Fraction, digits: int = DIGITS) -> Fraction:
     return Fraction(ceil(value * 10**digits), 10**digits)
 
 
+def unit_of(size: Fraction, digits: int) -> Fraction:
+    """Return the last of so many significant digits of a number.
+
+    Examples
+    --------
+    >>> unit_of(Fraction("3.14159"), 3)
+    Fraction(1, 100)
+    """
+    unit = Fraction(1)
+    while size / unit < 10 ** (digits - 1):
+        unit /= 10
+    while size / unit >= 10**digits:
+        unit *= 10
+    return unit
+
+
 def _above(formula: Callable[[], flint.arb], size: Fraction | int = 1) -> Fraction:
     """Return a proven upper end of a formula, at a working precision that suits the size of its terms."""
     with flint.ctx.workprec(_bits(size)):

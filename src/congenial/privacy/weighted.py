@@ -13,7 +13,7 @@ import flint
 
 from congenial.balls import ball, double_above_exp, ends
 from congenial.errors import PrivacyError
-from congenial.privacy.formulas import round_up
+from congenial.privacy.formulas import round_up, unit_of
 from congenial.privacy.weighted_group import EXCESS_DIGITS, MOST_CELLS, group_excess_holds, group_side_holds
 from congenial.privacy.weighted_lines import lines_excess, pair_excess
 from congenial.privacy.weighted_total import (
@@ -280,19 +280,3 @@ def _weight(holds: Callable[[str, Fraction], bool], clamped: Fraction, share: Fr
             low = middle
         middle = (low + high) // 2
     return None
-
-
-def unit_of(size: Fraction, digits: int) -> Fraction:
-    """Return the last of so many significant digits of a number.
-
-    Examples
-    --------
-    >>> unit_of(Fraction("3.14159"), 3)
-    Fraction(1, 100)
-    """
-    unit = Fraction(1)
-    while size / unit < 10 ** (digits - 1):
-        unit /= 10
-    while size / unit >= 10**digits:
-        unit *= 10
-    return unit

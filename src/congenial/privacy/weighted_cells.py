@@ -88,7 +88,7 @@ def weighted_cells(areas: Areas, neighbours: str, budget: Fraction) -> tuple[Cel
     for rule, cells in sorted(members.items()):
         precision, floor = rule.scale(budget, neighbours)
         text = "every cell" if len(members) == 1 else rule.text
-        found.append(CellClass(text, tuple(cells), precision, floor))
+        found.append(CellClass(text, tuple(sorted(cells)), precision, floor))
     return tuple(found)
 
 
