@@ -1,0 +1,80 @@
+"""Independent draws: attempts until enough are accepted, each with words of its own. Confidential."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.arrays import Floats, Ints
+from congenial.errors import SamplingError
+from congenial.randomness import RandomStream
+from congenial.sampling.look_ahead.prepared import Prepared
+
+_MOST_WORDS = 2**18
+
+
+@dataclass(eq=False)
+class Attempts:
+    """Attempts at one table. How many there were, and how many went through, is confidential as well."""
+
+    prepared: Prepared
+    always_certain: bool = False
+    n_attempts: int = field(default=0, init=False)
+    n_accepted: int = field(default=0, init=False)
+    seen: Floats = field(default_factory=lambda: np.zeros(2), init=False)
+
+    def draw(self, n_draws: int, rng: RandomStream) -> Ints:
+        """Return deviations (draw, line, column) of accepted attempts, lines in the grid's order.
+
+        There is no limit to the attempts: an end that depends on the table would be an answer nobody paid for.
+        """
+        shape = self.prepared.tables.kind.shape
+        out = np.empty((n_draws, *shape), np.int64)
+        n_done = 0
+        while n_done < n_draws:
+            most = max(1, _MOST_WORDS // (shape[0] * shape[1]))
+            words = rng.words(min(most, n_draws - n_done) * shape[0] * shape[1]).reshape(-1, *shape)
+            n_done += self._run(words, rng, out[n_done:])
+        back = np.argsort(self.prepared.order)
+        return out[:, back]
+
+    def _run(self, words: NDArray[np.uint64], rng: RandomStream, out: Ints) -> int:
+        """Use up some words; return how many draws they gave."""
+        from congenial.sampling.kernels.attempt import run_attempts  # numba: 0.3 s to import
+
+        tables, room = self.prepared.tables, self.prepared.room()
+        progress, u = np.zeros(3, np.int64), np.zeros(words.shape[2], np.int64)
+        table = np.zeros(words.shape[1:], np.int64)
+        while True:
+            if self.always_certain:
+                is_open = bool(progress[0] < len(words) and progress[2] < len(out))
+            else:
+                is_open = bool(run_attempts(tables, words, progress, u, table, room, self.seen, out))
+                if self.seen[1] > 1:
+                    raise SamplingError("internal: a bound fell short; please report this system")
+            if not is_open:
+                break
+            self._decide(words, rng, progress, u, table, out)
+        self.n_attempts += int(progress[0])
+        self.n_accepted += int(progress[2])
+        return int(progress[2])
+
+    def _decide(
+        self, words: NDArray[np.uint64], rng: RandomStream, progress: Ints, u: Ints, table: Ints, out: Ints
+    ) -> None:
+        """Decide one line in balls, and go on to the next line or attempt."""
+        from congenial.sampling.look_ahead.certain import decide_line
+
+        attempt, line, n_done = progress.tolist()
+        if line == 0:
+            u[:] = 0
+        found = decide_line(self.prepared, line, u, words[attempt, line], rng)
+        if found is None:
+            progress[:] = attempt + 1, 0, n_done
+            return
+        table[line] = found
+        u += found
+        progress[1] = line + 1
+        if line + 1 == len(table):
+            out[n_done] = table
+            progress[:] = attempt + 1, 0, n_done + 1

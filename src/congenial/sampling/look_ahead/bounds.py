@@ -1,0 +1,266 @@
+"""Bounds of all that may follow a line, column by column, from the last line back. Confidential.
+
+docs/claims/rejection.md proves that they never fall short, as doubles.
+"""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import cos, frexp, inf, ldexp, pi, sin, sqrt
+
+import numpy as np
+
+from congenial.arrays import Floats, Ints
+from congenial.sampling.look_ahead.shapes import Tables, Weights
+from congenial.sampling.look_ahead.weights import Kind, tabulate
+
+INFLATION = 1 + 1e-9
+"""Covers every rounding of a bound: docs/claims/rejection.md, section 3."""
+
+_DEVIATIONS = 7.0
+_SMALLEST_SHARE = 1 / 256
+_SHARE_STEPS = 2**20
+_MOST_POINTS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What bounds are made of: kinds of cells (line, column), tilts, and mean and variance of cells under them."""
+
+    listed: list[Kind]
+    kind: Ints
+    kinds: list[list[Kind | None]]
+    line_tilts: Floats
+    column_tilts: Floats
+    mean: Floats
+    variance: Floats
+    has_end: bool
+
+    def tilted(self) -> tuple[Weights, Ints]:
+        """Return tilted weights, one line for each pair of a kind and a tilt, and which one a cell has."""
+        plain = tabulate(self.listed)
+        pairs: dict[tuple[int, float], int] = {}
+        tilts = self.line_tilts[:, None] * self.column_tilts
+        which = np.array(
+            [
+                [pairs.setdefault((k, t), len(pairs)) for k, t in zip(line, of_line, strict=True)]
+                for line, of_line in zip(self.kind.tolist(), tilts.tolist(), strict=True)
+            ],
+            np.int64,
+        )
+        half = plain.value.shape[1] // 2
+        value = np.empty((len(pairs), plain.value.shape[1]))
+        for (k, tilt), number in pairs.items():
+            value[number] = plain.value[k] * _powers(tilt, half)
+        of = np.array([k for k, _ in pairs], np.int64)
+        return Weights(value, plain.first[of], plain.last[of]), which
+
+    def is_free(self, column: int) -> bool:
+        """Whether a column's sum is not held by anything."""
+        return self.kinds[-1][column] is None
+
+
+@lru_cache(maxsize=4096)
+def _powers(tilt: float, half: int) -> Floats:
+    """Return ``tilt ** x`` for x from -half to half, by products and one quotient: the same on every machine."""
+    out = np.ones(2 * half + 1)
+    if tilt != 1.0:
+        for x in range(1, half + 1):
+            out[half + x] = out[half + x - 1] * tilt
+            out[half - x] = out[half - x + 1] / tilt
+    return out
+
+
+@dataclass(eq=False)
+class _Bound:
+    """The bound before a line as a function of a column's partial sum, scaled to be at most 1."""
+
+    number: int
+    low: int
+    value: Floats
+    below: float
+    above: float
+    exponent: int
+
+
+@dataclass(eq=False)
+class _Store:
+    """Bounds made so far: columns that are alike from a line on share them."""
+
+    found: dict[object, _Bound] = field(default_factory=dict)
+
+    def add(self, key: object, low: int, value: Floats, below: float, above: float) -> _Bound:
+        """Scale a bound by a power of two and keep it."""
+        exponent = frexp(max(float(value.max()), below, above))[1]
+        scale = ldexp(1.0, -exponent)
+        bound = _Bound(len(self.found), low, value * scale, below * scale, above * scale, exponent)
+        self.found[key] = bound
+        return bound
+
+
+def backward(columns: Columns) -> Tables:
+    """Return the tables of all attempts."""
+    weights, which = columns.tilted()
+    n_lines, n_columns = which.shape
+    tilts = columns.line_tilts[:, None] * columns.column_tilts
+    store = _Store()
+    bounds: list[list[_Bound]] = [[] for _ in range(n_lines)]
+    tails = np.zeros((n_lines, n_columns, 2))
+    for i in range(n_lines):
+        for j in range(n_columns):
+            tails[i, j] = columns.listed[columns.kind[i, j]].tails(float(tilts[i, j]))
+    bounds[-1] = [_last(columns, store, weights, which, tails, j) for j in range(n_columns)]
+    rest = _rest(columns)
+    for i in range(n_lines - 2, -1, -1):
+        shares = shares_of(columns.variance[i], rest[i])
+        for j in range(n_columns):
+            low, size, is_open = _span(columns, i, j)
+            after = bounds[i + 1][j]
+            key = (int(which[i, j]), float(shares[j]), low, size, is_open, after.number)
+            bound = store.found.get(key)
+            if bound is None:
+                bound = _before(store, key, weights, tails[i, j].sum(), after, float(rest[i, j]))
+            bounds[i].append(bound)
+    return _collected(columns, store, weights, which, tails, bounds)
+
+
+def _collected(
+    columns: Columns, store: _Store, weights: Weights, which: Ints, tails: Floats, bounds: list[list[_Bound]]
+) -> Tables:
+    made = list(store.found.values())
+    starts = np.concatenate([[0], np.cumsum([bound.value.size for bound in made])])[:-1]
+
+    def whole(name: str) -> Ints:
+        return np.array([[getattr(bound, name) for bound in line] for line in bounds], np.int64)
+
+    def real(name: str) -> Floats:
+        return np.array([[getattr(bound, name) for bound in line] for line in bounds], np.float64)
+
+    numbers = whole("number")
+    sizes = np.array([bound.value.size for bound in made], np.int64)
+    kind = which.copy()
+    for j in range(kind.shape[1]):
+        if columns.is_free(j):
+            kind[-1, j] = -1
+    return Tables(
+        weights,
+        kind,
+        tails.sum(axis=2),
+        np.concatenate([bound.value for bound in made]),
+        starts[numbers],
+        whole("low"),
+        sizes[numbers],
+        real("below"),
+        real("above"),
+        -whole("exponent").sum(axis=1),
+    )
+
+
+def _last(columns: Columns, store: _Store, weights: Weights, which: Ints, tails: Floats, j: int) -> _Bound:
+    """Return the bound before the last line, which makes up for a column's sum."""
+    if columns.is_free(j):
+        return store.found.get("free") or store.add("free", 0, np.ones(1), 1.0, 1.0)
+    k = int(which[-1, j])
+    half = weights.value.shape[1] // 2
+    first, last = int(weights.first[k]), int(weights.last[k])
+    below, above = float(tails[-1, j, 1]), float(tails[-1, j, 0])
+    key = ("last", k)
+    value = weights.value[k, half + first : half + last + 1][::-1] * INFLATION
+    return store.found.get(key) or store.add(key, -last, value, below, above)
+
+
+def _before(
+    store: _Store,
+    key: tuple[int, float, int, int, tuple[bool, bool], int],
+    weights: Weights,
+    tail: float,
+    after: _Bound,
+    rest: float,
+) -> _Bound:
+    from congenial.sampling.kernels.look_ahead import look_ahead  # numba: 0.3 s to import
+
+    k, share, low, size, is_open, _ = key
+    half, first, last = weights.value.shape[1] // 2, int(weights.first[k]), int(weights.last[k])
+    own = weights.value[k, half + first : half + last + 1]
+    mean, square = (float((own * np.arange(first, last + 1.0) ** n).sum() / own.sum()) for n in (1, 2))
+    spread = square - mean * mean
+    spread = spread * rest / (spread + rest) if spread > 0 and rest < inf else spread
+    cosines, sines = circle(n_points(spread, share))
+    value = np.empty(size)
+    look_ahead(
+        own, first, tail, after.value, after.low, after.below, after.above, low, cosines, sines, share, INFLATION, value
+    )
+    if size == 1 and is_open == (True, True):  # a column that nothing holds: the same everywhere
+        return store.add(key, low, value, float(value[0]), float(value[0]))
+    most = (float(own.sum()) + tail) * INFLATION
+    return store.add(key, low, value, most if is_open[0] else 0.0, most if is_open[1] else 0.0)
+
+
+def n_points(variance: float, share: float) -> int:
+    """Return how many points of the circle a norm is taken over: fewer would make it larger."""
+    aim = 24 + 9 * sqrt(variance / max(share, _SMALLEST_SHARE)) if share > 0 else 2
+    points = 32
+    while points < aim and points < _MOST_POINTS:
+        points *= 2
+    return points
+
+
+@lru_cache(maxsize=32)
+def circle(n: int) -> tuple[Floats, Floats]:
+    """Return cosines and sines of ``2 pi x f / n`` for x below n and f up to n / 2."""
+    once = [(cos(2 * pi * k / n), sin(2 * pi * k / n)) for k in range(n)]
+    at = np.outer(np.arange(n), np.arange(n // 2 + 1)) % n
+    table = np.array(once)
+    return np.ascontiguousarray(table[at, 0]), np.ascontiguousarray(table[at, 1])
+
+
+def shares_of(variance: Floats, rest: Floats) -> Floats:
+    """Return the shares of columns in a line's bound: of the variance given what follows; in all at most 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own = np.where(np.isinf(rest), variance, variance * rest / (variance + rest))
+    own = np.where(variance > 0, own, 0.0)
+    if own.sum() <= 0:
+        return np.zeros(variance.size)
+    for _ in range(3):
+        share = own / own.sum()
+        own = np.where(share < _SMALLEST_SHARE, 0.0, own) if (share >= _SMALLEST_SHARE).any() else own
+    out: Floats = np.floor(own / own.sum() * _SHARE_STEPS * (1 - 1e-12)) / _SHARE_STEPS
+    return out
+
+
+def _rest(columns: Columns) -> Floats:
+    """Return the variance of a column's lines after each; infinite where nothing holds its sum."""
+    out = np.cumsum(columns.variance[::-1], axis=0)[::-1] - columns.variance
+    for j in range(out.shape[1]):
+        if columns.is_free(j):
+            out[:, j] = inf
+    return out
+
+
+def _span(columns: Columns, line: int, j: int) -> tuple[int, int, tuple[bool, bool]]:
+    """Return where the bound before a line is tabulated, its size, and whether sums may lie below and above."""
+    if columns.is_free(j):
+        return 0, 1, (True, True)
+    low, high = -inf, inf
+    done, to_come = [line_[j] for line_ in columns.kinds[:line]], [line_[j] for line_ in columns.kinds[line:]]
+    least, most = (-_sum(to_come, "high"), -_sum(to_come, "low"))
+    low, high = max(least, _sum(done, "low")), min(most, _sum(done, "high"))
+    middle = float(columns.mean[:line, j].sum())
+    spread = min(columns.variance[:line, j].sum(), columns.variance[line:, j].sum())
+    reach = max((columns.listed[k].half for k in set(columns.kind[:, j].tolist())), default=0)
+    far = _DEVIATIONS * sqrt(spread) + 0.7 * reach + 4
+    begin, end = int(max(low, round(middle - far))), int(min(high, round(middle + far)))
+    if begin > end:
+        begin = end = int(min(max(round(middle), low), high))
+    return begin, end - begin + 1, (begin > least, end < most)
+
+
+def _sum(kinds: list[Kind | None], name: str) -> float:
+    """Return the sum of limits of one side."""
+    far = -inf if name == "low" else inf
+    total = 0.0
+    for kind in kinds:
+        limit = None if kind is None else getattr(kind, name)
+        if limit is None:
+            return far
+        total += limit
+    return total

@@ -1,0 +1,162 @@
+"""Lines of an attempt that doubles leave open, decided in balls from the same random words. Confidential."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import flint
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.arrays import Ints
+from congenial.balls import ball, ends
+from congenial.errors import SamplingError
+from congenial.randomness import RandomStream
+from congenial.sampling.look_ahead.prepared import Prepared
+from congenial.sampling.look_ahead.weights import Kind
+
+_WORD = 64
+Bits = dict[int, tuple[int, int]]
+
+
+class _Unclear(Exception):  # noqa: N818
+    def __init__(self, decision: int) -> None:
+        super().__init__(decision)
+        self.decision = decision
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Weights of a cell times the bounds after it: from deviation `low` on, and a bound of all that is left out."""
+
+    low: int
+    terms: list[flint.arb]
+    missing: flint.arb
+
+
+def decide_line(prepared: Prepared, line: int, u: Ints, words: NDArray[np.uint64], rng: RandomStream) -> Ints | None:
+    """Return the line that these words draw, or None where they reject; what 64 bits leave open takes more."""
+    bits: Bits = {position: (int(word), _WORD) for position, word in enumerate(words)}
+    precision, widths = 256, 1
+    while True:
+        try:
+            with flint.ctx.workprec(precision):
+                return _decide(prepared, line, u, bits, widths)
+        except _Unclear as unclear:
+            seen, n_bits = bits[unclear.decision]
+            bits[unclear.decision] = (seen << _WORD | int(rng.words(1)[0]), n_bits + _WORD)
+            precision, widths = 2 * precision, 2 * widths
+
+
+def _decide(prepared: Prepared, line: int, u: Ints, bits: Bits, widths: int) -> Ints | None:
+    tables = prepared.tables
+    n_lines, n_columns = tables.kind.shape
+    if line == n_lines - 1:
+        last = [prepared.kinds[line][j] for j in range(n_columns)]
+        weight = flint.arb(1)
+        for j, kind in enumerate(last):
+            if kind is not None:
+                weight *= _weight(kind, -int(u[j]), prepared.tilt(line, j))
+        return -u if _goes_on(prepared, line, u, weight, flint.arb(0), bits) else None
+    parts = [_part(prepared, line, j, int(u[j]), widths) for j in range(n_columns)]
+    messages, missing, lows = [flint.arb_poly([1])], [flint.arb(0)], [0]
+    for part in parts:
+        mass = sum(part.terms, part.missing)
+        messages.append(messages[-1] * flint.arb_poly(part.terms))
+        before = sum(messages[-2].coeffs(), missing[-1])
+        missing.append(missing[-1] * mass + before * part.missing)
+        lows.append(lows[-1] + part.low)
+    whole = _entry(messages[-1], -lows[-1])
+    if line > 0 and not _goes_on(prepared, line, u, whole, missing[-1], bits):
+        return None
+    out, rest = np.zeros(n_columns, np.int64), 0
+    for j in range(n_columns - 1, 0, -1):
+        part = parts[j]
+        terms = [term * _entry(messages[j], rest - part.low - a - lows[j]) for a, term in enumerate(part.terms)]
+        lack = missing[j] * sum(part.terms, part.missing) + sum(messages[j].coeffs(), missing[j]) * part.missing
+        out[j] = part.low + _pick(terms, lack, bits, j)
+        rest -= int(out[j])
+    out[0] = rest
+    return out
+
+
+def _entry(message: flint.arb_poly, place: int) -> flint.arb:
+    return message[place] if 0 <= place <= message.degree() else flint.arb(0)
+
+
+def _weight(kind: Kind, x: int, tilt: Fraction) -> flint.arb:
+    if (kind.low is not None and x < kind.low) or (kind.high is not None and x > kind.high):
+        return flint.arb(0)
+    own = ball(kind.fall.linear) ** abs(x) * ball(kind.fall.quadratic) ** (x * x) * ball(tilt) ** x
+    return own * ball(kind.fall.floor) if x == kind.low else own
+
+
+def _bound(prepared: Prepared, line: int, j: int, u: int) -> float:
+    tables = prepared.tables
+    k = u - int(tables.low[line, j])
+    if k < 0:
+        return float(tables.below[line, j])
+    if k >= tables.size[line, j]:
+        return float(tables.above[line, j])
+    return float(tables.value[tables.start[line, j] + k])
+
+
+def _part(prepared: Prepared, line: int, j: int, u: int, widths: int) -> _Part:
+    """Return a cell's terms in a window `widths` times as wide, with what lies beyond it."""
+    kind, tilt = prepared.kinds[line][j], prepared.tilt(line, j)
+    if kind is None:
+        raise SamplingError("internal: a cell of weight 1 everywhere before the last line; please report this system")
+    half = kind.half * (1 if kind.fall.is_flat else widths)
+    low = -half if kind.low is None else max(kind.low, -half)
+    high = half if kind.high is None else min(kind.high, half)
+    terms = [_weight(kind, x, tilt) * flint.arb(_bound(prepared, line + 1, j, u + x)) for x in range(low, high + 1)]
+    # Bounds are at most 1. The tail in balls, because doubles may underflow in a wide window.
+    missing = flint.arb(0)
+    for is_there, up in (
+        (kind.low is None or kind.low < -half, 1 / tilt),
+        (kind.high is None or kind.high > half, tilt),
+    ):
+        if is_there:
+            edge = half + 1
+            first = ball(kind.fall.linear) ** edge * ball(kind.fall.quadratic) ** (edge * edge) * ball(up) ** edge
+            ratio = ball(kind.fall.linear) * ball(kind.fall.quadratic) ** (2 * edge + 1) * ball(up)
+            missing += ball(kind.fall.floor) * first / (1 - ratio)
+    return _Part(low, terms, missing)
+
+
+def _goes_on(prepared: Prepared, line: int, u: Ints, whole: flint.arb, missing: flint.arb, bits: Bits) -> bool:
+    """Return whether U lies below the chance to go on with a line, or raise `_Unclear`."""
+    bound = Fraction(1)
+    for j in range(u.size):
+        bound *= Fraction(_bound(prepared, line, j, int(u[j])))
+    if bound == 0:
+        return False
+    factor = Fraction(2) ** int(prepared.tables.shift[line]) / bound
+    low, high = ends(whole)[0] * factor, (ends(whole)[1] + ends(missing)[1]) * factor
+    if low > 1:
+        raise SamplingError("internal: a bound fell short; please report this system")
+    word, n_bits = bits[0]
+    if Fraction(word + 1, 2**n_bits) <= low:
+        return True
+    if Fraction(word, 2**n_bits) >= high:
+        return False
+    raise _Unclear(0)
+
+
+def _pick(terms: list[flint.arb], missing: flint.arb, bits: Bits, decision: int) -> int:
+    """Return the place at which the running sum passes U times the total, or raise `_Unclear`."""
+    sums, running = [], flint.arb(0)
+    for term in terms:
+        running += term
+        sums.append(ends(running))
+    lack = ends(missing)[1]
+    word, n_bits = bits[decision]
+    low_aim = Fraction(word, 2**n_bits) * sums[-1][0]
+    high_aim = Fraction(word + 1, 2**n_bits) * (sums[-1][1] + lack)
+    for place, (low, _) in enumerate(sums):
+        if low >= high_aim or (place == len(sums) - 1 and lack == 0):
+            if place and sums[place - 1][1] + lack > low_aim:
+                break
+            if place == 0 and lack > low_aim:
+                break
+            return place
+    raise _Unclear(decision)

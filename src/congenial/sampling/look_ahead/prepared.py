@@ -1,0 +1,102 @@
+"""All that attempts at one table share: weights, tilts, shares and bounds. Confidential."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from congenial.arrays import Floats, Ints
+from congenial.sampling.look_ahead.bounds import Columns, backward
+from congenial.sampling.look_ahead.grid import Grid
+from congenial.sampling.look_ahead.shapes import Room, Tables
+from congenial.sampling.look_ahead.weights import POINT, Kind, tabulate
+
+_SWEEPS = 40
+_BITS = 10  # of a tilt behind the point: products of two are doubles
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A grid around one table, its lines in the order in which they are drawn.
+
+    Attributes
+    ----------
+    order : array (line)
+        Which line of the grid is drawn when.
+    kinds : list (line, column)
+        Weights of the deviations, with all limits; None where any deviation weighs 1.
+    line_tilts, column_tilts : array
+    tables : Tables
+        What the kernels read.
+    length : int
+        How long a message of a line may become.
+    """
+
+    grid: Grid
+    order: Ints
+    kinds: list[list[Kind | None]]
+    line_tilts: Floats
+    column_tilts: Floats
+    tables: Tables
+    length: int
+
+    @classmethod
+    def of(cls, grid: Grid, centre: Ints) -> "Prepared":
+        """Work out tilts and bounds for a table."""
+        kinds = grid.kinds(centre)
+        listed = list({(kind or POINT).near(): None for line in kinds for kind in line})
+        number = {kind: position for position, kind in enumerate(listed)}
+        kind = np.array([[number[(kind or POINT).near()] for kind in line] for line in kinds], np.int64)
+        lines, columns, mean, variance = _tilted(listed, kind, grid)
+        order = _order(grid, variance)
+        lines, kind, mean, variance = lines[order], kind[order], mean[order], variance[order]
+        kinds = [kinds[line] for line in order]
+        made = backward(Columns(listed, kind, kinds, lines, columns, mean, variance, grid.has_end))
+        spread = float(np.sqrt(variance.sum(axis=1).max()))
+        length = int(min((made.weights.last - made.weights.first)[made.kind].sum(axis=1).max(), 30 * spread)) + 2 * (
+            made.weights.value.shape[1] + 64
+        )
+        return cls(grid, order, kinds, lines, columns, made, length)
+
+    def room(self) -> Room:
+        """Return room for lines."""
+        return Room.of(self.tables.kind.shape[1], self.tables.weights.value.shape[1], self.length)
+
+    def tilt(self, line: int, column: int) -> Fraction:
+        """Return a cell's tilt exactly."""
+        return Fraction(float(self.line_tilts[line])) * Fraction(float(self.column_tilts[column]))
+
+
+def _tilted(listed: list[Kind], kind: Ints, grid: Grid) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return tilts of lines and columns, and mean and variance of every cell under them."""
+    from congenial.sampling.kernels.saddle import settle_tilts  # numba: 0.3 s to import
+
+    weights, limits = tabulate(listed), np.array([kind.tilts for kind in listed])
+    lines, columns = np.ones(kind.shape[0]), np.ones(kind.shape[1])
+    mean, variance = np.zeros(kind.shape), np.zeros(kind.shape)
+    tied = np.ones(kind.shape[0], np.int64)
+    if grid.has_end:
+        tied[-1] = 0
+    is_free = np.array([grid.has_end and last is None for last in _last_kinds(grid)], np.int64)
+    given = (weights.value, weights.first, weights.last, limits[:, 0], limits[:, 1], kind, tied, is_free)
+    settle_tilts(*given, _SWEEPS, lines, columns, mean, variance)
+    while True:
+        lines, columns = (np.maximum(np.round(tilt * 2**_BITS), 1) / 2**_BITS for tilt in (lines, columns))
+        both = lines[:, None] * columns
+        if np.all((limits[kind, 0] <= both) & (both <= limits[kind, 1])):
+            break
+        lines, columns = np.sqrt(lines), np.sqrt(columns)
+    settle_tilts(*given, 0, lines, columns, mean, variance)
+    return lines, columns, mean, variance
+
+
+def _last_kinds(grid: Grid) -> list[object | None]:
+    rows: list[object | None] = [None if column < 0 else column for column in grid.columns]
+    return [*rows, None] if grid.has_slack else rows
+
+
+def _order(grid: Grid, variance: Floats) -> Ints:
+    """Return the order of lines: those with the least room first."""
+    tied = variance[: len(grid.lines)].sum(axis=1)
+    order = np.argsort(tied, kind="stable")
+    return np.concatenate([order, np.arange(len(grid.lines), grid.n_lines)])

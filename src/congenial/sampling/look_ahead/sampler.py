@@ -1,0 +1,151 @@
+"""Look-ahead rejection as a sampler: made from public structure, exact for every table that has it."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from congenial.arrays import Floats, Ints
+from congenial.errors import SamplingError
+from congenial.randomness import RandomStream, Streams
+from congenial.sampling.look_ahead.attempts import Attempts
+from congenial.sampling.look_ahead.grid import NONE, Grid, NoGridError, cells_alone, grids_of
+from congenial.sampling.look_ahead.prepared import Prepared
+from congenial.sampling.look_ahead.weights import window
+from congenial.sampling.system import System
+
+MOST_WORK = 3e9
+"""Products of a single attempt and its preparation, beyond which a system is refused."""
+
+_SECONDS_A_PRODUCT = 1e-9
+
+
+@dataclass(eq=False)
+class LookAheadAt:
+    """The sampler at one table. Confidential."""
+
+    grids: tuple[Grid, ...]
+    centre: Ints = field(repr=False)
+    always_certain: bool = False
+
+    @cached_property
+    def attempts(self) -> tuple[Attempts, ...]:
+        """What the draws of each grid share, made once."""
+        return tuple(Attempts(Prepared.of(grid, self.centre), self.always_certain) for grid in self.grids)
+
+    def sample(self, n_draws: int, rng: RandomStream) -> Ints:
+        """Return independent draws (draw, cell)."""
+        out = np.repeat(self.centre[None, :], n_draws, axis=0)
+        for grid, attempts in zip(self.grids, self.attempts, strict=True):
+            drawn = attempts.draw(n_draws, rng)
+            lines, columns = np.nonzero(grid.cells != NONE)
+            out[:, grid.cells[lines, columns]] += drawn[:, lines, columns]
+        return out
+
+    @property
+    def acceptance(self) -> float:
+        """Share of attempts accepted so far, the worst grid's. It depends on the table, so it is confidential."""
+        return min((one.n_accepted / max(1, one.n_attempts) for one in self.attempts), default=1.0)
+
+    @property
+    def log_normaliser(self) -> float:
+        """Refused: rejection knows it up to a simulation error only."""
+        raise SamplingError(
+            "the normaliser of a system that is drawn by rejection is known by simulation only, never exactly"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LookAhead:
+    """Line after line, each accepted with the chance that a bound of what follows leaves (docs/claims/rejection.md)."""
+
+    system: System
+    grids: tuple[Grid, ...]
+
+    name: ClassVar[str] = "look-ahead rejection"
+    title: ClassVar[str] = "independent draw by look-ahead rejection"
+
+    @classmethod
+    def of(cls, system: System) -> "LookAhead | None":
+        """Return the sampler of a system, or None where it is no grid; `why_not` has the reason."""
+        return None if why_not(system) else cls(system, grids_of(system))
+
+    @property
+    def work(self) -> float:
+        """About how many products an attempt and its preparation take, whatever the table."""
+        total = 0.0
+        for grid in self.grids:
+            halves = [_half(grid, cell) for cell in grid.cells.ravel().tolist()]
+            half = max(halves, default=1)
+            n_lines, n_columns = grid.cells.shape
+            message, sums = half * (2 + n_columns**0.5), half * (2 + n_lines**0.5)
+            total += n_lines * n_columns * half * (message + 4 * sums)
+        return total
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether an attempt is within reach."""
+        return self.work <= MOST_WORK
+
+    def check(self) -> None:
+        """Raise with the numbers and the way out unless an attempt is within reach."""
+        if not self.is_exact:
+            raise SamplingError(
+                f"look-ahead rejection would take about {self.work:.1e} products for an attempt, and the limit is"
+                f" {MOST_WORK:.0e}; a higher precision or fewer cells take less"
+            )
+
+    @property
+    def seconds(self) -> float:
+        """About how long a draw takes on one core, bounds included, if half of the attempts go through."""
+        return 0.01 + _SECONDS_A_PRODUCT * self.work
+
+    def describe(self) -> str:
+        """Return the shape of its grids."""
+        shapes = " and ".join(f"{grid.cells.shape[0]} x {grid.cells.shape[1]}" for grid in self.grids[:3])
+        return f"grids of {shapes} cells{' and more' if len(self.grids) > 3 else ''}, exact by rejection"
+
+    def draw_each(self, centres: Ints, rng: Streams, *, n_threads: int = 1) -> Ints:
+        """Return one draw for each of many tables (table, cell); repeated neighbours share their bounds."""
+        out = np.empty_like(centres)
+        if isinstance(rng, RandomStream):  # one stream: how many words a table takes is known afterwards only
+            held: LookAheadAt | None = None
+            for number, centre in enumerate(centres):
+                held = held if held is not None and np.array_equal(held.centre, centre) else self.at(centre)
+                out[number] = held.sample(1, rng)[0]
+            return out
+
+        def run(number: int) -> None:
+            out[number] = self.at(centres[number]).sample(1, rng.line(number))[0]
+
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(run, range(len(centres))))
+        return out
+
+    def at(self, centre: Ints) -> LookAheadAt:
+        """Return the sampler at one table."""
+        self.check()
+        return LookAheadAt(self.grids, centre)
+
+    def log_normalisers(self, centres: Ints) -> Floats:
+        """Refused, as for one table."""
+        return np.array([self.at(centre).log_normaliser for centre in centres])
+
+
+def _half(grid: Grid, cell: int) -> int:
+    if cell == NONE:
+        return 1
+    fall, low, high = grid.system.falls[cell], grid.system.lower[cell], grid.system.upper[cell]
+    width = high - low if low is not None and high is not None else None
+    return width or 1 if fall.is_flat else min(window(fall), width if width is not None else window(fall))
+
+
+def why_not(system: System) -> str | None:
+    """Return why a system is no grid, with the nearest that is one; None where it is."""
+    try:
+        grids_of(system)
+    except NoGridError as error:
+        return str(error)
+    return "cells in no sum at all are drawn by themselves" if cells_alone(system) else None

@@ -1,0 +1,83 @@
+"""What the kernels of look-ahead rejection are given, as plain arrays. Imported without numba."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from congenial.arrays import Floats, Ints
+
+ACCEPTED, REJECTED, UNSURE = 1, 0, 2
+"""How a line of an attempt ends."""
+
+
+class Weights(NamedTuple):
+    """Tabulated weights of cells, one line for each that differs.
+
+    Attributes
+    ----------
+    value : array (kind, place)
+        The weight at deviation ``place - half``; 0 outside ``first .. last``.
+    first, last : array (kind)
+        Deviations inside the window.
+    """
+
+    value: Floats
+    first: Ints
+    last: Ints
+
+
+class Tables(NamedTuple):
+    """Everything that attempts at one table read.
+
+    Attributes
+    ----------
+    weights : Weights
+        Tilted ones.
+    kind : array (line, column)
+        Which weights a cell has.
+    tail : array (line, column)
+        A bound of the tilted weight beyond the window.
+    value : array
+        Bounds of what is still to come, all after one another, scaled to be at most 1.
+    start, low, size : array (line, column)
+        Where those before this line begin, the partial sum of their first entry, and how many there are.
+    below, above : array (line, column)
+        The bound before the first entry and after the last one.
+    shift : array (line)
+        By how many powers of two the bounds before a line were scaled against those after it.
+    """
+
+    weights: Weights
+    kind: Ints
+    tail: Floats
+    value: Floats
+    start: Ints
+    low: Ints
+    size: Ints
+    below: Floats
+    above: Floats
+    shift: Ints
+
+
+class Room(NamedTuple):
+    """Where a line is worked out: parts (column, place), their messages (column + 1, place), and what was lost."""
+
+    part: Floats
+    part_low: Ints
+    part_size: Ints
+    message: Floats
+    message_low: Ints
+    message_size: Ints
+    lost: Floats  # of an entry of a message, in its own scale
+    lack: Floats  # of a sum over a part and the message before it, before it is scaled
+    units: Floats  # rounding units of a message
+    work: Floats
+
+    @classmethod
+    def of(cls, n_columns: int, width: int, length: int) -> "Room":
+        """Return room for lines of so many columns, weights of so many places and messages of that length."""
+        n = n_columns + 1
+        part, part_low, part_size = np.zeros((n_columns, width)), np.zeros(n, np.int64), np.zeros(n, np.int64)
+        message, low, size = np.zeros((n, length)), np.zeros(n, np.int64), np.zeros(n, np.int64)
+        lost, lack, units = np.zeros(n), np.zeros(n), np.zeros(n)
+        return cls(part, part_low, part_size, message, low, size, lost, lack, units, np.zeros(length))
