@@ -52,6 +52,7 @@ ONLY_HERE = {
         "conditions.lattice",
         "sampling.contraction.certain",
         "sampling.contraction.algebra",
+        "sampling.look_ahead.certain",
         "sampling.independence",
         "sampling.contraction.program",
     },

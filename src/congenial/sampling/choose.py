@@ -4,11 +4,15 @@ from collections.abc import Callable
 
 from congenial.errors import SamplingError
 from congenial.sampling.contraction.sampler import Contraction
+from congenial.sampling.look_ahead.sampler import LookAhead
 from congenial.sampling.sampler import Sampler
 from congenial.sampling.system import System
 from congenial.sampling.target import Target
 
-SAMPLERS: dict[str, Callable[[System], Sampler | None]] = {"contraction": Contraction.of}
+SAMPLERS: dict[str, Callable[[System], Sampler | None]] = {
+    "contraction": Contraction.of,
+    "look-ahead rejection": LookAhead.of,
+}
 """What makes each sampler, in the order in which they are tried; None where one does not apply."""
 
 

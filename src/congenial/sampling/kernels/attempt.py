@@ -12,7 +12,8 @@ from congenial.sampling.look_ahead.shapes import ACCEPTED, REJECTED, UNSURE
 
 _UNIT = 2.0**-53
 _SMALL = 2.0**-76
-_FLUSH = 1e-250
+_FLUSH = 1e-250  # more than underflow takes of a message
+_FLUSH_OF_PART = 1e-300
 
 
 @compiled
@@ -38,7 +39,7 @@ def _weigh(tables: Any, line: int, column: int, u: int, out: Floats) -> tuple[in
     half = tables.weights.value.shape[1] // 2
     first, last = tables.weights.first[k], tables.weights.last[k]
     weights = tables.weights.value[k]
-    top, rest = 0.0, tables.tail[line, column]
+    top, rest = 0.0, tables.tail[line, column] + _FLUSH_OF_PART
     for x in range(first, last + 1):
         value = weights[half + x] * bound_at(tables, line + 1, column, u + x)
         out[x - first] = value

@@ -7,6 +7,7 @@ from congenial.sampling.kernels.compiled import compiled
 from congenial.sampling.kernels.steady_powers import exp_e, log_e
 
 _SMALL = 2.0**-76
+_FLUSH = 1e-280  # more than underflow takes of a sum; every partial sum that is tabulated can be reached
 
 
 @compiled
@@ -47,7 +48,7 @@ def look_ahead(
             mass += value
             top = max(top, value)
         if mass == 0.0:
-            out[place] = tail * inflation
+            out[place] = tail * inflation + _FLUSH
             continue
         begin, end, rest = 0, n, tail
         while room[begin] < _SMALL * top:
@@ -57,7 +58,7 @@ def look_ahead(
             end -= 1
             rest += room[end]
         if share == 0.0 or end - begin == 1:
-            out[place] = (mass + tail) * inflation
+            out[place] = (mass + tail) * inflation + _FLUSH
             continue
         real[:] = 0.0
         imaginary[:] = 0.0
@@ -75,7 +76,7 @@ def look_ahead(
             power[f] *= real[f]
         upper = _mean(power)
         log_norm = share * ((1.0 - between) * log_e(lower) + between * log_e(upper))
-        out[place] = (mass * exp_e(log_norm) + rest) * inflation
+        out[place] = (mass * exp_e(log_norm) + rest) * inflation + _FLUSH
 
 
 @compiled

@@ -1,6 +1,7 @@
 """Independent draws: attempts until enough are accepted, each with words of its own. Confidential."""
 
 from dataclasses import dataclass, field
+from math import log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ class Attempts:
     always_certain: bool = False
     n_attempts: int = field(default=0, init=False)
     n_accepted: int = field(default=0, init=False)
+    n_certain: int = field(default=0, init=False)
     seen: Floats = field(default_factory=lambda: np.zeros(2), init=False)
 
     def draw(self, n_draws: int, rng: RandomStream) -> Ints:
@@ -37,6 +39,36 @@ class Attempts:
             n_done += self._run(words, rng, out[n_done:])
         back = np.argsort(self.prepared.order)
         return out[:, back]
+
+    def trial(self, n_attempts: int, rng: RandomStream) -> int:
+        """Return how many of so many attempts are accepted. For made-up tables: it ends whether or not one is."""
+        shape, n_accepted = self.prepared.tables.kind.shape, 0
+        size = max(1, _MOST_WORDS // (shape[0] * shape[1]))
+        out = np.empty((size, *shape), np.int64)
+        for start in range(0, n_attempts, size):
+            n = min(size, n_attempts - start)
+            n_accepted += self._run(rng.words(n * shape[0] * shape[1]).reshape(n, *shape), rng, out)
+        return n_accepted
+
+    def log_normaliser(self, n_attempts: int, rng: RandomStream) -> tuple[float, float]:
+        """Return ``log c(s)`` by simulation, and its Monte Carlo error (one standard deviation).
+
+        The acceptance rate is ``c(s) / N``, N the first line's sum, which is known to a rounding.
+        """
+        from congenial.sampling.kernels.attempt import weigh_line  # numba: 0.3 s to import
+
+        n_accepted = self.trial(n_attempts, rng)
+        if n_accepted == 0:
+            raise SamplingError(f"none of {n_attempts:,} attempts was accepted, so nothing is known of the normaliser")
+        tables, room = self.prepared.tables, self.prepared.room()
+        n_columns = tables.kind.shape[1]
+        scale = int(weigh_line(tables, 0, np.zeros(n_columns, np.int64), room))
+        whole = float(room.message[n_columns, -room.message_low[n_columns]])
+        # Bounds after the first line were scaled, line by line.
+        scale -= int(tables.shift[1:].sum())
+        rate = n_accepted / n_attempts
+        value = log(whole) + scale * log(2) + log(rate)
+        return value, sqrt((1 - rate + 1 / n_attempts) / n_accepted)
 
     def _run(self, words: NDArray[np.uint64], rng: RandomStream, out: Ints) -> int:
         """Use up some words; return how many draws they gave."""
@@ -65,6 +97,7 @@ class Attempts:
         """Decide one line in balls, and go on to the next line or attempt."""
         from congenial.sampling.look_ahead.certain import decide_line
 
+        self.n_certain += 1
         attempt, line, n_done = progress.tolist()
         if line == 0:
             u[:] = 0

@@ -1,6 +1,7 @@
 """Which systems are grids: every cell in at most one row of each of two sides. Public."""
 
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
@@ -60,8 +61,13 @@ class Grid:
     def kinds(self, centre: Ints) -> list[list[Kind | None]]:
         """Return the weights of all cells around a table; None: any deviation at weight 1. Confidential."""
         out: list[list[Kind | None]] = []
-        for line, cells in zip(self.lines, self.cells.tolist(), strict=True):
-            kinds: list[Kind | None] = [self._of_cell(cell, centre) for cell in cells]
+        spare = [self._spare(line, centre) for line in self.lines]
+        spare_of_columns = [self._spare(column, centre) for column in self.columns]
+        for number, (line, cells) in enumerate(zip(self.lines, self.cells.tolist(), strict=True)):
+            kinds: list[Kind | None] = [
+                self._of_cell(cell, centre, min(spare[number], of_column))
+                for cell, of_column in zip(cells, spare_of_columns, strict=True)
+            ]
             out.append([*kinds, self._of_row(self.system.rows[line], centre)] if self.has_slack else kinds)
         if self.has_end:
             rows = [None if column == NONE else self.system.rows[column] for column in self.columns]
@@ -69,12 +75,26 @@ class Grid:
             out.append([*kinds, None] if self.has_slack else kinds)
         return out
 
-    def _of_cell(self, cell: int, centre: Ints) -> Kind:
+    def _spare(self, number: int, centre: Ints) -> float:
+        """Return how far an equality's cells are above their lower limits, all together; infinite for other rows."""
+        if number == NONE or self.system.rows[number].kind != "equal":
+            return inf
+        total = 0.0
+        for cell, _ in self.system.rows[number].coefficients:
+            low = self.system.lower[cell]
+            total += inf if low is None else int(centre[cell]) - low
+        return total
+
+    def _of_cell(self, cell: int, centre: Ints, spare: float) -> Kind:
+        """Return a cell's weight; what it gains the other cells of an equality lose, above their lower limits."""
         if cell == NONE:
             return POINT
-        low, high, at = self.system.lower[cell], self.system.upper[cell], int(centre[cell])
-        kind = Kind(self.system.falls[cell], None if low is None else low - at, None if high is None else high - at)
-        return POINT if kind.low == kind.high == 0 else kind
+        lower, upper, at = self.system.lower[cell], self.system.upper[cell], int(centre[cell])
+        low, high = (None if limit is None else limit - at for limit in (lower, upper))
+        if low is not None and spare < inf:
+            high = int(spare) + low if high is None else min(high, int(spare) + low)
+        kind = Kind(self.system.falls[cell], low, high)
+        return POINT if low == high == 0 and kind.fall.floor == 1 else kind
 
     def _of_row(self, row: SystemRow, centre: Ints) -> Kind:
         """Return the weight of what makes up for a row's sum: minus its deviation."""
@@ -90,8 +110,8 @@ class Grid:
 def grids_of(system: System) -> tuple[Grid, ...]:
     """Return the grids that a system falls apart into, or raise `NoGridError` with the reason."""
     _check_cells(system)
-    system = _completed(system)
-    rows = _needed(system)
+    system = _completed(reduced(system))
+    rows = list(range(len(system.rows)))
     side = _sides(system, rows)
     out = []
     for members in _parts(system, rows):
@@ -103,7 +123,7 @@ def grids_of(system: System) -> tuple[Grid, ...]:
 
 def _completed(system: System) -> System:
     """Return the system with the equalities that follow from both sides of a part: its conditions leave them out."""
-    rows = _needed(system)
+    rows = list(range(len(system.rows)))
     _check_rows(system, rows)
     side, found = _sides(system, rows), []
     for members in _parts(system, rows):
@@ -132,7 +152,7 @@ def _check_cells(system: System) -> None:
 def _check_rows(system: System, rows: list[int]) -> None:
     for number in rows:
         row = system.rows[number]
-        if any(coefficient != 1 for _, coefficient in row.coefficients):
+        if not _is_sum(row):
             raise NoGridError(
                 "look-ahead rejection is for sums of cells, and a condition or query here has coefficients other than 1"
             )
@@ -143,30 +163,45 @@ def _check_rows(system: System, rows: list[int]) -> None:
             )
 
 
-def _needed(system: System) -> list[int]:
-    """Return the rows without those whose value follows from equalities, and without watched ones."""
-    cells = [frozenset(cell for cell, _ in row.coefficients) for row in system.rows]
-    order = sorted(range(len(cells)), key=lambda number: (len(cells[number]), number))
-    kept: list[int] = []
+def reduced(system: System) -> System:
+    """Return the system with rows taken apart: what equalities inside a row fix is left out of it.
+
+    A row that they fix altogether goes, and so do watched rows. A range stays as it is, for its limits are those of
+    the whole sum.
+    """
+    order = sorted(range(len(system.rows)), key=lambda number: (len(system.rows[number].coefficients), number))
+    kept: dict[int, SystemRow] = {}
     for number in order:
-        if system.rows[number].kind != "free" and not _follows(system, number, kept, cells):
-            kept.append(number)
-    return sorted(kept)
+        row = system.rows[number]
+        rest = _rest_of(row, list(kept.values()))
+        if row.kind == "free" or not rest:
+            continue
+        is_whole = row.kind == "range" or len(rest) == len(row.coefficients)
+        kept[number] = row if is_whole else replace(row, coefficients=tuple((cell, 1) for cell in sorted(rest)))
+    return replace(system, rows=tuple(kept[number] for number in sorted(kept)))
 
 
-def _follows(system: System, number: int, kept: list[int], cells: list[frozenset[int]]) -> bool:
-    """Return whether a row is a sum of disjoint equalities, all with coefficients of 1."""
-    if any(coefficient != 1 for _, coefficient in system.rows[number].coefficients):
-        return False
-    parts = [cells[other] for other in kept if system.rows[other].kind == "equal" and cells[other] <= cells[number]]
+def _rest_of(row: SystemRow, kept: list[SystemRow]) -> set[int]:
+    """Return the cells of a row that disjoint equalities inside it leave, as few as a greedy search finds."""
+    cells = {cell for cell, _ in row.coefficients}
+    if not _is_sum(row):
+        return cells
+    parts = [{cell for cell, _ in other.coefficients} for other in kept if other.kind == "equal" and _is_sum(other)]
+    parts = [part for part in parts if part <= cells]
+    best = cells
     for begin in range(len(parts)):
-        rest = set(cells[number])
+        rest = set(cells)
         for part in [*parts[begin:], *parts[:begin]]:
             if part <= rest:
                 rest -= part
-        if not rest:
-            return True
-    return False
+        best = rest if len(rest) < len(best) else best
+        if not best:
+            break
+    return best
+
+
+def _is_sum(row: SystemRow) -> bool:
+    return all(coefficient == 1 for _, coefficient in row.coefficients)
 
 
 def _sides(system: System, rows: list[int]) -> dict[int, int]:
@@ -221,7 +256,8 @@ def _parts(system: System, rows: list[int]) -> list[list[int]]:
 
 def _grid(system: System, lines: tuple[int, ...], columns: tuple[int, ...]) -> Grid:
     """Place the cells of some rows; cells in a line only get columns without a row."""
-    if not lines or (columns and len(columns) < len(lines)):
+    sums = [{cell for row in rows for cell, _ in system.rows[row].coefficients} for rows in (lines, columns)]
+    if not lines or (columns and len(columns) < len(lines) and sums[0] <= sums[1]) or sums[0] < sums[1]:
         lines, columns = columns, lines
     place = {row: number for number, row in enumerate(columns)}
     cells: list[dict[int, int]] = []
@@ -254,6 +290,6 @@ def _grid(system: System, lines: tuple[int, ...], columns: tuple[int, ...]) -> G
 
 
 def cells_alone(system: System) -> tuple[int, ...]:
-    """Return the cells that are in no row that is needed: each is drawn by itself."""
-    rows = set(_needed(system))
-    return tuple(cell for cell in range(system.n_cells) if not any(row in rows for row, _ in system.columns[cell]))
+    """Return the cells that are in no row, when rows are taken apart."""
+    columns = reduced(system).columns
+    return tuple(cell for cell in range(system.n_cells) if not columns[cell])

@@ -95,7 +95,7 @@ class Kind:
     def tilts(self) -> tuple[float, float]:
         """The smallest and the largest tilt under which the table stays within doubles and its tails add up."""
         far = exp(_MOST_TILT_NATS / max(1, self.half))
-        steep = inf if self.fall.is_flat else self.ratio(self.half) ** -0.9
+        steep = inf if self.fall.is_flat else self.ratio(self.half) ** -0.5
         low = far if self.low is not None else min(far, steep)
         high = far if self.high is not None else min(far, steep)
         return 1 / low, high

@@ -1,0 +1,155 @@
+"""Whether a system is within reach, from public facts: attempts at made-up tables with the public sums.
+
+An even table, a sparse one and a corner; the worst decides. Nothing here has seen a confidential table, so a pilot may
+give up, and say so.
+"""
+
+import itertools
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.arrays import Ints
+from congenial.errors import SamplingError
+from congenial.randomness import RandomStream, replay_rng
+from congenial.sampling.look_ahead.grid import NONE, Grid
+from congenial.sampling.look_ahead.sampler import LookAhead
+
+LEAST_ACCEPTANCE = 1 / 500
+"""A system is offered where pilots are accepted at least as often."""
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What became of attempts at one made-up table."""
+
+    name: str
+    n_attempts: int
+    n_accepted: int
+
+    @property
+    def acceptance(self) -> float:
+        """Share of attempts accepted."""
+        return self.n_accepted / self.n_attempts
+
+
+def made_up(grid: Grid, line_sums: Ints, column_sums: Ints, shape: str, rng: RandomStream) -> Ints:
+    """Return a table of a grid (line, column) with these sums; `shape` is even, sparse or corner.
+
+    Cells are filled up to a wish first (an even share; a share that is 0 in most cells; nothing), one after another,
+    and what is left is sent along shortest paths that limits leave open.
+    """
+    is_there = grid.cells != NONE
+    low, high = (np.zeros(is_there.shape, np.int64) for _ in range(2))
+    for place in zip(*np.nonzero(is_there), strict=True):
+        cell = int(grid.cells[place])
+        least, most = grid.system.lower[cell], grid.system.upper[cell]
+        if least is None:
+            raise SamplingError("a pilot needs a lower limit for every cell")
+        low[place] = least
+        high[place] = min(line_sums[place[0]], column_sums[place[1]]) if most is None else most
+    wish = _wish(is_there, line_sums, column_sums, shape, rng)
+    lines, columns = line_sums - low.sum(axis=1), column_sums - low.sum(axis=0)
+    out, room = np.zeros_like(low), np.maximum(high - low, 0)
+    order = rng.words(out.size).argsort() if shape == "corner" else np.arange(out.size)
+    for flat in order.tolist():
+        i, j = divmod(flat, out.shape[1])
+        step = min(int(wish[i, j]), int(room[i, j]), int(lines[i]), int(columns[j]))
+        if step > 0:
+            out[i, j] += step
+            lines[i] -= step
+            columns[j] -= step
+    _fill(out, room, lines, columns)
+    return out + low
+
+
+def _wish(is_there: NDArray[np.bool_], lines: Ints, columns: Ints, shape: str, rng: RandomStream) -> Ints:
+    if shape == "corner":
+        return np.where(is_there, np.iinfo(np.int64).max, 0)
+    even = lines[:, None] * (columns / max(1, columns.sum()))
+    if shape == "sparse":
+        kept = rng.uniforms(is_there.size).reshape(is_there.shape) < 0.2
+        even = np.where(kept, 4 * even, 0)
+    return np.where(is_there, np.floor(even), 0).astype(np.int64)
+
+
+def _fill(out: Ints, room: Ints, lines: Ints, columns: Ints) -> None:
+    """Send what lines still have to columns that still want it, along shortest paths of cells with room."""
+    n_lines, _n_columns = out.shape
+    while lines.max(initial=0) > 0:
+        start = int(lines.argmax())
+        came: dict[int, int] = {start: -1}
+        queue, end = deque([start]), -1
+        while queue and end < 0:
+            node = queue.popleft()
+            if node < n_lines:
+                for j in np.flatnonzero(out[node] < room[node]).tolist():
+                    if n_lines + j not in came:
+                        came[n_lines + j] = node
+                        queue.append(n_lines + j)
+                        if columns[j] > 0:
+                            end = n_lines + j
+                            break
+            else:
+                for i in np.flatnonzero(out[:, node - n_lines] > 0).tolist():
+                    if i not in came:
+                        came[i] = node
+                        queue.append(i)
+        if end < 0:
+            raise SamplingError("no table has these sums within the limits of its cells")
+        path = [end]
+        while came[path[-1]] >= 0:
+            path.append(came[path[-1]])
+        path.reverse()
+        step = min(int(lines[start]), int(columns[end - n_lines]))
+        for a, b in itertools.pairwise(path):
+            step = min(
+                step, int(room[a, b - n_lines] - out[a, b - n_lines]) if a < n_lines else int(out[b, a - n_lines])
+            )
+        for a, b in itertools.pairwise(path):
+            if a < n_lines:
+                out[a, b - n_lines] += step
+            else:
+                out[b, a - n_lines] -= step
+        lines[start] -= step
+        columns[end - n_lines] -= step
+
+
+def pilots(sampler: LookAhead, tables: dict[str, Ints], *, n_attempts: int = 1000) -> list[Pilot]:
+    """Return what becomes of attempts at made-up tables (each an array over cells), from a public seed."""
+    out = []
+    for name, centre in tables.items():
+        n_accepted = n_most = 0
+        for attempts in sampler.at(centre).attempts:
+            accepted = attempts.trial(n_attempts, replay_rng(f"pilot {name}"))
+            if n_most == 0 or accepted < n_accepted:
+                n_accepted, n_most = accepted, n_attempts
+        out.append(Pilot(name, max(1, n_most), n_accepted if n_most else 1))
+    return out
+
+
+def made_up_tables(sampler: LookAhead, centre: Ints) -> dict[str, Ints]:
+    """Return an even, a sparse and a corner table whose sums are those of a public table.
+
+    Parameters
+    ----------
+    centre : array (cell)
+        Any table with the public sums, such as the point that conditions are checked with; never the confidential one.
+    """
+    out = {}
+    for shape in ("even", "sparse", "corner"):
+        table = centre.copy()
+        for number, grid in enumerate(sampler.grids):
+            at = np.where(grid.cells != NONE, centre[grid.cells], 0)
+            rng = replay_rng(f"pilot {shape} {number}")
+            made = made_up(grid, at.sum(axis=1), at.sum(axis=0), shape, rng)
+            table[grid.cells[grid.cells != NONE]] = made[grid.cells != NONE]
+        out[shape] = table
+    return out
+
+
+def is_offered(found: list[Pilot]) -> bool:
+    """Return whether the worst pilot was accepted often enough."""
+    return min(pilot.acceptance for pilot in found) >= LEAST_ACCEPTANCE
