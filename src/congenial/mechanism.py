@@ -154,7 +154,7 @@ class Mechanism:
         >>> from congenial.examples import p12_mechanism, p12_table
         >>> mechanism = p12_mechanism(epsilon="1")
         >>> float(mechanism.calibrate(mechanism.disclose(p12_table())).queries[0].precision)
-        0.310057253479138
+        0.39576
         """
         return self._plan(self._own_areas(constraints)).law
 

@@ -30,7 +30,7 @@ def _without_parquet(values: dict[str, Any]) -> None:
     values["left_out"]["table.parquet"] = "the printer was out of paper"
 
 
-CASE_OF = {"conditions[].mandate": "ranges", "conditions[]": "ranges", "privacy.budget": "queries"}
+CASE_OF = {"conditions[].mandate": "ranges", "conditions[]": "ranges", "privacy.budget": "ranges"}
 FREE: dict[str, Change] = {
     "title": at("title", value="Other"),
     "status": at("status", value="public"),
