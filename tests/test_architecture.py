@@ -96,7 +96,7 @@ ONLY_HERE = {
     "arviz_base": {"inference.log_linear"},
 }
 # `constraints.count()` is a question to the set that only the engine can answer: a late import.
-LOOKS_UP = {("conditions.constraints", "sampling.contraction.without_rounding")} | {
+LOOKS_UP = {("conditions.constraints", "sampling.counting")} | {
     # A bundle answers an analyst's questions by the layer above it.
     ("bundle.loading", f"inference.{module}")
     for module in ("frequentist", "posterior", "priors", "question")

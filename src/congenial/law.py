@@ -12,12 +12,13 @@ from congenial.conditions.areas import Area
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
 from congenial.conditions.rows import Row, cells_alike
-from congenial.errors import ConditionError, SamplingError
+from congenial.errors import ConditionError, SamplingError, TooLargeError
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
 from congenial.sampling.all_tables import EnumeratedLaw
 from congenial.sampling.choose import sampler_of
 from congenial.sampling.contraction import messages as exact
+from congenial.sampling.look_ahead.sampler import LookAheadAt
 from congenial.sampling.sampler import Drawer
 from congenial.sampling.system import System
 
@@ -38,6 +39,20 @@ class Marginal:
     def variance(self) -> float:
         """The variance."""
         return float(((self.values - self.mean) ** 2) @ self.probabilities)
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A number by simulation. Confidential.
+
+    Attributes
+    ----------
+    error : float
+        One standard deviation of the simulation; 0 where the number is known without one.
+    """
+
+    value: float
+    error: float
 
 
 class Law:
@@ -94,8 +109,28 @@ class Law:
         return self._drawer.sample(n_draws, rng or secure_rng())
 
     def log_normaliser(self) -> float:
-        """Return ``log c(s)``, the log of the summed unnormalised weights."""
-        return self._drawer.log_normaliser
+        """Return ``log c(s)``, the log of the summed unnormalised weights; refused for systems too wide to sum up."""
+        if not isinstance(self._drawer, LookAheadAt):
+            return self._drawer.log_normaliser
+        try:
+            return exact.messages(self.target).log_normaliser
+        except TooLargeError as refused:
+            raise TooLargeError(
+                f"{refused}. Rejection knows it by simulation: simulated_log_normaliser() returns it with its error"
+            ) from None
+
+    def simulated_log_normaliser(self, n_attempts: int = 10_000, rng: RandomStream | None = None) -> Simulated:
+        """Return ``log c(s)`` by simulation, with its error.
+
+        Examples
+        --------
+        >>> from congenial.examples import two_bins
+        >>> two_bins().simulated_log_normaliser()
+        Simulated(value=0.2698596395428722, error=0.0)
+        """
+        if isinstance(self._drawer, LookAheadAt):
+            return Simulated(*self._drawer.simulated_log_normaliser(n_attempts, rng or secure_rng()))
+        return Simulated(self._drawer.log_normaliser, 0.0)
 
     def log_probability(self, draws: ArrayLike) -> Floats:
         """Return the log probability of each draw (draw, cell); minus infinity outside S*."""

@@ -22,7 +22,7 @@ from congenial.privacy.neighbours import Neighbours
 from congenial.privacy.pricing import Pricing
 from congenial.privacy.semantics import Meaning, meaning
 from congenial.public_law import MeasuredQuery, PublicLaw
-from congenial.randomness import Streams, replay_rng
+from congenial.randomness import Streams
 from congenial.sampling.choose import choose_sampler
 from congenial.sampling.sampler import Sampler
 from congenial.sampling.system import System
@@ -118,18 +118,24 @@ class Plan:
         for sampler in self.samplers:
             sampler.check()
 
-    def rehearse(self) -> None:
-        """Draw around made-up tables, one of each structure: what cannot be drawn here is found without any data."""
+    def rehearse(self) -> list[str]:
+        """Draw around made-up tables of each structure: what cannot be drawn here is found without any data.
+
+        Returns what that promises, in sentences, where a sampler's time depends on more than the structure.
+        """
         self.check_samplers()
+        out = []
         for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
-            largest = self.law.areas.labels[group.places[int(np.argmax(group.values.sum(axis=1)))]]
+            order = np.argsort(group.values.sum(axis=1), kind="stable")
+            labels = [
+                self.law.areas.labels[group.places[place]] for place in dict.fromkeys(order[[len(order) // 2, -1]])
+            ]
             try:
-                point = self.law.areas[largest].point
+                points = np.array([self.law.areas[label].point for label in labels], np.int64)
             except UndecidedError:  # no table is known that obeys the conditions; the real one does
                 continue
-            tables = np.array([point] * min(2, len(group.places)), np.int64)  # one table and many take other ways
-            drawn = sampler.draw_each(tables, replay_rng("rehearsal"))
-            _check_invariants(self.law.areas[largest].holds(drawn))
+            out.append(sampler.rehearse(points))
+        return [sentence for sentence in dict.fromkeys(out) if sentence]
 
     def draw(self, tables: Ints, rng: Streams) -> Ints:
         """Return one draw for each area (area, cell) around its confidential table, in the declared order."""

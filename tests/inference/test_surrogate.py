@@ -72,7 +72,7 @@ def after_three(name: str, move: Move, rng: RandomStream) -> list[float]:
         return found
 
     surrogate = Surrogate.of(target)
-    chains = surrogate.at(starts)
+    chains = surrogate.at(starts, rng)
     for _ in range(3):
         chains = move(surrogate, chains, log_prior, rng)
     out = []

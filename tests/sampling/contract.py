@@ -58,7 +58,9 @@ class SamplerContract:
         sampler, centre = choose.choose_sampler(system_of(small.target)), small.target.centre
         truth = small.law.log_normaliser
         assert np.isclose(sampler.at(centre).log_normaliser, truth, rtol=0, atol=1e-11)
-        assert np.allclose(sampler.log_normalisers(np.stack([centre, centre])), truth, rtol=0, atol=1e-11)
+        assert np.allclose(
+            sampler.log_normalisers(np.stack([centre, centre]), replay_rng("normalisers")), truth, rtol=0, atol=1e-11
+        )
 
     def test_centres_move_within_one_structure(self, small: Small, request: pytest.FixtureRequest) -> None:
         """Every table of S* may be the confidential one: the same conditions, the same sampler, another normaliser."""
@@ -67,7 +69,7 @@ class SamplerContract:
         draws = sampler.draw_each(centres, own_rng(request))
         assert bool(np.all(small.target.constraints.holds(draws)))
         singly = [sampler.at(centre).log_normaliser for centre in centres]
-        assert np.allclose(sampler.log_normalisers(centres), singly, rtol=0, atol=1e-11)
+        assert np.allclose(sampler.log_normalisers(centres, replay_rng("normalisers")), singly, rtol=0, atol=1e-11)
 
     def test_one_seed_gives_one_table(self, small: Small) -> None:
         """Whatever the threads, and whether one table is drawn by itself or as a batch of one."""

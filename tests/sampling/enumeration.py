@@ -110,5 +110,9 @@ class Enumeration:
     def at(self, centre: Ints) -> EnumerationAt:
         return EnumerationAt(self.system, centre)
 
-    def log_normalisers(self, centres: Ints) -> Floats:
+    def rehearse(self, points: Ints) -> str:
+        return ""
+
+    def log_normalisers(self, centres: Ints, rng: RandomStream) -> Floats:
+        del rng
         return np.array([self.at(centre).log_normaliser for centre in centres])

@@ -15,7 +15,7 @@ from congenial.sampling.all_tables import EnumeratedLaw
 from congenial.sampling.choose import choose_sampler
 from congenial.sampling.look_ahead import bounds
 from congenial.sampling.look_ahead.attempts import Attempts
-from congenial.sampling.look_ahead.pilots import is_offered, made_up_tables, pilots
+from congenial.sampling.look_ahead.pilots import Pilot, is_offered, made_up_tables, promised, refusal, run_pilots
 from congenial.sampling.look_ahead.prepared import Prepared
 from congenial.sampling.look_ahead.sampler import LookAhead, LookAheadAt, why_not
 from congenial.sampling.look_ahead.shapes import Tables
@@ -276,16 +276,19 @@ def test_pilots_come_from_public_sums() -> None:
     system, centre = two_way(np.random.default_rng(3).poisson(2.0, (6, 7)))
     sampler = LookAhead.of(system)
     assert sampler is not None
-    tables = made_up_tables(sampler, centre)
+    tables = made_up_tables(sampler.grids, centre)
     assert list(tables) == ["even", "sparse", "corner"]
     for table in tables.values():
         assert np.array_equal(table.reshape(6, 7).sum(axis=0), centre.reshape(6, 7).sum(axis=0))
         assert np.array_equal(table.reshape(6, 7).sum(axis=1), centre.reshape(6, 7).sum(axis=1))
         assert table.min() >= 0
     assert np.count_nonzero(tables["corner"]) <= 12 < np.count_nonzero(tables["even"])
-    found = pilots(sampler, tables, n_attempts=200)
+    found = run_pilots(sampler.grids, centre)
     assert is_offered(found)
-    assert not is_offered([*found, type(found[0])("none", 500, 0)])
+    assert "(corner)" in promised(found)
+    assert not is_offered(hopeless := [*found, Pilot("sparse", 500, 0)])
+    assert "of 500 attempts at a made-up sparse table" in refusal(hopeless)
+    assert sampler.rehearse(centre[None, :])
 
 
 def test_attempts_are_counted_for_the_curator_only() -> None:

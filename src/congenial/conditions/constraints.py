@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,9 @@ from congenial.conditions.rows import Column, Limited, Row, cells_alike, row_val
 from congenial.conditions.where import cell_names
 from congenial.errors import ConditionError, UndecidedError
 from congenial.schema import Schema
+
+if TYPE_CHECKING:
+    from congenial.sampling.counting import EstimatedCount
 
 
 @dataclass(frozen=True)
@@ -262,11 +266,24 @@ class Constraints:
         >>> Constraints.of(square, lines).count()
         21
         """
-        from congenial.sampling.contraction.without_rounding import (
-            count_of,  # the engine answers: the one place where a layer looks up
-        )
+        from congenial.sampling.counting import count_of  # the engine answers: the one place where a layer looks up
 
         return count_of(self)
+
+    def estimated_count(self, n_attempts: int = 100_000) -> "EstimatedCount":
+        """Return how many tables obey the conditions, by simulation and with its error: two families of sums.
+
+        Examples
+        --------
+        >>> from congenial.conditions.queries import margin
+        >>> square = Schema({"row": ["1", "2", "3"], "column": ["1", "2", "3"]})
+        >>> lines = [margin("row", equals=[2, 2, 2]), margin("column", equals=[2, 2, 2])]
+        >>> print(Constraints.of(square, lines).estimated_count(10_000))
+        about 21 tables, give or take 0.57 %
+        """
+        from congenial.sampling.counting import estimated_count  # likewise
+
+        return estimated_count(self, n_attempts)
 
     @cached_property
     def point(self) -> tuple[int, ...]:

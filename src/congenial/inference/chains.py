@@ -36,7 +36,7 @@ def by_proposals(target: Target, prior: Prior, n_draws: int, n_chains: int, rng:
     each = n_draws // n_chains
     n_proposals = n_chains * (each + _BURN_IN)
     proposals = sampler_of(target.unweighted).at(target.centre).sample(n_proposals, rng)
-    log_ratio = prior(proposals) - sampler.log_normalisers(proposals)
+    log_ratio = prior(proposals) - sampler.log_normalisers(proposals, rng)
     by_chain = log_ratio.reshape(n_chains, -1)
     if not np.isfinite(by_chain[:, :_BURN_IN]).any(axis=1).all():
         raise InferenceError(

@@ -30,7 +30,10 @@ LogPrior = Callable[[Ints, NDArray[np.intp]], Floats]
 
 @dataclass(frozen=True)
 class Chains:
-    """Where the chains stand: their tables (chain, cell), and ``log c`` of each (chain,)."""
+    """Where the chains stand: their tables (chain, cell), and ``log c`` of each (chain,), or what stands in for it.
+
+    An estimate is kept as long as its table is (the pseudo-marginal method): then chains have the exact law.
+    """
 
     tables: Ints
     log_normalisers: Floats
@@ -73,9 +76,9 @@ class Surrogate:
         at_release = sampler_of(noise).at(target.centre)
         return cls(target, sampler_of(target), at_release, circuits, _log_weight(noise))
 
-    def at(self, tables: Ints) -> Chains:
+    def at(self, tables: Ints, rng: RandomStream) -> Chains:
         """Return chains that stand at given tables (chain, cell)."""
-        return Chains(tables, self.sampler.log_normalisers(tables))
+        return Chains(tables, self.sampler.log_normalisers(tables, rng))
 
     def start(self, is_possible: Callable[[Ints], NDArray[np.bool_]], n_chains: int, rng: RandomStream) -> Chains:
         """Return chains at draws of the exact sampler, those that the prior gives a chance."""
@@ -86,20 +89,20 @@ class Surrogate:
                 "the prior gives hardly any proposed table a chance: it contradicts the release, or nearly; take a"
                 " prior that allows tables near the release"
             )
-        return self.at(possible[:n_chains])
+        return self.at(possible[:n_chains], rng)
 
     def step(
         self, chains: Chains, log_prior: LogPrior, n_steps: int, rng: RandomStream
     ) -> tuple[Chains, NDArray[np.bool_]]:
         """Take small steps that leave f invariant, then let the normalisers decide; say which chains moved on."""
-        tried = self.at(self._small_steps(chains.tables, log_prior, n_steps, rng))
+        tried = self.at(self._small_steps(chains.tables, log_prior, n_steps, rng), rng)
         taken = _log_coins(chains, rng) < chains.log_normalisers - tried.log_normalisers
         return chains.where(taken, tried), taken
 
     def jump(self, chains: Chains, log_prior: LogPrior, rng: RandomStream) -> tuple[Chains, NDArray[np.bool_]]:
         """Propose tables of the exact sampler at the release: the prior and the normalisers decide."""
         every = np.arange(len(chains.tables))
-        tried = self.at(self.at_release.sample(len(every), rng))
+        tried = self.at(self.at_release.sample(len(every), rng), rng)
         gain = log_prior(tried.tables, every) - log_prior(chains.tables, every)
         taken = _log_coins(chains, rng) < gain + chains.log_normalisers - tried.log_normalisers
         return chains.where(taken, tried), taken

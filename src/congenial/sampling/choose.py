@@ -1,19 +1,29 @@
 """Which sampler draws a system: the first that fits, chosen from public structure."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from congenial.errors import SamplingError
 from congenial.sampling.contraction.sampler import Contraction
-from congenial.sampling.look_ahead.sampler import LookAhead
+from congenial.sampling.look_ahead.sampler import LookAhead, why_not
 from congenial.sampling.sampler import Sampler
 from congenial.sampling.system import System
 from congenial.sampling.target import Target
 
+
+def _contraction(system: System) -> Contraction | None:
+    """Return contraction, but not for dense grids: ordering them takes seconds to minutes, and most do not fit."""
+    grid = LookAhead.of(system)
+    return None if grid is not None and grid.is_dense else Contraction.of(system)
+
+
 SAMPLERS: dict[str, Callable[[System], Sampler | None]] = {
-    "contraction": Contraction.of,
+    "contraction": _contraction,
     "look-ahead rejection": LookAhead.of,
 }
 """What makes each sampler, in the order in which they are tried; None where one does not apply."""
+
+_QUICK = 0.05  # seconds
 
 
 def sampler_of(target: Target) -> Sampler:
@@ -24,7 +34,10 @@ def sampler_of(target: Target) -> Sampler:
 
 
 def choose_sampler(system: System) -> Sampler:
-    """Return the first sampler that fits a system; the first that applies if none fits, and its `check` says why.
+    """Return the first sampler that fits and is quick, or else the quickest that fits.
+
+    The first that applies if none fits; its `check` says why. Contraction comes first: its time hardly depends on the
+    table, and its sums are known.
 
     Examples
     --------
@@ -34,12 +47,15 @@ def choose_sampler(system: System) -> Sampler:
     >>> sampler.name, sampler.is_exact
     ('contraction', True)
     """
-    best: Sampler | None = None
+    found: list[Sampler] = []
     for make in SAMPLERS.values():
         sampler = make(system)
-        if sampler is not None and sampler.is_exact:
+        if sampler is not None and sampler.is_exact and sampler.seconds < _QUICK:
             return sampler
-        best = best or sampler
-    if best is None:
+        found += [] if sampler is None else [sampler]
+    if not found:
         raise SamplingError(f"no sampler applies to this system; there are {', '.join(SAMPLERS)}")
+    best = min(found, key=lambda sampler: (not sampler.is_exact, sampler.seconds if sampler.is_exact else 0.0))
+    if isinstance(best, Contraction) and not best.is_exact:
+        return replace(best, why_no_other=why_not(system) or "")
     return best

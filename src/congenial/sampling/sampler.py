@@ -54,6 +54,13 @@ class Sampler(Protocol):
         """Return its size, for people."""
         ...
 
+    def rehearse(self, points: Ints) -> str:
+        """Draw around tables made from public ones (table, cell), and say what that promises, in a sentence or none.
+
+        Raises `SamplingError` where tables with these sums are out of reach.
+        """
+        ...
+
     def draw_each(self, centres: Ints, rng: Streams, *, n_threads: int = 1) -> Ints:
         """Return one draw for each of many tables (table, cell); the same whatever the number of threads."""
         ...
@@ -62,6 +69,9 @@ class Sampler(Protocol):
         """Return the sampler at one table."""
         ...
 
-    def log_normalisers(self, centres: Ints) -> Floats:
-        """Return ``log c(s)`` for each of many tables (table, cell)."""
+    def log_normalisers(self, centres: Ints, rng: RandomStream) -> Floats:
+        """Return for each of many tables (table, cell) ``log c(s)``, or minus the log of an estimate of ``1 / c(s)``.
+
+        Estimates are positive, unbiased and independent: a chain that keeps them with its tables has the exact law.
+        """
         ...

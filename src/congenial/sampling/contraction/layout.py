@@ -12,6 +12,7 @@ from congenial.arrays import Floats, Ints
 from congenial.errors import TooLargeError
 from congenial.sampling.contraction.order import Coordinate, MergeOrder, find_order
 from congenial.sampling.contraction.program import Program, make_program
+from congenial.sampling.contraction.reach import check_reach
 from congenial.sampling.kernels.codes import FAR
 from congenial.sampling.kernels.wide import Numbers, empty_numbers
 from congenial.sampling.system import System
@@ -105,7 +106,8 @@ class Engine:
 
     @classmethod
     def of(cls, system: System) -> "Engine":
-        """Return the engine of a system; structures seen before are not ordered again."""
+        """Return the engine of a system; structures seen before are not ordered again, and hopeless ones not at all."""
+        check_reach(system)
         return _engine(system)
 
     @cached_property

@@ -1,12 +1,16 @@
 """Contraction as a sampler: one engine for all tables of a structure."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
 from typing import ClassVar
 
 from congenial.arrays import Floats, Ints
-from congenial.randomness import RandomStream, Streams
+from congenial.errors import TooLargeError
+from congenial.randomness import RandomStream, Streams, replay_rng
 from congenial.sampling.contraction.layout import Engine
 from congenial.sampling.contraction.messages import Messages, log_normalisers, sample_batch, sample_one
+from congenial.sampling.contraction.reach import MOST_OPEN, least_open, too_wide
 from congenial.sampling.system import System
 
 # From 0.5 to 6 times what eight systems took, from P12 to 2 x 10^8 operations.
@@ -45,33 +49,59 @@ class ContractionAt:
 class Contraction:
     """Messages over partial sums, forward; a table, backward (docs/claims/exact-sampling.md)."""
 
-    engine: Engine
+    system: System
+    why_no_other: str = ""
+    """Why another sampler does not step in where the messages do not fit."""
 
     name: ClassVar[str] = "contraction"
     title: ClassVar[str] = "independent draw by contraction over partial sums"
 
     @classmethod
     def of(cls, system: System) -> "Contraction":
-        """Return the sampler of a system; structures seen before are not ordered again."""
-        return cls(Engine.of(system))
+        """Return the sampler of a system; it is ordered when first asked for, and structures seen before are not."""
+        return cls(system)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """What all tables of the system share."""
+        return Engine.of(self.system)
+
+    @cached_property
+    def _n_open(self) -> int:
+        return least_open(self.system)
 
     @property
     def is_exact(self) -> bool:
         """Whether the messages fit into memory and work."""
-        return self.engine.order.is_exact
+        return self._n_open < MOST_OPEN and self.engine.order.is_exact
 
     def check(self) -> None:
         """Raise with the numbers and the alternative when the messages do not fit."""
-        self.engine.order.check()
+        try:
+            self.engine.order.check()
+        except TooLargeError as refused:
+            if not self.why_no_other:
+                raise
+            raise TooLargeError(f"{refused}. Nor is it one for rejection: {self.why_no_other}") from None
 
     @property
     def seconds(self) -> float:
         """About how long the draw of one table takes on one core."""
+        if self._n_open >= MOST_OPEN:
+            return inf
         return _SECONDS_A_DRAW + _SECONDS_AN_OPERATION * self.engine.order.n_operations
 
     def describe(self) -> str:
         """Return the number of groups, the width and the number of states."""
-        return str(self.engine.order)
+        return too_wide(self._n_open) if self._n_open >= MOST_OPEN else str(self.engine.order)
+
+    def rehearse(self, points: Ints) -> str:
+        """Draw around the tables, each by itself and in a batch, for one table and many take other ways."""
+        self.check()
+        for point in points:
+            self.draw_each(point[None, :], replay_rng("rehearsal"))
+        self.draw_each(points, replay_rng("rehearsal"))
+        return ""
 
     def draw_each(self, centres: Ints, rng: Streams, *, n_threads: int = 1) -> Ints:
         """Return one draw for each of many tables (table, cell)."""
@@ -83,6 +113,7 @@ class Contraction:
         """Return the sampler at one table."""
         return ContractionAt(self.engine, centre)
 
-    def log_normalisers(self, centres: Ints) -> Floats:
+    def log_normalisers(self, centres: Ints, rng: RandomStream) -> Floats:
         """Return ``log c(s)`` for each of many tables (table, cell); repeated tables are computed once."""
+        del rng
         return log_normalisers(self.engine, centres)

@@ -8,20 +8,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import inf
 from typing import Any
 
-import numpy as np
-
 from congenial.arrays import Ints
-from congenial.conditions.constraints import Constraints
 from congenial.errors import TooLargeError
 from congenial.noise.fall import FLAT, Fall
 from congenial.sampling.contraction.algebra import Form, Merge, Walk
 from congenial.sampling.contraction.layout import Engine, Layout
 from congenial.sampling.contraction.order import MergeOrder
 from congenial.sampling.kernels.codes import FAR
-from congenial.sampling.system import System
 
 Number = Any
 """A Fraction, an int or an Arb ball: whatever adds and multiplies."""
@@ -268,13 +263,3 @@ def count_tables(engine: Engine, point: Ints) -> int:
     layout = Layout.of(engine, point)
     _check_size(layout)
     return int(sum(ExactMessages.of(layout, lambda _fall, _v, _is_floor: 1, 0).root))
-
-
-def count_of(constraints: Constraints) -> int:
-    """Return how many tables obey the constraints."""
-    engine = Engine.of(System.of(constraints, ()).counting())
-    if engine.order.n_states == inf:
-        raise TooLargeError(
-            "infinitely many tables obey the conditions, or cells without limits hide how many there are"
-        )
-    return count_tables(engine, np.array(constraints.point, np.int64))

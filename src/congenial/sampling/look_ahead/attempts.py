@@ -1,6 +1,7 @@
 """Independent draws: attempts until enough are accepted, each with words of its own. Confidential."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import log, sqrt
 
 import numpy as np
@@ -40,13 +41,16 @@ class Attempts:
         back = np.argsort(self.prepared.order)
         return out[:, back]
 
-    def trial(self, n_attempts: int, rng: RandomStream) -> int:
-        """Return how many of so many attempts are accepted. For made-up tables: it ends whether or not one is."""
-        shape, n_accepted = self.prepared.tables.kind.shape, 0
-        size = max(1, _MOST_WORDS // (shape[0] * shape[1]))
-        out = np.empty((size, *shape), np.int64)
-        for start in range(0, n_attempts, size):
-            n = min(size, n_attempts - start)
+    def trial(self, n_attempts: int, rng: RandomStream, enough: int | None = None) -> int:
+        """Return how many of so many attempts are accepted, or of fewer once enough are.
+
+        It ends whether or not one is: for made-up tables, and for tables that an analyst tries.
+        """
+        shape, n_accepted, n_before = self.prepared.tables.kind.shape, 0, self.n_attempts
+        most = max(1, _MOST_WORDS // (shape[0] * shape[1]))
+        while (left := n_attempts - (self.n_attempts - n_before)) > 0 and (enough is None or n_accepted < enough):
+            n = min(most, left)
+            out = np.empty((n if enough is None else enough - n_accepted, *shape), np.int64)
             n_accepted += self._run(rng.words(n * shape[0] * shape[1]).reshape(n, *shape), rng, out)
         return n_accepted
 
@@ -55,20 +59,32 @@ class Attempts:
 
         The acceptance rate is ``c(s) / N``, N the first line's sum, which is known to a rounding.
         """
-        from congenial.sampling.kernels.attempt import weigh_line  # numba: 0.3 s to import
-
         n_accepted = self.trial(n_attempts, rng)
         if n_accepted == 0:
             raise SamplingError(f"none of {n_attempts:,} attempts was accepted, so nothing is known of the normaliser")
+        rate = n_accepted / n_attempts
+        return self.log_first + log(rate), sqrt((1 - rate + 1 / n_attempts) / n_accepted)
+
+    def log_inverse(self, n_accepted: int, rng: RandomStream) -> float:
+        """Return the log of an estimate of ``1 / c(s)``: attempts until so many are accepted, times ``1 / N``.
+
+        Attempts until the next accepted one have mean ``N / c(s)``, so the estimate is unbiased, and it is positive.
+        """
+        before = self.n_attempts
+        self.draw(n_accepted, rng)
+        return log((self.n_attempts - before) / n_accepted) - self.log_first
+
+    @cached_property
+    def log_first(self) -> float:
+        """``log N``, the log of the first line's sum."""
+        from congenial.sampling.kernels.attempt import weigh_line  # numba: 0.3 s to import
+
         tables, room = self.prepared.tables, self.prepared.room()
         n_columns = tables.kind.shape[1]
         scale = int(weigh_line(tables, 0, np.zeros(n_columns, np.int64), room))
         whole = float(room.message[n_columns, -room.message_low[n_columns]])
         # Bounds after the first line were scaled, line by line.
-        scale -= int(tables.shift[1:].sum())
-        rate = n_accepted / n_attempts
-        value = log(whole) + scale * log(2) + log(rate)
-        return value, sqrt((1 - rate + 1 / n_attempts) / n_accepted)
+        return log(whole) + (scale - int(tables.shift[1:].sum())) * log(2)
 
     def _run(self, words: NDArray[np.uint64], rng: RandomStream, out: Ints) -> int:
         """Use up some words; return how many draws they gave."""

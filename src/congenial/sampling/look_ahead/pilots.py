@@ -1,11 +1,13 @@
 """Whether a system is within reach, from public facts: attempts at made-up tables with the public sums.
 
 An even table, a sparse one and a corner; the worst decides. Nothing here has seen a confidential table, so a pilot may
-give up, and say so.
+give up, and say so. The seeds are public as well.
 """
 
 import itertools
+import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,20 +16,26 @@ from numpy.typing import NDArray
 from congenial.arrays import Ints
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream, replay_rng
+from congenial.sampling.look_ahead.attempts import Attempts
 from congenial.sampling.look_ahead.grid import NONE, Grid
-from congenial.sampling.look_ahead.sampler import LookAhead
+from congenial.sampling.look_ahead.prepared import Prepared
 
 LEAST_ACCEPTANCE = 1 / 500
 """A system is offered where pilots are accepted at least as often."""
 
+_MOST_ATTEMPTS = 1000
+_ENOUGH = 8  # accepted attempts: the rate is known to a third
+
 
 @dataclass(frozen=True)
 class Pilot:
-    """What became of attempts at one made-up table."""
+    """What became of attempts at one made-up table, how long a draw took here and how large its bounds are."""
 
     name: str
     n_attempts: int
     n_accepted: int
+    seconds: float = 0.0
+    n_bytes: int = 0
 
     @property
     def acceptance(self) -> float:
@@ -117,39 +125,74 @@ def _fill(out: Ints, room: Ints, lines: Ints, columns: Ints) -> None:
         columns[end - n_lines] -= step
 
 
-def pilots(sampler: LookAhead, tables: dict[str, Ints], *, n_attempts: int = 1000) -> list[Pilot]:
-    """Return what becomes of attempts at made-up tables (each an array over cells), from a public seed."""
-    out = []
-    for name, centre in tables.items():
-        n_accepted = n_most = 0
-        for attempts in sampler.at(centre).attempts:
-            accepted = attempts.trial(n_attempts, replay_rng(f"pilot {name}"))
-            if n_most == 0 or accepted < n_accepted:
-                n_accepted, n_most = accepted, n_attempts
-        out.append(Pilot(name, max(1, n_most), n_accepted if n_most else 1))
-    return out
-
-
-def made_up_tables(sampler: LookAhead, centre: Ints) -> dict[str, Ints]:
-    """Return an even, a sparse and a corner table whose sums are those of a public table.
+def run_pilots(grids: Sequence[Grid], public: Ints) -> list[Pilot]:
+    """Return what becomes of attempts at tables with the sums of a public one, the worst grid of each.
 
     Parameters
     ----------
-    centre : array (cell)
+    public : array (cell)
         Any table with the public sums, such as the point that conditions are checked with; never the confidential one.
     """
+    out = []
+    for name, table in made_up_tables(grids, public).items():
+        start, worst, n_bytes = time.thread_time(), (1, 1), 0
+        for grid in grids:
+            attempts = Attempts(Prepared.of(grid, table))
+            attempts.trial(_MOST_ATTEMPTS, replay_rng(f"pilot {name}"), enough=_ENOUGH)
+            worst = min(worst, (attempts.n_accepted, attempts.n_attempts), key=lambda pair: pair[0] / pair[1])
+            n_bytes += attempts.prepared.n_bytes
+        seconds = (time.thread_time() - start) / max(1, worst[0])
+        out.append(Pilot(name, worst[1], worst[0], seconds, n_bytes))
+    return out
+
+
+def made_up_tables(grids: Sequence[Grid], public: Ints) -> dict[str, Ints]:
+    """Return an even, a sparse and a corner table with the sums of a public one; itself where cells have no limits."""
+    cells = [int(cell) for grid in grids for cell in grid.cells.ravel() if cell != NONE]
+    if any(grids[0].system.lower[cell] is None for cell in cells):
+        return {"public": public}
     out = {}
     for shape in ("even", "sparse", "corner"):
-        table = centre.copy()
-        for number, grid in enumerate(sampler.grids):
-            at = np.where(grid.cells != NONE, centre[grid.cells], 0)
+        table = public.copy()
+        for number, grid in enumerate(grids):
+            at = np.where(grid.cells != NONE, public[grid.cells], 0)
             rng = replay_rng(f"pilot {shape} {number}")
-            made = made_up(grid, at.sum(axis=1), at.sum(axis=0), shape, rng)
+            made = made_up(grid, at.sum(axis=1), _column_sums(grid, at), shape, rng)
             table[grid.cells[grid.cells != NONE]] = made[grid.cells != NONE]
         out[shape] = table
     return out
 
 
-def is_offered(found: list[Pilot]) -> bool:
+def _column_sums(grid: Grid, at: Ints) -> Ints:
+    """Return sums of columns to aim at: those of a public table, spread out where no column is held to them."""
+    sums: Ints = at.sum(axis=0)
+    if any(column != NONE and grid.system.rows[column].kind in {"equal", "range"} for column in grid.columns):
+        return sums
+    n = sums.size
+    spread: Ints = int(sums.sum()) // n + (np.arange(n) < int(sums.sum()) % n)
+    return spread
+
+
+def is_offered(found: Sequence[Pilot]) -> bool:
     """Return whether the worst pilot was accepted often enough."""
     return min(pilot.acceptance for pilot in found) >= LEAST_ACCEPTANCE
+
+
+def promised(found: Sequence[Pilot]) -> str:
+    """Return what pilots promise, in a sentence."""
+    rates = [f"{pilot.acceptance:.2g} ({pilot.name})" for pilot in found]
+    slowest, size = max(pilot.seconds for pilot in found), max(pilot.n_bytes for pilot in found) / 2**20
+    return (
+        f"share of attempts accepted at made-up tables with the same public sums: {', '.join(rates)}; a draw takes"
+        f" about {slowest:.2g} s and {size:.2g} MB at the slowest of them"
+    )
+
+
+def refusal(found: Sequence[Pilot]) -> str:
+    """Return why a system is not offered, and the way out."""
+    worst = min(found, key=lambda pilot: pilot.acceptance)
+    return (
+        f"rejection is out of reach: of {worst.n_attempts:,} attempts at a made-up {worst.name} table with the same"
+        f" public sums {worst.n_accepted} went through, and {LEAST_ACCEPTANCE:.1%} are asked for; more budget, fewer or"
+        " merged levels, or one margin measured instead of exact make it likelier"
+    )

@@ -62,6 +62,12 @@ class Prepared:
         """Return room for lines."""
         return Room.of(self.tables.kind.shape[1], self.tables.weights.value.shape[1], self.length)
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the bounds and of the room for a line."""
+        tables, width = self.tables, self.tables.weights.value.shape[1]
+        return 8 * int(tables.value.size + tables.weights.value.size + self.grid.n_columns * (self.length + width))
+
     def tilt(self, line: int, column: int) -> Fraction:
         """Return a cell's tilt exactly."""
         return Fraction(float(self.line_tilts[line])) * Fraction(float(self.column_tilts[column]))

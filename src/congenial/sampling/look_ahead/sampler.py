@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -12,12 +13,15 @@ from congenial.errors import SamplingError
 from congenial.randomness import RandomStream, Streams
 from congenial.sampling.look_ahead.attempts import Attempts
 from congenial.sampling.look_ahead.grid import NONE, Grid, NoGridError, cells_alone, grids_of
+from congenial.sampling.look_ahead.pilots import is_offered, promised, refusal, run_pilots
 from congenial.sampling.look_ahead.prepared import Prepared
 from congenial.sampling.look_ahead.weights import window
 from congenial.sampling.system import System
 
 MOST_WORK = 2e10
 """Products of a single attempt and its preparation, beyond which a system is refused."""
+
+_ACCEPTED_A_TABLE = 20  # of an estimate: its log is off by about a fifth, next to what tables differ by
 
 _SECONDS_A_PRODUCT = 2e-10  # 0.3 s for 50 x 50 cells at precision 1/2, 1.9e9 products
 
@@ -53,8 +57,14 @@ class LookAheadAt:
     def log_normaliser(self) -> float:
         """Refused: rejection knows it up to a simulation error only."""
         raise SamplingError(
-            "the normaliser of a system that is drawn by rejection is known by simulation only, never exactly"
+            "the normaliser of a system that is drawn by rejection is known by simulation only, never exactly; see"
+            " simulated_log_normaliser"
         )
+
+    def simulated_log_normaliser(self, n_attempts: int, rng: RandomStream) -> tuple[float, float]:
+        """Return ``log c(s)`` by simulation, with its Monte Carlo error (one standard deviation)."""
+        found = [one.log_normaliser(n_attempts, rng) for one in self.attempts]
+        return sum(value for value, _ in found), sqrt(sum(error * error for _, error in found))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +75,7 @@ class LookAhead:
     grids: tuple[Grid, ...]
 
     name: ClassVar[str] = "look-ahead rejection"
-    title: ClassVar[str] = "independent draw by look-ahead rejection"
+    title: ClassVar[str] = "independent draw by look-ahead rejection, exact whatever the number of attempts"
 
     @classmethod
     def of(cls, system: System) -> "LookAhead | None":
@@ -105,7 +115,23 @@ class LookAhead:
     def describe(self) -> str:
         """Return the shape of its grids."""
         shapes = " and ".join(f"{grid.cells.shape[0]} x {grid.cells.shape[1]}" for grid in self.grids[:3])
-        return f"grids of {shapes} cells{' and more' if len(self.grids) > 3 else ''}, exact by rejection"
+        plural = "s" if len(self.grids) > 1 else ""
+        more = f" and {len(self.grids) - 3:,} more" if len(self.grids) > 3 else ""
+        return f"grid{plural} of {shapes}{more} cells, drawn exactly by look-ahead rejection"
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether some grid has four lines, four columns and half of its cells: contraction would open them all."""
+        shapes = ((grid.cells != NONE) for grid in self.grids)
+        return any(min(cells.shape) >= 4 and 2 * int(cells.sum()) >= cells.size for cells in shapes)
+
+    def rehearse(self, points: Ints) -> str:
+        """Make attempts at tables with the sums of public ones; the worst decides whether the system is offered."""
+        self.check()
+        found = [pilot for point in points for pilot in run_pilots(self.grids, point)]
+        if not is_offered(found):
+            raise SamplingError(refusal(found))
+        return promised(sorted(found, key=lambda pilot: pilot.acceptance)[:3])
 
     def draw_each(self, centres: Ints, rng: Streams, *, n_threads: int = 1) -> Ints:
         """Return one draw for each of many tables (table, cell); repeated neighbours share their bounds."""
@@ -129,9 +155,11 @@ class LookAhead:
         self.check()
         return LookAheadAt(self.grids, centre)
 
-    def log_normalisers(self, centres: Ints) -> Floats:
-        """Refused, as for one table."""
-        return np.array([self.at(centre).log_normaliser for centre in centres])
+    def log_normalisers(self, centres: Ints, rng: RandomStream) -> Floats:
+        """Return minus the log of an unbiased estimate of ``1 / c(s)`` for each of many tables (table, cell)."""
+        return np.array(
+            [-sum(one.log_inverse(_ACCEPTED_A_TABLE, rng) for one in self.at(centre).attempts) for centre in centres]
+        )
 
 
 def _half(grid: Grid, cell: int) -> int:
