@@ -8,19 +8,19 @@ demo: .venv/installed
 	$(BIN)/congenial demo
 
 test: .venv/installed
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # Ratios measured in one run; make bench DATA=folder adds the real counties.
 bench: .venv/installed
 	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))
 
-# Crash safety: 200 releases are killed at moments spread over their whole run; 20 of them in the tests.
+# Crash safety: 200 releases are killed at moments spread over their whole run; 10 of them in the tests.
 soak: .venv/installed
 	$(BIN)/python benchmarks/soak.py --kills $(or $(KILLS),200)
 
 # Whether a release goes through tells nothing about cells: 1,008 pairs of neighbours near every limit; 192 in the tests.
 refusals: .venv/installed
-	CONGENIAL_PAIRS=63 $(BIN)/python -m pytest -n auto tests/test_refusals.py
+	CONGENIAL_PAIRS=63 $(BIN)/python -m pytest -n auto --dist worksteal tests/test_refusals.py
 
 # Certificates of weighted zeros against every pair of 20,000 drawn systems; of 120 in the tests.
 audit-zeros: .venv/installed

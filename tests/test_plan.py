@@ -9,6 +9,7 @@ import pytest
 import congenial as cg
 from congenial.errors import ConditionError, PrivacyError, TooLargeError
 from congenial.examples import p12_mechanism, p12_table
+from congenial.sampling import choose
 from congenial.sampling.contraction.layout import Layout
 from congenial.sampling.contraction.sampler import Contraction
 from congenial.sampling.system import System
@@ -95,8 +96,9 @@ def test_no_invariants_no_published_totals() -> None:
 
 
 @pytest.mark.parametrize("order", [("corner", "even"), ("even", "corner")])
-def test_one_sampler_fits_every_area_of_its_group(order: tuple[str, str]) -> None:
+def test_one_sampler_fits_every_area_of_its_group(order: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Everybody in one cell needs hardly a message, and fewer people spread evenly need one that does not fit."""
+    monkeypatch.setattr(choose, "SAMPLERS", {"contraction": Contraction.of})
     schema = cg.Schema({"a": list("1234"), "b": list("123456")})
     corner = np.zeros((4, 6), int)
     corner[0, 0] = 4000

@@ -62,7 +62,7 @@ def test_without_the_normaliser_the_grid_disagrees(monkeypatch: pytest.MonkeyPat
     _, last = on_a_grid(1.0)
     from congenial.sampling.contraction.sampler import Contraction
 
-    monkeypatch.setattr(Contraction, "log_normalisers", lambda self, centres: np.zeros(len(centres)))
+    monkeypatch.setattr(Contraction, "log_normalisers", lambda self, centres, rng: np.zeros(len(centres)))
     found = log_linear(
         LAW,
         None,

@@ -96,7 +96,7 @@ def test_without_the_normalisers_it_is_not(
     move: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The mutant takes c(s) as constant: f alone would be kept, and the chains leave the posterior."""
-    monkeypatch.setattr(Contraction, "log_normalisers", lambda self, centres: np.zeros(len(centres)))
+    monkeypatch.setattr(Contraction, "log_normalisers", lambda self, centres, rng: np.zeros(len(centres)))
     assert max(after_three("total", MOVES[move], own_rng(request))) < ALPHA
 
 

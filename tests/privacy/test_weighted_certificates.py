@@ -206,3 +206,23 @@ def test_what_is_said_of_zeros_is_checked() -> None:
     with pytest.raises(cg.errors.ConditionError, match="beside a precision"):
         cg.cells(zeros="2")
     assert cg.cells(zeros="unweighted").zeros == 1  # type: ignore[attr-defined]
+
+
+def test_a_suppressed_class_has_no_weight() -> None:
+    """Precision 0 leaves the cells out of the law, and their weights with them."""
+    schema = cg.Schema({"cell": ["0", "1", "2"]})
+    plans = [
+        mechanism.plan(mechanism.disclose(cg.Table(schema, [1, 2, 0])))
+        for zeros in ("2", "unweighted")
+        for measure in [[cg.cells(precision="0", zeros=zeros), cg.total(precision="1")]]
+        for mechanism in [cg.Mechanism(schema, measure=measure, invariants=[cg.total(at_most=9)])]
+    ]
+    assert plans[0].certificate.loss == plans[1].certificate.loss
+
+
+def test_a_sum_has_no_floor() -> None:
+    schema = cg.Schema({"cell": ["0", "1"]})
+    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1"), cg.total(precision="1")])
+    case = mechanism.plan(mechanism.disclose(cg.Table(schema, [1, 2]))).structures[0].case
+    with pytest.raises(PrivacyError, match="sums of several cells"):
+        certificate_of(case, [Fraction(1), Fraction(1)], floors=[Fraction(1), Fraction(2)])

@@ -82,6 +82,7 @@ class Enumeration:
     title: ClassVar[str] = "independent draw from the list of all tables"
     is_exact: ClassVar[bool] = True
     seconds: ClassVar[float] = 1e-3
+    is_steady: ClassVar[bool] = True
 
     @classmethod
     def of(cls, system: System) -> "Enumeration | None":

@@ -98,18 +98,18 @@ def test_probabilities_moments_and_errors(small: Small) -> None:
 def test_long_messages_and_wide_numbers(n_cells: int, precision: str) -> None:
     """Recurrences, points and wide numbers; a floor of 1 in the same system is the plain law."""
     dice = np.random.default_rng(3)
-    centre = dice.choice([0, 0, 1, 2, 50, 300], n_cells)
+    centre = dice.choice([0, 0, 1, 2, 50, 300] if n_cells < 100 else [0, 0, 1, 2, 5, 9], n_cells)
     schema = cg.Schema({"cell": [f"c{i}" for i in range(n_cells)]})
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision=precision, zeros="3")], invariants=[cg.total()])
     target = mechanism.law(cg.Table(schema, centre)).target
     made = messages(target)
     system = System.of(target.constraints, target.measured)
-    assert abs(made.log_normaliser - log_normaliser_by_fft(system, centre)) < 1e-9
+    assert abs(made.log_normaliser - log_normaliser_by_convolution(system, centre)) < 1e-9
     if n_cells < 100:  # in balls, hundreds of cells take minutes
         assert np.array_equal(made.sample(3, replay_rng(5)), made.sample(3, replay_rng(5), always_certain=True))
 
 
-def log_normaliser_by_fft(system: System, centre: np.ndarray) -> float:
+def log_normaliser_by_convolution(system: System, centre: np.ndarray) -> float:
     """Convolve all cells in plain numpy, scaled as one goes."""
     total, log_scale = np.ones(1), 0.0
     reach = int(centre.sum())

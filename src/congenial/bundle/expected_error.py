@@ -21,6 +21,7 @@ NO_ERROR = 1e-6
 
 _MOST_DRAWS = 20_000
 _FEWEST_DRAWS = 1_000
+_FEWEST_SLOW_DRAWS, _SECONDS = 50, 10.0  # a tenth off, where more would take long
 _NUMBERS = 2_000_000
 _MOST_MARGINS = 60
 
@@ -62,8 +63,10 @@ def expected_error(plan: Plan, area: Area, centre: Ints, reference: str) -> Expe
 def _drawn_errors(plan: Plan, area: Area, centre: Ints, rows: Sequence[Row]) -> Floats:
     """Estimate the errors of cells and rows from repeatable draws."""
     n_cells = plan.law.schema.n_cells
+    sampler = plan.sampler_of(area)
     n_draws = int(np.clip(_NUMBERS // n_cells, _FEWEST_DRAWS, _MOST_DRAWS))
-    gaps = plan.sampler_of(area).at(centre).sample(n_draws, replay_rng("expected error")) - centre
+    n_draws = max(_FEWEST_SLOW_DRAWS, min(n_draws, int(_SECONDS / sampler.seconds)))
+    gaps = sampler.at(centre).sample(n_draws, replay_rng("expected error")) - centre
     return np.concatenate([_size(gaps), _size(gaps @ dense(rows, n_cells).T)])
 
 

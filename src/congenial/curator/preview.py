@@ -8,7 +8,7 @@ from pathlib import Path
 from congenial.bundle.expected_error import NO_ERROR, ExpectedError, expected_error
 from congenial.conditions.areas import Area
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.queries import margin
+from congenial.conditions.queries import Query, margin
 from congenial.curator.pipeline import prepare
 from congenial.curator.public_tables import UNIFORM, read_reference, typical_tables
 from congenial.errors import ReadingError
@@ -27,6 +27,8 @@ class Preview:
     plan: Plan
     errors: tuple[ExpectedError, ...]
     digest: str
+    rehearsed: tuple[str, ...] = ()
+    """What attempts at made-up tables promise, where the time of a draw depends on more than the structure."""
 
     @property
     def seconds(self) -> float:
@@ -47,6 +49,8 @@ class Preview:
             lines.append(f"(looked at in the first {_LOOKED_AT} of {len(areas):,} areas)")
         schema = self.plan.law.schema
         stated = {limited.row.cells for limited in areas[areas.labels[0]].rows}
+        conditions = [statement.condition for statement in self.spec.invariants]
+        stated |= {row.cells for query in conditions if isinstance(query, Query) for row in query.rows(schema)}
         rows = {row.name: row.cells for name in schema.names for row in margin(name).rows(schema)}
         sums = [name for name, error in self.errors[0].margins if error < NO_ERROR and rows.get(name) not in stated]
         also = (limited.row for group in areas.groups for limited in group.pattern.also_exact)
@@ -90,13 +94,15 @@ def preview(spec: Spec, folder: Path, reference: Path | None = None) -> Preview:
         )
     ready = prepare(spec, folder)
     plan = ready.plan
+    # Before any draw around a reference, which would have no end where a system is out of reach.
+    rehearsed = () if all(sampler.is_steady for sampler in plan.samplers) else tuple(plan.rehearse())
     if reference is not None:
         centres = {plan.law.areas.labels[0]: read_reference(plan.law, reference)}
     else:
         centres = typical_tables(plan.law)
     name = UNIFORM if reference is None else reference.name
     errors = tuple(expected_error(plan, area, centre, name) for area, centre in centres.items())
-    return Preview(spec, plan, errors, ready.digest)
+    return Preview(spec, plan, errors, ready.digest, rehearsed)
 
 
 def _is_data(spec: Spec, folder: Path, reference: Path) -> bool:

@@ -30,7 +30,7 @@ def paragraphs(preview: Preview) -> list[tuple[str, list[str]]]:
         ),
         ("What stays protected", [str(plan.meaning), *plan.not_protected_text, *preview.given_away]),
         ("Noise", plan.noise_text),
-        ("Sampler", [plan.sampler.describe(), f"a draw of everything takes roughly {_time(preview)}"]),
+        ("Sampler", _sampler(preview)),
     ]
 
 
@@ -51,6 +51,12 @@ def _charged(plan: Plan) -> list[str]:
 
 def _with_mandate(condition: Condition) -> str:
     return condition.title + (f" ({condition.mandate})" if condition.mandate else "")
+
+
+def _sampler(preview: Preview) -> list[str]:
+    if preview.rehearsed:
+        return [preview.plan.sampler.describe(), *preview.rehearsed]
+    return [preview.plan.sampler.describe(), f"a draw of everything takes roughly {_time(preview)}"]
 
 
 def _time(preview: Preview) -> str:
@@ -102,6 +108,7 @@ def as_json(preview: Preview) -> dict[str, Any]:
             "name": plan.sampler.name,
             "is_exact": plan.is_exact,
             "size": plan.sampler.describe(),
+            "rehearsed": list(preview.rehearsed),
         },
         "seconds": preview.seconds,
         "plan_digest": preview.digest,

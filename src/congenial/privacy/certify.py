@@ -64,7 +64,10 @@ def certificate_of(
     steps = case.moves.steps(precisions, case.family.exponent, case.neighbours, k)
     plain = case.moves.one_record_without_invariants(precisions, case.family.exponent, case.neighbours)
     make = _Maker(case, tuple(precisions), k, plain)
-    is_weighted = any(floor != 1 for floor in floors)
+    for rows, floor in zip(case.classes, floors, strict=False):
+        if floor != 1 and any(len(row.cells) > 1 for row in rows):
+            raise PrivacyError(f"a floor is for measured cells, and {floor} is given for sums of several cells")
+    is_weighted = any(floor != 1 and precision for floor, precision in zip(floors, precisions, strict=False))
     if is_weighted and is_rho:
         raise PrivacyError(f"no theorem here covers weighted limits under {family.title} noise")
     found = make.gaussian(steps) if is_rho else [make.weighted(steps, floors) if is_weighted else make.pure(steps)]

@@ -261,13 +261,28 @@ class Moves:
         return Step(crude, Shape((), limits).least(precisions))
 
     def _most(self, neighbours: str, k: int) -> tuple[list[int], list[int]] | None:
-        """Return how much of a step of `k` records each kind and soft row can take at most, by integer programs."""
+        """Return how much of a step of `k` records each kind and soft row can take at most; None: nothing better."""
+        if self._has_distinct_ends(neighbours, k):
+            largest = [max(map(abs, sum_of_cells.row.coefficients)) for sum_of_cells in self.soft]
+            mixed = [min(sum_of_cells.row.coefficients) < 0 for sum_of_cells in self.soft]
+            return [1] * len(self.kinds), [k * a * (1 + both) for a, both in zip(largest, mixed, strict=True)]
         if len(self.kinds) + len(self.soft) > MOST_KINDS:
             return None
         found: tuple[list[int], list[int]] = self._once(
             ("most", neighbours, k), lambda: self._solve_most(neighbours, k)
         )
         return found
+
+    def _has_distinct_ends(self, neighbours: str, k: int) -> bool:
+        """Whether the two cells that two changed records enter, and those they leave, are four different ones.
+
+        So it is where equalities are plain sums that tell all cells apart (docs/claims/conditional-loss.md): both
+        margins of a table. Integer programs would find it too, cell by cell.
+        """
+        if neighbours != "bounded" or k != 2:
+            return False
+        is_alone = all(len(kinds) == 1 and len(kinds[0].cells) == 1 for kinds in self.exchanging)
+        return is_alone and all(weight == 1 for kind in self.kinds for _, weight in kind.equal)
 
     def _solve_most(self, neighbours: str, k: int) -> tuple[list[int], list[int]]:
         n = len(self.kinds)  # variables: records that enter each kind, then records that leave it

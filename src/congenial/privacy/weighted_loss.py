@@ -63,7 +63,7 @@ class _Pricer:
         return not any(kind.ranges for kind in moves.kinds) and all(fixed)
 
     def _is_weighted(self, kind: Kind) -> bool:
-        return any(self.floors[c] != 1 for c, _ in kind.own)
+        return any(self.floors[c] != 1 and self.precisions[c] for c, _ in kind.own)
 
     def _has_zeros_alone(self, kind: Kind) -> bool:
         """Whether the only limits of the cells are lower ones, and each is measured once, by itself."""

@@ -50,6 +50,11 @@ class Sampler(Protocol):
         """About how long the draw of one table takes on one core."""
         ...
 
+    @property
+    def is_steady(self) -> bool:
+        """Whether the time of a draw is known from the structure alone; else a rehearsal says more."""
+        ...
+
     def describe(self) -> str:
         """Return its size, for people."""
         ...

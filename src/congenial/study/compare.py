@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,8 @@ def compare(
     """Release each table many times by each method, and measure how far the releases lie from the truth.
 
     All methods spend the same certified loss. The congenial mechanism keeps its budget (or the loss that its precisions
-    cost); the others get as much precision as that loss buys for noise with no conditions at all.
+    cost); the others get as much precision as that loss buys for noise with no conditions at all. Where no single
+    record can change its value alone, say with both margins exact, the loss of all methods is that of k records.
 
     Parameters
     ----------
@@ -86,8 +88,9 @@ def compare(
     for number, table in enumerate(truths, 1):
         progress(f"table {number:,} of {len(truths):,}")
         _one_table(mechanism, table, runs, n_releases, stream)
+    several = max(run.k for run in runs.values()) > 1
     found = Comparison(
-        tuple(run.result(method) for method, run in runs.items()),
+        tuple(run.result(method, names_records=several) for method, run in runs.items()),
         truths=np.stack([table.counts for table in truths]),
         n_releases=n_releases,
         is_confidential=source not in SOURCES,
@@ -143,13 +146,18 @@ class _Run:
         self.n_broken += int(is_broken.sum())
         self.seconds.append(seconds)
 
-    def result(self, method: str) -> Result:
+    @property
+    def k(self) -> int:
+        """Of how many records a certificate speaks at most."""
+        return max(certificate.k for certificate in self.certificates)
+
+    def result(self, method: str, *, names_records: bool) -> Result:
         label = BASELINES[method].label if method in BASELINES else None
         worst = max(self.certificates, key=lambda certificate: spent(certificate, self.budget).amount)
         return Result(
             name=label.name if label else CONGENIAL,
             certificate=worst,
-            spent=spent(worst, self.budget).text,
+            spent=spent(worst, self.budget).text + (f" for {worst.per_record}" if names_records else ""),
             holds_for=label.privacy if label else "all tables that share the invariants' values",
             law=label.law if label else "known exactly: the conditional law",
             l1=np.array(self.l1),
@@ -196,8 +204,24 @@ def _best_of_three(call: Callable[[], object]) -> float:
     return min(found)
 
 
+def _for_one_record(budget: Budget, certificate: Certificate) -> Budget:
+    """Return what one record may cost so that the certificate's k records, under noise alone, cost the budget.
+
+    Distances add up, so pure losses do. Under rho k records cost at most ``k^2`` times as much; Gaussian noise pays
+    nothing for conditions at integer orders, so there the certificate itself says how much less it is.
+    """
+    plain, k = certificate.loss_without_invariants, certificate.k
+    if budget.epsilon is not None and budget.delta is None:
+        return replace(budget, epsilon=budget.epsilon / k)
+    share = plain / certificate.rho if certificate.currency == "rho" and certificate.rho else Fraction(1, k * k)
+    rho = budget.rho if budget.rho is not None else certificate.rho
+    return Budget(rho=None if rho is None else rho * max(share, Fraction(1, k * k)), orders=budget.orders)
+
+
 def without_conditions(mechanism: Mechanism, certificate: Certificate) -> Plan:
     """Return the plan of the noise alone, no condition at all, at the largest precisions that the same loss certifies.
+
+    The same loss between the same tables: where it takes k records to keep the invariants, k records.
 
     Examples
     --------
@@ -215,6 +239,8 @@ def without_conditions(mechanism: Mechanism, certificate: Certificate) -> Plan:
         budget = Budget(epsilon=certificate.loss, rho=None if pure else certificate.rho, orders=certificate.orders)
     else:
         queries = list(mechanism.queries)
+    if certificate.k > 1:
+        budget = _for_one_record(budget, certificate)
     plain = Mechanism(
         mechanism.schema,
         measure=queries,

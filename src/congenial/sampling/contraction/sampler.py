@@ -10,7 +10,7 @@ from congenial.errors import TooLargeError
 from congenial.randomness import RandomStream, Streams, replay_rng
 from congenial.sampling.contraction.layout import Engine
 from congenial.sampling.contraction.messages import Messages, log_normalisers, sample_batch, sample_one
-from congenial.sampling.contraction.reach import MOST_OPEN, least_open, too_wide
+from congenial.sampling.contraction.reach import MOST_OPEN, check_reach, least_open, too_wide
 from congenial.sampling.system import System
 
 # From 0.5 to 6 times what eight systems took, from P12 to 2 x 10^8 operations.
@@ -55,6 +55,7 @@ class Contraction:
 
     name: ClassVar[str] = "contraction"
     title: ClassVar[str] = "independent draw by contraction over partial sums"
+    is_steady: ClassVar[bool] = True
 
     @classmethod
     def of(cls, system: System) -> "Contraction":
@@ -78,6 +79,7 @@ class Contraction:
     def check(self) -> None:
         """Raise with the numbers and the alternative when the messages do not fit."""
         try:
+            check_reach(self.system)
             self.engine.order.check()
         except TooLargeError as refused:
             if not self.why_no_other:
@@ -111,6 +113,7 @@ class Contraction:
 
     def at(self, centre: Ints) -> ContractionAt:
         """Return the sampler at one table."""
+        self.check()
         return ContractionAt(self.engine, centre)
 
     def log_normalisers(self, centres: Ints, rng: RandomStream) -> Floats:

@@ -76,6 +76,7 @@ class LookAhead:
 
     name: ClassVar[str] = "look-ahead rejection"
     title: ClassVar[str] = "independent draw by look-ahead rejection, exact whatever the number of attempts"
+    is_steady: ClassVar[bool] = False
 
     @classmethod
     def of(cls, system: System) -> "LookAhead | None":
