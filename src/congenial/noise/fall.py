@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from congenial.errors import TooLargeError
 
@@ -27,7 +28,15 @@ class Fall:
     quadratic: Fraction = Fraction(1)
     floor: Fraction = Fraction(1)
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Of three fractions it takes a microsecond each time, and samplers ask for every cell of every table.
+        return hash((self.linear, self.quadratic, self.floor))
+
+    @cached_property
     def is_flat(self) -> bool:
         """Whether the weight is 1 everywhere: nothing was measured."""
         return self.linear == self.quadratic == 1

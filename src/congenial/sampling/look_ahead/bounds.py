@@ -8,6 +8,7 @@ from functools import lru_cache
 from math import cos, frexp, inf, ldexp, pi, sin, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.sampling.look_ahead.shapes import Tables, Weights
@@ -109,11 +110,11 @@ def backward(columns: Columns) -> Tables:
         for j in range(n_columns):
             tails[i, j] = columns.listed[columns.kind[i, j]].tails(float(tilts[i, j]))
     bounds[-1] = [_last(columns, store, weights, which, tails, j) for j in range(n_columns)]
-    rest = _rest(columns)
+    rest, spans = _rest(columns), _Spans.of(columns)
     for i in range(n_lines - 2, -1, -1):
         shares = shares_of(columns.variance[i], rest[i])
         for j in range(n_columns):
-            low, size, is_open = _span(columns, i, j)
+            low, size, is_open = (0, 1, (True, True)) if columns.is_free(j) else spans.at(i, j)
             after = bounds[i + 1][j]
             key = (int(which[i, j]), float(shares[j]), low, size, is_open, after.number)
             bound = store.found.get(key)
@@ -236,31 +237,53 @@ def _rest(columns: Columns) -> Floats:
     return out
 
 
-def _span(columns: Columns, line: int, j: int) -> tuple[int, int, tuple[bool, bool]]:
-    """Return where the bound before a line is tabulated, its size, and whether sums may lie below and above."""
-    if columns.is_free(j):
-        return 0, 1, (True, True)
-    low, high = -inf, inf
-    done, to_come = [line_[j] for line_ in columns.kinds[:line]], [line_[j] for line_ in columns.kinds[line:]]
-    least, most = (-_sum(to_come, "high"), -_sum(to_come, "low"))
-    low, high = max(least, _sum(done, "low")), min(most, _sum(done, "high"))
-    middle = float(columns.mean[:line, j].sum())
-    spread = min(columns.variance[:line, j].sum(), columns.variance[line:, j].sum())
-    reach = max((columns.listed[k].half for k in set(columns.kind[:, j].tolist())), default=0)
-    far = _DEVIATIONS * sqrt(spread) + 0.7 * reach + 4
-    begin, end = int(max(low, round(middle - far))), int(min(high, round(middle + far)))
-    if begin > end:
-        begin = end = int(min(max(round(middle), low), high))
-    return begin, end - begin + 1, (begin > least, end < most)
+@dataclass(frozen=True, eq=False)
+class _Spans:
+    """Where the bound before a line is tabulated, for each line and column."""
+
+    begin: Ints
+    end: Ints
+    may_be_below: NDArray[np.bool_]
+    may_be_above: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, columns: Columns) -> "_Spans":
+        """Collect what the lines before and after allow, and how far sums stray."""
+        low, high = (
+            np.array([[_limit(kind, name) for kind in line] for line in columns.kinds]) for name in ("low", "high")
+        )
+        least, most = -_after(high), -_after(low)
+        lowest, highest = np.maximum(least, _before_lines(low)), np.minimum(most, _before_lines(high))
+        middle = _before_lines(columns.mean)
+        spread = np.minimum(_before_lines(columns.variance), _after(columns.variance))
+        halves = np.array([kind.half for kind in columns.listed])
+        far = _DEVIATIONS * np.sqrt(spread) + 0.7 * halves[columns.kind].max(axis=0) + 4
+        begin = np.maximum(lowest, np.round(middle - far))
+        end = np.minimum(highest, np.round(middle + far))
+        none = begin > end
+        begin[none] = end[none] = np.minimum(np.maximum(np.round(middle), lowest), highest)[none]
+        return cls(begin.astype(np.int64), end.astype(np.int64), begin > least, end < most)
+
+    def at(self, line: int, j: int) -> tuple[int, int, tuple[bool, bool]]:
+        """Return the first sum, how many there are, and whether sums may lie below and above."""
+        begin, end = int(self.begin[line, j]), int(self.end[line, j])
+        return begin, end - begin + 1, (bool(self.may_be_below[line, j]), bool(self.may_be_above[line, j]))
 
 
-def _sum(kinds: list[Kind | None], name: str) -> float:
-    """Return the sum of limits of one side."""
-    far = -inf if name == "low" else inf
-    total = 0.0
-    for kind in kinds:
-        limit = None if kind is None else getattr(kind, name)
-        if limit is None:
-            return far
-        total += limit
-    return total
+def _limit(kind: Kind | None, name: str) -> float:
+    limit = None if kind is None else getattr(kind, name)
+    if limit is None:
+        return -inf if name == "low" else inf
+    return float(limit)
+
+
+def _before_lines(values: Floats) -> Floats:
+    """Return sums over the lines before each."""
+    out = np.zeros_like(values)
+    np.cumsum(values[:-1], axis=0, out=out[1:])
+    return out
+
+
+def _after(values: Floats) -> Floats:
+    """Return sums over each line and those after it."""
+    return np.asarray(np.cumsum(values[::-1], axis=0)[::-1])

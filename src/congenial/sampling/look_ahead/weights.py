@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil, exp, frexp, inf, ldexp, sqrt
 
 import numpy as np
@@ -35,7 +35,7 @@ class Kind:
     low: int | None
     high: int | None
 
-    @property
+    @cached_property
     def half(self) -> int:
         """How far the window reaches to both sides."""
         if self.fall.is_flat:
