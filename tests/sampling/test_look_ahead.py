@@ -184,6 +184,16 @@ def test_no_chance_is_above_one(noise: str, precision: str) -> None:
         assert all(one.seen[0] > 9_000 and one.seen[1] <= 1 and one.n_certain <= 1 for one in drawer.attempts)
 
 
+def test_many_lines_stay_inside_their_windows() -> None:
+    """Bounds outside a window that did not fall would draw attempts there, and every line would be unsure."""
+    system, centre = two_way(np.random.default_rng(4).poisson(300.0, (60, 60)))
+    (attempts,) = LookAhead.of(system).at(centre).attempts  # type: ignore[union-attr]
+    assert attempts.trial(6, replay_rng(1)) >= 2
+    assert attempts.n_certain == 0
+    middle = attempts.prepared.tables.value.max()
+    assert attempts.prepared.tables.below.max() < 1e-3 * middle
+
+
 def test_bounds_hold_at_every_sum_of_a_small_grid() -> None:
     """What may follow a line is at most the product of the bounds before it."""
     system, centre = two_way([[1, 0, 2], [0, 1, 1], [2, 1, 0]], "1")

@@ -6,7 +6,7 @@ from congenial.arrays import Floats
 from congenial.sampling.kernels.compiled import compiled
 from congenial.sampling.kernels.steady_powers import exp_e, log_e
 
-_SMALL = 2.0**-76
+_SMALL = 2.0**-44  # what is left out is added to the bound: next to nothing, and half of the terms
 _FLUSH = 1e-280  # more than underflow takes of a sum; every partial sum that is tabulated can be reached
 
 

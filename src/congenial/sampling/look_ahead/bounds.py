@@ -14,6 +14,7 @@ from congenial.arrays import Floats, Ints
 from congenial.sampling.look_ahead.shapes import Tables, Weights
 from congenial.sampling.look_ahead.weights import Kind, tabulate
 
+FLUSH = 1e-280
 INFLATION = 1 + 1e-9
 """Covers every rounding of a bound: docs/claims/rejection.md, section 3."""
 
@@ -192,8 +193,23 @@ def _before(
     )
     if size == 1 and is_open == (True, True):  # a column that nothing holds: the same everywhere
         return store.add(key, low, value, float(value[0]), float(value[0]))
-    most = (float(own.sum()) + tail) * INFLATION
-    return store.add(key, low, value, most if is_open[0] else 0.0, most if is_open[1] else 0.0)
+    below = _beyond(own, first, after.value, after.low, (after.below, after.above), low - 1)
+    mirrored = after.value[::-1], -(after.low + after.value.size - 1), (after.above, after.below)
+    above = _beyond(own[::-1], -last, *mirrored, -(low + size))
+    outside = [(bound + tail) * INFLATION + FLUSH for bound in (below, above)]
+    return store.add(key, low, value, outside[0] if is_open[0] else 0.0, outside[1] if is_open[1] else 0.0)
+
+
+def _beyond(weights: Floats, first: int, after: Floats, low: int, outside: tuple[float, float], u: int) -> float:
+    """Return a bound of ``sum_x w(x) g(y + x)`` for all y up to u: g with the largest value so far in place of its own.
+
+    With the mass of the weights in place of it, 1 outside a window would outweigh 10^-26 inside, from 60 lines on.
+    """
+    largest = np.maximum.accumulate(np.concatenate([[outside[0]], after]))
+    end = max(float(largest[-1]), outside[1])
+    place = u + first + np.arange(weights.size) - low + 1
+    inside = largest[np.clip(place, 0, after.size)]
+    return float((weights * np.where(place > after.size, end, inside)).sum())
 
 
 def n_points(variance: float, share: float) -> int:
