@@ -190,8 +190,6 @@ def test_many_lines_stay_inside_their_windows() -> None:
     (attempts,) = LookAhead.of(system).at(centre).attempts  # type: ignore[union-attr]
     assert attempts.trial(6, replay_rng(1)) >= 2
     assert attempts.n_certain == 0
-    middle = attempts.prepared.tables.value.max()
-    assert attempts.prepared.tables.below.max() < 1e-3 * middle
 
 
 def test_bounds_hold_at_every_sum_of_a_small_grid() -> None:
