@@ -13,6 +13,7 @@ test: .venv/installed
 # Ratios measured in one run; make bench DATA=folder adds the real counties.
 bench: .venv/installed
 	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/wide.py
 
 # Crash safety: 200 releases are killed at moments spread over their whole run; 10 of them in the tests.
 soak: .venv/installed

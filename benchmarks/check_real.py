@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from counties import county_tables
 from real_tables import BLOCK_SCHEMA, blocks, small_tables
+from wide_real import wide_tables
 
 import congenial as cg
 from congenial.baselines.baseline import Problem, noisy_answers
@@ -95,6 +96,7 @@ def main() -> None:
     parser.add_argument("--releases", type=int, default=100)
     given = parser.parse_args()
     is_kept = compare_small_tables(given.data, given.releases)
+    is_kept &= wide_tables(given.data, max(1, given.releases // 5))
     add_blocks_up(given.data)
     sys.exit(0 if check_counties(given.data) and is_kept else 1)
 

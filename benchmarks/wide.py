@@ -17,6 +17,7 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.noise import FAMILIES
 from congenial.randomness import replay_rng
+from congenial.sampling.contraction.sampler import Contraction
 from congenial.sampling.look_ahead.sampler import LookAhead, LookAheadAt
 from congenial.sampling.system import System, SystemRow
 
@@ -49,13 +50,18 @@ def counts_of(n_rows: int, n_columns: int, filling: str, seed: int = 1) -> Ints:
     return rng.poisson(mean)
 
 
-def drawer_of(counts: Ints, noise: str, precision: str) -> LookAheadAt:
-    """Return the sampler of both margins at a table."""
-    cells = np.arange(counts.size).reshape(counts.shape)
+def system_of(n_rows: int, n_columns: int, noise: str, precision: str) -> System:
+    """Return the system of a two-way table with both margins exact."""
+    cells = np.arange(n_rows * n_columns).reshape(n_rows, n_columns)
     rows = tuple(SystemRow("equal", tuple((int(cell), 1) for cell in line)) for line in [*cells, *cells.T])
     fall = FAMILIES[noise](Fraction(precision)).fall
-    n = counts.size
-    sampler = LookAhead.of(System((0,) * n, (None,) * n, (fall,) * n, rows))
+    n = cells.size
+    return System((0,) * n, (None,) * n, (fall,) * n, rows)
+
+
+def drawer_of(counts: Ints, noise: str, precision: str) -> LookAheadAt:
+    """Return the sampler of both margins at a table."""
+    sampler = LookAhead.of(system_of(*counts.shape, noise, precision))
     if sampler is None:
         raise SystemExit("internal: a two-way table is no grid")
     return sampler.at(counts.reshape(-1).astype(np.int64))
@@ -83,6 +89,40 @@ def lines(sizes: list[str]) -> Iterator[str]:
                 )
 
 
+def against_contraction() -> Iterator[str]:
+    """Draw small tables by both samplers in one run; CPU seconds of a first draw, bounds or messages included."""
+    for noise, precision in NOISES:
+        for size, mean in (("3x3", 10), ("3x3", 1000), ("2x23", 10), ("2x23", 1000)):
+            n_rows, n_columns = map(int, size.split("x"))
+            counts = np.random.default_rng(2).poisson(mean, (n_rows, n_columns))
+            system = system_of(n_rows, n_columns, noise, precision)
+            centre = counts.reshape(-1).astype(np.int64)
+            found = []
+            for sampler in (Contraction.of(system), LookAhead.of(system)):
+                if sampler is None or not sampler.is_exact:
+                    found.append(float("nan"))
+                    continue
+                sampler.at(centre).sample(1, replay_rng(0))
+                start = time.process_time()
+                for number in range(5):
+                    sampler.at(centre).sample(1, replay_rng(number))
+                found.append((time.process_time() - start) / 5)
+            ratio = found[0] / found[1]
+            yield f"{noise:18} {size:>8} mean {mean:5} {found[0]:12.5f} {found[1]:12.5f} {ratio:10.2f}"
+
+
+def growth() -> Iterator[str]:
+    """Time a draw with cells, and with population; CPU seconds, bounds included."""
+    sizes = [("10x10", 1e2), ("20x20", 1e2), ("40x40", 1e2), ("20x20", 1e3), ("20x20", 1e5), ("20x20", 1e7)]
+    for size, people in sizes:
+        n_rows, n_columns = map(int, size.split("x"))
+        counts = np.random.default_rng(3).poisson(people, (n_rows, n_columns))
+        drawer = drawer_of(counts, *NOISES[1])
+        start = time.process_time()
+        drawer.sample(10, replay_rng(1))
+        yield f"{size:>8} {people:12,.0f} people a cell {(time.process_time() - start) / 10:10.4f}"
+
+
 def decide(n_decisions: float) -> None:
     """Make acceptance decisions on tables of many kinds, and print the largest chance."""
     n, largest, seed = 0.0, 0.0, 0
@@ -108,6 +148,12 @@ def main() -> None:
     if given.decisions is not None:
         decide(given.decisions)
         return
+    print(f"{'noise':18} {'size':>8} {'':10} {'contraction':>12} {'rejection':>12} {'ratio':>10}")
+    for line in against_contraction():
+        print(line, flush=True)
+    print("time of a draw with size, and with population")
+    for line in growth():
+        print(line, flush=True)
     print(f"{'noise':18} {'size':>8} {'table':7} {'acceptance':>10} {'sketch':>7} {'prepare s':>9} {'draw s':>10}")
     for line in lines(given.sizes.split(",")):
         print(line, flush=True)

@@ -102,6 +102,7 @@ def _proven(polytope: Polytope, hessian: Floats, gradient: Floats, x: Floats, mu
     values = matrix @ x
     at_low = values - low <= 1e-7 * scale
     at_high = high - values <= 1e-7 * scale
+    at_low &= ~(at_high & (multipliers > 0))  # both ends of a narrow range are near: the one that is pushed against
     tight = (low == high) | (np.abs(multipliers) > 1e-12 * scale)
     for _ in range(3):
         active = np.flatnonzero(tight)

@@ -40,17 +40,21 @@ class TopDown:
     def _fit(problem: Problem, answers: Floats) -> Floats:
         sizes = sorted({len(query.row.cells) for query in problem.measured}, reverse=True)
         fixed: list[tuple[Row, float, float]] = []
-        x = np.zeros(problem.n_cells)
+        x, own = np.zeros(problem.n_cells), np.zeros(problem.n_cells)
+        for query, answer in zip(problem.measured, answers, strict=True):
+            if query.cell is not None:
+                own[query.cell] = answer
         for number, size in enumerate(sizes):
             chosen = [i for i, query in enumerate(problem.measured) if len(query.row.cells) == size]
             measured: list[Measured] = [problem.measured[i] for i in chosen]
             queries, weights = problem.queries[chosen], problem.weights[chosen]
             polytope = Polytope.of(problem.constraints, tuple(fixed)) if fixed else problem.polytope
-            # A little of the plain length makes the solution unique where a pass leaves cells open.
-            ridge = 1e-9 if number < len(sizes) - 1 or len(measured) < problem.n_cells else 0.0
+            # A little of the distance to the cells' own answers makes the solution unique where a pass leaves cells
+            # open.
+            ridge = 1e-6 if number < len(sizes) - 1 or len(measured) < problem.n_cells else 0.0
             stacked = np.vstack([queries, np.eye(problem.n_cells)]) if ridge else queries
             both = np.concatenate([weights / weights.max(), np.full(problem.n_cells, ridge)]) if ridge else weights
-            aims = np.concatenate([answers[chosen], np.zeros(problem.n_cells)]) if ridge else answers[chosen]
+            aims = np.concatenate([answers[chosen], own]) if ridge else answers[chosen]
             x = least_squares(polytope, stacked, both / both.max(), aims)
             fixed += [
                 (query.row, value - _SLACK, value + _SLACK) for query, value in zip(measured, queries @ x, strict=True)
