@@ -341,3 +341,41 @@ def test_a_query_that_no_neighbour_moves_costs_nothing_at_one_record() -> None:
     assert (
         certificate_of(plan.structures[0].case, [Fraction(3)], 2).loss == 6
     )  # the cells themselves are not measured: twice D
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (3, 3), (2, 5)])
+@pytest.mark.parametrize("has_zero", [False, True])
+def test_two_records_under_both_margins_have_four_different_ends(shape: tuple[int, int], has_zero: bool) -> None:
+    """What is known without integer programs is what they find, and Gaussian noise is charged for 4, not for 8."""
+    schema = cg.Schema({"i": [str(i) for i in range(shape[0])], "j": [str(j) for j in range(shape[1])]})
+    zeros = [cg.structural_zeros({"i": "0", "j": "0"})] if has_zero and shape != (2, 2) else []
+    mechanism = cg.Mechanism(
+        schema,
+        measure=[cg.cells(precision="1")],
+        invariants=[cg.margin("i"), cg.margin("j"), *zeros],
+        noise="discrete_gaussian",
+    )
+    counts = np.full(shape, 3)
+    counts[0, 0] = 0 if zeros else 3
+    plan = mechanism.plan(mechanism.disclose(cg.Table(schema, counts)))
+    moves = plan.structures[0].case.moves
+    assert moves._has_distinct_ends("bounded", 2)
+    assert max(moves._solve_most("bounded", 2)[0]) == 1
+    certificate = certificate_of(plan.structures[0].case, plan.law.precisions, try_all_pairs=False)
+    assert (certificate.k, certificate.rho) == (2, 2)
+
+
+def test_distinct_ends_are_not_taken_for_granted() -> None:
+    """A sum that counts a cell twice, or cells that no equality tells apart, may have one cell entered twice."""
+    schema = cg.Schema({"cell": list("abc")})
+    for row in ([2, 1, 3], [0, 0, 1]):
+        mechanism = cg.Mechanism(
+            schema,
+            measure=[cg.cells(precision="1")],
+            invariants=[cg.total(), cg.linear(row)],
+            noise="discrete_gaussian",
+        )
+        plan = mechanism.plan(mechanism.disclose(cg.Table(schema, [9, 9, 9])))
+        moves = plan.structures[0].case.moves
+        assert not moves._has_distinct_ends("bounded", 2)
+        assert max(moves._solve_most("bounded", 2)[0]) == 2
