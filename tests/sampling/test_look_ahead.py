@@ -306,3 +306,12 @@ def test_attempts_are_counted_for_the_curator_only() -> None:
     assert 0 < drawer.acceptance <= 1
     assert "centre" not in repr(drawer)
     assert isinstance(drawer.attempts[0], Attempts)
+
+
+def test_noise_beyond_the_proof_of_its_bounds_is_refused() -> None:
+    system, centre = two_way(np.full((5, 5), 500), "1/1000")
+    sampler = LookAhead.of(system)
+    assert sampler is not None
+    assert not sampler.is_exact
+    with pytest.raises(SamplingError, match=r"up to 16,384 from its centre, and here it is 64,0"):
+        sampler.at(centre)

@@ -7,7 +7,7 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.errors import TooLargeError
-from congenial.noise.fall import FLAT
+from congenial.noise.fall import FLAT, Fall
 from congenial.sampling.look_ahead.weights import MOST_VALUES, POINT, Kind
 from congenial.sampling.system import System, SystemRow
 
@@ -47,6 +47,12 @@ class Grid:
     def has_end(self) -> bool:
         """Whether a column is not an equality."""
         return any(column == NONE or self.system.rows[column].kind != "equal" for column in self.columns)
+
+    @property
+    def falls(self) -> set[Fall]:
+        """The noise of its cells and of its sums."""
+        cells = {self.system.falls[cell] for cell in self.cells.ravel().tolist() if cell != NONE}
+        return cells | {self.system.rows[row].fall for row in (*self.lines, *self.columns) if row != NONE}
 
     @property
     def n_lines(self) -> int:

@@ -21,6 +21,9 @@ from congenial.sampling.system import System
 MOST_WORK = 2e10
 """Products of a single attempt and its preparation, beyond which a system is refused."""
 
+MOST_HALF = 2**14
+"""How far a window may reach to each side: docs/claims/rejection.md, section 3, rounding."""
+
 _ACCEPTED_A_TABLE = 5  # of an estimate: next to what tables differ by, its error is small from a rate of a half on
 
 _SECONDS_A_PRODUCT = 2e-10  # 0.3 s for 50 x 50 cells at precision 1/2, 1.9e9 products
@@ -95,13 +98,24 @@ class LookAhead:
             total += n_lines * n_columns * half * (message + 4 * sums)
         return total
 
+    @cached_property
+    def _half(self) -> int:
+        """How far the longest window reaches."""
+        falls = {fall for grid in self.grids for fall in grid.falls if not fall.is_flat}
+        return max((window(fall) for fall in falls), default=1)
+
     @property
     def is_exact(self) -> bool:
-        """Whether an attempt is within reach."""
-        return self.work <= MOST_WORK
+        """Whether an attempt is within reach, and windows are within the proof of its bounds."""
+        return self.work <= MOST_WORK and self._half <= MOST_HALF
 
     def check(self) -> None:
         """Raise with the numbers and the way out unless an attempt is within reach."""
+        if self._half > MOST_HALF:
+            raise SamplingError(
+                f"look-ahead rejection takes noise that reaches up to {MOST_HALF:,} from its centre, and here it is"
+                f" {self._half:,}; a higher precision takes less"
+            )
         if not self.is_exact:
             raise SamplingError(
                 f"look-ahead rejection would take about {self.work:.1e} products for an attempt, and the limit is"
