@@ -53,6 +53,7 @@ ONLY_HERE = {
         "sampling.contraction.certain",
         "sampling.contraction.algebra",
         "sampling.independence",
+        "sampling.share_out.certain",
         "sampling.contraction.program",
     },
     "narwhals": {"table", "inference.frames"},

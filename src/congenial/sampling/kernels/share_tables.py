@@ -1,0 +1,163 @@
+"""Tables of one child's tilted law, each made when it is first needed, with a proven bound of its error.
+
+Only additions, products, quotients and comparisons of doubles: the same bits on every machine.
+"""
+
+import numpy as np
+
+from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.kernels.share_shapes import LEAST, ShareNoise, ShareTables
+
+_UNIT = 2.0**-53
+
+
+@compiled
+def mode_of(noise: ShareNoise, count: int, tilt: int) -> int:
+    """Return the most likely value of a child with a count, under a tilt."""
+    if noise.is_squared:
+        return max(count + tilt // noise.tilts.size, 0)
+    return count if noise.tilts[tilt] >= noise.base else 0
+
+
+@compiled
+def key_of(noise: ShareNoise, count: int, tilt: int) -> int:
+    """Return which table a child with a count has under a tilt."""
+    n_tilts = noise.tilts.size
+    if noise.is_squared:
+        centre = min(max(count + tilt // n_tilts, -noise.reach), noise.cap)
+        return (centre + noise.reach) * n_tilts + tilt % n_tilts
+    return min(count, noise.cap) * n_tilts + tilt
+
+
+@compiled
+def slot_of(noise: ShareNoise, tables: ShareTables, key: int) -> int:
+    """Return the slot of a table, which is made if it is not there."""
+    slot = key & (tables.keys.size - 1)
+    if tables.keys[slot] != key:
+        _fill(noise, key, slot, tables)
+    return slot
+
+
+@compiled
+def _fill(noise: ShareNoise, key: int, slot: int, tables: ShareTables) -> None:
+    """Make a table: weights from the mode to both sides, their running sums, and what these may be off by.
+
+    A weight has at most `step` units of rounding for each step from the mode. What lies beyond an end is bounded by a
+    geometric series, because ratios of weights that follow each other fall.
+    """
+    n_tilts = noise.tilts.size
+    centre, tilt = key // n_tilts, noise.tilts[key % n_tilts]
+    if noise.is_squared:
+        centre -= noise.reach
+    # Values below the mode: none, as many as the centre has, or more than are followed.
+    below = max(centre, 0)
+    is_at_zero = not noise.is_squared and tilt < noise.base
+    if is_at_zero:
+        below = 0
+    start, step = 1.0, 4
+    if centre < 0:  # the mode is zero, where the fall of the squares has begun: base ** (2 |centre|)
+        power, place = -2 * centre, 0
+        while power:
+            if power & 1:
+                start *= noise.powers[place]
+                step += 3
+            power >>= 1
+            place += 1
+    side = noise.side
+    height = tables.height[slot]
+    height[side] = 1.0
+    above, weight, ratio = 0, 1.0, 0.0
+    while True:
+        if noise.is_squared:
+            ratio = start * noise.ratios[above] * tilt
+        elif is_at_zero and above < centre:
+            ratio = tilt / noise.base
+        else:
+            ratio = noise.base * tilt
+        following = weight * ratio
+        if following < LEAST or above == side:
+            break
+        weight = following
+        above += 1
+        height[side + above] = weight
+    tail = weight * ratio / (1.0 - ratio) if ratio < 0.999999 else 1.0
+    n_below, weight, ratio = 0, 1.0, 0.0
+    while n_below < below:
+        ratio = (noise.ratios[n_below] if noise.is_squared else noise.base) / tilt
+        following = weight * ratio
+        if following < LEAST or n_below == side:
+            break
+        weight = following
+        n_below += 1
+        height[side - n_below] = weight
+    # A table that stands for all centres from `cap` on always goes on below.
+    is_cut = below > 0 and (n_below < below or centre == noise.cap)
+    if is_cut:
+        ratio = (noise.ratios[min(n_below, side)] if noise.is_squared else noise.base) / tilt
+        tail += weight * ratio / (1.0 - ratio) if ratio < 0.999999 else 1.0
+    size = above + n_below + 1
+    cdf = tables.cdf[slot]
+    total = first_moment = second_moment = 0.0
+    for place in range(size):
+        weight = height[side - n_below + place]
+        height[place] = weight
+        total += weight
+        cdf[place] = total
+        gap = float(place - n_below)
+        first_moment += weight * gap
+        second_moment += weight * gap * gap
+    for place in range(size):
+        cdf[place] /= total
+    mean = first_moment / total
+    tables.keys[slot] = key
+    tables.first[slot] = -n_below
+    tables.size[slot] = size
+    tables.is_cut[slot] = is_cut
+    tables.mean[slot] = mean
+    tables.variance[slot] = max(second_moment / total - mean * mean, 0.0)
+    tables.tolerance[slot] = (2 * (max(above, n_below) * step + size) + 16) * _UNIT + 1.001 * tail
+
+
+@compiled
+def value_at(tables: ShareTables, slot: int, word: np.uint64, band: float) -> int:
+    """Return where in its table a random word leads; -1 where that is too close to call."""
+    aim = float(word) * 2.0**-64
+    cdf, size = tables.cdf[slot], tables.size[slot]
+    place = -tables.first[slot]  # the mode is the most likely outcome
+    low, high = 0, size - 1
+    if aim < cdf[place]:
+        if place == 0 or aim >= cdf[place - 1]:
+            low = high = place
+        else:
+            high = place - 1
+    else:
+        low = min(place + 1, size - 1)
+    while low < high:
+        middle = (low + high) >> 1
+        if aim < cdf[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    tolerance = tables.tolerance[slot] + band
+    if cdf[low] - aim <= tolerance:
+        return -1
+    if low > 0:
+        if aim - cdf[low - 1] <= tolerance:
+            return -1
+    elif tables.is_cut[slot] and aim <= tolerance:
+        return -1
+    return low
+
+
+@compiled
+def verdict(tables: ShareTables, slot: int, place: int, word: np.uint64, band: float) -> int:
+    """Return whether a value is accepted with its height: 1 for yes, 0 for no, -1 where that is too close to call."""
+    aim = float(word) * 2.0**-64
+    size = tables.size[slot]
+    height, tolerance = tables.height[slot], tables.tolerance[slot] + band
+    if 0 <= place < size:
+        if aim < height[place] - tolerance:
+            return 1
+        return 0 if aim > height[place] + tolerance else -1
+    # Beyond the table heights are below that of its end.
+    return 0 if aim > height[0 if place < 0 else size - 1] + tolerance else -1
