@@ -17,6 +17,7 @@ LAYERS = [
     {"sampling"},
     {"privacy"},
     {"public_law", "calibrated", "law", "plan"},
+    {"hierarchy"},
     {"ledger"},
     {"bundle"},
     {"release_key"},

@@ -49,12 +49,12 @@ def double_above_exp(exponent: Fraction) -> float:
 
 
 def double_above_power(base: Fraction, exponent: Fraction) -> float:
-    """Return the smallest double that is at least a power of a positive base other than 1, proven by enclosure.
+    """Return the smallest double that is above a power of a positive base other than 1, proven by enclosure.
 
     Examples
     --------
-    >>> double_above_power(Fraction(1, 4), Fraction(-1, 2))
-    2.0
+    >>> double_above_power(Fraction(1, 3), Fraction(-1, 2))
+    1.7320508075688774
     """
     if exponent.denominator == 1 and abs(exponent) <= 2:
         return double_above(base ** int(exponent))
