@@ -18,7 +18,7 @@ from congenial.fraction import positive_fraction
 from congenial.hierarchy.law import ChainLaw
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.tree import Tree
-from congenial.hierarchy.zeros import Zeros
+from congenial.hierarchy.zeros import Bars, Zeros
 from congenial.noise import FAMILIES
 from congenial.noise.family import DiscreteNoise
 from congenial.plan import Plan
@@ -117,22 +117,19 @@ class Hierarchy:
         return self._areas(self.tree.summed(np.asarray(leaves, np.int64))[0])
 
     def _areas(self, tables: Ints) -> Areas:
-        codes = [str(code) for code in self.tree.codes[0]]
-        if not self.zeros.bars and len(codes) > 1:
+        codes, level = [str(code) for code in self.tree.codes[0]], self.tree.levels[0]
+        zeros = [self._zeros(bar) for bar in self.zeros.bars[0]] if self.zeros.bars else [[]] * len(codes)
+        if len(codes) > 1 and (not self.zeros.bars or bool((self.zeros.bars[0] == self.zeros.bars[0][0]).all())):
             named = dict(zip(codes, tables, strict=True))
-            return Areas.disclosed(self.schema, self.invariants, named, name=self.tree.levels[0])
+            return Areas.disclosed(self.schema, [*self.invariants, *zeros[0]], named, name=level)
         found: dict[Area, Constraints] = {}
-        for place, code in enumerate(codes):
-            conditions = [*self.invariants, *self._zeros_at(place)]
-            found[code if len(codes) > 1 else None] = Constraints.of(self.schema, conditions, tables[place].tolist())
-        return Areas.collected(self.tree.levels[0] if len(codes) > 1 else None, found)
+        for code, counts, own in zip(codes, tables, zeros, strict=True):
+            conditions = [*self.invariants, *own]
+            found[code if len(codes) > 1 else None] = Constraints.of(self.schema, conditions, counts.tolist())
+        return Areas.collected(level if len(codes) > 1 else None, found)
 
-    def _zeros_at(self, place: int) -> list[Condition]:
-        if not self.zeros.bars:
-            return []
-        return [
-            structural_zeros(self.schema.labels_of(int(cell))) for cell in np.flatnonzero(self.zeros.bars[0][place])
-        ]
+    def _zeros(self, bar: Bars) -> list[Condition]:
+        return [structural_zeros(self.schema.labels_of(int(cell))) for cell in np.flatnonzero(bar)]
 
     def plan(self, areas: Areas) -> ChainPlan:
         """Return law and certificate: each level as precise as its share of the budget allows."""
