@@ -39,7 +39,7 @@ TREES = {
     "two leaves, fine noise above and coarse below": _chain(0, 2, ["4", "1/8"], [[0, 1, 0], [2, 0, 1]]),
     "coarse noise above and fine below": _chain(0, 2, ["1/9", "3"], [[3, 0], [1, 1]]),
     "three leaves": _chain(1, 2, ["1/2", "1/2"], [[1, 0], [0, 2], [1, 0]]),
-    "one cell": _chain(1, 2, ["1", "1/5"], [[1], [6], [0]]),
+    "a cell of its own": _chain(1, 2, ["1", "1/5"], [[1, 0], [4, 0], [0, 1]]),
     "three levels, an only child": _chain(2, 2, ["1/2", "1", "1/3"], [[1, 1], [0, 0], [2, 0]]),
     "three levels, four leaves": _chain(3, 2, ["1", "1/2", "1/4"], [[1, 0], [0, 0], [0, 1], [2, 0]]),
     "linear noise": _chain(0, 1, ["1/2", "1/3"], [[2, 0], [1, 1]]),

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -10,6 +11,10 @@ from congenial.hierarchy.tree import Codes
 from congenial.randomness import KeyedWords, RandomStream, SecretBytes, UnitStreams
 
 _BLOCK = 16
+
+
+def _measured(part: bytes) -> bytes:
+    return len(part).to_bytes(8, "little") + part
 
 
 class ChainWords:
@@ -38,30 +43,38 @@ class ChainWords:
 
     def top(self, level: str, codes: Codes, counts: Ints) -> UnitStreams:
         """Return the words of the units at the top, which are drawn from their own counts."""
-        tables = (line.tobytes() for line in counts.astype("<i8"))
-        starts = [self._start(level, str(code), table) for code, table in zip(codes, tables, strict=True)]
-        return UnitStreams(self._keyed(b"top"), starts)
+        lines = [line.tobytes() for line in counts.astype("<i8")]
+        return UnitStreams(self._keyed(b"top"), self._starts(level, codes, lines, [b""] * len(lines)))
 
     def families(self, level: str, codes: Codes, released: Ints, starts: Ints, children: Ints) -> KeyedWords:
         """Return the words of the families of a level: `starts` says where each one's children begin."""
-        tables, below = released.astype("<i8", copy=False), np.ascontiguousarray(children.astype("<i8", copy=False))
-        data, width = below.data.cast("B"), 8 * below.shape[1]
-        ends = (starts * width).tolist()
-        blocks = b"".join(
-            self._start(level, str(code), table.tobytes(), data[ends[place] : ends[place + 1]])
-            for place, (code, table) in enumerate(zip(codes, tables, strict=True))
-        )
+        below = np.ascontiguousarray(children.astype("<i8", copy=False))
+        data, ends = below.data.cast("B"), (starts * below.strides[0]).tolist()
+        parts = [data[first:end] for first, end in pairwise(ends)]
+        lines = [line.tobytes() for line in released.astype("<i8", copy=False)]
+        blocks = b"".join(self._starts(level, codes, lines, parts))
         return KeyedWords(self._keyed(b"family"), np.frombuffer(blocks, ">u8").astype(np.uint64).reshape(-1, 2))
 
     def _keyed(self, purpose: bytes) -> bytes:
         return hashlib.blake2b(purpose, key=self._key, digest_size=32, person=b"tree words").digest()
 
-    def _start(self, level: str, code: str, *tables: bytes | memoryview) -> bytes:
-        made = hashlib.blake2b(key=self._key, digest_size=_BLOCK, person=b"tree unit")
-        for part in (*self._context, level.encode(), code.encode(), *tables):
-            made.update(len(part).to_bytes(8, "little"))
-            made.update(part)
-        return made.digest()
+    def _starts(
+        self, level: str, codes: Codes, tables: Sequence[bytes], children: Sequence[bytes | memoryview]
+    ) -> list[bytes]:
+        """Return a keyed hash for each unit: of the context and the level, its code, its table and its children.
+
+        Every part but the last has its length before it, so that no two inputs are hashed alike.
+        """
+        shared = hashlib.blake2b(key=self._key, digest_size=_BLOCK, person=b"tree unit")
+        for part in (len(self._context).to_bytes(8, "little"), *map(_measured, (*self._context, level.encode()))):
+            shared.update(part)
+        found = []
+        for code, table, below in zip(codes.tolist(), tables, children, strict=True):
+            made = shared.copy()
+            made.update(_measured(code if isinstance(code, bytes) else code.encode()) + _measured(table))
+            made.update(below)
+            found.append(made.digest())
+        return found
 
     def __getstate__(self) -> object:
         raise TypeError("the random words of a release cannot be copied or sent to another process")

@@ -21,7 +21,7 @@ Seen = Callable[[int, int], int]
 """The first so many words of a decision, as one number: given where its word stands, and how many."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tilted:
     """The law of one child: weights around a count, tilted; values from 0 on.
 
@@ -37,6 +37,7 @@ class Tilted:
     count: int
     shift: int
     tilt: Fraction
+    _known: dict[int, tuple[int, list[int], list[int]]] = field(default_factory=dict, repr=False)
 
     @property
     def mode(self) -> int:
@@ -71,6 +72,11 @@ class Tilted:
 
     def cdf(self, bits: int) -> tuple[int, list[int], list[int]]:
         """Return a value, and integers ``lo <= 2**bits P(at most value + k - 1) <= hi`` for k = 0, 1, ..."""
+        if bits not in self._known:
+            self._known[bits] = self._cdf(bits)
+        return self._known[bits]
+
+    def _cdf(self, bits: int) -> tuple[int, list[int], list[int]]:
         least = Fraction(1, 2 ** (bits + 8))
         with flint.ctx.workprec(bits + 96):
             sides = [list(self._side(sign, least)) for sign in (-1, 1)]
@@ -97,7 +103,14 @@ class CertainShares:
     """Attempts with decisions in balls, for one level. Confidential."""
 
     noise: DiscreteNoise
-    _known: dict[tuple[Tilted, int], tuple[int, list[int], list[int]]] = field(default_factory=dict, repr=False)
+    _laws: dict[tuple[int, int], Tilted] = field(default_factory=dict, repr=False)
+
+    def _law(self, count: int, tilt: int) -> Tilted:
+        if (count, tilt) not in self._laws:
+            made = share_noise(self.noise)
+            shift, part = divmod(tilt, made.tilts.size) if made.is_squared else (0, tilt)
+            self._laws[count, tilt] = Tilted(self.noise, count, shift, Fraction(float(made.tilts[part])))
+        return self._laws[count, tilt]
 
     def share_out(self, counts: Sequence[int], wanted: int, tilt: int, at: int, seen: Seen) -> tuple[list[int], int]:
         """Return the children of one cell, and the word after the last that was used.
@@ -111,9 +124,7 @@ class CertainShares:
         at : int
             The first word of an attempt.
         """
-        made = share_noise(self.noise)
-        shift, part = divmod(tilt, made.tilts.size) if made.is_squared else (0, tilt)
-        laws = [Tilted(self.noise, count, shift, Fraction(float(made.tilts[part]))) for count in counts]
+        laws = [self._law(count, tilt) for count in counts]
         last = counts.index(max(counts))
         while True:
             drawn, left = [0] * len(counts), wanted
@@ -132,13 +143,11 @@ class CertainShares:
             if self._is_accepted(laws[last], left, at - 1, seen):
                 return drawn, at
 
-    def _value(self, law: Tilted, at: int, seen: Seen) -> int:
+    @staticmethod
+    def _value(law: Tilted, at: int, seen: Seen) -> int:
         n_words = 1
         while True:
-            bits = _WORD * n_words
-            if (law, bits) not in self._known:
-                self._known[law, bits] = law.cdf(bits)
-            first, low, high = self._known[law, bits]
+            first, low, high = law.cdf(_WORD * n_words)
             word = seen(at, n_words)
             # The outcome is the number of points at or below U, and U lies between word and word + 1.
             surely, perhaps = bisect_right(high, word), bisect_right(low, word)
