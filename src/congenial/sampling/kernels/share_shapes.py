@@ -67,6 +67,8 @@ class ShareTables(NamedTuple):
         Whether values below the first are possible.
     tolerance : array (slot,)
         What `cdf` and `height` may be off by, random words included.
+    beyond : array (slot,)
+        No value that is not in the table has a larger height.
     mean, variance : array (slot,)
         Of the deviation from the mode.
     cdf, height : array (slot, value)
@@ -78,6 +80,7 @@ class ShareTables(NamedTuple):
     size: Ints
     is_cut: NDArray[np.bool_]
     tolerance: Floats
+    beyond: Floats
     mean: Floats
     variance: Floats
     cdf: Floats
@@ -93,6 +96,7 @@ def empty_tables(noise: ShareNoise, most_numbers: int = 1 << 22) -> ShareTables:
         np.zeros(n_slots, np.int64),
         np.zeros(n_slots, np.int64),
         np.zeros(n_slots, np.bool_),
+        np.zeros(n_slots),
         np.zeros(n_slots),
         np.zeros(n_slots),
         np.zeros(n_slots),

@@ -80,7 +80,8 @@ def _fill(noise: ShareNoise, key: int, slot: int, tables: ShareTables) -> None:
         weight = following
         above += 1
         height[side + above] = weight
-    tail = weight * ratio / (1.0 - ratio) if ratio < 0.999999 else 1.0
+    beyond = weight * ratio
+    tail = beyond / (1.0 - ratio) if ratio < 0.999999 else 1.0
     n_below, weight, ratio = 0, 1.0, 0.0
     while n_below < below:
         ratio = (noise.ratios[n_below] if noise.is_squared else noise.base) / tilt
@@ -94,6 +95,7 @@ def _fill(noise: ShareNoise, key: int, slot: int, tables: ShareTables) -> None:
     is_cut = below > 0 and (n_below < below or centre == noise.cap)
     if is_cut:
         ratio = (noise.ratios[min(n_below, side)] if noise.is_squared else noise.base) / tilt
+        beyond = max(beyond, weight * ratio)
         tail += weight * ratio / (1.0 - ratio) if ratio < 0.999999 else 1.0
     size = above + n_below + 1
     cdf = tables.cdf[slot]
@@ -113,6 +115,7 @@ def _fill(noise: ShareNoise, key: int, slot: int, tables: ShareTables) -> None:
     tables.first[slot] = -n_below
     tables.size[slot] = size
     tables.is_cut[slot] = is_cut
+    tables.beyond[slot] = beyond
     tables.mean[slot] = mean
     tables.variance[slot] = max(second_moment / total - mean * mean, 0.0)
     tables.tolerance[slot] = (2 * (max(above, n_below) * step + size) + 16) * _UNIT + 1.001 * tail
@@ -159,5 +162,4 @@ def verdict(tables: ShareTables, slot: int, place: int, word: np.uint64, band: f
         if aim < height[place] - tolerance:
             return 1
         return 0 if aim > height[place] + tolerance else -1
-    # Beyond the table heights are below that of its end.
-    return 0 if aim > height[0 if place < 0 else size - 1] + tolerance else -1
+    return 0 if aim > tables.beyond[slot] + tolerance else -1
