@@ -13,7 +13,7 @@ from congenial.arrays import Ints
 from congenial.noise import DiscreteGaussian, DiscreteNoise, DoubleGeometric
 from congenial.randomness import KeyedWords, RandomStream, replay_rng
 from congenial.sampling.kernels.share_out import tilt_of
-from congenial.sampling.kernels.share_shapes import empty_tables
+from congenial.sampling.kernels.share_shapes import FIRST, IS_CUT, SIZE, TOLERANCE, empty_tables
 from congenial.sampling.kernels.share_tables import key_of, mode_of, slot_of
 from congenial.sampling.share_out.certain import CertainShares, Tilted
 from congenial.sampling.share_out.families import Families
@@ -78,10 +78,10 @@ def test_tables_are_within_their_tolerance_of_balls(noise: DiscreteNoise) -> Non
         law = Tilted(noise, count, shift, Fraction(float(made.tilts[part])))
         assert law.mode == mode_of(made, count, tilt)
         first, low, high = law.cdf(128)
-        tolerance = Fraction(float(tables.tolerance[slot]))
+        tolerance = Fraction(float(tables.figures[slot, TOLERANCE]))
         assert tolerance < Fraction(1, 10**9)
-        start = law.mode + int(tables.first[slot])
-        for place in range(0, int(tables.size[slot]), max(1, int(tables.size[slot]) // 40)):
+        start = law.mode + int(tables.marks[slot, FIRST])
+        for place in range(0, int(tables.marks[slot, SIZE]), max(1, int(tables.marks[slot, SIZE]) // 40)):
             k = start + place - first + 1
             assert 0 < k < len(low)
             found = Fraction(float(tables.cdf[slot, place])) * 2**128
@@ -89,7 +89,7 @@ def test_tables_are_within_their_tolerance_of_balls(noise: DiscreteNoise) -> Non
             with flint.ctx.workprec(128):
                 gap = abs(law.height(start + place - law.mode) - float(tables.height[slot, place]))
                 assert gap < float(tolerance)
-        assert bool(tables.is_cut[slot]) == (start > 0)
+        assert bool(tables.marks[slot, IS_CUT]) == (start > 0)
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=str)

@@ -5,7 +5,18 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.sampling.kernels.compiled import compiled
-from congenial.sampling.kernels.share_shapes import DONE, DOUBT, MORE_WORDS, ShareNoise, ShareTables
+from congenial.sampling.kernels.share_shapes import (
+    DONE,
+    DOUBT,
+    FIRST,
+    KEY,
+    MEAN,
+    MORE_WORDS,
+    TOLERANCE,
+    VARIANCE,
+    ShareNoise,
+    ShareTables,
+)
 from congenial.sampling.kernels.share_tables import key_of, mode_of, slot_of, value_at, verdict
 
 _NEAR = 0.09  # a mean within 0.3 standard deviations of the sum is near enough: more costs more than it gains
@@ -19,8 +30,8 @@ def _moments(
     mean = variance = 0.0
     for number in range(n):
         slot = slot_of(noise, tables, key_of(noise, counts[number], tilt))
-        mean += times[number] * (mode_of(noise, counts[number], tilt) + tables.mean[slot])
-        variance += times[number] * tables.variance[slot]
+        mean += times[number] * (mode_of(noise, counts[number], tilt) + tables.figures[slot, MEAN])
+        variance += times[number] * tables.figures[slot, VARIANCE]
     return mean, variance
 
 
@@ -180,6 +191,8 @@ def _attempts(
     cell: int,
 ) -> int:
     """Attempt until one is accepted: all children but one from their tables, the last by what is left over."""
+    marks, figures, cdf, height = tables.marks, tables.figures, tables.cdf, tables.height
+    last_slot = len(marks) - 1
     at = pointer[family]
     while True:
         pointer[family] = at
@@ -189,12 +202,14 @@ def _attempts(
         for number in range(n):
             if number == last:
                 continue
-            slot = slot_of(noise, tables, keys[number])
-            place = value_at(tables, slot, words[at], band)
+            slot = keys[number] & last_slot
+            if marks[slot, KEY] != keys[number]:
+                slot = slot_of(noise, tables, keys[number])
+            place = value_at(marks, cdf, slot, words[at], figures[slot, TOLERANCE] + band)
             if place < 0:
                 return DOUBT
             at += 1
-            value = modes[number] + tables.first[slot] + place
+            value = modes[number] + marks[slot, FIRST] + place
             out[members[number], cell] = value
             left -= value
             if left < 0:
@@ -202,7 +217,8 @@ def _attempts(
         if left < 0:
             continue
         slot = slot_of(noise, tables, keys[last])
-        answer = verdict(tables, slot, left - modes[last] - tables.first[slot], words[at], band)
+        place = left - modes[last] - marks[slot, FIRST]
+        answer = verdict(marks, figures, height, slot, place, words[at], figures[slot, TOLERANCE] + band)
         if answer < 0:
             return DOUBT
         at += 1

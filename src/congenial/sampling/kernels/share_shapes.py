@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 
@@ -54,35 +53,28 @@ class ShareNoise(NamedTuple):
     side: int
 
 
+KEY, FIRST, SIZE, IS_CUT = range(4)
+"""Whole numbers of a table: which it is (-1 for none), where it begins, counted from the mode, how many values it has,
+and whether values below the first are possible."""
+
+TOLERANCE, BEYOND, MEAN, VARIANCE = range(4)
+"""Numbers of a table: what `cdf` and `height` may be off by, random words included; a height that no value outside the
+table is above; mean and variance of the deviation from the mode."""
+
+
 class ShareTables(NamedTuple):
     """Tables of tilted laws of one child, each in a slot that its key determines.
 
     Attributes
     ----------
-    keys : array (slot,)
-        Which table is there; -1 for none.
-    first, size : array (slot,)
-        Where the table begins, counted from the mode, and how long it is.
-    is_cut : array (slot,)
-        Whether values below the first are possible.
-    tolerance : array (slot,)
-        What `cdf` and `height` may be off by, random words included.
-    beyond : array (slot,)
-        No value that is not in the table has a larger height.
-    mean, variance : array (slot,)
-        Of the deviation from the mode.
+    marks, figures : array (slot, 4)
+        See `KEY` and `TOLERANCE`.
     cdf, height : array (slot, value)
         Probabilities of at most a value; its weight in parts of the largest.
     """
 
-    keys: Ints
-    first: Ints
-    size: Ints
-    is_cut: NDArray[np.bool_]
-    tolerance: Floats
-    beyond: Floats
-    mean: Floats
-    variance: Floats
+    marks: Ints
+    figures: Floats
     cdf: Floats
     height: Floats
 
@@ -91,15 +83,5 @@ def empty_tables(noise: ShareNoise, most_numbers: int = 1 << 22) -> ShareTables:
     """Return room for tables: as many as fit into so many numbers, a power of two."""
     length = 2 * noise.side + 1
     n_slots = 1 << max(4, min(13, (most_numbers // length).bit_length() - 1))
-    return ShareTables(
-        np.full(n_slots, -1, np.int64),
-        np.zeros(n_slots, np.int64),
-        np.zeros(n_slots, np.int64),
-        np.zeros(n_slots, np.bool_),
-        np.zeros(n_slots),
-        np.zeros(n_slots),
-        np.zeros(n_slots),
-        np.zeros(n_slots),
-        np.empty((n_slots, length)),
-        np.empty((n_slots, length)),
-    )
+    marks = np.full((n_slots, 4), -1, np.int64)
+    return ShareTables(marks, np.zeros((n_slots, 4)), np.empty((n_slots, length)), np.empty((n_slots, length)))

@@ -190,10 +190,10 @@ def _in_order(counts: Ints) -> tuple[Ints, Ints]:
 
 
 def _words_needed(families: Families, sums: Ints) -> Ints:
-    """Return about how many words each family takes: so many attempts as the square root of its children."""
+    """Return about how many words each family takes, a little more than most do; who needs more goes on with more."""
     sizes = families.sizes.astype(np.float64)
     n_drawn = np.count_nonzero(sums, axis=1)
-    need = n_drawn * sizes * (1.3 * np.sqrt(sizes) + 1)
+    need = n_drawn * sizes * (0.5 * np.sqrt(sizes) + 1)
     found: Ints = np.where((sizes > 1) & (n_drawn > 0), np.ceil(need) + 2 * sizes + 16, 0).astype(np.int64)
     found[(sizes == 1) & (n_drawn > 0)] = 2
     return found
