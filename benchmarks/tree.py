@@ -18,17 +18,14 @@ from numpy.typing import NDArray
 from real_tables import BLOCK_SCHEMA, RACES
 
 import congenial as cg
-from congenial.conditions.constraints import Constraints
-from congenial.conditions.rows import Row
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.tree import Tree
 from congenial.hierarchy.words import ChainWords
 from congenial.noise import DiscreteGaussian
-from congenial.randomness import RandomStream
-from congenial.sampling.choose import choose_sampler
-from congenial.sampling.system import System
-from congenial.sampling.target import Measured
+from congenial.randomness import KeyedWords, RandomStream
+from congenial.sampling.share_out.families import Families
+from congenial.sampling.share_out.sampler import ShareOut
 
 LEVELS = {"state": 2, "county": 5, "tract": 11, "group": 12}
 CENSUS = {"state": "1544", "county": "447", "tract": "687", "group": "1256", "block": "165"}
@@ -90,11 +87,13 @@ def errors(folder: Path, state: str, shares: dict[str, str] | None, n: int, *, i
 
 
 def alone(leaves: Ints, rng: RandomStream) -> Ints:
-    """Return blocks that are each drawn by themselves at the whole budget, with nothing exact."""
-    constraints = Constraints.of(BLOCK_SCHEMA, [])
-    noise = DiscreteGaussian("2.56")
-    measured = [Measured(Row.of("", [cell]), noise) for cell in range(BLOCK_SCHEMA.n_cells)]
-    return choose_sampler(System.of(constraints, measured)).draw_each(leaves, rng)
+    """Return blocks at the whole budget with no level above: everybody shared out among all cells of all blocks."""
+    words = KeyedWords(rng.words(4).tobytes(), rng.words(2).reshape(1, 2))
+    counts = leaves.reshape(-1, 1)
+    family = Families(np.array([0, len(counts)]))
+    return (
+        ShareOut(DiscreteGaussian("2.56")).draw(family, counts, counts.sum(axis=0)[None], words).reshape(leaves.shape)
+    )
 
 
 def repeated(codes: NDArray[np.str_], counts: Ints) -> tuple[Tree, Ints]:
@@ -122,7 +121,7 @@ def main() -> None:
     for name, shares in (("2020 shares", CENSUS), ("default shares", None)):
         for state in ("RI", "HI"):
             print(f"{state}, {name}: {errors(options.data, state, shares, options.releases)}")
-    print(f"RI, blocks only: {errors(options.data, 'RI', None, options.releases, is_flat=True)}")
+    print(f"RI, blocks only: {errors(options.data, 'RI', None, 1, is_flat=True)}")
     if options.large:
         tree, leaves = repeated(codes, counts)
         plan = planned(tree, leaves, CENSUS)

@@ -60,6 +60,7 @@ class ShareOut:
             The words of each family: its draw depends on nothing else of the company it is drawn in.
         """
         out = np.zeros_like(counts, dtype=np.int64)
+        sizes = families.sizes
         need = _words_needed(families, sums)
         # Families that need about as many words are drawn together, in stretches that fit into memory.
         order = np.argsort(need, kind="stable")
@@ -73,7 +74,7 @@ class ShareOut:
         def run(number: int) -> None:
             drawing = _Drawing(self, families, counts, sums, words, out)
             for places in parts[number::n_threads]:
-                drawing.draw(places, int(need[places].max()))
+                drawing.draw(places, min(int(need[places].max()), max(_MOST_WORDS, 2 * int(sizes[places].max()))))
 
         with ThreadPoolExecutor(n_threads) as pool:
             list(pool.map(run, range(n_threads)))
