@@ -100,14 +100,15 @@ class Tilted:
 
 @dataclass(eq=False)
 class CertainShares:
-    """Attempts with decisions in balls, for one level. Confidential."""
+    """Attempts with decisions in balls, for families of one level whose tilts are equally fine. Confidential."""
 
     noise: DiscreteNoise
+    fineness: int = 1
     _laws: dict[tuple[int, int], Tilted] = field(default_factory=dict, repr=False)
 
     def _law(self, count: int, tilt: int) -> Tilted:
         if (count, tilt) not in self._laws:
-            made = share_noise(self.noise)
+            made = share_noise(self.noise, self.fineness)
             shift, part = divmod(tilt, made.tilts.size) if made.is_squared else (0, tilt)
             self._laws[count, tilt] = Tilted(self.noise, count, shift, Fraction(float(made.tilts[part])))
         return self._laws[count, tilt]

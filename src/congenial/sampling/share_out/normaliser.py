@@ -8,7 +8,7 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.noise.family import DiscreteNoise
 from congenial.sampling.kernels.share_shapes import empty_tables
-from congenial.sampling.share_out.tilts import share_noise
+from congenial.sampling.share_out.tilts import fineness_of, share_noise
 
 _SMALL = 1 << 18  # numbers in tables that serve one tilt
 
@@ -53,7 +53,7 @@ def _log_tilt(noise: DiscreteNoise, counts: Ints, times: Ints, n_children: int, 
     """Return the logarithm of the tilt that a draw would take."""
     from congenial.sampling.kernels.share_out import tilt_of
 
-    made = share_noise(noise)
+    made = share_noise(noise, fineness_of(n_children))
     tilt = tilt_of(made, empty_tables(made, _SMALL), counts, times, len(counts), n_children, wanted)
     if not made.is_squared:
         return log(float(made.tilts[tilt]))

@@ -10,10 +10,10 @@ from congenial.arrays import Ints
 from congenial.errors import SamplingError
 from congenial.noise.family import DiscreteNoise
 from congenial.randomness import KeyedWords
-from congenial.sampling.kernels.share_shapes import DONE, DOUBT, ShareTables, empty_tables
+from congenial.sampling.kernels.share_shapes import DONE, DOUBT, ShareNoise, ShareTables, empty_tables
 from congenial.sampling.share_out.certain import CertainShares
 from congenial.sampling.share_out.families import Families
-from congenial.sampling.share_out.tilts import share_noise
+from congenial.sampling.share_out.tilts import fineness_of, share_noise
 
 _MOST_WORDS = 1 << 22  # of one call of the kernel: 32 MB
 _GROWTH = 1.25  # families whose needs differ by less are drawn together
@@ -60,21 +60,17 @@ class ShareOut:
             The words of each family: its draw depends on nothing else of the company it is drawn in.
         """
         out = np.zeros_like(counts, dtype=np.int64)
-        sizes = families.sizes
-        need = _words_needed(families, sums)
-        # Families that need about as many words are drawn together, in stretches that fit into memory.
-        order = np.argsort(need, kind="stable")
-        classes = np.floor(np.log(np.maximum(need[order], 1.0)) / np.log(_GROWTH)).astype(np.int64)
-        parts = []
-        for one in np.split(order, np.flatnonzero(np.diff(classes)) + 1):
-            if one.size and need[one[-1]] > 0:
-                at_once = max(1, int(_MOST_WORDS / need[one[-1]]))
-                parts += [np.sort(one[first : first + at_once]) for first in range(0, one.size, at_once)]
+        sizes, need = families.sizes, _words_needed(families, sums)
+        parts = _parts(sizes, need)
 
         def run(number: int) -> None:
-            drawing = _Drawing(self, families, counts, sums, words, out)
+            held: dict[int, _Drawing] = {}
             for places in parts[number::n_threads]:
-                drawing.draw(places, min(int(need[places].max()), max(_MOST_WORDS, 2 * int(sizes[places].max()))))
+                largest = int(sizes[places].max())
+                fineness = fineness_of(largest)
+                if fineness not in held:
+                    held[fineness] = _Drawing(self, fineness, families, counts, sums, words, out)
+                held[fineness].draw(places, min(int(need[places].max()), max(_MOST_WORDS, 2 * largest)))
 
         with ThreadPoolExecutor(n_threads) as pool:
             list(pool.map(run, range(n_threads)))
@@ -84,9 +80,10 @@ class ShareOut:
 
 @dataclass(frozen=True, eq=False)
 class _Drawing:
-    """A draw that is under way, in one thread: its tables serve all families. Confidential."""
+    """A draw that is under way, in one thread: its tables serve all families of about a size. Confidential."""
 
     sampler: ShareOut
+    fineness: int
     families: Families
     counts: Ints
     sums: Ints
@@ -94,8 +91,12 @@ class _Drawing:
     out: Ints
 
     @cached_property
+    def _noise(self) -> ShareNoise:
+        return share_noise(self.sampler.noise, self.fineness)
+
+    @cached_property
     def _tables(self) -> ShareTables:
-        return empty_tables(share_noise(self.sampler.noise))
+        return empty_tables(self._noise)
 
     def draw(self, places: Ints, n_words: int) -> None:
         """Draw some families, which need about so many words each."""
@@ -120,7 +121,7 @@ class _Drawing:
         taken = self.words.stretch(places, at >> 1, n_words + n_words % 2)
         pointer, status, drawn = at & 1, np.empty(len(places), np.int64), self.out[children]
         share_out(
-            share_noise(self.sampler.noise),
+            self._noise,
             self._tables,
             some.starts,
             self.counts[children],
@@ -141,7 +142,7 @@ class _Drawing:
         self, places: Ints, cell: Ints, at: Ints, which: Ints | None = None, most_cells: int | None = None
     ) -> None:
         """Go on with families, or some of them, in balls: to their end, or for some cells."""
-        certain = CertainShares(self.sampler.noise)
+        certain = CertainShares(self.sampler.noise, self.fineness)
         n_cells = self.sums.shape[1]
         for number in range(len(places)) if which is None else which.tolist():
             place = int(places[number])
@@ -167,8 +168,7 @@ class _Drawing:
             return at
         counts = self.counts[open_, cell]
         distinct, times = _in_order(counts)
-        noise = share_noise(self.sampler.noise)
-        tilt = tilt_of(noise, self._tables, distinct, times, len(distinct), len(counts), wanted)
+        tilt = tilt_of(self._noise, self._tables, distinct, times, len(distinct), len(counts), wanted)
 
         def seen(index: int, n_words: int) -> int:
             word = int(self.words.stretch([place], [index >> 1], 2)[0, index & 1])
@@ -179,6 +179,24 @@ class _Drawing:
         drawn, end = certain.share_out(counts.tolist(), wanted, tilt, at, seen)
         self.out[open_, cell] = drawn
         return end
+
+
+def _parts(sizes: Ints, need: Ints) -> list[Ints]:
+    """Return which families are drawn together: those that need about as many words and whose tilts are equally fine.
+
+    How they are put together changes no draw.
+    """
+    distinct, which = np.unique(sizes, return_inverse=True)
+    fineness = np.array([fineness_of(size) for size in distinct.tolist()], np.int64)[which.reshape(-1)]
+    amounts = np.floor(np.log(np.maximum(need, 1.0)) / np.log(_GROWTH)).astype(np.int64)
+    order = np.lexsort((amounts, fineness))
+    is_new = (np.diff(amounts[order]) != 0) | (np.diff(fineness[order]) != 0)
+    parts = []
+    for one in np.split(order, np.flatnonzero(is_new) + 1):
+        if one.size and need[one].max() > 0:
+            at_once = max(1, int(_MOST_WORDS / need[one].max()))
+            parts += [one[first : first + at_once] for first in range(0, one.size, at_once)]
+    return parts
 
 
 def _in_order(counts: Ints) -> tuple[Ints, Ints]:

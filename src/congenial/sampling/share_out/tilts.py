@@ -12,15 +12,29 @@ from congenial.errors import SamplingError
 from congenial.noise.family import DiscreteNoise
 from congenial.sampling.kernels.share_shapes import ShareNoise
 
-_PARTS = 32  # tilts a standard deviation: the means of 500 children add up to within half of one of their sum's
+_PARTS = 32  # tilts a standard deviation: the means of 256 children add up to within a quarter of one of their sum's
 _MOST_SIDE = 1 << 16
 _LINEAR_SIDE = 2048  # tables of linear noise go at least so far, so that sums far off what children have are reached
 _NATS = 48  # by so many a table falls before it ends: more than LEAST says
 
 
-@lru_cache(maxsize=64)
-def share_noise(noise: DiscreteNoise) -> ShareNoise:
-    """Return a level's noise as kernels take it.
+def fineness_of(n_children: int) -> int:
+    """Return by how much finer tilts are for a family of so many children, a power of two.
+
+    Examples
+    --------
+    >>> [fineness_of(n) for n in (2, 256, 257, 10_000)]
+    [1, 1, 2, 8]
+    """
+    fineness = 1
+    while 256 * fineness * fineness < n_children:
+        fineness *= 2
+    return fineness
+
+
+@lru_cache(maxsize=256)
+def share_noise(noise: DiscreteNoise, fineness: int = 1) -> ShareNoise:
+    """Return a level's noise as kernels take it, with tilts for families of some size.
 
     Every number follows from integers, or is the smallest double above a real one, found by enclosure: the same
     everywhere.
@@ -32,15 +46,15 @@ def share_noise(noise: DiscreteNoise) -> ShareNoise:
     >>> made.tilts.size, made.side
     (16, 33)
     """
-    return _squared(noise) if noise.exponent == 2 else _linear(noise)
+    return _squared(noise, fineness) if noise.exponent == 2 else _linear(noise, fineness)
 
 
-def _squared(noise: DiscreteNoise) -> ShareNoise:
+def _squared(noise: DiscreteNoise, fineness: int) -> ShareNoise:
     base, precision = noise.base, noise.precision
     side = isqrt(ceil(2 * _NATS / precision)) + 4
     _check(noise, side)
     n_parts = 1
-    while n_parts * n_parts < _PARTS * _PARTS * precision:
+    while n_parts * n_parts < (_PARTS * fineness) ** 2 * precision:
         n_parts *= 2
     parts = [Fraction(2 * part + 1 - n_parts, 2 * n_parts) for part in range(n_parts)]
     tilts = [double_above_power(base, -2 * part) for part in parts]
@@ -62,15 +76,15 @@ def _squared(noise: DiscreteNoise) -> ShareNoise:
     )
 
 
-def _linear(noise: DiscreteNoise) -> ShareNoise:
+def _linear(noise: DiscreteNoise, fineness: int) -> ShareNoise:
     base, precision = noise.base, noise.precision
     side = max(_LINEAR_SIDE, ceil(2 * _NATS / precision))
     _check(noise, side)
     slowest = 1 - Fraction(_NATS, side)  # a fall by which a table ends before it is too long
     tilts = []
-    number = -4 * 40
-    while True:  # above the centre weights fall by base * tilt: odds on a grid of quarter powers of two
-        odds = Fraction(double_above_power(Fraction(2), Fraction(number, 4)))
+    number = -4 * fineness * 40
+    while True:  # above the centre weights fall by base * tilt: odds on a grid of powers of two, quarter by quarter
+        odds = Fraction(double_above_power(Fraction(2), Fraction(number, 4 * fineness)))
         tilt = Fraction(float(odds / (1 + odds) / base))
         if tilt * base > slowest:
             break
