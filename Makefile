@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench bench-timing refusals audit-zeros soak check-real lint types schema commands services lock audit clean
+.PHONY: demo test bench bench-timing refusals audit-zeros audit-chain bench-tree soak check-real lint types schema commands services lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -26,6 +26,14 @@ refusals: .venv/installed
 # Certificates of weighted zeros against every pair of 20,000 drawn systems; of 120 in the tests.
 audit-zeros: .venv/installed
 	$(BIN)/python benchmarks/zeros.py --systems $(or $(SYSTEMS),20000)
+
+# Certificates of trees of areas: 3,000,000 divergences of drawn chains, every outcome listed; 200,000 in the tests.
+audit-chain: .venv/installed
+	$(BIN)/python benchmarks/chain.py --checks $(or $(CHECKS),3000000)
+
+# Blocks of two states, and their trees repeated to 8.2 million: make bench-tree DATA=folder.
+bench-tree: .venv/installed
+	$(BIN)/python benchmarks/tree.py --data $(or $(DATA),$(error say where the data are: make bench-tree DATA=folder))
 
 # Can a clock tell two tables apart?
 bench-timing: .venv/installed

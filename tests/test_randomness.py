@@ -8,11 +8,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
-from congenial.randomness import RandomStream
+from congenial.randomness import KeyedWords, RandomStream
 
 
 def test_a_seed_repeats_and_another_does_not() -> None:
@@ -104,3 +105,31 @@ def test_uniforms_are_inside_the_interval() -> None:
     smallest, largest = Extreme().uniforms(2)
     assert smallest > 0
     assert largest < 1
+
+
+def test_keyed_words_are_a_keystream_that_any_stretch_can_be_had_of() -> None:
+    """Counter mode from the unit's own block, past the end of 64 bits too; a unit's words do not depend on others."""
+    key, starts = bytes(range(32)), np.array([[7, 2**64 - 3], [2**64 - 1, 2**64 - 1], [0, 5]], np.uint64)
+    words = KeyedWords(key, starts)
+    for place, (high, low) in enumerate(starts.tolist()):
+        first = (high << 64 | low).to_bytes(16, "big")
+        stream = Cipher(algorithms.AES(key), modes.CTR(first)).encryptor()
+        truth = np.frombuffer(stream.update(bytes(8 * 40)), "<u8")
+        assert np.array_equal(words.stretch([place], [0], 40)[0], truth)
+        assert np.array_equal(words.stretch([place], [6], 10)[0], truth[12:22])
+    together = words.stretch([2, 0, 1], [1, 0, 3], 8)
+    assert np.array_equal(together[2], words.stretch([1], [3], 8)[0])
+
+
+def test_further_words_are_those_of_one_word() -> None:
+    words = KeyedWords(bytes(32), np.zeros((2, 2), np.uint64))
+    assert words.further(0, 3, 0) == []
+    assert words.further(0, 3, 3)[:2] == words.further(0, 3, 2)
+    assert not set(words.further(0, 3, 4)) & set(words.further(0, 4, 4))
+    assert not set(words.further(0, 0, 4)) & set(words.stretch([0], [0], 64)[0].tolist())
+
+
+def test_keyed_words_cannot_be_copied() -> None:
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="cannot be copied"):
+            make(KeyedWords(bytes(32), np.zeros((1, 2), np.uint64)))

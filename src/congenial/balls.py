@@ -5,6 +5,8 @@ from fractions import Fraction
 
 import flint
 
+_UNDERFLOW = -760.0  # exp of it is below the smallest double
+
 
 def ball(value: Fraction | int) -> flint.arb:
     """Return an enclosure of an exact number at the working precision."""
@@ -43,6 +45,30 @@ def double_above_exp(exponent: Fraction) -> float:
         below, above = double_above(low), double_above(high)
         if below == above:
             return above
+        bits *= 2
+
+
+def double_above_power(base: Fraction, exponent: Fraction) -> float:
+    """Return the smallest double that is above a power of a positive base other than 1, proven by enclosure.
+
+    Examples
+    --------
+    >>> double_above_power(Fraction(1, 3), Fraction(-1, 2))
+    1.7320508075688774
+    """
+    if exponent.denominator == 1 and abs(exponent) <= 2:
+        return double_above(base ** int(exponent))
+    if float(exponent) * log_of(base) < _UNDERFLOW:
+        return math.nextafter(0.0, 1.0)
+    bits = 128
+    while True:
+        with flint.ctx.workprec(bits):
+            low, high = ends((ball(exponent) * ball(base).log()).exp())
+        below, above = double_above(low), double_above(high)
+        if below == above:
+            return above
+        if bits > 4096:  # the power is a double itself, and no enclosure tells on which side of it it lies
+            return double_above(high)
         bits *= 2
 
 

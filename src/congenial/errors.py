@@ -95,6 +95,10 @@ class BrokenError(ConditionError):
         return BrokenError, (self.condition, self._where)
 
 
+class HierarchyError(CongenialError, ValueError):
+    """Areas that form no tree, or a tree of areas that cannot be released as it is asked for."""
+
+
 class UndecidedError(ConditionError):
     """Conditions of which it could not be decided whether any table obeys them."""
 

@@ -219,6 +219,68 @@ class UnitStreams:
         return f"UnitStreams({len(self._starts)} units of a release)"
 
 
+class KeyedWords:
+    """The random words of any number of units under one secret key, found by place. Confidential.
+
+    A unit's words are the keystream of AES-256 in counter mode from a first block of its own. Any stretch of them can
+    be had, as often as wanted: units can be drawn in any order and in parts.
+
+    Parameters
+    ----------
+    key : bytes
+        32 secret bytes.
+    starts : array (unit, 2) of uint64
+        The first block of each unit, high half first: a keyed hash of all that the unit is.
+
+    Examples
+    --------
+    >>> words = KeyedWords(bytes(32), np.zeros((2, 2), np.uint64))
+    >>> bool(np.array_equal(words.stretch([1], [1], 4)[0], words.stretch([0], [0], 6)[0, 2:]))
+    True
+    """
+
+    def __init__(self, key: bytes, starts: NDArray[np.uint64]) -> None:
+        self._cipher = Cipher(algorithms.AES(key), modes.ECB())  # noqa: S305  of counters: that is counter mode
+        self._starts = starts
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def stretch(
+        self, places: Sequence[int] | NDArray[np.int64], blocks: Sequence[int] | NDArray[np.int64], n: int
+    ) -> NDArray[np.uint64]:
+        """Return `n` words, an even number, of some units (unit, word), each from its own block of two words on."""
+        first = self._starts[np.asarray(places)]
+        low = first[:, 1] + np.asarray(blocks).astype(np.uint64)
+        high = first[:, 0] + (low < first[:, 1])
+        return self._encrypted(high, low, n)
+
+    def further(self, place: int, index: int, n: int) -> list[int]:
+        """Return words that belong to one word of a unit: where its 64 bits leave a decision open."""
+        if n == 0:
+            return []
+        start = int(self._starts[place, 0]) << 64 | int(self._starts[place, 1])
+        block = (start + (1 << 126) + (index << 20)) % (1 << 128)
+        ends = np.array([[block >> 64], [block & (2**64 - 1)]], np.uint64)
+        return [int(word) for word in self._encrypted(ends[0], ends[1], n + n % 2)[0, :n]]
+
+    def _encrypted(self, high: NDArray[np.uint64], low: NDArray[np.uint64], n: int) -> NDArray[np.uint64]:
+        counters = np.empty((len(low), n // 2, 2), ">u8")
+        counters[:, :, 1] = lows = low[:, None] + np.arange(n // 2, dtype=np.uint64)
+        counters[:, :, 0] = high[:, None] + (
+            lows < low[:, None]
+        )  # a counter of 128 bits: what overflows is carried over
+        out = np.empty(counters.size + 2, "<u8")  # update_into wants room for a block less one byte beyond the text
+        self._cipher.encryptor().update_into(counters.data.cast("B"), out.data.cast("B"))
+        return out[: counters.size].reshape(len(low), n).astype(np.uint64, copy=False)
+
+    def __getstate__(self) -> object:
+        raise TypeError("the random words of a release cannot be copied or sent to another process")
+
+    def __repr__(self) -> str:
+        return f"KeyedWords({len(self)} units)"
+
+
 Streams = RandomStream | UnitStreams
 """What draws many tables: one stream for all of them, or one for each."""
 

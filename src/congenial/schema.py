@@ -124,10 +124,14 @@ class Schema:
         index = [dimension.position(label) for dimension, label in zip(self.dimensions, labels, strict=True)]
         return int(np.ravel_multi_index(tuple(index), self.shape))
 
+    def labels_of(self, number: int) -> dict[str, str]:
+        """Return the labels of a cell, by dimension."""
+        index = np.unravel_index(number, self.shape)
+        return {dimension.name: dimension.labels[i] for dimension, i in zip(self.dimensions, index, strict=True)}
+
     def cell_name(self, number: int) -> str:
         """Return a cell's labels in words."""
-        index = np.unravel_index(number, self.shape)
-        return ", ".join(f"{d.name}={d.labels[i]}" for d, i in zip(self.dimensions, index, strict=True))
+        return ", ".join(f"{name}={label}" for name, label in self.labels_of(number).items())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.dimensions == other.dimensions

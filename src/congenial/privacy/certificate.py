@@ -20,8 +20,9 @@ class Theorem:
     currency: str = "epsilon"
 
 
-_LOSS, _LISTED, _ZCDP, _WEIGHTED = (
-    f"docs/claims/{name}.md" for name in ("conditional-loss", "enumerated-loss", "conditional-zcdp", "weighted-zeros")
+_LOSS, _LISTED, _ZCDP, _WEIGHTED, _TREE = (
+    f"docs/claims/{name}.md"
+    for name in ("conditional-loss", "enumerated-loss", "conditional-zcdp", "weighted-zeros", "hierarchy")
 )
 THEOREMS = {
     "suppression": Theorem(_LOSS),
@@ -40,6 +41,8 @@ THEOREMS = {
     "gaussian_unimodular": Theorem(_ZCDP, "rho"),
     "gaussian_range": Theorem(_ZCDP, "rho"),
     "gaussian_enumerated": Theorem(_LISTED, "rho"),
+    "chain_gaussian": Theorem(_TREE, "rho"),
+    "chain_double_geometric": Theorem(_TREE, "rho"),
     "composition": Theorem("docs/claims/composition.md"),
 }
 """Every kind of certificate: nothing else may be charged."""

@@ -1,0 +1,105 @@
+"""The law of a release of a tree: the top as any table, then level by level, given what is released above. Public."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from congenial.arrays import Ints
+from congenial.conditions.areas import Area
+from congenial.errors import HierarchyError
+from congenial.hierarchy.steps import ShareOutStep
+from congenial.hierarchy.tree import Tree
+from congenial.hierarchy.zeros import Zeros
+from congenial.law import Law
+from congenial.noise.family import DiscreteNoise
+from congenial.public_law import PublicLaw
+from congenial.sampling.share_out.families import Families
+
+TreeTables = tuple[Ints, ...]
+"""The tables of every level (unit, cell), the top first, units in the order of the tree."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChainLaw:
+    """Everything about a tree's distribution but the confidential leaves.
+
+    The children of a unit with released table x have weights ``prod f(y - s)`` on the nonnegative tables that add up to
+    x, around their confidential tables s, which need not add up to x themselves.
+
+    Attributes
+    ----------
+    top : PublicLaw
+        The law of the units at the top, every cell measured.
+    noises : tuple of DiscreteNoise
+        The noise of every cell of each level below.
+    """
+
+    tree: Tree
+    top: PublicLaw
+    noises: tuple[DiscreteNoise, ...]
+    zeros: Zeros = field(default_factory=Zeros)
+
+    def __post_init__(self) -> None:
+        below = self.tree.levels[1:]
+        if len(self.noises) != len(below):
+            raise HierarchyError(f"{len(below)} levels below the top have a noise each, not {len(self.noises)}")
+        if len(self.top.areas) != len(self.tree.codes[0]):
+            raise HierarchyError(
+                f"the tree has {len(self.tree.codes[0])} units at the top, and the law of the top {len(self.top.areas)}"
+            )
+        if any(
+            (limit.low is None or limit.low < 0) for group in self.top.areas.groups for limit in group.pattern.limits
+        ):
+            raise HierarchyError(
+                "cells at the top of a tree are not negative: what is below zero cannot be shared out among counts;"
+                " leave out bounds() that allow it"
+            )
+        if self.zeros.bars:
+            # A cell that no child can have must be zero above, or the table there could not be shared out.
+            for area, bar in zip(self.areas, self.zeros.bars[0], strict=True):
+                limits = self.top.areas[area].limits
+                if any((limits[cell].low, limits[cell].high) != (0, 0) for cell in np.flatnonzero(bar)):
+                    raise HierarchyError("a cell that is barred in every part of a unit at the top is not zero there")
+
+    @property
+    def areas(self) -> tuple[Area, ...]:
+        """The units at the top, as the law of the top names them."""
+        return self.top.areas.labels
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells of a table."""
+        return self.top.schema.n_cells
+
+    @cached_property
+    def steps(self) -> tuple[ShareOutStep, ...]:
+        """How each level below the top is drawn."""
+        found = []
+        for level, noise in enumerate(self.noises):
+            barred = self.zeros.bars[level + 1] if self.zeros.bars else None
+            found.append(ShareOutStep(Families(self.tree.families[level].starts, barred), noise))
+        return tuple(found)
+
+    def log_probability(self, leaves: Ints, release: TreeTables) -> float:
+        """Return the log probability of a release around confidential leaves (leaf, cell), both in the tree's order.
+
+        It adds up over the units at the top and over families: exactly but for rounding, by messages at the top and by
+        convolution below. Confidential.
+        """
+        tables = self.tree.summed(leaves)
+        total = 0.0
+        for place, area in enumerate(self.areas):
+            total += float(Law(self.top, tables[0][place], area).log_probability(release[0][place : place + 1])[0])
+        for level, step in enumerate(self.steps):
+            if total == -np.inf:
+                break
+            total += float(step.log_probabilities(tables[level + 1], release[level], release[level + 1]).sum())
+        return total
+
+    def __repr__(self) -> str:
+        noises = ", ".join(
+            f"{name} at precision {noise.precision}"
+            for name, noise in zip(self.tree.levels[1:], self.noises, strict=True)
+        )
+        return f"{self.tree}; {self.tree.levels[0]}: {self.top}; {noises}"

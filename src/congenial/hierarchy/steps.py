@@ -1,0 +1,79 @@
+"""One step of a chain: from the released tables of a level to those of the level below."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from congenial.arrays import Floats, Ints
+from congenial.noise.family import DiscreteNoise
+from congenial.randomness import KeyedWords
+from congenial.sampling.share_out.families import Families
+from congenial.sampling.share_out.normaliser import log_normaliser
+from congenial.sampling.share_out.sampler import ShareOut
+
+
+class Step(Protocol):
+    """Draws the children of every unit of a level, given the units' released tables. Public: it has seen no table.
+
+    For every table that the level above can have, there are children that obey the step's conditions; a step says so
+    when it is made, or is not made.
+    """
+
+    @property
+    def name(self) -> str:
+        """What a manifest says of it."""
+        ...
+
+    @property
+    def families(self) -> Families:
+        """Whose parts the units are."""
+        ...
+
+    @property
+    def noise(self) -> DiscreteNoise:
+        """The noise of every cell of the level below."""
+        ...
+
+    def draw(self, counts: Ints, released: Ints, words: KeyedWords, *, n_threads: int = 1) -> Ints:
+        """Return the children (child, cell) around their confidential counts, given the released parents."""
+        ...
+
+    def log_probabilities(self, counts: Ints, released: Ints, children: Ints) -> Floats:
+        """Return the log probability of each family's children (family,); minus infinity where they do not fit."""
+        ...
+
+
+@dataclass(frozen=True)
+class ShareOutStep:
+    """Children that only have to add up: cells are drawn by themselves, `congenial.sampling.share_out`."""
+
+    families: Families
+    noise: DiscreteNoise
+
+    name: ClassVar[str] = "share_out"
+
+    def draw(
+        self, counts: Ints, released: Ints, words: KeyedWords, *, n_threads: int = 1, always_certain: bool = False
+    ) -> Ints:
+        """Return the children (child, cell), each cell of a parent shared out among them."""
+        sampler = ShareOut(self.noise, always_certain=always_certain)
+        return sampler.draw(self.families, counts, released, words, n_threads=n_threads)
+
+    def log_probabilities(self, counts: Ints, released: Ints, children: Ints) -> Floats:
+        """Return the log probability of each family's children (family,)."""
+        out = np.zeros(len(self.families))
+        weights = self.noise.log_weight(children - counts)
+        is_open = np.ones_like(children, np.bool_) if self.families.is_barred is None else ~self.families.is_barred
+        for family, (first, end) in enumerate(zip(self.families.starts, self.families.starts[1:], strict=False)):
+            drawn, own = children[first:end], is_open[first:end]
+            if (drawn < 0).any() or drawn[~own].any() or (drawn.sum(axis=0) != released[family]).any():
+                out[family] = -np.inf
+                continue
+            for cell in range(children.shape[1]):
+                among = own[:, cell]
+                if among.any():
+                    out[family] += weights[first:end, cell][among].sum() - log_normaliser(
+                        self.noise, counts[first:end, cell][among], int(released[family, cell])
+                    )
+        return out

@@ -1,0 +1,210 @@
+"""A tree of areas: levels from the top down, the units of each, and whose parts they are. Public."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from congenial.arrays import Ints
+from congenial.errors import HierarchyError, did_you_mean
+from congenial.plain_text import what_is_hidden
+from congenial.sampling.share_out.families import Families
+
+Codes = NDArray[Any]
+"""Codes of units: text, as numpy holds it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Levels of areas, each unit but those at the top part of one unit of the level above.
+
+    Made by `Tree.of_parents` or `Tree.of_prefixes`, from a public list of all leaves, those without anybody included.
+    Units are arrays: ten million leaves take no object each.
+
+    Attributes
+    ----------
+    levels : tuple of str
+        Their names, the top first.
+    codes : tuple of arrays
+        The units of each level; those of one parent stand together, in the order of their parents.
+    parents : tuple of arrays
+        For each level but the top, the place of every unit's parent in the level above; never falling.
+    order : array (leaf,)
+        Where each leaf stood in the list that the tree was made from.
+
+    Examples
+    --------
+    >>> tree = Tree.of_parents({"state": ["RI", "HI", "RI"], "county": ["Kent", "Maui", "Bristol"]})
+    >>> tree
+    tree of 2 levels: 2 state units, 3 county units
+    >>> tree.codes[1].tolist(), tree.parents[0].tolist(), tree.order.tolist()
+    (['Maui', 'Bristol', 'Kent'], [0, 1, 1], [1, 2, 0])
+    >>> [level.tolist() for level in tree.sums([[5, 0], [1, 1], [2, 7]])]
+    [[[1, 1], [7, 7]], [[1, 1], [2, 7], [5, 0]]]
+    """
+
+    levels: tuple[str, ...]
+    codes: tuple[Codes, ...]
+    parents: tuple[Ints, ...]
+    order: Ints = field(repr=False)
+
+    @classmethod
+    def of_parents(cls, columns: Mapping[str, ArrayLike]) -> "Tree":
+        """Return the tree of a list of leaves: for each level, the top first, the code of each leaf's unit there."""
+        names = tuple(columns)
+        _check_names(names)
+        codes = [_codes(name, column) for name, column in columns.items()]
+        if len({column.size for column in codes}) > 1:
+            sizes = ", ".join(f"{name} {column.size:,}" for name, column in zip(names, codes, strict=True))
+            raise HierarchyError(f"every leaf has one code for each level, and the numbers of codes differ: {sizes}")
+        if not codes[0].size:
+            raise HierarchyError("a tree has at least one leaf, and the list of leaves is empty")
+        found = [_distinct(column) for column in codes]
+        if len(found[-1][0]) < codes[-1].size:
+            raise HierarchyError(
+                f"a {names[-1]} is listed twice, {_twice(codes[-1])!r}: each leaf stands in the list once"
+            )
+        parents = [
+            _parents(above, below, names[level : level + 2], found[level + 1][0])
+            for level, ((_, above), (_, below)) in enumerate(pairwise(found))
+        ]
+        units, places = [found[0][0]], np.arange(len(found[0][0]))
+        ordered = []
+        for (labels, _), parent in zip(found[1:], parents, strict=True):
+            parent = places[parent]  # noqa: PLW2901  where the level above has put it
+            into = np.argsort(parent, kind="stable")
+            units.append(labels[into])
+            ordered.append(parent[into])
+            places = np.empty(len(into), np.int64)
+            places[into] = np.arange(len(into))
+        order = np.empty(codes[-1].size, np.int64)
+        order[places[found[-1][1]]] = np.arange(codes[-1].size)
+        return cls(names, tuple(units), tuple(ordered), order)
+
+    @classmethod
+    def of_prefixes(cls, codes: ArrayLike, prefixes: Mapping[str, int], leaf: str) -> "Tree":
+        """Return the tree of leaves whose codes begin with those of the units that they are part of.
+
+        Examples
+        --------
+        >>> Tree.of_prefixes(["44001", "44003", "15001"], {"state": 2}, "county")
+        tree of 2 levels: 2 state units, 3 county units
+        """
+        leaves = _codes(leaf, codes)
+        lengths = list(prefixes.values())
+        if any(type(length) is not int or length < 1 for length in lengths):
+            raise HierarchyError(f"a prefix is a number of characters, from 1 on, not one of {lengths}")
+        if any(first >= second for first, second in pairwise(lengths)):
+            raise HierarchyError(
+                f"levels are out of order: from the top down prefixes grow longer, and these are {dict(prefixes)}"
+            )
+        shortest = int(np.char.str_len(leaves).min(initial=10**9))
+        if lengths and shortest <= lengths[-1]:
+            raise HierarchyError(
+                f"a {leaf} has a code of {shortest} characters, and the prefix of its {list(prefixes)[-1]} alone has"
+                f" {lengths[-1]}"
+            )
+        kind = leaves.dtype.kind
+        columns = {name: leaves.astype(f"{kind}{length}") for name, length in prefixes.items()}
+        return cls.of_parents({**columns, leaf: leaves})
+
+    @property
+    def n_leaves(self) -> int:
+        """The number of leaves."""
+        return len(self.codes[-1])
+
+    def level_of(self, name: str) -> int:
+        """Return the number of a level, 0 being the top."""
+        if name not in self.levels:
+            raise HierarchyError(f"{name!r} is not a level of the tree; {did_you_mean(name, self.levels)}")
+        return self.levels.index(name)
+
+    @cached_property
+    def families(self) -> tuple[Families, ...]:
+        """For each level but the lowest, which units of the level below are part of each of its units."""
+        found = []
+        for above, parents in zip(self.codes, self.parents, strict=False):
+            starts = np.searchsorted(parents, np.arange(len(above) + 1)).astype(np.int64)
+            found.append(Families(starts))
+        return tuple(found)
+
+    def sums(self, leaves: ArrayLike) -> tuple[Ints, ...]:
+        """Return the tables of every level (unit, cell), the top first, from those of leaves as they were listed."""
+        return self.summed(np.asarray(leaves, np.int64)[self.order])
+
+    def summed(self, leaves: Ints) -> tuple[Ints, ...]:
+        """Return the same from the leaves' tables in the order of the tree."""
+        if leaves.ndim != 2 or len(leaves) != self.n_leaves:
+            raise HierarchyError(f"tables of leaves have the shape ({self.n_leaves}, cells), not {leaves.shape}")
+        levels = [leaves]
+        for families in reversed(self.families):
+            levels.append(np.add.reduceat(levels[-1], families.starts[:-1], axis=0))
+        return tuple(reversed(levels))
+
+    def places(self, level: str, codes: Sequence[str] | Codes) -> Ints:
+        """Return where units stand in their level."""
+        known = self.codes[self.level_of(level)]
+        wanted = np.asarray(codes).astype(known.dtype.kind)
+        ranks = np.argsort(known)
+        found = ranks[np.minimum(np.searchsorted(known, wanted, sorter=ranks), len(known) - 1)]
+        is_wrong = known[found] != wanted
+        if is_wrong.any():
+            raise HierarchyError(f"{str(wanted[is_wrong][0])!r} is not a {level} of the tree")
+        return np.asarray(found, np.int64)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{len(units):,} {name} units" for name, units in zip(self.levels, self.codes, strict=True))
+        return f"tree of {len(self.levels)} levels: {sizes}"
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if len(names) < 2:
+        raise HierarchyError(f"a tree has at least two levels, such as state and county, not {list(names)}")
+    for name in names:
+        if type(name) is not str or not name.strip():
+            raise HierarchyError(f"the name of a level is text, such as county, not {name!r}")
+        if wrong := what_is_hidden(name, f"the level {name!r}"):
+            raise HierarchyError(wrong)
+
+
+def _codes(name: str, column: ArrayLike) -> Codes:
+    """Check the codes of one level, a line each."""
+    found = np.asarray(column)
+    if found.dtype.kind == "O" and all(type(one) is str for one in found.reshape(-1)[:1000].tolist()):
+        found = found.astype(str)
+    if found.ndim != 1 or found.dtype.kind not in "US":
+        raise HierarchyError(f'codes of {name} are a list of text such as "44001", not {found.dtype} {found.shape}')
+    if found.size and int(np.char.str_len(found).min()) == 0:
+        raise HierarchyError(f"a leaf has no {name}: every leaf names its unit of every level, an empty code is none")
+    return found
+
+
+def _distinct(column: Codes) -> tuple[Codes, Ints]:
+    """Return the distinct codes, ascending, and which of them each line has; quickly where they ascend already."""
+    if bool((column[1:] >= column[:-1]).all()):
+        is_new = np.concatenate([[True], column[1:] != column[:-1]])
+        return column[is_new], np.cumsum(is_new) - 1
+    labels, inverse = np.unique(column, return_inverse=True)
+    return labels, inverse.reshape(-1).astype(np.int64)
+
+
+def _twice(column: Codes) -> str:
+    ranked = np.sort(column)
+    return str(ranked[1:][ranked[1:] == ranked[:-1]][0])
+
+
+def _parents(above: Ints, below: Ints, names: Sequence[str], labels: Codes) -> Ints:
+    """Return each unit's parent, of which there must be one."""
+    parent = np.empty(len(labels), np.int64)
+    parent[below] = above
+    is_torn = parent[below] != above
+    if is_torn.any():
+        raise HierarchyError(
+            f"{names[1]} {str(labels[below[is_torn][0]])!r} is part of two {names[0]} units: a unit has one parent;"
+            " give units of one name in different places codes of their own, or put the levels in order, the top first"
+        )
+    return parent

@@ -1,0 +1,62 @@
+"""Exact numbers below the top: which are covered, which are refused, and that covered ones can always be drawn."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from chain_audit import compositions
+from congenial.conditions.rows import Row
+from congenial.errors import HierarchyError
+from congenial.hierarchy.exact_rows import ExactRows
+from congenial.privacy.unimodular import certify_unimodular
+
+TOTAL, WOMEN, ADULTS = Row.of("total", range(8)), Row.of("women", range(4)), Row.of("voting age", [2, 3, 6, 7])
+
+
+def test_nested_rows_are_certified_for_any_number_of_children() -> None:
+    exact = ExactRows("county", (TOTAL, WOMEN), 8)
+    assert exact.check(100_000, has_zeros=False).is_certified
+    for n_children in (1, 2, 3, 5):  # the theorem is the certifier's own
+        assert certify_unimodular(exact.step_rows(n_children), [], range(8 * n_children)).is_certified
+
+
+@pytest.mark.parametrize("n_children", [4, 5, 500])
+def test_crossing_rows_are_refused(n_children: int) -> None:
+    with pytest.raises(HierarchyError, match="Nested sums are"):
+        ExactRows("county", (TOTAL, WOMEN, ADULTS), 8).check(n_children, has_zeros=False)
+
+
+def test_weighted_rows_and_zeros_are_refused() -> None:
+    with pytest.raises(HierarchyError, match="coefficients other than 1"):
+        ExactRows("county", (Row("weighted", (0, 1), (1, 2)),), 2)
+    with pytest.raises(HierarchyError, match="structural zeros"):
+        ExactRows("county", (TOTAL,), 8).check(3, has_zeros=True)
+
+
+def test_parts_are_what_rows_have_beyond_those_inside() -> None:
+    assert ExactRows("county", (TOTAL, WOMEN), 8).parts() == ((0, 1, 2, 3), (4, 5, 6, 7))
+    assert ExactRows("county", (Row.of("few", [1]),), 3).parts() == ((0, 2), (1,))
+
+
+@pytest.mark.parametrize("sets", [[range(3)], [range(3), [0, 1]], [range(3), [0]], [[0, 1]], []])
+def test_every_parent_that_has_the_sums_can_be_shared_out(sets: list[list[int]]) -> None:
+    """By listing all pairs of children: what the parent's own sums allow is what children add up to."""
+    rows = [Row.of("", cells) for cells in sets]
+    tables = [np.array(one) for n in range(4) for one in compositions(n, 3)]
+    found: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+    for first, second in product(tables, tables):
+        values = tuple(row.value(table.tolist()) for table in (first, second) for row in rows)
+        found.setdefault(values, set()).add(tuple((first + second).tolist()))
+    for values, sums in found.items():
+        wanted = tuple(np.add(values[: len(rows)], values[len(rows) :]).tolist())
+        for n in range(4):
+            for x in compositions(n, 3):
+                if tuple(row.value(x) for row in rows) == wanted:
+                    assert x in sums
+
+
+def test_zeros_beside_totals_can_leave_nothing() -> None:
+    """Totals (2, 2), the first child barred from the first cell: a parent of (3, 1) has no children."""
+    children = [(a, b) for a in compositions(2, 2) for b in compositions(2, 2) if a[0] == 0]
+    assert (3, 1) not in {tuple(np.add(a, b).tolist()) for a, b in children}
