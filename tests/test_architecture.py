@@ -22,7 +22,7 @@ LAYERS = [
     {"bundle"},
     {"release_key"},
     {"release"},
-    {"mechanism"},
+    {"mechanism", "release_tree"},
     {"breaches", "examples", "opendp_measurement", "baselines"},
     {"spec"},
     {"reading"},

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from congenial.conditions.constraints import Constraints
     from congenial.conditions.queries import bounds, cells, linear, margin, share, structural_zeros, total
     from congenial.errors import CongenialError
+    from congenial.hierarchy.hierarchy import Hierarchy
+    from congenial.hierarchy.tree import Tree
+    from congenial.hierarchy.zeros import Zeros
     from congenial.law import Law
     from congenial.ledger import open_ledger
     from congenial.mechanism import Mechanism
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from congenial.public_law import PublicLaw
     from congenial.randomness import replay_rng, secure_rng
     from congenial.release import Release
+    from congenial.release_tree import release_tree, resume_tree
     from congenial.schema import Schema
     from congenial.study.compare import compare
     from congenial.table import Table
@@ -32,6 +36,7 @@ _HOMES = {
     "Certificate": "congenial.privacy.certificate",
     "CongenialError": "congenial.errors",
     "Constraints": "congenial.conditions.constraints",
+    "Hierarchy": "congenial.hierarchy.hierarchy",
     "Law": "congenial.law",
     "Mechanism": "congenial.mechanism",
     "Plan": "congenial.plan",
@@ -39,6 +44,8 @@ _HOMES = {
     "Release": "congenial.release",
     "Schema": "congenial.schema",
     "Table": "congenial.table",
+    "Tree": "congenial.hierarchy.tree",
+    "Zeros": "congenial.hierarchy.zeros",
     "bounds": "congenial.conditions.queries",
     "cells": "congenial.conditions.queries",
     "certify": "congenial.privacy.certify",
@@ -49,7 +56,9 @@ _HOMES = {
     "load_bundle": "congenial.bundle.loading",
     "margin": "congenial.conditions.queries",
     "open_ledger": "congenial.ledger",
+    "release_tree": "congenial.release_tree",
     "replay_rng": "congenial.randomness",
+    "resume_tree": "congenial.release_tree",
     "secure_rng": "congenial.randomness",
     "share": "congenial.conditions.queries",
     "structural_zeros": "congenial.conditions.queries",
@@ -77,6 +86,7 @@ __all__ = [
     "Certificate",
     "CongenialError",
     "Constraints",
+    "Hierarchy",
     "Law",
     "Mechanism",
     "Plan",
@@ -84,6 +94,8 @@ __all__ = [
     "Release",
     "Schema",
     "Table",
+    "Tree",
+    "Zeros",
     "bounds",
     "cells",
     "certify",
@@ -97,7 +109,9 @@ __all__ = [
     "margin",
     "noise",
     "open_ledger",
+    "release_tree",
     "replay_rng",
+    "resume_tree",
     "secure_rng",
     "share",
     "structural_zeros",

@@ -21,12 +21,14 @@ from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
 from congenial.disk import flush_folder, no_core_file
 from congenial.errors import AlreadySpentError, BundleError, CongenialError, LedgerError, StudyError, UncertainError
+from congenial.hierarchy.plan import ChainPlan
+from congenial.hierarchy.words import ChainWords
 from congenial.interrupts import first_interrupt_held
 from congenial.ledger.receipt import Receipt
 from congenial.ledger.request import Request, moment
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown
-from congenial.randomness import Streams, UnitStreams, replay_rng
+from congenial.randomness import RandomStream, Streams, UnitStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
 
 if TYPE_CHECKING:
@@ -45,9 +47,10 @@ class Release:
     Attributes
     ----------
     plan : Plan
+        Of a tree, the plan of its top.
     naming : Naming
     conditions : tuple of Condition
-        What every table obeys, as it was stated.
+        What every table obeys, as it was stated; of a tree, the units at the top.
     receipt : Receipt or None
         None for a simulation, which protects nobody.
     counts : array (area, cell)
@@ -55,6 +58,10 @@ class Release:
     made_at : str
     software : mapping
         The versions of whatever decides a byte of a bundle.
+    below : tuple of arrays (unit, cell)
+        Of a tree, the drawn tables of each level below the top; `counts` are those of the top.
+    chain : ChainPlan or None
+        The plan of a tree.
     """
 
     plan: Plan
@@ -64,17 +71,25 @@ class Release:
     counts: Ints = field(repr=False)
     made_at: str
     software: Mapping[str, str]
+    below: tuple[Ints, ...] = ()
+    chain: ChainPlan | None = None
 
     @property
     def tables(self) -> Mapping[Area, Ints]:
-        """The drawn table of each area, cell by cell."""
+        """The drawn table of each area, cell by cell; of a tree, of each unit at the top."""
         return dict(zip(self.plan.law.areas, self.counts, strict=True))
 
     @cached_property
     def manifest(self) -> Manifest:
         """Everything that is published beside the tables."""
         return Manifest.of(
-            self.naming, self.made_at, self.plan, self.conditions, self.counts, self.receipt, self.software
+            self.naming,
+            self.made_at,
+            self.chain or self.plan,
+            self.conditions,
+            self.counts,
+            self.receipt,
+            self.software,
         )
 
     def write(self, folder: str | Path, *, outputs: tuple[str, ...] = OUTPUTS, sign: str | Path | None = None) -> Path:
@@ -113,12 +128,13 @@ class Release:
         from congenial.bundle.signing import read_private_key
 
         key = None if sign is None else read_private_key(Path(sign))
-        return bundle_files(self.manifest, self.tables, tuple(outputs), key)
+        return bundle_files(self.manifest, self.tables, tuple(outputs), key, self.below)
 
     def __repr__(self) -> str:
         kind = "release" if self.receipt is not None else "NOT FOR RELEASE, a simulation:"
+        what = self.plan.law.areas if self.chain is None else self.chain.law.tree
         paid = "" if self.receipt is None else f", charged {self.receipt.currency} {shown(self.receipt.loss)}"
-        return f"{kind} {self.naming.release!r} of dataset {self.naming.dataset!r}: {self.plan.law.areas}{paid}"
+        return f"{kind} {self.naming.release!r} of dataset {self.naming.dataset!r}: {what}{paid}"
 
 
 def no_news(_: str) -> None:
@@ -127,31 +143,57 @@ def no_news(_: str) -> None:
 
 @dataclass(frozen=True, repr=False)
 class Prepared:
-    """Tables whose release is planned: nothing is charged yet. Confidential, for the tables are."""
+    """Tables whose release is planned: nothing is charged yet. Confidential, for the tables are.
+
+    Attributes
+    ----------
+    confidential : array (area, cell)
+        Of a tree, the tables of its leaves, in the order of the tree.
+    """
 
     plan: Plan
     naming: Naming
     conditions: tuple[Condition, ...]
     confidential: Ints = field(repr=False)
     software: Mapping[str, str] = field(default_factory=software_in_use)  # before the charge: a lookup can fail
+    chain: ChainPlan | None = None
+
+    @property
+    def whole(self) -> Plan | ChainPlan:
+        """The plan of everything that is released."""
+        return self.chain or self.plan
 
     @property
     def digest(self) -> str:
         """SHA-256 of the plan. It holds the disclosed values and nothing else of the data."""
-        return plan_digest(self.naming, self.plan, self.conditions, self.plan.certificate)
+        return plan_digest(self.naming, self.whole, self.conditions, self.whole.certificate)
 
     @property
     def facts(self) -> dict[str, object]:
         """What must not change between the charge and the last file: the plan, and the software that carries it out."""
         return {"plan": self.digest, "software": dict(self.software), "source": source_in_use()}
 
-    def streams(self, key: ReleaseKey) -> UnitStreams:
-        """Return the random words of every area under a key."""
+    @property
+    def of_areas(self) -> Ints:
+        """The confidential tables of areas (area, cell); of a tree, of the units at the top."""
+        return self.confidential if self.chain is None else self.chain.law.tree.summed(self.confidential)[0]
+
+    def streams(self, key: ReleaseKey) -> UnitStreams | ChainWords:
+        """Return the random words of every area, or of every unit of a tree, under a key."""
+        if self.chain is not None:
+            return key.tree_words(self.naming.release, self.digest)
         return key.streams(self.naming.release, self.digest, self.plan.law.areas.labels, self.confidential)
 
-    def draw(self, rng: Streams) -> Ints:
-        """Return one draw for every area, in the declared order."""
-        return self.plan.draw(self.confidential, rng)
+    def draw(self, rng: Streams | ChainWords) -> tuple[Ints, ...]:
+        """Return one draw for every area, in the declared order, and for every level of a tree below the top."""
+        if self.chain is not None:
+            words = ChainWords.simulated(rng) if isinstance(rng, RandomStream) else rng
+            if not isinstance(words, ChainWords):
+                raise BundleError("internal: a tree is drawn from words of its units")
+            return self.chain.draw(self.confidential, words)
+        if isinstance(rng, ChainWords):
+            raise BundleError("internal: areas are drawn from streams of their own")
+        return (self.plan.draw(self.confidential, rng),)
 
 
 _RESUME = "congenial release --resume, or mechanism.resume if it was begun from Python"
@@ -183,11 +225,11 @@ def charged(
         What the release is begun with besides the plan, and must be gone on with, such as the folder of the bundle.
     """
     check_size(ready.plan.law)
-    ready.plan.rehearse()
+    ready.whole.rehearse()
     request = Request(
         dataset=ready.naming.dataset,
         release=ready.naming.release,
-        certificate=ready.plan.certificate,
+        certificate=ready.whole.certificate,
         invariants=_disclosed(ready),
         plan_digest=ready.digest,
         who=who,
@@ -256,7 +298,7 @@ def resumed(
                 f"{name} was charged for other data, another spec or other versions of the software than there are now;"
                 " put them back as they were, or give the release up: congenial release --abandon"
             )
-        ready.plan.rehearse()
+        ready.whole.rehearse()
         with first_interrupt_held() as tell:
             tell(_HELD)
             yield from _finished(ready, file, receipt, progress)
@@ -380,14 +422,19 @@ def check_not_confidential(status: str) -> None:
         )
 
 
-def _drawn(ready: Prepared, receipt: Receipt | None, rng: Streams, made_at: str) -> Release:
-    return Release(ready.plan, ready.naming, ready.conditions, receipt, ready.draw(rng), made_at, ready.software)
+def _drawn(ready: Prepared, receipt: Receipt | None, rng: Streams | ChainWords, made_at: str) -> Release:
+    counts, *below = ready.draw(rng)
+    return Release(
+        *(ready.plan, ready.naming, ready.conditions, receipt, counts, made_at, ready.software),
+        below=tuple(below),
+        chain=ready.chain,
+    )
 
 
 def _disclosed(ready: Prepared) -> list[tuple[str, object]]:
     """Return every statistic that the release states exactly, with its value, for the ledger."""
     areas = ready.plan.law.areas
-    found = exactly(ready.plan.law.schema, ready.conditions, areas.labels, ready.confidential)
+    found = exactly(ready.plan.law.schema, ready.conditions, areas.labels, ready.of_areas)
     if areas.name is not None and len(found) * len(areas) > _MOST_DISCLOSED:
         where = f"in {len(areas):,} areas, listed in the bundle; SHA-256 of all values {areas_digest(ready.plan.law)}"
         return [(f"{exact.text}, of each {areas.name}", where) for exact in found]

@@ -23,6 +23,7 @@ from congenial.arrays import Ints
 from congenial.conditions.areas import Area
 from congenial.disk import flush, flush_folder
 from congenial.errors import LedgerBusyError, LedgerError, reason_of
+from congenial.hierarchy.words import ChainWords
 from congenial.randomness import SecretBytes, UnitStreams, secret_bytes
 
 _BYTES = 32
@@ -57,6 +58,10 @@ class ReleaseKey:
             for area, line in zip(areas, counts, strict=True)
         ]
         return UnitStreams(self._derived("words"), starts)
+
+    def tree_words(self, release: str, plan_digest: str) -> ChainWords:
+        """Return the random words of every unit of a tree, which depend on nothing else but the unit itself."""
+        return ChainWords(self._derived("tree"), [release, plan_digest])
 
     @property
     def commitment(self) -> str:

@@ -7,6 +7,7 @@ from congenial.bundle.file_names import AREAS, OF_OUTPUT, README, REPORT, REPORT
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.naming import STATUSES
 from congenial.bundle.software import SOFTWARE
+from congenial.bundle.tree_files import tree_file_names
 from congenial.errors import BundleError, LedgerError
 from congenial.ledger.receipt import Receipt
 from congenial.ledger.request import check_name, moment
@@ -33,7 +34,8 @@ def _check_files(manifest: Manifest) -> None:
     """See that every file that a bundle can have is listed, or left out with a reason, and no other."""
     areas = [] if manifest.law.areas.name is None else [AREAS]
     there = [name for name in OF_OUTPUT.values() if name not in manifest.left_out]
-    wanted = [TABLE, *areas, *there, README]
+    tree = [] if manifest.chain is None else tree_file_names(manifest.chain.law.tree.levels)
+    wanted = [TABLE, *areas, *tree, *there, README]
     parts = [] if REPORT in manifest.left_out else [REPORT_ERRORS, REPORT_PICTURE]
     known = [*OF_OUTPUT.values(), *parts]
     if unknown := [name for name in manifest.left_out if name not in known]:

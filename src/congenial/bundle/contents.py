@@ -1,6 +1,6 @@
 """Every file of a bundle, from the manifest's facts and the drawn tables alone."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -24,6 +24,7 @@ from congenial.bundle.promises import readme
 from congenial.bundle.report import PARTS, report
 from congenial.bundle.signing import PrivateKey, sign
 from congenial.bundle.table_csv import tables_to_csv, types_of
+from congenial.bundle.tree_files import tree_to_files
 from congenial.conditions.areas import Area
 from congenial.errors import CongenialError
 
@@ -31,9 +32,13 @@ _Made = TypeVar("_Made")
 
 
 def bundle_files(
-    manifest: Manifest, tables: Mapping[Area, Ints], outputs: tuple[str, ...], key: PrivateKey | None = None
+    manifest: Manifest,
+    tables: Mapping[Area, Ints],
+    outputs: tuple[str, ...],
+    key: PrivateKey | None = None,
+    below: Sequence[Ints] = (),
 ) -> dict[str, bytes]:
-    """Return the files of a bundle by name.
+    """Return the files of a bundle by name; of a tree, `below` are the tables (unit, cell) of each level below the top.
 
     Nothing else goes in: with the same drawn tables, the same facts and the same clock, every byte is the same. What
     cannot be made besides the table itself is left out, with the reason: it must not cost a release that is paid for.
@@ -44,6 +49,8 @@ def bundle_files(
     if manifest.law.areas.name is not None:
         columns = [list(exact.values.values()) for exact in manifest.exactly]
         files[AREAS] = areas_to_parquet(manifest.law.areas, columns)
+    if manifest.chain is not None:
+        files.update(tree_to_files(manifest.chain.law, below))
     if PARQUET not in left_out:
         _add(files, left_out, PARQUET, lambda: csv_to_parquet(files[TABLE], types_of(manifest.law)))
     if REPORT not in left_out:

@@ -18,8 +18,11 @@ from congenial.bundle.manifest import Manifest
 from congenial.bundle.parquet import is_same_table
 from congenial.bundle.signing import check_signature, read_public_key
 from congenial.bundle.table_csv import tables_from_csv, types_of
+from congenial.bundle.tree_files import SPINE, level_file, level_of_parquet, spine_of_parquet
 from congenial.conditions.areas import Area
-from congenial.errors import BundleError, did_you_mean, reason_of
+from congenial.errors import BundleError, SamplingError, did_you_mean, reason_of
+from congenial.hierarchy.plan import ChainPlan
+from congenial.hierarchy.tree import Tree
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream
 
@@ -39,12 +42,28 @@ class Bundle:
         The public key that signed the manifest, in hexadecimal digits.
     not_checked : tuple of str
         What this version could not compute as the one that made the bundle did. All numbers are checked always.
+    below : tuple of arrays (unit, cell)
+        Of a tree, the tables of each level below the top; `tables` are those of the top.
     """
 
     manifest: Manifest
     tables: Mapping[Area, Ints]
     signed_by: str | None
     not_checked: tuple[str, ...] = ()
+    below: tuple[Ints, ...] = ()
+
+    @property
+    def tree(self) -> Tree | None:
+        """The tree of areas, if there is one."""
+        return None if self.manifest.chain is None else self.manifest.chain.law.tree
+
+    def level(self, name: str) -> tuple[tuple[str, ...], Ints]:
+        """Return the codes of a level's units and their released tables (unit, cell)."""
+        if self.tree is None:
+            raise BundleError("the bundle has no levels: its areas are no tree")
+        number = self.tree.level_of(name)
+        tables = np.stack(list(self.tables.values())) if number == 0 else self.below[number - 1]
+        return tuple(str(code) for code in self.tree.codes[number]), tables
 
     @property
     def law(self) -> PublicLaw:
@@ -114,7 +133,11 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None) -> Bundle:
         what = "is a file" if os.path.lexists(place) else "does not exist"
         raise BundleError(f"{place} {what}; a bundle is a folder with a {MANIFEST}")
     content = _read(place, MANIFEST)
-    manifest = Manifest.from_bytes(content, lambda n_exact: areas_of_parquet(_read(place, AREAS), n_exact))
+    manifest = Manifest.from_bytes(
+        content,
+        lambda n_exact: areas_of_parquet(_read(place, AREAS), n_exact),
+        lambda levels, n_cells: spine_of_parquet(_read(place, SPINE), levels, n_cells),
+    )
     check_consistency(manifest)
     _check_files(place, manifest)
     signed_by = _signed_by(place, content, None if key is None else Path(key))
@@ -127,8 +150,23 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None) -> Bundle:
         area = manifest.law.areas.labels[number]
         where = "the table" if area is None else f"the table of {area!r}"
         raise BundleError(f"{where} does not obey the published invariants")
+    below = () if manifest.chain is None else _levels(place, manifest.chain, counts)
     not_checked = check_made_again(manifest, counts)
-    return Bundle(manifest, tables, signed_by, tuple(not_checked))
+    return Bundle(manifest, tables, signed_by, tuple(not_checked), below)
+
+
+def _levels(folder: Path, chain: ChainPlan, top: Ints) -> tuple[Ints, ...]:
+    """Read the tables of the levels below the top; they must add up to those above them."""
+    tree, schema = chain.law.tree, chain.law.top.schema
+    found = tuple(
+        level_of_parquet(_read(folder, level_file(number)), number, codes, schema)
+        for number, codes in enumerate(tree.codes[1:], 2)
+    )
+    try:
+        chain.check([top, *found])
+    except SamplingError:
+        raise BundleError("the tables of the tree do not add up, or break a condition; get the bundle again") from None
+    return found
 
 
 def _read(folder: Path, name: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from congenial.arrays import Ints
 from congenial.bundle.differences import first_difference
@@ -11,7 +12,10 @@ from congenial.calibrated import Asked
 from congenial.conditions.areas import Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.kinds.query import Query
+from congenial.conditions.queries import cells
 from congenial.errors import BundleError, CongenialError, PrivacyError
+from congenial.hierarchy.hierarchy import Hierarchy
+from congenial.hierarchy.plan import ChainPlan
 from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
 from congenial.public_law import PublicLaw
@@ -41,19 +45,45 @@ def check_made_again(manifest: Manifest, tables: Ints) -> list[str]:
 
 
 def _made_again(manifest: Manifest, tables: Ints) -> Manifest:
-    plan = Plan.of(
+    plan: Plan | ChainPlan = Plan.of(
         _law(manifest, tables),
         manifest.plan.neighbours,
         manifest.rows_per_unit,
         manifest.plan.budget,
         manifest.plan.asked,
     )
+    if manifest.chain is not None:
+        plan = _chain(manifest, manifest.chain, tables)
     stated = (manifest.naming, manifest.made_at, plan, manifest.conditions, tables, manifest.receipt, manifest.software)
     try:
         made = Manifest.of(*stated)
     except PrivacyError as refused:
         raise BundleError(f"the published law has no certificate: {refused}") from None
     return replace(made, files=manifest.files, left_out=manifest.left_out)
+
+
+def _chain(manifest: Manifest, chain: ChainPlan, tables: Ints) -> ChainPlan:
+    """Plan a tree again, from its budget and shares or its given precisions."""
+    tree, budget, law = chain.law.tree, chain.budget, chain.law
+    if manifest.plan.asked != (cells(precision=None if budget is not None else law.top.queries[0].precision),):
+        raise BundleError("a tree measures every cell at every level, and the manifest something else")
+    own = [law.top.queries[0].precision, *(noise.precision for noise in law.noises)]
+    given: dict[str, Any] = {"precisions": dict(zip(tree.levels, own, strict=True))}
+    if budget is not None:
+        given = {"rho": budget.rho, "epsilon": budget.epsilon, "delta": budget.delta}
+        given["shares"] = dict(zip(tree.levels, chain.shares or (), strict=True))
+    try:
+        again = Hierarchy(
+            *(tree, law.top.schema),
+            invariants=manifest.conditions,
+            noise=law.top.noise,
+            neighbours=manifest.plan.neighbours,
+            zeros=law.zeros,
+            **given,
+        )
+        return again.plan(again.areas_of(tables))
+    except CongenialError as refused:
+        raise BundleError(f"the tree that the manifest states cannot be planned: {refused}") from None
 
 
 def _law(manifest: Manifest, tables: Ints) -> PublicLaw:
@@ -108,9 +138,9 @@ def _check_figures(ours: Certificate, theirs: Certificate) -> None:
 
 def _check_precisions(manifest: Manifest, others: Sequence[str]) -> list[str]:
     """See that the precisions are those that were given, and the largest that the budget allows."""
-    plan, law = manifest.plan, manifest.law
-    if plan.budget is not None and not plan.budget.covers(manifest.certificate):
-        raise BundleError(f"the manifest's budget of {plan.budget.text} does not cover its certificate")
+    plan, law, budget = manifest.plan, manifest.law, manifest.budget
+    if budget is not None and not budget.covers(manifest.certificate):
+        raise BundleError(f"the manifest's budget of {budget.text} does not cover its certificate")
     asked = Asked(law.schema, law.noise, plan.asked, plan.budget, plan.neighbours, plan.rows_per_unit)
     try:
         is_largest = asked.plan(law.areas).law.queries == law.queries

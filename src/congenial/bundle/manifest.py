@@ -12,17 +12,25 @@ from congenial.bundle.law_json import AreaValues, law_as_json, law_of_json
 from congenial.bundle.naming import Naming
 from congenial.bundle.plan_digest import plan_digest
 from congenial.bundle.privacy_json import budget_json, budget_of_json, certificate_json, certificate_of_json
+from congenial.bundle.tree_json import tree_as_json, tree_of_json
 from congenial.conditions.condition import Condition
 from congenial.conditions.kinds import from_json as condition_of_json
 from congenial.conditions.kinds.query import Query
 from congenial.errors import BundleError, CongenialError
+from congenial.hierarchy.plan import ChainPlan
+from congenial.hierarchy.tree import Tree
+from congenial.hierarchy.zeros import Zeros
 from congenial.ledger.receipt import Receipt
 from congenial.plan import Plan
+from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import Certificate
 from congenial.public_law import PublicLaw
 
 FORMAT = "congenial bundle"
 VERSION = 2
+
+ReadTree = Callable[[tuple[str, ...], int], tuple[Tree, Zeros]]
+"""Given the names of its levels and the number of cells: the tree, and what is zero in it by structure."""
 
 ReadAreas = Callable[[int], tuple[AreaValues, list[list[str]]]]
 """Given how many statistics came out exactly: the areas' values, and those statistics in every area."""
@@ -37,7 +45,7 @@ class Manifest:
     naming : Naming
     made_at : str
     plan : Plan
-        The law, and what its price is computed from.
+        The law, and what its price is computed from; of a tree, those of its top.
     certificate : Certificate
         What the release costs, as it is stated.
     conditions : tuple of Condition
@@ -52,6 +60,8 @@ class Manifest:
     files : mapping from file name to SHA-256
     left_out : mapping from file name to the reason
         What a bundle can have and this one has not.
+    chain : ChainPlan or None
+        How the levels below are drawn, where areas are a tree.
     """
 
     naming: Naming
@@ -66,34 +76,46 @@ class Manifest:
     software: Mapping[str, str]
     files: Mapping[str, str]
     left_out: Mapping[str, str]
+    chain: ChainPlan | None = None
 
     @classmethod
     def of(
         cls,
         naming: Naming,
         made_at: str,
-        plan: Plan,
+        plan: Plan | ChainPlan,
         conditions: Sequence[Condition],
         tables: Ints,
         receipt: Receipt | None,
         software: Mapping[str, str],
     ) -> "Manifest":
-        """Return what follows from a plan and the drawn tables (area, cell); no file is listed yet."""
-        law = plan.law
+        """Return what follows from a plan and the drawn tables (area, cell); no file is listed yet.
+
+        Of a tree, the tables are those of the units at the top.
+        """
+        chain = plan if isinstance(plan, ChainPlan) else None
+        top = plan.top if isinstance(plan, ChainPlan) else plan
+        law = top.law
         return cls(
             naming=naming,
             made_at=made_at,
-            plan=plan,
+            plan=top,
             certificate=plan.certificate,
             conditions=tuple(conditions),
             exactly=exactly(law.schema, conditions, law.areas.labels, tables),
-            sampler="; ".join(dict.fromkeys(sampler.title for sampler in plan.samplers)),
-            is_exact=plan.is_exact,
+            sampler="; ".join([*dict.fromkeys(sampler.title for sampler in top.samplers), *_below(chain)]),
+            is_exact=top.is_exact,
             receipt=receipt,
             software=software,
             files={},
             left_out={},
+            chain=chain,
         )
+
+    @property
+    def budget(self) -> Budget | None:
+        """What was asked for."""
+        return self.plan.budget if self.chain is None else self.chain.budget
 
     @property
     def law(self) -> PublicLaw:
@@ -140,11 +162,11 @@ class Manifest:
             ],
             "privacy": {
                 "neighbours": self.plan.neighbours,
-                "budget": budget_json(self.plan.budget),
+                "budget": budget_json(self.budget),
                 "certificate": certificate_json(self.certificate),
             },
             "sampler": {"name": self.sampler, "is_exact": self.is_exact},
-            "law": law_as_json(self.law),
+            "law": {**law_as_json(self.law), "tree": None if self.chain is None else tree_as_json(self.chain)},
             "receipt": None if self.receipt is None else self.receipt.as_json(),
             "software": dict(self.software),
             "files": dict(self.files),
@@ -154,16 +176,20 @@ class Manifest:
     @property
     def plan_digest(self) -> str:
         """SHA-256 of the plan that was charged: what the ledger keeps of it."""
-        return plan_digest(self.naming, self.plan, self.conditions, self.certificate)
+        return plan_digest(self.naming, self.chain or self.plan, self.conditions, self.certificate)
 
     @classmethod
-    def from_bytes(cls, content: bytes, read_areas: ReadAreas | None = None) -> "Manifest":
+    def from_bytes(
+        cls, content: bytes, read_areas: ReadAreas | None = None, read_tree: ReadTree | None = None
+    ) -> "Manifest":
         """Read a manifest and check that not a byte of it was changed; refuses what another version wrote.
 
         Parameters
         ----------
         read_areas : callable, optional
             Gives the areas' values and what came out exactly in each, given how many exact statistics there are.
+        read_tree : callable, optional
+            Gives the tree.
         """
         values = parsed(content)
         _check_version(values)
@@ -171,7 +197,7 @@ class Manifest:
             raise BundleError("manifest.json was changed since it was published: its digest does not fit")
         check_texts(values)
         try:
-            found = cls._read(values, read_areas)
+            found = cls._read(values, read_areas, read_tree)
             if difference := first_difference(values, found.as_json()):
                 raise BundleError("it has {1} at {0}, and from its other parts follows {2}".format(*difference))
             return found
@@ -180,7 +206,7 @@ class Manifest:
             raise BundleError(f"manifest.json cannot be read: {reason}") from None
 
     @classmethod
-    def _read(cls, values: Mapping[str, Any], read_areas: ReadAreas | None) -> "Manifest":
+    def _read(cls, values: Mapping[str, Any], read_areas: ReadAreas | None, read_tree: ReadTree | None) -> "Manifest":
         stated = values["exactly"]
         areas: AreaValues | None = None
         if values["law"]["area"] is None:
@@ -198,6 +224,21 @@ class Manifest:
             )
             for entry, column in zip(stated, columns, strict=True)
         )
+        budget = budget_of_json(values["privacy"]["budget"], law.noise)
+        stated_tree = None if values["law"]["tree"] is None else tree_of_json(values["law"]["tree"])
+        plan = Plan.of(
+            law,
+            read_as(str, values["privacy"]["neighbours"]),
+            read_as(int, values["unit"]["rows"]),
+            budget if stated_tree is None else stated_tree.budget_of_top(budget),
+            tuple(_query(entry) for entry in values["measured"]),
+        )
+        chain = None
+        if stated_tree is not None:
+            if read_tree is None:
+                raise BundleError("its tree is missing")
+            tree, zeros = read_tree(stated_tree.levels, law.schema.n_cells)
+            chain = stated_tree.plan(tree, zeros, plan, budget)
         return cls(
             naming=Naming(
                 release=read_as(str, values["release"]),
@@ -207,13 +248,7 @@ class Manifest:
                 status=read_as(str, values["status"]),
             ),
             made_at=read_as(str, values["made_at"]),
-            plan=Plan.of(
-                law,
-                read_as(str, values["privacy"]["neighbours"]),
-                read_as(int, values["unit"]["rows"]),
-                budget_of_json(values["privacy"]["budget"], law.noise),
-                tuple(_query(entry) for entry in values["measured"]),
-            ),
+            plan=plan,
             certificate=certificate_of_json(values["privacy"]["certificate"]),
             conditions=tuple(_condition(entry) for entry in values["conditions"]),
             exactly=found,
@@ -223,7 +258,13 @@ class Manifest:
             software=dict(zip(values["software"], read_texts(values["software"].values()), strict=True)),
             files=dict(zip(values["files"], read_texts(values["files"].values()), strict=True)),
             left_out=dict(zip(values["left_out"], read_texts(values["left_out"].values()), strict=True)),
+            chain=chain,
         )
+
+
+def _below(chain: ChainPlan | None) -> list[str]:
+    """Say how the levels below the top are drawn."""
+    return [] if chain is None else list(dict.fromkeys(step.title for step in chain.law.steps))
 
 
 def _condition(given: Mapping[str, Any]) -> Condition:

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from congenial.errors import BundleError
 
 
@@ -72,3 +74,30 @@ def parquet_columns(content: bytes) -> dict[str, list[Any]]:
         except duckdb.Error:
             raise BundleError("a Parquet file of the bundle cannot be read: it was cut short or changed") from None
         return {name: [row[place] for row in rows] for place, name in enumerate(relation.columns)}
+
+
+def arrays_to_parquet(columns: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return columns, each an array of texts (objects), whole numbers or truth values, as a Parquet file."""
+    import duckdb
+
+    with _database() as (database, folder):
+        target = folder / "table.parquet"
+        try:
+            database.register("given", dict(columns))
+            database.table("given").write_parquet(str(target), compression="zstd")
+        except duckdb.Error:
+            raise BundleError("a table could not be written as Parquet") from None
+        return target.read_bytes()
+
+
+def parquet_arrays(content: bytes) -> dict[str, NDArray[Any]]:
+    """Return the columns of a Parquet file as arrays; one with missing values is masked."""
+    import duckdb
+
+    with _database() as (database, folder):
+        source = folder / "table.parquet"
+        source.write_bytes(content)
+        try:
+            return dict(database.read_parquet(str(source)).fetchnumpy())
+        except duckdb.Error:
+            raise BundleError("a Parquet file of the bundle cannot be read: it was cut short or changed") from None

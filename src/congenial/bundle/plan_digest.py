@@ -11,24 +11,31 @@ from congenial.bundle.canonical import digest
 from congenial.bundle.law_json import law_as_json
 from congenial.bundle.naming import Naming
 from congenial.bundle.privacy_json import budget_json, certificate_json
+from congenial.bundle.tree_json import tree_as_json
 from congenial.conditions.condition import Condition
+from congenial.hierarchy.plan import ChainPlan
 from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
 from congenial.public_law import PublicLaw
 
 
-def plan_digest(naming: Naming, plan: Plan, conditions: Sequence[Condition], certificate: Certificate) -> str:
+def plan_digest(
+    naming: Naming, plan: Plan | ChainPlan, conditions: Sequence[Condition], certificate: Certificate
+) -> str:
     """Return the SHA-256 of a plan. It holds the disclosed values and nothing else of the data."""
+    asked, tree = plan.budget, {"tree": tree_as_json(plan)} if isinstance(plan, ChainPlan) else {}
+    plan = plan.top if isinstance(plan, ChainPlan) else plan
     values = {
         "names": asdict(naming),
         "rows_per_unit": plan.rows_per_unit,
         "neighbours": plan.neighbours,
-        "budget": budget_json(plan.budget),
+        "budget": budget_json(asked),
         "conditions": [condition.as_json() for condition in conditions],
         "measured": [query.as_json() for query in plan.asked],
         "law": law_as_json(plan.law),
         "areas": areas_digest(plan.law),
         "certificate": certificate_json(certificate),
+        **tree,
     }
     return digest(json.dumps(values, sort_keys=True).encode())
 

@@ -114,9 +114,10 @@ class Hierarchy:
         leaves : array (leaf, cell)
             Confidential, in the order of the tree.
         """
-        return self._areas(self.tree.summed(np.asarray(leaves, np.int64))[0])
+        return self.areas_of(self.tree.summed(np.asarray(leaves, np.int64))[0])
 
-    def _areas(self, tables: Ints) -> Areas:
+    def areas_of(self, tables: Ints) -> Areas:
+        """Return the same from the tables of the units at the top (unit, cell), confidential or released."""
         codes, level = [str(code) for code in self.tree.codes[0]], self.tree.levels[0]
         zeros = [self._zeros(bar) for bar in self.zeros.bars[0]] if self.zeros.bars else [[]] * len(codes)
         if len(codes) > 1 and (not self.zeros.bars or bool((self.zeros.bars[0] == self.zeros.bars[0][0]).all())):
@@ -140,7 +141,8 @@ class Hierarchy:
         else:
             top, precisions = self._calibrated(areas, total_rho(self.budget))
         noises = tuple(_discrete(family(precision)) for precision in precisions)
-        return ChainPlan(ChainLaw(self.tree, top.law, noises, self.zeros), top, self.budget)
+        shares = None if self.precisions is not None else self.shares
+        return ChainPlan(ChainLaw(self.tree, top.law, noises, self.zeros), top, self.budget, shares)
 
     def _calibrated(self, areas: Areas, total: Fraction) -> tuple[Plan, tuple[Fraction, ...]]:
         """Return the top at its share, and the precisions below it: they get what the top has left."""

@@ -1,20 +1,21 @@
 """How a tree is released and what that costs, before anything is drawn. Public."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.errors import BrokenError, HierarchyError, SamplingError
+from congenial.errors import HierarchyError, SamplingError
 from congenial.hierarchy.law import ChainLaw, TreeTables
+from congenial.hierarchy.leaves import check_leaves
 from congenial.hierarchy.words import ChainWords
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.chain import chain_certificate
-
-_MOST = 2**53  # counts are exact as doubles
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +28,14 @@ class ChainPlan:
         Of the units at the top.
     budget : Budget or None
         What was asked for; None where every precision was given.
+    shares : tuple of Fraction or None
+        What each level gets of the budget, the top first.
     """
 
     law: ChainLaw
     top: Plan = field(repr=False)
     budget: Budget | None = None
+    shares: tuple[Fraction, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.top.law is not self.law.top:
@@ -60,19 +64,9 @@ class ChainPlan:
         """What the release costs, in the budget's currency."""
         return spent(self.certificate, self.budget)
 
-    def check_leaves(self, leaves: Ints) -> None:
-        """Refuse confidential tables that are none of this law's, without a word about any of them."""
-        if leaves.shape != (self.law.tree.n_leaves, self.law.n_cells) or leaves.dtype.kind not in "iu":
-            raise HierarchyError(
-                f"tables of leaves are whole numbers of shape ({self.law.tree.n_leaves}, {self.law.n_cells}),"
-                f" not {leaves.dtype} {leaves.shape}"
-            )
-        if leaves.size and (int(leaves.min()) < 0 or float(leaves.sum(dtype=np.float64)) >= _MOST):
-            raise BrokenError(
-                "counts are not negative, and add up to less than 2^53", "which of them do is confidential"
-            )
-        if not self.law.zeros.hold(leaves):
-            raise BrokenError("structural zeros of the tree", "where they do is confidential")
+    def rehearse(self) -> list[str]:
+        """Draw the top around made-up tables; what is below can be drawn whatever comes out above."""
+        return self.top.rehearse()
 
     def draw(self, leaves: Ints, words: ChainWords, *, n_threads: int = 1, always_certain: bool = False) -> TreeTables:
         """Return one release: the tables of every level, around confidential leaves in the order of the tree.
@@ -84,17 +78,17 @@ class ChainPlan:
         always_certain : bool
             Whether every decision below the top is made in ball arithmetic: the same tables, slowly.
         """
-        self.check_leaves(leaves)
+        check_leaves(self.law.tree, self.law.n_cells, self.law.zeros, leaves)
         tree, tables = self.law.tree, self.law.tree.summed(leaves.astype(np.int64, copy=False))
         released = [self.top.draw(tables[0], words.top(tree.levels[0], tree.codes[0], tables[0]))]
         for level, step in enumerate(self.law.steps):
             starts, counts = step.families.starts, tables[level + 1]
             own = words.families(tree.levels[level + 1], tree.codes[level], released[-1], starts, counts)
             released.append(step.draw(counts, released[-1], own, n_threads=n_threads, always_certain=always_certain))
-        self._check(released)
+        self.check(released)
         return tuple(released)
 
-    def _check(self, released: list[Ints]) -> None:
+    def check(self, released: Sequence[Ints]) -> None:
         """See that everything adds up and is zero where it must be: a mistake here would be published."""
         is_right = all(int(tables.min(initial=0)) >= 0 for tables in released)
         for families, above, below in zip(self.law.tree.families, released, released[1:], strict=False):

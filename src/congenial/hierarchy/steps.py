@@ -26,6 +26,11 @@ class Step(Protocol):
         ...
 
     @property
+    def title(self) -> str:
+        """What a manifest says of it in words."""
+        ...
+
+    @property
     def families(self) -> Families:
         """Whose parts the units are."""
         ...
@@ -52,6 +57,7 @@ class ShareOutStep:
     noise: DiscreteNoise
 
     name: ClassVar[str] = "share_out"
+    title: ClassVar[str] = "children of a unit drawn independently given its released table, by tilted rejection"
 
     def draw(
         self, counts: Ints, released: Ints, words: KeyedWords, *, n_threads: int = 1, always_certain: bool = False

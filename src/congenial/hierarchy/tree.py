@@ -134,7 +134,13 @@ class Tree:
 
     def sums(self, leaves: ArrayLike) -> tuple[Ints, ...]:
         """Return the tables of every level (unit, cell), the top first, from those of leaves as they were listed."""
-        return self.summed(np.asarray(leaves, np.int64)[self.order])
+        return self.summed(self.in_order(np.asarray(leaves, np.int64)))
+
+    def in_order(self, listed: Ints) -> Ints:
+        """Return the tables of leaves in the order of the tree, from those as they were listed."""
+        if listed.ndim != 2 or len(listed) != self.n_leaves:
+            raise HierarchyError(f"tables of leaves have the shape ({self.n_leaves}, cells), not {listed.shape}")
+        return listed[self.order]
 
     def summed(self, leaves: Ints) -> tuple[Ints, ...]:
         """Return the same from the leaves' tables in the order of the tree."""

@@ -1,0 +1,104 @@
+"""The tree of a law as plain values, for a manifest; codes of units and structural zeros stand in spine.parquet."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from congenial.bundle.canonical import read_as
+from congenial.errors import BundleError
+from congenial.fraction import exact_fraction
+from congenial.hierarchy.law import ChainLaw
+from congenial.hierarchy.plan import ChainPlan
+from congenial.hierarchy.tree import Tree
+from congenial.hierarchy.zeros import Zeros
+from congenial.noise import FAMILIES
+from congenial.noise.family import DiscreteNoise
+from congenial.plan import Plan
+from congenial.privacy.budget import Budget
+from congenial.privacy.chain import total_rho
+
+
+def tree_as_json(plan: ChainPlan) -> dict[str, Any]:
+    """Return levels from the top down: units, shares of the budget, and the noise of those below the top."""
+    law = plan.law
+    noises = [None, *law.noises]
+    shares = [None] * len(noises) if plan.shares is None else [str(share) for share in plan.shares]
+    return {
+        "levels": [
+            {
+                "name": name,
+                "units": len(codes),
+                "share": share,
+                "precision": None if noise is None else str(noise.precision),
+                "base": None if noise is None else str(noise.base),
+            }
+            for name, codes, share, noise in zip(law.tree.levels, law.tree.codes, shares, noises, strict=True)
+        ],
+        "digest": tree_digest(law.tree, law.zeros),
+    }
+
+
+@dataclass(frozen=True)
+class StatedTree:
+    """What a manifest says of a tree.
+
+    Attributes
+    ----------
+    shares : tuple of Fraction, or None
+        Of the budget, the top first; None where precisions were given.
+    precisions : tuple of Fraction
+        Of the levels below the top.
+    """
+
+    levels: tuple[str, ...]
+    shares: tuple[Fraction, ...] | None
+    precisions: tuple[Fraction, ...]
+
+    def budget_of_top(self, budget: Budget | None) -> Budget | None:
+        """Return what the top may cost."""
+        if (budget is None) != (self.shares is None):
+            raise BundleError("levels of a tree have shares of a budget, and there is none, or they have none")
+        return None if budget is None or self.shares is None else Budget(rho=self.shares[0] * total_rho(budget))
+
+    def plan(self, tree: Tree, zeros: Zeros, top: Plan, budget: Budget | None) -> ChainPlan:
+        """Return the plan that is stated, of this tree."""
+        make = FAMILIES[top.law.noise]
+        noises = []
+        for precision in self.precisions:
+            noise = make(precision)
+            if not isinstance(noise, DiscreteNoise):
+                raise BundleError("the noise of a tree is on the integers")
+            noises.append(noise)
+        return ChainPlan(ChainLaw(tree, top.law, tuple(noises), zeros), top, budget, self.shares)
+
+
+def tree_of_json(given: Mapping[str, Any]) -> StatedTree:
+    """Read what `tree_as_json` wrote; what it says of units is compared with the spine elsewhere."""
+    entries = given["levels"]
+    if len(entries) < 2:
+        raise BundleError("a tree has at least two levels")
+    shares = [entry["share"] for entry in entries]
+    if len({share is None for share in shares}) > 1:
+        raise BundleError("some levels of the tree have a share of the budget, and others have none")
+    return StatedTree(
+        tuple(read_as(str, entry["name"]) for entry in entries),
+        None if shares[0] is None else tuple(exact_fraction(share, "a share") for share in shares),
+        tuple(exact_fraction(entry["precision"], "a precision") for entry in entries[1:]),
+    )
+
+
+def tree_digest(tree: Tree, zeros: Zeros) -> str:
+    """Return the SHA-256 of a tree: its levels, the codes of all units, whose parts they are, and structural zeros."""
+    state = hashlib.sha256("\0".join(tree.levels).encode())
+    for codes in tree.codes:
+        state.update(len(codes).to_bytes(8, "little"))
+        state.update("\0".join(codes.tolist()).encode())
+    for parents in tree.parents:
+        state.update(np.ascontiguousarray(parents, "<i8").tobytes())
+    for bar in zeros.bars[-1:]:
+        state.update(np.packbits(bar, axis=None).tobytes())
+    return state.hexdigest()

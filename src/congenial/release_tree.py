@@ -1,0 +1,83 @@
+"""A tree of areas from Python: planned, charged, drawn level by level, published."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from congenial.bundle.naming import Naming
+from congenial.hierarchy.hierarchy import Hierarchy
+from congenial.hierarchy.leaves import check_leaves
+from congenial.release import Prepared, Release, charge_and_draw, resume_and_draw
+
+if TYPE_CHECKING:
+    from congenial.ledger import Ledger
+
+
+def prepare_tree(hierarchy: Hierarchy, leaves: ArrayLike, naming: Naming) -> Prepared:
+    """Plan a release of a tree, and see that it can be drawn. Nothing is charged, nothing drawn.
+
+    Parameters
+    ----------
+    leaves : array (leaf, cell)
+        Confidential, in the order in which the leaves were listed when the tree was made.
+    """
+    counts = hierarchy.tree.in_order(np.asarray(leaves))
+    check_leaves(hierarchy.tree, hierarchy.schema.n_cells, hierarchy.zeros, counts)
+    plan = hierarchy.plan(hierarchy.disclose(counts))
+    plan.top.check_samplers()
+    _ = plan.certificate
+    invariants = tuple(hierarchy.invariants)
+    return Prepared(plan.top, naming, invariants, counts.astype(np.int64, copy=False), chain=plan)
+
+
+def release_tree(
+    hierarchy: Hierarchy,
+    leaves: ArrayLike,
+    *,
+    ledger: "Ledger",
+    dataset: str,
+    release: str,
+    who: str,
+    title: str | None = None,
+    unit: str = "person",
+    folder: str | Path | None = None,
+) -> Release:
+    """Charge a ledger, draw the tree once, and write the bundle if a folder is named.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import congenial as cg
+    >>> tree = cg.Tree.of_prefixes(["1a", "1b", "2a"], {"county": 1}, "block")
+    >>> hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants=[cg.total()], rho="1")
+    >>> with TemporaryDirectory() as place:
+    ...     ledger = cg.open_ledger(f"{place}/budget.db", create=True)
+    ...     _ = ledger.create_dataset("town", rho="2", neighbours="bounded", who="Ada")
+    ...     blocks = [[3, 4], [0, 1], [2, 2]]  # confidential
+    ...     made = release_tree(hierarchy, blocks, ledger=ledger, dataset="town", release="tree", who="Ada",
+    ...                         folder=f"{place}/tree")
+    ...     bundle = cg.load_bundle(f"{place}/tree")
+    >>> codes, counties = bundle.level("county")
+    >>> codes, int(counties.sum()), bool((bundle.level("block")[1][2] == counties[1]).all())
+    (('1', '2'), 12, True)
+    """
+    naming = Naming(release, dataset, title or release, unit)
+    return charge_and_draw(prepare_tree(hierarchy, leaves, naming), ledger=ledger, who=who, folder=folder)
+
+
+def resume_tree(
+    hierarchy: Hierarchy,
+    leaves: ArrayLike,
+    *,
+    ledger: "Ledger",
+    dataset: str,
+    release: str,
+    title: str | None = None,
+    unit: str = "person",
+    folder: str | Path | None = None,
+) -> Release:
+    """Go on with a tree whose release was stopped after its charge: the same tables, and no second charge."""
+    naming = Naming(release, dataset, title or release, unit)
+    return resume_and_draw(prepare_tree(hierarchy, leaves, naming), ledger=ledger, folder=folder)
