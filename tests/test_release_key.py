@@ -131,7 +131,7 @@ def test_a_unit_s_words_depend_on_what_it_is_and_on_nothing_else() -> None:
 
 def test_order_chunks_and_threads_do_not_change_a_release() -> None:
     key, ready = ReleaseKey(), prepared(tables(40))
-    whole = ready.draw(ready.streams(key))
+    (whole,) = ready.draw(ready.streams(key))
     backwards = prepared(dict(reversed(tables(40).items())))
     assert backwards.digest != ready.digest  # the order of areas is part of the plan, so compare under one digest
     labels, counts = ready.plan.law.areas.labels, ready.confidential
@@ -148,7 +148,9 @@ def test_the_slow_path_takes_further_words_of_its_own_unit() -> None:
 
     ready, key = prepared(), ReleaseKey()
     engine = Engine(exact.engine_of(MECHANISM.law(tables()["a0"]).target).order.with_nats(1.0))
-    together = exact.sample_batch(engine, ready.confidential, ready.streams(key))
+    streams = ready.streams(key)
+    assert isinstance(streams, UnitStreams)
+    together = exact.sample_batch(engine, ready.confidential, streams)
     alone = key.streams("spring", ready.digest, ["a3"], ready.confidential[3:4])
     assert np.array_equal(exact.sample_one(engine, ready.confidential[3], alone), together[3])
 

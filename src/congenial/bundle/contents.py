@@ -56,8 +56,8 @@ def bundle_files(
     if REPORT not in left_out:
         parts: dict[str, object] = {}
         for name, make in PARTS.items():
-            _add(parts, left_out, name, partial(make, manifest, tables))
-        _add(files, left_out, REPORT, lambda: report(manifest, tables, parts).encode())
+            _add(parts, left_out, name, partial(make, manifest, tables, below))
+        _add(files, left_out, REPORT, lambda: report(manifest, tables, parts, below).encode())
     if REPORT in left_out:
         for name in PARTS:
             left_out.pop(name, None)

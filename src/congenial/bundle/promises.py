@@ -5,6 +5,7 @@ from textwrap import wrap
 from congenial.bundle.file_names import AREAS, PARQUET, REPORT
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.table_csv import formula_warnings, header_of
+from congenial.bundle.tree_files import SPINE, level_file
 from congenial.privacy.semantics import meaning
 
 SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed and protects nobody."
@@ -47,6 +48,18 @@ def readme(manifest: Manifest) -> str:
             else []
         ),
     ]
+    chain = manifest.chain
+    if chain is not None:
+        sizes = [
+            f"{len(codes):,} {name}" for name, codes in zip(chain.law.tree.levels, chain.law.tree.codes, strict=True)
+        ]
+        tables = f"a tree of {', '.join(sizes)} units, which add up: tables"
+        files = [(level_file(number), name) for number, name in enumerate(chain.law.tree.levels[1:], 2)]
+        listed = [
+            *(f"{file} the released counts of each {name}, a row a unit" for file, name in files),
+            f"{SPINE}   every {chain.law.tree.levels[-1]} with the units that it is part of",
+            *listed,
+        ]
     lines = [
         manifest.naming.title,
         "=" * min(len(manifest.naming.title), 79),

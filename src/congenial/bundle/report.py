@@ -6,13 +6,15 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from congenial.arrays import Ints
+from congenial.arrays import Floats, Ints
 from congenial.bundle import promises
 from congenial.bundle.expected_error import NO_ERROR, ExpectedError, expected_error, typical_places
 from congenial.bundle.file_names import REPORT_ERRORS, REPORT_PICTURE
 from congenial.bundle.manifest import Manifest
+from congenial.bundle.tree_report import level_errors, level_lines, walk
 from congenial.conditions.areas import Area
 from congenial.display import as_grid
+from congenial.noise import Noise
 from congenial.page import render
 from congenial.pictures.drawing import as_svg
 from congenial.pictures.noise import noise_laws
@@ -33,16 +35,24 @@ class _Sheet:
     ends_in_total: bool = False
 
 
-def report(manifest: Manifest, tables: Mapping[Area, Ints], parts: Mapping[str, object] | None = None) -> str:
+def report(
+    manifest: Manifest,
+    tables: Mapping[Area, Ints],
+    parts: Mapping[str, object] | None = None,
+    below: Sequence[Ints] = (),
+) -> str:
     """Return the page; where a part was left out, it says why.
 
     Parameters
     ----------
+    below : sequence of arrays (unit, cell)
+        Of a tree, the tables of each level below the top.
     parts : mapping, optional
         What `PARTS` make, if that was made already.
     """
     if parts is None:
-        parts = {name: make(manifest, tables) for name, make in PARTS.items() if name not in manifest.left_out}
+        parts = {name: make(manifest, tables, below) for name, make in PARTS.items() if name not in manifest.left_out}
+    released = [np.stack(list(tables.values())), *below]
     sheets, left_out = _sheets(manifest, tables)
     return render(
         "report.html",
@@ -67,6 +77,8 @@ def report(manifest: Manifest, tables: Mapping[Area, Ints], parts: Mapping[str, 
         no_errors=manifest.left_out.get(REPORT_ERRORS),
         certificate=manifest.certificate,
         amounts=_amounts(manifest),
+        levels=[] if manifest.chain is None else level_lines(manifest.chain, released),
+        units=[] if manifest.chain is None else walk(manifest.chain, released),
     )
 
 
@@ -98,15 +110,21 @@ def _amounts(manifest: Manifest) -> list[tuple[str, str]]:
     return [(name, f"{float(value):.10g}") for name, value in named if value is not None]
 
 
-def _noise_picture(manifest: Manifest, _: Mapping[Area, Ints]) -> str:
+def _noise_picture(manifest: Manifest, _: Mapping[Area, Ints], __: Sequence[Ints]) -> str:
     laws = {}
     for query in manifest.law.queries:
         if query.precision:
-            noise = manifest.law.family(query.precision)
-            reach = max(3, int(np.ceil(4 * float(noise.variance) ** 0.5)))
-            u = np.arange(-reach, reach + 1) if reach <= 2_000 else np.linspace(-reach, reach, 801).astype(np.int64)
-            laws[query.text] = (u, noise.pmf(u))
+            laws[query.text] = _law_of(manifest.law.family(query.precision))
+    if manifest.chain is not None:
+        for name, noise in zip(manifest.chain.law.tree.levels[1:], manifest.chain.law.noises, strict=True):
+            laws[f"cells of a {name}"] = _law_of(noise)
     return as_svg(noise_laws(dict(islice(laws.items(), 7))))
+
+
+def _law_of(noise: Noise) -> tuple[Ints, Floats]:
+    reach = max(3, int(np.ceil(4 * float(noise.variance) ** 0.5)))
+    u = np.arange(-reach, reach + 1) if reach <= 2_000 else np.linspace(-reach, reach, 801).astype(np.int64)
+    return u, noise.pmf(u)
 
 
 def _sheets(manifest: Manifest, tables: Mapping[Area, Ints]) -> tuple[list[_Sheet], int]:
@@ -131,7 +149,9 @@ def _sheets(manifest: Manifest, tables: Mapping[Area, Ints]) -> tuple[list[_Shee
     return pages, len(tables) - n_shown
 
 
-def _expected_errors(manifest: Manifest, tables: Mapping[Area, Ints]) -> list[dict[str, object]]:
+def _expected_errors(manifest: Manifest, tables: Mapping[Area, Ints], below: Sequence[Ints]) -> list[dict[str, object]]:
+    if manifest.chain is not None:
+        return level_errors(manifest.chain, [np.stack(list(tables.values())), *below])
     sizes = np.array([counts.sum() for counts in tables.values()])
     typical = [manifest.law.areas.labels[place] for place in typical_places(sizes)]
     errors = [expected_error(manifest.plan, area, tables[area], "the released table") for area in typical]
@@ -153,7 +173,7 @@ def _error_lines(manifest: Manifest, error: ExpectedError, counts: Ints) -> dict
     return {"where": where, "cells": lines, "margins": margins, "total": f"{int(counts.sum()):,}"}
 
 
-PARTS: dict[str, Callable[[Manifest, Mapping[Area, Ints]], object]] = {
+PARTS: dict[str, Callable[[Manifest, Mapping[Area, Ints], Sequence[Ints]], object]] = {
     REPORT_ERRORS: _expected_errors,
     REPORT_PICTURE: _noise_picture,
 }

@@ -93,7 +93,7 @@ def _check_page(bundle: Bundle, name: str) -> None:
 
     make: dict[str, Callable[[], str]] = {
         README: lambda: readme(bundle.manifest),
-        REPORT: lambda: report(bundle.manifest, bundle.tables),
+        REPORT: lambda: report(bundle.manifest, bundle.tables, below=bundle.below),
     }
     if digest(make[name]().encode()) != bundle.manifest.files[name]:
         raise BundleError(

@@ -6,6 +6,8 @@ from dataclasses import astuple, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
+
 from congenial.breaches import Breach, each_breach
 from congenial.bundle.naming import Naming
 from congenial.bundle.signing import read_private_key
@@ -16,7 +18,8 @@ from congenial.curator.confidential_report import check_place, write_confidentia
 from congenial.errors import BrokenError
 from congenial.ledger import Ledger
 from congenial.reading.confidential_csv import write_confidential_csv
-from congenial.reading.tables import read_tables
+from congenial.reading.spine import read_spine
+from congenial.reading.tables import read_leaves, read_tables
 from congenial.release import STEPS as RELEASE_STEPS
 from congenial.release import (
     Prepared,
@@ -28,7 +31,9 @@ from congenial.release import (
     resumed,
 )
 from congenial.release import simulate as simulate_tables
+from congenial.release_tree import prepare_tree
 from congenial.spec.spec import Spec
+from congenial.spec.tree import TreeFile
 from congenial.table import CONFIDENTIAL, Table
 
 STEPS = ("reading the data", *RELEASE_STEPS, "writing the bundle")
@@ -54,6 +59,8 @@ class Published:
 def prepare(spec: Spec, folder: Path, progress: Callable[[str], None] = no_news) -> Prepared:
     """Read the data that a spec in this folder names, and plan the release. Nothing is charged, nothing written."""
     progress(STEPS[0])
+    if spec.hierarchy is not None:
+        return _prepare_tree(spec, spec.hierarchy, folder, progress)
     tables = read_tables(spec, folder)
     progress(STEPS[1])
     unit = "person" if spec.unit is None else spec.unit.word
@@ -62,6 +69,18 @@ def prepare(spec: Spec, folder: Path, progress: Callable[[str], None] = no_news)
         if spec.by is None:
             return spec.mechanism.prepare(tables[None], naming)
         return spec.mechanism.prepare(_by_label(tables), naming, area=spec.by.name)
+
+
+def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Callable[[str], None]) -> Prepared:
+    tree, zeros = read_spine(given, spec.schema.n_cells, folder)
+    hierarchy = spec.tree_mechanism(tree, zeros)
+    leaves = read_leaves(spec, tree, folder)
+    progress(STEPS[1])
+    unit = "person" if spec.unit is None else spec.unit.word
+    naming = Naming(spec.release, spec.dataset, spec.title, unit, spec.data.status)
+    listed = np.empty_like(leaves)
+    listed[tree.order] = leaves
+    return prepare_tree(hierarchy, listed, naming)
 
 
 def disclose(spec: Spec, folder: Path) -> Constraints | Areas:

@@ -1,6 +1,7 @@
 """From the data files that a spec names to confidential tables, one for each area."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.errors import ReadingError
+from congenial.hierarchy.tree import Tree
 from congenial.reading import sql
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.csv_trouble import csv_trouble
@@ -24,7 +26,23 @@ _MOST_CELLS = 50_000_000  # of all areas together
 
 
 def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
-    """Read the data that a spec names. Confidential.
+    """Read the data that a spec names: from each area's label, or from None, to its table. Confidential."""
+    counts = read_counts(spec, folder)
+    areas: Sequence[str | None] = [None] if spec.areas is None else spec.areas
+    tables = counts.reshape(len(areas), *spec.schema.shape)
+    return {area: Table(spec.schema, table) for area, table in zip(areas, tables, strict=True)}
+
+
+def read_leaves(spec: Spec, tree: Tree, folder: str | Path) -> NDArray[np.int64]:
+    """Read the data of a tree's leaves (leaf, cell), in the order of the tree. Confidential."""
+    if spec.hierarchy is None:
+        raise ReadingError("the spec has no hierarchy")
+    codes = tuple(tree.codes[-1].tolist())
+    return read_counts(replace(spec, by=Levels(spec.hierarchy.leaf, spec.hierarchy.column, codes, codes)), folder)
+
+
+def read_counts(spec: Spec, folder: str | Path) -> NDArray[np.int64]:
+    """Read the data that a spec names, area by area. Confidential.
 
     Parameters
     ----------
@@ -34,8 +52,7 @@ def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
 
     Returns
     -------
-    tables : mapping
-        From each area's label, or from None when there are no areas, to its table.
+    counts : array (area, cell)
 
     Raises
     ------
@@ -71,9 +88,7 @@ def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
             if not check_ids(database, rows, spec.unit):
                 raise ReadingError(_trouble(sources, spec.data.separator))
     counts = _counts(found, places, levels, spec, base)
-    areas: Sequence[str | None] = [None] if spec.areas is None else spec.areas
-    tables = counts.reshape(n_areas, *spec.schema.shape)
-    return {area: Table(spec.schema, table) for area, table in zip(areas, tables, strict=True)}
+    return counts.reshape(n_areas, spec.schema.n_cells)
 
 
 def _check_names(sources: Sequence[Source], spec: Spec) -> None:

@@ -16,6 +16,7 @@ from congenial.spec.levels import Levels
 from congenial.spec.mistakes import Mistakes, checked_format
 from congenial.spec.sections import check_columns, read_areas, read_data, read_dimensions, read_unit
 from congenial.spec.spec import DataFiles, PrivacyUnit, Spec
+from congenial.spec.tree import read_hierarchy, tree_noise
 
 if TYPE_CHECKING:
     from congenial.spec.model import SpecFile
@@ -83,12 +84,18 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
         measured = _measured(file, reader, mistakes, places)
         invariants = _statements(file.invariants, "invariants", reader.invariant, mistakes, places)
         conditions = _statements(file.conditions, "conditions", reader.condition, mistakes, places)
-    _check_budget(file, measured, mistakes)
+    hierarchy = read_hierarchy(file, measured, mistakes)
+    if file.hierarchy is None:
+        _check_budget(file, measured, mistakes)
+    elif file.budget is None and "budget" not in document.tree:
+        mistakes.add(("budget",), "a `budget:` is needed, such as {rho: 1/2}")
     n_stated = sum(len(document.tree.get(section, ())) for section in ("invariants", "conditions"))
     if schema is not None and len(invariants) + len(conditions) == n_stated:
         _check_clash(schema, [*invariants, *conditions], mistakes)
     mistakes.raise_all()
     spec = _spec(document, file, data, unit, tuple(dimensions or ()), by, measured, invariants, conditions)
+    if hierarchy is not None:
+        return replace(spec, hierarchy=hierarchy, noise=tree_noise(file, mistakes))
     with mistakes.at(("measure",)):  # what is left to find: queries that cannot be measured together
         _ = spec.mechanism
     mistakes.raise_all()

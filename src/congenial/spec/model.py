@@ -177,6 +177,30 @@ class AreaEntry(Section):
     levels: LevelsOrCodes | None = Field(None, description="every area, or a mapping from codes in the data to labels")
 
 
+class LevelEntry(Section):
+    """A level of a tree above its leaves."""
+
+    prefix: AtLeastOne | None = Field(None, description="how many letters of a leaf's code are the unit's")
+    column: Text | None = Field(None, description="the column of the file with the unit's code")
+
+
+class TreeEntry(Section):
+    """A tree of areas that add up: one table for each unit of each level."""
+
+    file: Text | None = Field(None, description="the public list of all leaves, those without anybody included")
+    leaf: Text | None = Field(None, description="what a leaf is called, such as block")
+    code: Text | None = Field(
+        None, description="the column of the leaves' codes in the file; the leaf's name if not said"
+    )
+    column: Text | None = Field(
+        None, description="the column of the leaves' codes in the data; the leaf's name if not said"
+    )
+    levels: dict[Text, LevelEntry] = Field({}, description="above the leaves, the top first")
+    separator: Separator = Field(",", description="between the columns of the file")
+    uninhabited: Text | None = Field(None, description="a column of the file: 1 or true where nobody can be")
+    shares: dict[Text, Positive] | None = Field(None, description="of the budget by level; the leaves 0.3 if not said")
+
+
 class TermEntry(Section):
     """One term of a linear combination of cells."""
 
@@ -255,6 +279,7 @@ class SpecFile(Section):
         Text, Annotated[Annotated[list[Text], Tag("<list>")] | Annotated[DimensionEntry, Tag("<mapping>")], _SHAPE]
     ] = {}
     by: AreaEntry | None = None
+    hierarchy: TreeEntry | None = None
     measure: list[_words_or(ENTRY_MODELS["measure"])] | None = None  # type: ignore[valid-type]
     invariants: list[_words_or(ENTRY_MODELS["invariants"])] = []  # type: ignore[valid-type]
     conditions: list[_words_or(ENTRY_MODELS["conditions"])] = []  # type: ignore[valid-type]

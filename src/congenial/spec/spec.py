@@ -5,10 +5,14 @@ from fractions import Fraction
 from functools import cached_property
 
 from congenial.conditions.queries import Query
+from congenial.hierarchy.hierarchy import Hierarchy
+from congenial.hierarchy.tree import Tree
+from congenial.hierarchy.zeros import Zeros
 from congenial.mechanism import Mechanism
 from congenial.schema import Schema
 from congenial.spec.conditions import Statement
 from congenial.spec.levels import Levels
+from congenial.spec.tree import TreeFile
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,8 @@ class Spec:
     invariants, conditions : tuple of Statement
     epsilon, delta, rho : Fraction or None
     outputs : tuple of str
+    hierarchy : TreeFile or None
+        The tree of areas, when they add up.
     text : str
         The file as it was written.
     """
@@ -97,6 +103,7 @@ class Spec:
     rho: Fraction | None
     neighbours: str
     outputs: tuple[str, ...]
+    hierarchy: TreeFile | None = None
 
     @cached_property
     def schema(self) -> Schema:
@@ -112,6 +119,21 @@ class Spec:
     def rows_per_unit(self) -> int:
         """How many rows, so how many counts, one privacy unit may touch."""
         return 1 if self.unit is None else self.unit.rows_per_unit
+
+    def tree_mechanism(self, tree: Tree, zeros: Zeros) -> Hierarchy:
+        """Return what releases the tree that the spec names."""
+        return Hierarchy(
+            tree,
+            self.schema,
+            invariants=[statement.condition for statement in (*self.invariants, *self.conditions)],
+            noise=self.noise,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            rho=self.rho,
+            shares=None if self.hierarchy is None else self.hierarchy.shares,
+            neighbours=self.neighbours,
+            zeros=zeros,
+        )
 
     @cached_property
     def mechanism(self) -> Mechanism:

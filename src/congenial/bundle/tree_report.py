@@ -1,0 +1,110 @@
+"""What a report says of a tree: its levels, their errors, and the upper levels to walk through. Public."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import sqrt
+
+import numpy as np
+
+from congenial.arrays import Ints
+from congenial.bundle.tree_files import level_file
+from congenial.hierarchy.plan import ChainPlan
+from congenial.hierarchy.words import ChainWords
+from congenial.randomness import replay_rng
+
+_MOST_UNITS = 2_000  # to walk through in the page
+_MOST_NUMBERS = 5_000_000  # redrawn for the errors
+_SIZES = (0, 1, 5, 20, 100, 2**62)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit to walk through: its name and total, its table, its parts."""
+
+    title: str
+    rows: Sequence[tuple[str, str]]
+    parts: list["Unit"] = field(default_factory=list)
+    more: str = ""
+
+
+def level_lines(chain: ChainPlan, released: Sequence[Ints]) -> list[tuple[str, ...]]:
+    """Return for each level its name, units, file, standard deviation of its noise, share of cells that are 0."""
+    law = chain.law
+    out: list[tuple[str, ...]] = []
+    deviations = [_deviation(chain, number) for number in range(len(law.tree.levels))]
+    for number, (name, tables) in enumerate(zip(law.tree.levels, released, strict=True)):
+        file = "table.csv" if number == 0 else level_file(number + 1)
+        share = "" if chain.shares is None else f"{float(chain.shares[number]):.0%}"
+        out.append((name, f"{len(tables):,}", file, share, f"{deviations[number]:.3g}", f"{(tables == 0).mean():.0%}"))
+    return out
+
+
+def _deviation(chain: ChainPlan, number: int) -> float:
+    """Return the standard deviation of a level's noise, before anything is conditioned on."""
+    law = chain.law
+    noise = law.top.family(law.top.queries[0].precision) if number == 0 else law.noises[number - 1]
+    return sqrt(float(noise.variance))
+
+
+def level_errors(chain: ChainPlan, released: Sequence[Ints]) -> list[dict[str, object]]:
+    """Return mean absolute errors to expect at each level, and the bias by size, from a chain around the release.
+
+    The release is drawn around as if it were confidential; what is drawn comes from a public seed.
+    """
+    law, leaves = chain.law, released[-1]
+    if sum(tables.size for tables in released) > _MOST_NUMBERS:
+        return []
+    drawn = chain.draw(leaves, ChainWords.simulated(replay_rng("errors of a tree")))
+    out: list[dict[str, object]] = []
+    for name, truth, again in zip(law.tree.levels, released, drawn, strict=True):
+        gap = again - truth
+        sizes = []
+        for low, high in pairwise(_SIZES):
+            chosen = (truth >= low) & (truth < high)
+            if chosen.any():
+                text = str(low) if high == low + 1 else f"{low} to {high - 1}" if high < 2**62 else f"{low} or more"
+                sizes.append((text, f"{int(chosen.sum()):,}", f"{gap[chosen].mean():+.2f}"))
+        out.append(
+            {
+                "name": name,
+                "cell": f"{np.abs(gap).mean():.2f}",
+                "total": f"{np.abs(gap.sum(axis=1)).mean():.2f}",
+                "sizes": sizes,
+            }
+        )
+    return out
+
+
+def walk(chain: ChainPlan, released: Sequence[Ints]) -> list[Unit]:
+    """Return the units of the upper levels, each with its parts; levels of very many units stay in their files."""
+    law, tree = chain.law, chain.law.tree
+    names = [law.top.schema.cell_name(cell) for cell in range(law.n_cells)]
+    n_levels = 0
+    while n_levels < len(released) and sum(len(tables) for tables in released[: n_levels + 1]) <= _MOST_UNITS:
+        n_levels += 1
+    found: list[list[Unit]] = []
+    for number in range(n_levels):
+        titles = [
+            f"{tree.levels[number]} {code}: {int(table.sum()):,}"
+            for code, table in zip(tree.codes[number], released[number], strict=True)
+        ]
+        more = _more(chain, number, n_levels)
+        found.append(
+            [
+                Unit(title, [(name, f"{n:,}") for name, n in zip(names, table.tolist(), strict=True)], more=more)
+                for title, table in zip(titles, released[number], strict=True)
+            ]
+        )
+        if number:
+            for unit, parent in zip(found[number], tree.parents[number - 1].tolist(), strict=True):
+                found[number - 1][parent].parts.append(unit)
+    return found[0] if found else []
+
+
+def _more(chain: ChainPlan, number: int, n_levels: int) -> str:
+    """Say where the parts of the lowest units in the page are."""
+    levels = chain.law.tree.levels
+    if number < n_levels - 1 or number == len(levels) - 1:
+        return ""
+    return f"its {levels[number + 1]} units are in {level_file(number + 2)}"

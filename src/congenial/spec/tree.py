@@ -1,0 +1,138 @@
+"""The section `hierarchy:`: a public file of leaves, and what they are part of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from congenial.conditions.queries import Query, cells
+from congenial.errors import CongenialError
+from congenial.privacy.budget import Budget
+from congenial.privacy.chain import refuse_pure
+from congenial.spec.mistakes import Mistakes
+
+if TYPE_CHECKING:
+    from congenial.spec.model import SpecFile
+
+
+@dataclass(frozen=True)
+class LevelOfCode:
+    """How the unit of a leaf at one level is found: by the first letters of its code, or in a column."""
+
+    name: str
+    prefix: int | None
+    column: str | None
+
+
+@dataclass(frozen=True)
+class TreeFile:
+    """Where the leaves are listed, and how they are read. Public.
+
+    Attributes
+    ----------
+    file : str
+        CSV or Parquet, a row a leaf; relative to the folder of the spec.
+    leaf : str
+        The name of the lowest level.
+    code : str
+        The column of the leaves' codes in the file.
+    column : str
+        The column of the leaves' codes in the data.
+    levels : tuple of LevelOfCode
+        Above the leaves, the top first.
+    uninhabited : str or None
+        A column of the file, 1 or true where nobody can be.
+    shares : mapping from level to Fraction, or None
+    """
+
+    file: str
+    leaf: str
+    code: str
+    column: str
+    levels: tuple[LevelOfCode, ...]
+    separator: str
+    uninhabited: str | None
+    shares: dict[str, Fraction] | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All levels, the top first."""
+        return (*(level.name for level in self.levels), self.leaf)
+
+
+def read_hierarchy(file: "SpecFile", measured: Sequence[Query], mistakes: Mistakes) -> TreeFile | None:
+    """Return the tree's file, if there is one; what a tree cannot have is noted."""
+    said = file.hierarchy
+    if said is None:
+        return None
+    before = len(mistakes.found)
+    for key in ("file", "leaf"):
+        if getattr(said, key) is None:
+            what = "the public list of all leaves" if key == "file" else "what a leaf is called, such as block"
+            mistakes.add(("hierarchy",), f"a hierarchy needs a `{key}:`, {what}")
+    if not said.levels:
+        mistakes.add(
+            ("hierarchy",), "a hierarchy needs `levels:` above its leaves, the top first: {state: {prefix: 2}}"
+        )
+    if file.by is not None:
+        mistakes.add(("by",), "areas are a list, `by`, or a tree, `hierarchy`, and not both", at_key=True)
+    levels = []
+    for name, entry in said.levels.items():
+        if (entry.prefix is None) == (entry.column is None):
+            mistakes.add(
+                ("hierarchy", "levels", name), f"level {name!r} has a `prefix` of the code, or a `column`: one of them"
+            )
+        levels.append(LevelOfCode(name, entry.prefix, entry.column))
+    names = [*said.levels, said.leaf or ""]
+    _check_names(names, file, mistakes)
+    _check_shares(said.shares, names, mistakes)
+    if file.measure is not None and list(measured) not in ([cells()], []):
+        mistakes.add(
+            ("measure",), "a tree measures every cell at every level; leave `measure` out, or write `measure: [cells]`"
+        )
+    if file.unit is not None and (file.unit.at_most or 1) > 1:
+        mistakes.add(("unit", "at_most"), "a tree is certified for units with one row each; count each of them once")
+    _check_budget(file, mistakes)
+    if len(mistakes.found) > before or said.file is None or said.leaf is None:
+        return None
+    leaf, shares = said.leaf, dict(said.shares) if said.shares else None
+    return TreeFile(
+        *(said.file, leaf, said.code or leaf, said.column or leaf, tuple(levels)),
+        *(said.separator, said.uninhabited, shares),
+    )
+
+
+def _check_names(names: Sequence[str], file: "SpecFile", mistakes: Mistakes) -> None:
+    seen: dict[str, str] = {name.casefold(): f"dimension {name!r}" for name in file.dimensions}
+    for name in names:
+        if name.casefold() in seen:
+            mistakes.add(
+                ("hierarchy",), f"the level {name!r} has the name of {seen[name.casefold()]}; every level needs its own"
+            )
+        seen.setdefault(name.casefold(), f"another level, {name!r}")
+
+
+def _check_shares(shares: dict[str, Fraction] | None, names: Sequence[str], mistakes: Mistakes) -> None:
+    if shares is None:
+        return
+    if unknown := [name for name in shares if name not in names]:
+        mistakes.add(("hierarchy", "shares", unknown[0]), f"{unknown[0]!r} is not a level of the hierarchy")
+    if missing := [name for name in names if name not in shares]:
+        mistakes.add(("hierarchy", "shares"), f"every level has a share of the budget, and {missing[0]!r} has none")
+
+
+def _check_budget(file: "SpecFile", mistakes: Mistakes) -> None:
+    said = file.budget
+    if said is None:
+        return
+    try:
+        budget = Budget.of(epsilon=said.epsilon, delta=said.delta, rho=said.rho, noise=tree_noise(file, mistakes))
+        if budget is not None:
+            refuse_pure(budget)
+    except CongenialError as refused:
+        mistakes.add(("budget",), str(refused))
+
+
+def tree_noise(file: "SpecFile", mistakes: Mistakes) -> str:
+    """Return the noise of a tree: discrete Gaussian unless the spec says otherwise."""
+    return file.noise if "noise" in mistakes.document.tree else "discrete_gaussian"
