@@ -35,8 +35,14 @@ class Step(Protocol):
         """The noise of every cell of the level below."""
         ...
 
-    def draw(self, counts: Ints, released: Ints, words: KeyedWords, *, n_threads: int = 1) -> Ints:
-        """Return the children (child, cell) around their confidential counts, given the released parents."""
+    def draw(
+        self, counts: Ints, released: Ints, words: KeyedWords, *, n_threads: int = 1, always_certain: bool = False
+    ) -> Ints:
+        """Return the children (child, cell) around their confidential counts, given the released parents.
+
+        A family's draw is a function of its words, its parent's released table and its own counts. `always_certain`
+        makes every decision in ball arithmetic: the same draw, slowly.
+        """
         ...
 
     def log_probabilities(self, counts: Ints, released: Ints, children: Ints) -> Floats:
