@@ -18,7 +18,7 @@ from congenial.sampling.kernels.share_tables import key_of, mode_of, slot_of
 from congenial.sampling.share_out import sampler as module
 from congenial.sampling.share_out.certain import CertainShares, Tilted
 from congenial.sampling.share_out.families import Families
-from congenial.sampling.share_out.normaliser import log_normaliser
+from congenial.sampling.share_out.normaliser import Normaliser
 from congenial.sampling.share_out.sampler import ShareOut
 from congenial.sampling.share_out.tilts import share_noise
 
@@ -179,7 +179,7 @@ def test_normalisers_are_those_of_all_outcomes(noise: DiscreteNoise) -> None:
         outcomes, _ = listed(noise, counts, wanted)
         logs = noise.log_weight(outcomes - np.array(counts)).sum(axis=1)
         truth = logs.max() + np.log(np.exp(logs - logs.max()).sum())
-        assert np.isclose(log_normaliser(noise, np.array(counts), wanted), truth, rtol=1e-12, atol=1e-10)
+        assert np.isclose(Normaliser(noise).log(np.array(counts), wanted), truth, rtol=1e-12, atol=1e-10)
 
 
 @pytest.mark.parametrize("noise", [DiscreteGaussian("1/4"), DiscreteGaussian("3"), DoubleGeometric("1")], ids=str)

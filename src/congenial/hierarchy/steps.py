@@ -9,7 +9,7 @@ from congenial.arrays import Floats, Ints
 from congenial.noise.family import DiscreteNoise
 from congenial.randomness import KeyedWords
 from congenial.sampling.share_out.families import Families
-from congenial.sampling.share_out.normaliser import log_normaliser
+from congenial.sampling.share_out.normaliser import Normaliser
 from congenial.sampling.share_out.sampler import ShareOut
 
 
@@ -68,7 +68,7 @@ class ShareOutStep:
 
     def log_probabilities(self, counts: Ints, released: Ints, children: Ints) -> Floats:
         """Return the log probability of each family's children (family,)."""
-        out = np.zeros(len(self.families))
+        out, normaliser = np.zeros(len(self.families)), Normaliser(self.noise)
         weights = self.noise.log_weight(children - counts)
         is_open = np.ones_like(children, np.bool_) if self.families.is_barred is None else ~self.families.is_barred
         for family, (first, end) in enumerate(zip(self.families.starts, self.families.starts[1:], strict=False)):
@@ -79,7 +79,7 @@ class ShareOutStep:
             for cell in range(children.shape[1]):
                 among = own[:, cell]
                 if among.any():
-                    out[family] += weights[first:end, cell][among].sum() - log_normaliser(
-                        self.noise, counts[first:end, cell][among], int(released[family, cell])
+                    out[family] += weights[first:end, cell][among].sum() - normaliser.log(
+                        counts[first:end, cell][among], int(released[family, cell])
                     )
         return out
