@@ -156,6 +156,8 @@ def test_what_a_tree_refuses() -> None:
         planned(rho="1", shares={"state": 1, "count": 1, "block": 1})
     with pytest.raises(HierarchyError, match="not negative"):
         planned(rho="1", invariants=[cg.total(), cg.bounds(None, 500)])
+    with pytest.raises(HierarchyError, match="too coarse to be shared out"):
+        planned(precisions={"state": "1/1000", "county": 1, "block": 1}, noise="double_geometric")
     with pytest.raises(HierarchyError, match="laplace"):
         planned(rho="1", noise="laplace")
     with pytest.raises(PrivacyError, match="a budget of 0"):

@@ -8,13 +8,16 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.conditions.areas import Area
 from congenial.errors import HierarchyError
-from congenial.hierarchy.steps import ShareOutStep
+from congenial.hierarchy.steps import ShareOutStep, Step
 from congenial.hierarchy.tree import Tree
 from congenial.hierarchy.zeros import Zeros
 from congenial.law import Law
 from congenial.noise.family import DiscreteNoise
 from congenial.public_law import PublicLaw
 from congenial.sampling.share_out.families import Families
+from congenial.sampling.share_out.tilts import share_noise
+
+_FAR = 100  # linear noise goes farther than so many times 1 / precision with probability exp(-100)
 
 TreeTables = tuple[Ints, ...]
 """The tables of every level (unit, cell), the top first, units in the order of the tree."""
@@ -55,12 +58,28 @@ class ChainLaw:
                 "cells at the top of a tree are not negative: what is below zero cannot be shared out among counts;"
                 " leave out bounds() that allow it"
             )
+        self._check_reach()
         if self.zeros.bars:
             # A cell that no child can have must be zero above, or the table there could not be shared out.
             for area, bar in zip(self.areas, self.zeros.bars[0], strict=True):
                 limits = self.top.areas[area].limits
                 if any((limits[cell].low, limits[cell].high) != (0, 0) for cell in np.flatnonzero(bar)):
                     raise HierarchyError("a cell that is barred in every part of a unit at the top is not zero there")
+
+    def _check_reach(self) -> None:
+        """Refuse linear noise that is much coarser above than below: sums that it brings about are hardly ever drawn.
+
+        Squared noise has no such limit: its centres can be moved as far as need be.
+        """
+        coarsest = min(precision for precision in self.top.precisions if precision)
+        for name, noise in zip(self.tree.levels[1:], self.noises, strict=True):
+            if noise.exponent == 1 and _FAR / coarsest > share_noise(noise).side:
+                raise HierarchyError(
+                    f"{noise.title} noise of precision {float(coarsest):.3g} above {name} is too coarse to be shared"
+                    f" out at precision {float(noise.precision):.3g}: give levels shares that are nearer to each other,"
+                    ' or use noise="discrete_gaussian"'
+                )
+            coarsest = min(coarsest, noise.precision)
 
     @property
     def areas(self) -> tuple[Area, ...]:
@@ -73,9 +92,9 @@ class ChainLaw:
         return self.top.schema.n_cells
 
     @cached_property
-    def steps(self) -> tuple[ShareOutStep, ...]:
+    def steps(self) -> tuple[Step, ...]:
         """How each level below the top is drawn."""
-        found = []
+        found: list[Step] = []
         for level, noise in enumerate(self.noises):
             barred = self.zeros.bars[level + 1] if self.zeros.bars else None
             found.append(ShareOutStep(Families(self.tree.families[level].starts, barred), noise))

@@ -9,7 +9,7 @@ from congenial.arrays import Floats, Ints
 from congenial.noise.family import DiscreteNoise
 from congenial.randomness import KeyedWords
 from congenial.sampling.share_out.families import Families
-from congenial.sampling.share_out.normaliser import log_normaliser
+from congenial.sampling.share_out.normaliser import Normaliser
 from congenial.sampling.share_out.sampler import ShareOut
 
 
@@ -40,8 +40,14 @@ class Step(Protocol):
         """The noise of every cell of the level below."""
         ...
 
-    def draw(self, counts: Ints, released: Ints, words: KeyedWords, *, n_threads: int = 1) -> Ints:
-        """Return the children (child, cell) around their confidential counts, given the released parents."""
+    def draw(
+        self, counts: Ints, released: Ints, words: KeyedWords, *, n_threads: int = 1, always_certain: bool = False
+    ) -> Ints:
+        """Return the children (child, cell) around their confidential counts, given the released parents.
+
+        A family's draw is a function of its words, its parent's released table and its own counts. `always_certain`
+        makes every decision in ball arithmetic: the same draw, slowly.
+        """
         ...
 
     def log_probabilities(self, counts: Ints, released: Ints, children: Ints) -> Floats:
@@ -68,7 +74,7 @@ class ShareOutStep:
 
     def log_probabilities(self, counts: Ints, released: Ints, children: Ints) -> Floats:
         """Return the log probability of each family's children (family,)."""
-        out = np.zeros(len(self.families))
+        out, normaliser = np.zeros(len(self.families)), Normaliser(self.noise)
         weights = self.noise.log_weight(children - counts)
         is_open = np.ones_like(children, np.bool_) if self.families.is_barred is None else ~self.families.is_barred
         for family, (first, end) in enumerate(zip(self.families.starts, self.families.starts[1:], strict=False)):
@@ -79,7 +85,7 @@ class ShareOutStep:
             for cell in range(children.shape[1]):
                 among = own[:, cell]
                 if among.any():
-                    out[family] += weights[first:end, cell][among].sum() - log_normaliser(
-                        self.noise, counts[first:end, cell][among], int(released[family, cell])
+                    out[family] += weights[first:end, cell][among].sum() - normaliser.log(
+                        counts[first:end, cell][among], int(released[family, cell])
                     )
         return out

@@ -79,7 +79,7 @@ class ShareTables(NamedTuple):
     height: Floats
 
 
-def empty_tables(noise: ShareNoise, most_numbers: int = 1 << 22) -> ShareTables:
+def empty_tables(noise: ShareNoise, most_numbers: int = 1 << 23) -> ShareTables:
     """Return room for tables: as many as fit into so many numbers, a power of two."""
     length = 2 * noise.side + 1
     n_slots = 1 << max(4, min(13, (most_numbers // length).bit_length() - 1))

@@ -1,5 +1,6 @@
 """The tilts of one level's noise, from public numbers alone: a child's weights may be tilted by any of them."""
 
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, isqrt
@@ -14,7 +15,7 @@ from congenial.sampling.kernels.share_shapes import ShareNoise
 
 _PARTS = 32  # tilts a standard deviation: the means of 256 children add up to within a quarter of one of their sum's
 _MOST_SIDE = 1 << 16
-_LINEAR_SIDE = 2048  # tables of linear noise go at least so far, so that sums far off what children have are reached
+_LINEAR_SIDE = 8192  # tables of linear noise go at least so far, so that sums far off what children have are reached
 _NATS = 48  # by so many a table falls before it ends: more than LEAST says
 
 
@@ -78,19 +79,22 @@ def _squared(noise: DiscreteNoise, fineness: int) -> ShareNoise:
 
 def _linear(noise: DiscreteNoise, fineness: int) -> ShareNoise:
     base, precision = noise.base, noise.precision
-    side = max(_LINEAR_SIDE, ceil(2 * _NATS / precision))
+    side = max(_LINEAR_SIDE, ceil(4 * _NATS / precision))
     _check(noise, side)
     slowest = 1 - Fraction(_NATS, side)  # a fall by which a table ends before it is too long
-    tilts = []
-    number = -4 * fineness * 40
-    while True:  # above the centre weights fall by base * tilt: odds on a grid of powers of two, quarter by quarter
-        odds = Fraction(double_above_power(Fraction(2), Fraction(number, 4 * fineness)))
-        tilt = Fraction(float(odds / (1 + odds) / base))
-        if tilt * base > slowest:
-            break
-        if tilt <= slowest * base or base <= slowest * tilt:  # below the centre they must not stay level for long
-            tilts.append(tilt)
-        number += 1
+    # Above the centre weights fall by base * tilt, below it by tilt / base or base / tilt: the odds of each on a grid.
+    parts = 4 * fineness
+    wanted = [
+        *(fall / base for fall in _falls(-40, slowest, parts)),
+        *(fall * base for fall in _falls(-3, slowest, parts)),
+        *(base / fall for fall in _falls(-3, slowest, parts)),
+    ]
+    rounded = {float(tilt) for tilt in wanted if tilt < 1 / base}
+    tilts = [
+        tilt
+        for tilt in map(Fraction, sorted(rounded))
+        if tilt * base <= slowest and (tilt <= slowest * base or base <= slowest * tilt)
+    ]
     return ShareNoise(
         is_squared=False,
         base=float(base),
@@ -104,6 +108,17 @@ def _linear(noise: DiscreteNoise, fineness: int) -> ShareNoise:
         in_sigma=0,
         side=side,
     )
+
+
+def _falls(least: int, slowest: Fraction, parts: int) -> Iterator[Fraction]:
+    """Go through falls whose odds are powers of two, a part of a power apart, up to the slowest."""
+    number = least * parts
+    while True:
+        odds = Fraction(double_above_power(Fraction(2), Fraction(number, parts)))
+        if (fall := odds / (1 + odds)) > slowest:
+            return
+        yield fall
+        number += 1
 
 
 def _powers(base: Fraction) -> Floats:
