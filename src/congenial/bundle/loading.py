@@ -108,6 +108,8 @@ class Bundle:
         manifest = self.manifest
         kind = "" if manifest.is_for_release else ", a simulation, NOT FOR RELEASE"
         tables = "one table" if len(self.tables) == 1 else f"{len(self.tables):,} tables"
+        if self.tree is not None:
+            tables = str(self.tree)
         cells = f"{tables} of {manifest.law.schema.n_cells:,} cells"
         return f"bundle {manifest.naming.release!r} of dataset {manifest.naming.dataset!r}: {cells}{kind}"
 

@@ -37,6 +37,8 @@ def check(spec: Path, spec_only: bool, as_json: bool) -> None:
         )
         return
     what = "one table" if areas == 1 else f"{areas:,} tables"
+    if found.hierarchy is not None:
+        what = f"a tree of {', '.join(found.hierarchy.names)} tables"
     named = f"release {found.release!r} of dataset {found.dataset!r}"
     say(f"The spec is right: {named}, {what} of {found.schema.n_cells:,} cells.")
     say(*warnings)

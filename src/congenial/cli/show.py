@@ -1,18 +1,26 @@
 """`congenial show`: a bundle's tables and facts in the terminal."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from congenial.cli.output import as_json_option, refusals_in_words, say, show_json
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_json, show_table
+
+if TYPE_CHECKING:
+    from congenial.bundle.loading import Bundle
+
+_MOST_UNITS = 100
 
 
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option("--area", help="Which area's table to show; the first when not given.")
+@click.option("--level", help="Of a tree: show the units of this level, a line each.")
+@click.option("--within", help="With --level: only units whose codes begin so.", default="")
 @as_json_option
 @refusals_in_words
-def show(bundle: Path, area: str | None, as_json: bool) -> None:
+def show(bundle: Path, area: str | None, level: str | None, within: str, as_json: bool) -> None:
     """Show what BUNDLE publishes: exact numbers, privacy, and a table. It is verified first."""
     from congenial.bundle import promises
     from congenial.bundle.loading import load_bundle
@@ -22,6 +30,9 @@ def show(bundle: Path, area: str | None, as_json: bool) -> None:
 
     found = load_bundle(bundle)
     manifest = found.manifest
+    if level is not None:
+        _show_level(found, level, within, as_json=as_json)
+        return
     if area is not None and area not in found.tables:
         known = [name for name in found.tables if name is not None]
         raise BundleError(
@@ -64,3 +75,19 @@ def show(bundle: Path, area: str | None, as_json: bool) -> None:
     where = "" if chosen is None else f" of {manifest.law.areas.name} {chosen}"
     say("", f"Released table{where}:")
     say(*as_text(manifest.law.schema, found.tables[chosen]).split("\n"))
+
+
+def _show_level(found: "Bundle", level: str, within: str, *, as_json: bool) -> None:
+    codes, tables = found.level(level)
+    chosen = [place for place, code in enumerate(codes) if code.startswith(within)]
+    names = [found.law.schema.cell_name(cell) for cell in range(found.law.schema.n_cells)]
+    if as_json:
+        show_json({"level": level, "cells": names, "units": {codes[place]: tables[place].tolist() for place in chosen}})
+        return
+    shown = chosen[:_MOST_UNITS]
+    rows = [
+        [codes[place], f"{int(tables[place].sum()):,}", *(f"{n:,}" for n in tables[place].tolist())] for place in shown
+    ]
+    show_table([level, "total", *names], rows, f"{len(chosen):,} {level} units")
+    if len(chosen) > len(shown):
+        say(f"These are the first {len(shown)}; --within with the beginning of a code shows others.")

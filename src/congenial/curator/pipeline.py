@@ -85,6 +85,8 @@ def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Callable[
 
 def disclose(spec: Spec, folder: Path) -> Constraints | Areas:
     """Read the data that a spec in this folder names, and return what its invariants disclose of them."""
+    if spec.hierarchy is not None:
+        return prepare(spec, folder).plan.law.areas
     tables = read_tables(spec, folder)
     with _breaches_in_a_file(spec, folder, tables):
         if spec.by is None:

@@ -1,0 +1,118 @@
+"""What the release of a tree will publish and cost, and the error to expect at each level. Public."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from congenial.arrays import Floats, Ints
+from congenial.bundle.privacy_json import certificate_json
+from congenial.bundle.tree_report import level_errors, level_lines
+from congenial.curator.pipeline import prepare
+from congenial.curator.public_tables import even_table
+from congenial.hierarchy.plan import ChainPlan
+from congenial.privacy.semantics import meaning
+from congenial.randomness import replay_rng
+from congenial.spec.spec import Spec
+
+MADE_UP = "a made-up population: the top even, its people spread very unevenly over the leaves"
+
+
+@dataclass(frozen=True, repr=False)
+class TreePreview:
+    """The plan of a tree, and the error to expect around a made-up population."""
+
+    spec: Spec
+    chain: ChainPlan
+    digest: str
+
+    @cached_property
+    def leaves(self) -> Ints:
+        """A made-up population (leaf, cell) that obeys what is published."""
+        law, tree = self.chain.law, self.chain.law.tree
+        weights = -(np.log(replay_rng("made-up population").uniforms(tree.n_leaves)) ** 2)
+        top = np.zeros(tree.n_leaves, np.int64)
+        for parents in tree.parents:
+            top = parents if parents is tree.parents[0] else top[parents]
+        out = np.zeros((tree.n_leaves, law.n_cells), np.int64)
+        bars = law.zeros.bars[-1] if law.zeros.bars else np.zeros(out.shape, np.bool_)
+        for place, area in enumerate(law.areas):
+            mine = np.flatnonzero(top == place)
+            even = even_table(law.top, law.top.areas[area])
+            for cell, people in enumerate(even.tolist()):
+                out[mine, cell] = _shared(people, np.where(bars[mine, cell], 0.0, weights[mine]))
+        return out
+
+    @cached_property
+    def lines(self) -> tuple[list[str], list[list[str]]]:
+        """A header and a line for each level: how precise it is, and what that means."""
+        released = self.chain.law.tree.summed(self.leaves)
+        errors = level_errors(self.chain, released)
+        header = ["level", "units", "share of the budget", "noise", "error of a cell", "of a total", "bias by count"]
+        rows = []
+        for line, error in zip(level_lines(self.chain, released), errors, strict=True):
+            sizes: Any = error["sizes"]
+            bias = ", ".join(f"{size}: {mean}" for size, _, mean in sizes)
+            rows.append([line[0], line[1], line[3], line[4], str(error["cell"]), str(error["total"]), bias])
+        return header, rows
+
+    def paragraphs(self) -> list[tuple[str, list[str]]]:
+        """Return headings with their lines."""
+        spec, chain = self.spec, self.chain
+        certificate, tree = chain.certificate, chain.law.tree
+        asked = "no budget, every precision is given" if chain.budget is None else f"budget {chain.budget.text}"
+        exact = [statement.condition.title for statement in spec.invariants]
+        cells = f"{chain.law.n_cells:,} cells by {', '.join(spec.schema.names)}"
+        files = [f"{len(codes):,} tables of a {name}" for name, codes in zip(tree.levels, tree.codes, strict=True)]
+        return [
+            ("What will be published", [f"a tree of tables that add up, of {cells}: {', '.join(files)}"]),
+            (f"Exactly, of each {tree.levels[0]}", exact or ["nothing"]),
+            (
+                "What it costs",
+                [f"{chain.spent.text} for {certificate.per_record}; {asked}", certificate.statement],
+            ),
+            (
+                "What stays protected",
+                [str(meaning(certificate, chain.top.neighbourhood)), *chain.top.not_protected_text],
+            ),
+            ("Sampler", [chain.top.sampler.describe(), *dict.fromkeys(step.title for step in chain.law.steps)]),
+        ]
+
+    @property
+    def title(self) -> str:
+        """What the errors are computed around."""
+        return f"Mean absolute error to expect, around {MADE_UP}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        header, rows = self.lines
+        return {
+            "release": self.spec.release,
+            "dataset": self.spec.dataset,
+            "levels": [dict(zip(header, row, strict=True)) for row in rows],
+            "cells": self.chain.law.n_cells,
+            "cost": {"currency": self.chain.spent.currency, "amount": str(self.chain.spent.amount)},
+            "certificate": certificate_json(self.chain.certificate),
+            "plan_digest": self.digest,
+            "around": MADE_UP,
+        }
+
+
+def _shared(people: int, weights: Floats) -> Ints:
+    """Return whole numbers that add up, near the shares of weights."""
+    if people == 0 or not weights.sum():
+        return np.zeros(weights.size, np.int64)
+    ideal = people * weights / weights.sum()
+    out = np.floor(ideal).astype(np.int64)
+    out[np.argsort(out - ideal, kind="stable")[: people - int(out.sum())]] += 1
+    return out
+
+
+def tree_preview(spec: Spec, folder: Path) -> TreePreview:
+    """Return what a spec with a hierarchy will do. Of its data, only what the invariants disclose enters."""
+    ready = prepare(spec, folder)
+    if ready.chain is None:
+        raise ValueError("the spec has no hierarchy")
+    return TreePreview(spec, ready.chain, ready.digest)
