@@ -14,7 +14,9 @@ from congenial.arrays import Ints
 from congenial.bundle.naming import Naming
 from congenial.errors import CongenialError, TooLargeError
 from congenial.release_key import ReleaseKey
+from congenial.sampling import choose
 from congenial.sampling.contraction import messages as exact
+from congenial.sampling.contraction.sampler import Contraction
 
 NAMING = Naming("spring", "town", "Spring", "person")
 NOISES = ("double_geometric", "discrete_gaussian")
@@ -30,6 +32,7 @@ def near_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("congenial.sampling.contraction.order.MOST_WORK", MOST_WORK)
     monkeypatch.setattr("congenial.sampling.contraction.order._MOST_NATS_OF_DOUBLES", MOST_NATS)
     monkeypatch.setattr("congenial.sampling.contraction.program._LONGEST_TABLE", LONGEST)
+    monkeypatch.setattr(choose, "SAMPLERS", {"contraction": Contraction.of})  # rejection would step in
 
 
 def outcome(mechanism: cg.Mechanism, counts: Ints) -> str:
@@ -178,6 +181,33 @@ def test_neighbours_near_a_limit_have_one_outcome(kind: str, noise: str, near_li
     assert "drawn" in seen
     if kind in {"states", "work", "tables_of_weights"}:
         assert len(seen) > 1  # the limit was met from both sides
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_neighbours_drawn_by_rejection_have_one_outcome(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both margins exact, near the limit of an attempt's work: what is refused is refused for both tables."""
+    monkeypatch.setattr("congenial.sampling.look_ahead.sampler.MOST_WORK", 3e7 if noise == NOISES[0] else 1e6)
+    dice, seen = np.random.default_rng([8, len(noise)]), set()
+    for _ in range(max(6, PAIRS // 4)):
+        n = int(dice.integers(4, 9))
+        schema = cg.Schema({"row": [str(i) for i in range(n)], "column": [str(j) for j in range(n)]})
+        margins = [cg.margin("row"), cg.margin("column")]
+        cells = cg.cells(precision=precision_of(dice, noise, 1, 6))
+        table = dice.poisson(dice.choice([0.5, 3.0, 40.0]), (n, n))
+        other = table.copy()
+        rows, columns = np.nonzero(table)
+        i, j = rows[0], columns[0]
+        pairs = [(k, m) for k, m in zip(rows, columns, strict=True) if k != i and m != j]
+        if not pairs:
+            continue
+        k, m = pairs[int(dice.integers(len(pairs)))]
+        other[[i, k], [j, m]] -= 1
+        other[[i, k], [m, j]] += 1
+        mechanism = cg.Mechanism(schema, measure=[cells], invariants=margins, noise=noise)
+        outcomes = [outcome(mechanism, own.reshape(-1)) for own in (table, other)]
+        assert outcomes[0] == outcomes[1]
+        seen.add(outcomes[0].split(":")[0])
+    assert seen == {"drawn", "SamplingError"}
 
 
 def test_a_refusal_that_looks_at_cells_is_found(near_limits: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,10 +22,12 @@ from congenial.privacy.neighbours import Neighbours
 from congenial.privacy.pricing import Pricing
 from congenial.privacy.semantics import Meaning, meaning
 from congenial.public_law import MeasuredQuery, PublicLaw
-from congenial.randomness import Streams
+from congenial.randomness import Streams, replay_rng
 from congenial.sampling.choose import choose_sampler
 from congenial.sampling.sampler import Sampler
 from congenial.sampling.system import System
+
+_FEW, _MANY = 2, 12  # areas of a group that are rehearsed: where time is known from the structure, and elsewhere
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,15 +128,21 @@ class Plan:
         self.check_samplers()
         out = []
         for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
-            order = np.argsort(group.values.sum(axis=1), kind="stable")
-            labels = [
-                self.law.areas.labels[group.places[place]] for place in dict.fromkeys(order[[len(order) // 2, -1]])
-            ]
+            chosen = _to_rehearse(group.values, _FEW if sampler.is_steady else _MANY)
+            labels = [self.law.areas.labels[group.places[place]] for place in chosen]
             try:
                 points = np.array([self.law.areas[label].point for label in labels], np.int64)
             except UndecidedError:  # no table is known that obeys the conditions; the real one does
-                continue
+                if sampler.is_steady:
+                    continue
+                raise SamplingError(
+                    "no table that obeys the conditions was found within the search limit, so nobody knows how long a"
+                    " draw takes; leave out ranges or coefficients other than 1"
+                ) from None
             out.append(sampler.rehearse(points))
+            for label, point in zip(labels, points, strict=True):  # one table and many take other ways
+                drawn = sampler.draw_each(np.stack([point] * min(2, len(group.places))), replay_rng("rehearsal"))
+                _check_invariants(self.law.areas[label].holds(drawn))
         return [sentence for sentence in dict.fromkeys(out) if sentence]
 
     def draw(self, tables: Ints, rng: Streams) -> Ints:
@@ -288,6 +296,16 @@ class Plan:
             return False
         cost = self.budget.cost(self.certificate)
         return cost is not None and cost < self.budget.limit * Fraction(999, 1000)
+
+
+def _to_rehearse(values: Ints, n_areas: int) -> list[int]:
+    """Return some areas of a group (area, equality) to draw around: of typical sizes, and the most uneven ones."""
+    sizes = values.astype(np.float64).sum(axis=1)
+    uneven = np.argsort(-values.max(axis=1, initial=0) / np.maximum(sizes, 1), kind="stable")
+    ranked = np.argsort(sizes, kind="stable")
+    typical = [ranked[len(ranked) // 2], ranked[-1]]
+    both = [place for pair in zip(uneven, ranked[::-1], strict=True) for place in pair]
+    return [int(place) for place in dict.fromkeys([*typical, *both])][:n_areas]
 
 
 def _check_invariants(answers: bool | NDArray[np.bool_]) -> None:

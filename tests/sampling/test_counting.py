@@ -40,6 +40,11 @@ def test_small_tables_are_counted_as_by_hand() -> None:
         assert count_two_way(lines, columns) == brute(lines, columns)
 
 
+def test_empty_lines_cost_nothing() -> None:
+    assert count_two_way([0] * 28 + [2, 2], [1] * 4) == 6
+    assert count_two_way([1] * 20, [5] * 4) is None
+
+
 def test_eyes_and_hair() -> None:
     """592 students: Diaconis and Gangolli's number, which took hours in 1995."""
     assert both_margins([220, 215, 93, 64], [108, 286, 71, 127]).count() == 1225914276768514

@@ -285,7 +285,7 @@ def test_pilots_come_from_public_sums() -> None:
     sampler = LookAhead.of(system)
     assert sampler is not None
     tables = made_up_tables(sampler.grids, centre)
-    assert list(tables) == ["even", "sparse", "corner"]
+    assert list(tables) == ["public", "even", "sparse", "corner", "arrow"]
     for table in tables.values():
         assert np.array_equal(table.reshape(6, 7).sum(axis=0), centre.reshape(6, 7).sum(axis=0))
         assert np.array_equal(table.reshape(6, 7).sum(axis=1), centre.reshape(6, 7).sum(axis=1))
@@ -297,6 +297,47 @@ def test_pilots_come_from_public_sums() -> None:
     assert not is_offered(hopeless := [*found, Pilot("sparse", 500, 0)])
     assert "of 500 attempts at a made-up sparse table" in refusal(hopeless)
     assert sampler.rehearse(centre[None, :])
+
+
+ARROW = np.zeros((10, 10), int)
+ARROW[0] = [10, 68, 60, 30, 15, 8, 4, 3, 1, 1]
+ARROW[1:, 0] = [100, 0, 20, 10, 5, 3, 2, 0, 0]
+ARROW[[2, 8, 9], 1] = [50, 1, 1]
+
+
+def test_uneven_tables_are_accepted_often_enough() -> None:
+    """No pair of a line and a column holds the tilts of all others back: 0.0035 of attempts were accepted then."""
+    system, centre = two_way(ARROW)
+    (attempts,) = LookAhead.of(system).at(centre).attempts  # type: ignore[union-attr]
+    assert attempts.trial(1000, replay_rng("arrow")) > 30
+
+
+def test_what_no_pilot_gets_through_is_refused_before_a_charge() -> None:
+    """Measured rows may be far off where all is in one of them: the crowded pilot finds out."""
+    counts = np.zeros((15, 12), int)
+    counts[np.arange(12), np.arange(12)] = 30
+    measure = [cg.cells(precision="1/2"), cg.margin("row", precision="1/4")]
+    target = law(counts, measure=measure, invariants=[cg.margin("column")])()
+    with pytest.raises(SamplingError, match="at a made-up crowded table"):
+        sampler_of(target).rehearse(target.centre[None, :])
+
+
+@pytest.mark.parametrize("noise", ["double_geometric", "discrete_gaussian"])
+def test_steep_noise_has_tails_all_the_same(noise: str) -> None:
+    """Weights that underflow beyond the window are bounded by next to nothing, not by 1."""
+    system, centre = two_way(np.full((4, 4), 9), "700", noise)
+    (attempts,) = LookAhead.of(system).at(centre).attempts  # type: ignore[union-attr]
+    assert attempts.trial(20, replay_rng("steep")) == 20
+    assert attempts.n_certain == 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_warning_depends_on_the_table() -> None:
+    counts = np.array([[0, 0, 900], [0, 2, 0], [700, 0, 1]])
+    precisions = ["300", "1/60", "1"]
+    measure = [cg.cells({"row": [f"r{i}"]}, precision=p) for i, p in enumerate(precisions)]
+    target = law(counts, measure=measure)()
+    assert len(sampler_of(target).at(target.centre).sample(3, replay_rng(1))) == 3
 
 
 def test_attempts_are_counted_for_the_curator_only() -> None:

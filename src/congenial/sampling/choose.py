@@ -17,9 +17,15 @@ def _contraction(system: System) -> Contraction | None:
     return None if grid is not None and grid.is_dense else Contraction.of(system)
 
 
+def _rejection(system: System) -> LookAhead | None:
+    """Return rejection, but not where no sums cross: there contraction has width 1, and it takes wider numbers."""
+    found = LookAhead.of(system)
+    return found if found is not None and found.crosses else None
+
+
 SAMPLERS: dict[str, Callable[[System], Sampler | None]] = {
     "contraction": _contraction,
-    "look-ahead rejection": LookAhead.of,
+    "look-ahead rejection": _rejection,
 }
 """What makes each sampler, in the order in which they are tried; None where one does not apply."""
 

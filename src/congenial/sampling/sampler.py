@@ -60,7 +60,7 @@ class Sampler(Protocol):
         ...
 
     def rehearse(self, points: Ints) -> str:
-        """Draw around tables made from public ones (table, cell), and say what that promises, in a sentence or none.
+        """Say what trials at tables made from public ones (table, cell) promise, in a sentence or none.
 
         Raises `SamplingError` where tables with these sums are out of reach.
         """

@@ -13,7 +13,7 @@ import numpy as np
 
 from congenial.arrays import Ints
 
-MOST_SUMS = 10**7
+MOST_SUMS = 3 * 10**8
 _MOST_COLUMNS = 4
 
 
@@ -27,7 +27,8 @@ def count_two_way(lines: Sequence[int], columns: Sequence[int]) -> int | None:
     >>> count_two_way([220, 215, 93, 64], [108, 286, 71, 127])
     1225914276768514
     """
-    if min(len(lines), len(columns)) == 1:
+    lines, columns = [v for v in lines if v], [v for v in columns if v]
+    if min(len(lines), len(columns)) <= 1:
         return 1
     ways = [(lines, columns), (columns, lines)]
     fits = [(n, held, free) for held, free in ways if len(free) <= _MOST_COLUMNS and (n := _n_sums(held)) <= MOST_SUMS]
@@ -43,8 +44,8 @@ def count_two_way(lines: Sequence[int], columns: Sequence[int]) -> int | None:
 
 
 def _n_sums(held: Sequence[int]) -> int:
-    """Return how many vectors of sums there are: the largest line follows from the others."""
-    return prod(sorted(held)[i] + 1 for i in range(len(held) - 1))
+    """Return how many numbers are added up: the sums of lines, of which the largest follows, times sets of lines."""
+    return int(2 ** len(held)) * prod(sorted(held)[i] + 1 for i in range(len(held) - 1))
 
 
 def _sum_over_pairs(held: Sequence[int], free: Sequence[int]) -> int:

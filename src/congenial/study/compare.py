@@ -211,8 +211,9 @@ def _for_one_record(budget: Budget, certificate: Certificate) -> Budget:
     nothing for conditions at integer orders, so there the certificate itself says how much less it is.
     """
     plain, k = certificate.loss_without_invariants, certificate.k
-    if budget.epsilon is not None and budget.delta is None:
-        return replace(budget, epsilon=budget.epsilon / k)
+    if budget.epsilon is not None and certificate.currency == "epsilon":
+        # With a delta too: the pure bound of k records is the better one here.
+        return Budget(epsilon=budget.epsilon / k)
     share = plain / certificate.rho if certificate.currency == "rho" and certificate.rho else Fraction(1, k * k)
     rho = budget.rho if budget.rho is not None else certificate.rho
     return Budget(rho=None if rho is None else rho * max(share, Fraction(1, k * k)), orders=budget.orders)

@@ -208,7 +208,8 @@ def run_line(tables: Any, line: int, u: Ints, words: NDArray[np.uint64], room: A
             ratio, tolerance = ratio_of(tables, line, u, room, scale)
     if line > 0:
         seen[0] += 1.0
-        seen[1] = max(seen[1], ratio - tolerance)
+        if not ratio - tolerance <= seen[1]:  # a chance that is no number is kept as well
+            seen[1] = ratio - tolerance
         aim = (float(words[0]) + 0.5) * 2.0**-64
         if not abs(aim - ratio) > tolerance:
             return UNSURE

@@ -12,7 +12,7 @@ from numba.extending import overload
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def drop_stale(kernels: Path, shapes: Path) -> None:
+def drop_stale(kernels: Path, *shapes: Path) -> None:
     """Delete compiled kernels that were made from other sources than those that are here.
 
     numba looks at a kernel's own file only: one that calls a changed kernel of another file would go on with the old
@@ -21,10 +21,10 @@ def drop_stale(kernels: Path, shapes: Path) -> None:
     Parameters
     ----------
     kernels, shapes : Path
-        The folder of the kernels, and that of the types which they take.
+        The folder of the kernels, and those of the types which they take.
     """
     state = hashlib.sha256(numba.__version__.encode())
-    for path in sorted([*kernels.glob("*.py"), *shapes.glob("*.py")]):
+    for path in sorted(path for folder in (kernels, *shapes) for path in folder.glob("*.py")):
         state.update(path.read_bytes())
     kept = kernels / "__pycache__"
     stamp = kept / "kernels.sha256"
@@ -37,7 +37,8 @@ def drop_stale(kernels: Path, shapes: Path) -> None:
         stamp.write_text(state.hexdigest(), encoding="ascii")
 
 
-drop_stale(Path(__file__).parent, Path(__file__).parents[1] / "contraction")
+_HERE = Path(__file__).parent
+drop_stale(_HERE, *(_HERE.parent / folder for folder in ("contraction", "look_ahead", "share_out")))
 
 
 def compiled(function: Function) -> Function:

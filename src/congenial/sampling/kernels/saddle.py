@@ -4,6 +4,7 @@ from congenial.arrays import Floats, Ints
 from congenial.sampling.kernels.compiled import compiled
 
 _LONGEST_STEP = 0.5
+_MARGIN = 1.002  # more than rounding the tilts takes
 
 
 @compiled
@@ -82,10 +83,20 @@ def settle_tilts(
                 step = min(_LONGEST_STEP, max(-_LONGEST_STEP, -total / spread))
                 farthest = max(farthest, abs(step))
                 factor = (1.0 + step / 2.0) / (1.0 - step / 2.0)
+                # No pair may leave the limits of its kind: one that did would hold all others back later.
+                low, high = 1e-3, 1e3
+                for b in range(n_columns if side == 0 else n_lines):
+                    i, j = (a, b) if side == 0 else (b, a)
+                    k = kind[i, j]
+                    if first[k] != last[k]:
+                        other = columns[j] if side == 0 else lines[i]
+                        low, high = max(low, least[k] * _MARGIN / other), min(high, most[k] / _MARGIN / other)
+                if low > high:
+                    continue
                 if side == 0:
-                    lines[a] = min(1e3, max(1e-3, lines[a] * factor))
+                    lines[a] = min(high, max(low, lines[a] * factor))
                 else:
-                    columns[a] = min(1e3, max(1e-3, columns[a] * factor))
+                    columns[a] = min(high, max(low, columns[a] * factor))
         if farthest < 1e-3 and sweep > 0:
             break
     for i in range(n_lines):

@@ -82,7 +82,10 @@ class Attempts:
         tables, room = self.prepared.tables, self.prepared.room()
         n_columns = tables.kind.shape[1]
         scale = int(weigh_line(tables, 0, np.zeros(n_columns, np.int64), room))
-        whole = float(room.message[n_columns, -room.message_low[n_columns]])
+        place = -int(room.message_low[n_columns])
+        if scale == -(2**40) or not 0 <= place < room.message_size[n_columns]:
+            raise SamplingError("internal: the first line's sum is out of its window; please report this system")
+        whole = float(room.message[n_columns, place])
         # Bounds after the first line were scaled, line by line.
         return log(whole) + (scale - int(tables.shift[1:].sum())) * log(2)
 
@@ -98,7 +101,7 @@ class Attempts:
                 is_open = bool(progress[0] < len(words) and progress[2] < len(out))
             else:
                 is_open = bool(run_attempts(tables, words, progress, u, table, room, self.seen, out))
-                if self.seen[1] > 1:
+                if not self.seen[1] <= 1:
                     raise SamplingError("internal: a bound fell short; please report this system")
             if not is_open:
                 break

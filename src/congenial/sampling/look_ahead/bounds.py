@@ -18,6 +18,7 @@ FLUSH = 1e-280
 INFLATION = 1 + 1e-9
 """Covers every rounding of a bound: docs/claims/rejection.md, section 3."""
 
+_LEAST = 2.0**-1000
 _DEVIATIONS = 7.0
 _SMALLEST_SHARE = 1 / 256
 _SHARE_STEPS = 2**20
@@ -52,7 +53,11 @@ class Columns:
         half = plain.value.shape[1] // 2
         value = np.empty((len(pairs), plain.value.shape[1]))
         for (k, tilt), number in pairs.items():
-            value[number] = plain.value[k] * _powers(tilt, half)
+            # Beyond a kind's own window powers may overflow, and nothing is there to be multiplied.
+            reach = max(-int(plain.first[k]), int(plain.last[k]), 0)
+            inside = slice(half - reach, half + reach + 1)
+            value[number] = 0.0
+            value[number, inside] = plain.value[k, inside] * _powers(tilt, reach)
         of = np.array([k for k, _ in pairs], np.int64)
         return Weights(value, plain.first[of], plain.last[of]), which
 
@@ -94,7 +99,9 @@ class _Store:
         """Scale a bound by a power of two and keep it."""
         exponent = frexp(max(float(value.max()), below, above))[1]
         scale = ldexp(1.0, -exponent)
-        bound = _Bound(len(self.found), low, value * scale, below * scale, above * scale, exponent)
+        # What can be reached has a bound above 0, however it is scaled.
+        outside = [max(one * scale, _LEAST) if one > 0 else 0.0 for one in (below, above)]
+        bound = _Bound(len(self.found), low, np.maximum(value * scale, _LEAST), outside[0], outside[1], exponent)
         self.found[key] = bound
         return bound
 

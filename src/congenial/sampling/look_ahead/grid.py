@@ -51,8 +51,12 @@ class Grid:
     @property
     def falls(self) -> set[Fall]:
         """The noise of its cells and of its sums."""
-        cells = {self.system.falls[cell] for cell in self.cells.ravel().tolist() if cell != NONE}
-        return cells | {self.system.rows[row].fall for row in (*self.lines, *self.columns) if row != NONE}
+        return self.falls_of_sums | {self.system.falls[cell] for cell in self.cells.ravel().tolist() if cell != NONE}
+
+    @property
+    def falls_of_sums(self) -> set[Fall]:
+        """The noise of its measured sums."""
+        return {self.system.rows[row].fall for row in (*self.lines, *self.columns) if row != NONE}
 
     @property
     def n_lines(self) -> int:

@@ -1,7 +1,7 @@
 """Whether a system is within reach, from public facts: attempts at made-up tables with the public sums.
 
-An even table, a sparse one and a corner; the worst decides. Nothing here has seen a confidential table, so a pilot may
-give up, and say so. The seeds are public as well.
+An even table, a sparse one, a corner and others; the worst decides. That is no bound over all tables. Nothing here has
+seen a confidential table, so a pilot may give up, and say so. The seeds are public as well.
 """
 
 import itertools
@@ -19,6 +19,8 @@ from congenial.randomness import RandomStream, replay_rng
 from congenial.sampling.look_ahead.attempts import Attempts
 from congenial.sampling.look_ahead.grid import NONE, Grid
 from congenial.sampling.look_ahead.prepared import Prepared
+
+SHAPES = ("even", "sparse", "corner", "arrow")
 
 LEAST_ACCEPTANCE = 1 / 500
 """A system is offered where pilots are accepted at least as often."""
@@ -44,10 +46,10 @@ class Pilot:
 
 
 def made_up(grid: Grid, line_sums: Ints, column_sums: Ints, shape: str, rng: RandomStream) -> Ints:
-    """Return a table of a grid (line, column) with these sums; `shape` is even, sparse or corner.
+    """Return a table of a grid (line, column) with these sums; `shape` is even, sparse, corner, arrow or crowded.
 
-    Cells are filled up to a wish first (an even share; a share that is 0 in most cells; nothing), one after another,
-    and what is left is sent along shortest paths that limits leave open.
+    Cells are filled up to a wish first (an even share; a share that is 0 in most cells; all there is), one after
+    another, and what is left is sent along shortest paths that limits leave open.
     """
     is_there = grid.cells != NONE
     low, high = (np.zeros(is_there.shape, np.int64) for _ in range(2))
@@ -61,7 +63,7 @@ def made_up(grid: Grid, line_sums: Ints, column_sums: Ints, shape: str, rng: Ran
     wish = _wish(is_there, line_sums, column_sums, shape, rng)
     lines, columns = line_sums - low.sum(axis=1), column_sums - low.sum(axis=0)
     out, room = np.zeros_like(low), np.maximum(high - low, 0)
-    order = rng.words(out.size).argsort() if shape == "corner" else np.arange(out.size)
+    order = _order(lines, columns, shape, rng)
     for flat in order.tolist():
         i, j = divmod(flat, out.shape[1])
         step = min(int(wish[i, j]), int(room[i, j]), int(lines[i]), int(columns[j]))
@@ -73,8 +75,19 @@ def made_up(grid: Grid, line_sums: Ints, column_sums: Ints, shape: str, rng: Ran
     return out + low
 
 
-def _wish(is_there: NDArray[np.bool_], lines: Ints, columns: Ints, shape: str, rng: RandomStream) -> Ints:
+def _order(lines: Ints, columns: Ints, shape: str, rng: RandomStream) -> Ints:
+    """Return in which order cells are filled: for a corner any, for an arrow the largest line and column first."""
+    places = np.arange(lines.size * columns.size).reshape(lines.size, columns.size)
     if shape == "corner":
+        return np.asarray(rng.words(places.size).argsort())
+    if shape != "arrow":
+        return places.reshape(-1)
+    is_first = (places // columns.size == lines.argmax()) | (places % columns.size == columns.argmax())
+    return np.argsort(~is_first.reshape(-1), kind="stable")
+
+
+def _wish(is_there: NDArray[np.bool_], lines: Ints, columns: Ints, shape: str, rng: RandomStream) -> Ints:
+    if shape in {"corner", "arrow"}:
         return np.where(is_there, np.iinfo(np.int64).max, 0)
     even = lines[:, None] * (columns / max(1, columns.sum()))
     if shape == "sparse":
@@ -149,30 +162,41 @@ def run_pilots(grids: Sequence[Grid], public: Ints) -> list[Pilot]:
 
 
 def made_up_tables(grids: Sequence[Grid], public: Ints) -> dict[str, Ints]:
-    """Return an even, a sparse and a corner table with the sums of a public one; itself where cells have no limits."""
+    """Return tables with the sums of a public one: itself, and where cells have lower limits some of other shapes.
+
+    Sums that nothing holds are spread out, and in one table all in one place.
+    """
+    out = {"public": public}
     cells = [int(cell) for grid in grids for cell in grid.cells.ravel() if cell != NONE]
     if any(grids[0].system.lower[cell] is None for cell in cells):
-        return {"public": public}
-    out = {}
-    for shape in ("even", "sparse", "corner"):
+        return out
+    is_loose = any(not _is_held(grid, rows) for grid in grids for rows in (grid.lines, grid.columns))
+    for shape in (*SHAPES, *(("crowded",) if is_loose else ())):
         table = public.copy()
-        for number, grid in enumerate(grids):
-            at = np.where(grid.cells != NONE, public[grid.cells], 0)
-            rng = replay_rng(f"pilot {shape} {number}")
-            made = made_up(grid, at.sum(axis=1), _column_sums(grid, at), shape, rng)
-            table[grid.cells[grid.cells != NONE]] = made[grid.cells != NONE]
+        try:
+            for number, grid in enumerate(grids):
+                at = np.where(grid.cells != NONE, public[grid.cells], 0)
+                sums = [_sums(grid, rows, at, axis, shape) for axis, rows in ((1, grid.lines), (0, grid.columns))]
+                made = made_up(grid, sums[0], sums[1], shape, replay_rng(f"pilot {shape} {number}"))
+                table[grid.cells[grid.cells != NONE]] = made[grid.cells != NONE]
+        except SamplingError:  # limits leave no table of this shape
+            continue
         out[shape] = table
     return out
 
 
-def _column_sums(grid: Grid, at: Ints) -> Ints:
-    """Return sums of columns to aim at: those of a public table, spread out where no column is held to them."""
-    sums: Ints = at.sum(axis=0)
-    if any(column != NONE and grid.system.rows[column].kind in {"equal", "range"} for column in grid.columns):
+def _is_held(grid: Grid, rows: Sequence[int]) -> bool:
+    return any(row != NONE and grid.system.rows[row].kind in {"equal", "range"} for row in rows)
+
+
+def _sums(grid: Grid, rows: Sequence[int], at: Ints, axis: int, shape: str) -> Ints:
+    """Return sums of lines or columns to aim at: those of a public table where one of them is held to them."""
+    sums: Ints = at.sum(axis=axis)
+    if _is_held(grid, rows):
         return sums
-    n = sums.size
-    spread: Ints = int(sums.sum()) // n + (np.arange(n) < int(sums.sum()) % n)
-    return spread
+    n, whole = sums.size, int(sums.sum())
+    spread: Ints = np.arange(n) == 0 if shape == "crowded" else whole // n + (np.arange(n) < whole % n)
+    return whole * spread.astype(np.int64) if shape == "crowded" else spread
 
 
 def is_offered(found: Sequence[Pilot]) -> bool:

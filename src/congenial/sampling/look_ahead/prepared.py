@@ -12,7 +12,8 @@ from congenial.sampling.look_ahead.shapes import Room, Tables
 from congenial.sampling.look_ahead.weights import POINT, Kind, tabulate
 
 _SWEEPS = 40
-_BITS = 10  # of a tilt behind the point: products of two are doubles
+_BITS = 11  # of a tilt
+_MOST_ROUNDS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,14 +87,22 @@ def _tilted(listed: list[Kind], kind: Ints, grid: Grid) -> tuple[Floats, Floats,
     is_free = np.array([grid.has_end and last is None for last in _last_kinds(grid)], np.int64)
     given = (weights.value, weights.first, weights.last, limits[:, 0], limits[:, 1], kind, tied, is_free)
     settle_tilts(*given, _SWEEPS, lines, columns, mean, variance)
-    while True:
-        lines, columns = (np.maximum(np.round(tilt * 2**_BITS), 1) / 2**_BITS for tilt in (lines, columns))
+    for _ in range(_MOST_ROUNDS):
+        lines, columns = _rounded(lines), _rounded(columns)
         both = lines[:, None] * columns
         if np.all((limits[kind, 0] <= both) & (both <= limits[kind, 1])):
             break
         lines, columns = np.sqrt(lines), np.sqrt(columns)
+    else:
+        lines, columns = np.ones(kind.shape[0]), np.ones(kind.shape[1])
     settle_tilts(*given, 0, lines, columns, mean, variance)
     return lines, columns, mean, variance
+
+
+def _rounded(tilts: Floats) -> Floats:
+    """Return tilts of so few digits that products of two are doubles, and that many cells share one."""
+    mantissa, exponent = np.frexp(tilts)
+    return np.asarray(np.ldexp(np.round(mantissa * 2**_BITS) / 2**_BITS, exponent))
 
 
 def _last_kinds(grid: Grid) -> list[object | None]:

@@ -92,6 +92,7 @@ class LookAhead:
         total = 0.0
         for grid in self.grids:
             halves = [_half(grid, cell) for cell in grid.cells.ravel().tolist()]
+            halves += [window(fall) for fall in grid.falls_of_sums if not fall.is_flat]
             half = max(halves, default=1)
             n_lines, n_columns = grid.cells.shape
             message, sums = half * (2 + n_columns**0.5), half * (2 + n_lines**0.5)
@@ -133,6 +134,11 @@ class LookAhead:
         plural = "s" if len(self.grids) > 1 else ""
         more = f" and {len(self.grids) - 3:,} more" if len(self.grids) > 3 else ""
         return f"grid{plural} of {shapes}{more} cells, drawn exactly by look-ahead rejection"
+
+    @property
+    def crosses(self) -> bool:
+        """Whether sums of two families cross in some grid."""
+        return any(len(grid.lines) > 1 and any(column != NONE for column in grid.columns) for grid in self.grids)
 
     @property
     def is_dense(self) -> bool:

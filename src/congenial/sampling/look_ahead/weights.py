@@ -18,6 +18,7 @@ NATS = 64.0
 """Weights are tabulated down to ``exp(-NATS)``; what is beyond is bounded in closed form."""
 
 MOST_VALUES = 4096
+_LEAST = 2.0**-1000  # a bound is never rounded down to nothing
 _MOST_TILT_NATS = 300.0
 
 
@@ -68,10 +69,9 @@ class Kind:
             out[0] = float(self.fall.weight(self.low, is_floor=True))
         return out
 
-    def ratio(self, size: int) -> float:
-        """Return how much less the next weight is than that of a deviation of so many, away from 0."""
-        power = log_base(self.fall.linear) + (2 * size + 1) * log_base(self.fall.quadratic)
-        return exp(power)
+    def log_ratio(self, size: int) -> float:
+        """Return the log of how much less the next weight is than that of a deviation of so many, away from 0."""
+        return log_base(self.fall.linear) + (2 * size + 1) * log_base(self.fall.quadratic)
 
     def tails(self, tilt: float, half: int | None = None) -> tuple[float, float]:
         """Return bounds of the tilted weights below and above the window, as powers of two.
@@ -85,17 +85,18 @@ class Kind:
         )
 
     def _tail(self, edge: int, tilt: float) -> float:
-        ratio = self.ratio(edge) * tilt
+        ratio = exp(self.log_ratio(edge)) * tilt
         if not ratio < 1:
             raise SamplingError("internal: a tilt beyond the fall of a weight")
         log_first = edge * (log_base(self.fall.linear) + np.log(tilt)) + edge * edge * log_base(self.fall.quadratic)
-        return ldexp(1.0, frexp(exp(log_first) / (1 - ratio) * 1.001)[1])
+        return ldexp(1.0, frexp(max(exp(log_first) / (1 - ratio) * 1.001, _LEAST))[1])
 
     @property
     def tilts(self) -> tuple[float, float]:
         """The smallest and the largest tilt under which the table stays within doubles and its tails add up."""
-        far = exp(_MOST_TILT_NATS / max(1, self.half))
-        steep = inf if self.fall.is_flat else self.ratio(self.half) ** -0.5
+        far = exp(min(_MOST_TILT_NATS / max(1, self.half), 30.0))
+        # The weights beyond the window keep three tenths of their fall: exp(-19), so that few lines are doubtful.
+        steep = inf if self.fall.is_flat else exp(min(-0.7 * self.log_ratio(self.half), 700.0))
         low = far if self.low is not None else min(far, steep)
         high = far if self.high is not None else min(far, steep)
         return 1 / low, high
