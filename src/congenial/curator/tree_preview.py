@@ -105,7 +105,7 @@ def _shared(people: int, weights: Floats) -> Ints:
     if people == 0 or not weights.sum():
         return np.zeros(weights.size, np.int64)
     ideal = people * weights / weights.sum()
-    out = np.floor(ideal).astype(np.int64)
+    out: Ints = np.floor(ideal).astype(np.int64)
     out[np.argsort(out - ideal, kind="stable")[: people - int(out.sum())]] += 1
     return out
 

@@ -1,0 +1,205 @@
+"""Bundles of trees: what goes in comes out, everything adds up, and what was changed is refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import congenial as cg
+from congenial.arrays import Ints
+from congenial.bundle.canonical import digest, rendered
+from congenial.bundle.parquet import arrays_to_parquet, parquet_arrays
+from congenial.bundle.tree_files import spine_of_parquet, spine_to_parquet
+from congenial.bundle.verifying import verify_bundle
+from congenial.errors import BrokenError, BundleError, HierarchyError
+from congenial.hierarchy.hierarchy import Hierarchy
+
+SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
+CODES = [f"{state}{county}{block}" for state in "12" for county in "ab" for block in "xyz"]
+LEAVES = np.random.default_rng(3).poisson(4.0, (12, 4))
+
+
+def hierarchy(*, n_states: int = 2, has_zeros: bool = False, noise: str = "discrete_gaussian") -> Hierarchy:
+    codes = CODES[: 6 * n_states]
+    tree = cg.Tree.of_prefixes(codes, {"state": 1, "county": 2}, "block")
+    bars = np.zeros((len(codes), 4), np.bool_)
+    bars[1] = True
+    bars[2, 3] = True
+    zeros = cg.Zeros.of_leaves(tree, bars) if has_zeros else None
+    return cg.Hierarchy(tree, SCHEMA, invariants=[cg.total()], rho="1", noise=noise, zeros=zeros)
+
+
+def leaves(n: int, *, has_zeros: bool = False) -> Ints:
+    counts = LEAVES[:n].copy()
+    if has_zeros:
+        counts[1] = 0
+        counts[2, 3] = 0
+    return counts
+
+
+def written(folder: Path, made: Hierarchy, counts: Ints) -> Path:
+    ledger = cg.open_ledger(folder / "budget.db", create=True)
+    ledger.create_dataset("town", rho="3", neighbours="bounded", who="Ada")
+    place = folder / "tree"
+    cg.release_tree(made, counts, ledger=ledger, dataset="town", release="tree", who="Ada", folder=place)
+    return place
+
+
+@pytest.mark.parametrize("n_states", [1, 2])
+@pytest.mark.parametrize("has_zeros", [False, True])
+def test_a_tree_comes_back_and_adds_up(n_states: int, has_zeros: bool, tmp_path: Path) -> None:
+    made = hierarchy(n_states=n_states, has_zeros=has_zeros)
+    counts = leaves(6 * n_states, has_zeros=has_zeros)
+    place = written(tmp_path, made, counts)
+    bundle = cg.load_bundle(place)
+    assert bundle.tree is not None
+    assert bundle.tree.levels == ("state", "county", "block")
+    (_, states), (_, counties), (codes, blocks) = (bundle.level(name) for name in bundle.tree.levels)
+    assert np.array_equal(states.sum(axis=1), counts.reshape(n_states, -1).sum(axis=1)), "the exact numbers"
+    assert np.array_equal(counties.reshape(n_states, 2, 4).sum(axis=1), states)
+    assert np.array_equal(blocks.reshape(-1, 3, 4).sum(axis=1), counties)
+    assert codes == tuple(CODES[: 6 * n_states])
+    assert not has_zeros or not (blocks[1].any() or blocks[2, 3])
+    assert bundle.manifest.certificate.kind == "chain_gaussian"
+    assert bundle.manifest.chain is not None
+    assert np.isfinite(bundle.manifest.chain.law.log_probability(counts, (states, counties, blocks)))
+    verified = verify_bundle(place)
+    assert any("report.html was made again" in line for line in verified.checked)
+    assert "tree of 3 levels" in str(bundle)
+
+
+def changed(place: Path, name: str, content: bytes) -> None:
+    """Write a file and put its digest into the manifest, as a forger would."""
+    (place / name).write_bytes(content)
+    values = json.loads((place / "manifest.json").read_text())
+    values["files"][name] = digest(content)
+    restamped(place, values)
+
+
+def restamped(place: Path, values: dict[str, object]) -> None:
+    values.pop("digest", None)
+    (place / "manifest.json").write_bytes(rendered({**values, "digest": digest(rendered(values))}))
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("tree"), hierarchy(), leaves(12))
+
+
+@pytest.fixture
+def place(original: Path, tmp_path: Path) -> Path:
+    shutil.copytree(original, tmp_path / "tree")
+    return tmp_path / "tree"
+
+
+def test_a_moved_person_is_found(place: Path) -> None:
+    """From one block to another of the same county: all levels above still hold, and the page does not."""
+    columns = parquet_arrays((place / "level-3.parquet").read_bytes())
+    cell = "sex=f, age=y"
+    columns[cell] = columns[cell] + np.array([1, -1, *[0] * 10])
+    assert columns[cell].min() >= 0
+    changed(place, "level-3.parquet", arrays_to_parquet(columns))
+    with pytest.raises(BundleError, match=r"report\.html is not the page"):
+        verify_bundle(place)
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "words"),
+    [("level-3.parquet", "sex=f, age=y", "do not add up"), ("level-2.parquet", "sex=m, age=o", "do not add up")],
+)
+def test_tables_that_do_not_add_up_are_refused(place: Path, name: str, cell: str, words: str) -> None:
+    columns = parquet_arrays((place / name).read_bytes())
+    columns[cell] = columns[cell] + 1
+    changed(place, name, arrays_to_parquet(columns))
+    with pytest.raises(BundleError, match=words):
+        cg.load_bundle(place)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda c: {"code": c["code"]}, "columns"),
+        (lambda c: {**c, "code": c["code"][::-1]}, "units of the spine"),
+        (lambda c: {**c, "sex=f, age=y": c["sex=f, age=y"].astype(np.float64)}, "whole number"),
+    ],
+)
+def test_files_of_another_form_are_refused(place: Path, change: object, words: str) -> None:
+    columns = parquet_arrays((place / "level-3.parquet").read_bytes())
+    changed(place, "level-3.parquet", arrays_to_parquet(change(columns)))  # type: ignore[operator]
+    with pytest.raises(BundleError, match=words):
+        cg.load_bundle(place)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("levels", 1, "precision"), "1", "precision|follows|receipt|base"),
+        (("levels", 1, "share"), "1/2", "share|follows|receipt"),
+        (("levels", 2, "units"), 11, "follows"),
+        (("levels", 0, "share"), None, "share"),
+        (("digest",), "0" * 64, "follows"),
+    ],
+)
+def test_a_changed_tree_of_the_manifest_is_refused(
+    place: Path, path: tuple[str | int, ...], value: object, words: str
+) -> None:
+    values = json.loads((place / "manifest.json").read_text())
+    part = values["law"]["tree"]
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = value
+    restamped(place, values)
+    with pytest.raises(BundleError, match=words):
+        cg.load_bundle(place)
+
+
+def test_a_missing_spine_is_said(place: Path) -> None:
+    (place / "spine.parquet").unlink()
+    with pytest.raises(BundleError, match=r"no file spine\.parquet"):
+        cg.load_bundle(place)
+
+
+def test_spines_come_back() -> None:
+    made = hierarchy(has_zeros=True)
+    content = spine_to_parquet(made.tree, made.zeros)
+    tree, zeros = spine_of_parquet(content, made.tree.levels, 4)
+    assert [codes.tolist() for codes in tree.codes] == [codes.tolist() for codes in made.tree.codes]
+    assert np.array_equal(zeros.bars[-1], made.zeros.bars[-1])
+    columns = parquet_arrays(content)
+    for wrong in ({**columns, "zeros": np.array(["012"] * 12, object)}, {**columns, "block": columns["block"][::-1]}):
+        with pytest.raises(BundleError, match=r"spine\.parquet"):
+            spine_of_parquet(arrays_to_parquet(wrong), made.tree.levels, 4)
+
+
+def test_a_stopped_tree_is_gone_on_with(tmp_path: Path) -> None:
+    """The same tables, and no second charge."""
+    made, counts = hierarchy(), leaves(12)
+    ledger = cg.open_ledger(tmp_path / "budget.db", create=True)
+    ledger.create_dataset("town", rho="1", neighbours="bounded", who="Ada")
+    names = {"dataset": "town", "release": "tree"}
+    (tmp_path / "taken").mkdir()
+    from congenial import release as releases
+
+    before = releases.Release.write
+    try:
+        releases.Release.write = lambda *_, **__: (_ for _ in ()).throw(OSError("full"))  # type: ignore[method-assign,assignment]
+        with pytest.raises(BundleError, match="was charged"):
+            cg.release_tree(made, counts, ledger=ledger, who="Ada", folder=tmp_path / "tree", **names)
+    finally:
+        releases.Release.write = before  # type: ignore[method-assign]
+    cg.resume_tree(made, counts, ledger=ledger, folder=tmp_path / "tree", **names)
+    assert cg.load_bundle(tmp_path / "tree").manifest.receipt is not None
+    assert ledger.verify().n_spends == 1
+
+
+def test_bad_leaves_are_refused_without_a_word_about_them(tmp_path: Path) -> None:
+    made = hierarchy(has_zeros=True)
+    ledger = cg.open_ledger(tmp_path / "budget.db", create=True)
+    ledger.create_dataset("town", rho="1", neighbours="bounded", who="Ada")
+    for counts, error in ((leaves(12), BrokenError), (-leaves(12), BrokenError), (leaves(6), HierarchyError)):
+        with pytest.raises(error) as refused:
+            cg.release_tree(made, counts, ledger=ledger, dataset="town", release="t", who="Ada")
+        assert not any(str(n) in str(refused.value).replace("2^53", "") for n in (7, 8, 9))
+    assert ledger.verify().n_spends == 0

@@ -1,0 +1,117 @@
+"""The section `hierarchy:` of a spec, and the public list of leaves."""
+
+from pathlib import Path
+
+import pytest
+
+import congenial as cg
+from congenial.curator.pipeline import prepare, simulate
+from congenial.curator.tree_preview import tree_preview
+from congenial.errors import HierarchyError, ReadingError, SpecError
+from congenial.spec import parse_spec
+from congenial.spec.load import load_spec
+
+SPEC = """\
+release: tree
+data: {path: people.csv, kind: counts, count: n, status: simulated, missing_cells: zero}
+dimensions: {sex: [f, m]}
+hierarchy:
+  file: blocks.csv
+  leaf: block
+  code: geoid
+  uninhabited: empty
+  levels:
+    state: {column: state}
+    county: {prefix: 2}
+invariants: [total]
+budget: {rho: 1}
+"""
+BLOCKS = "geoid,state,empty\n1a1,S,0\n1a2,S,1\n1b1,S,0\n2a1,T,0\n"
+PEOPLE = "block,sex,n\n1a1,f,5\n1a1,m,4\n1b1,f,2\n2a1,m,7\n"
+
+
+def placed(folder: Path, spec: str = SPEC, blocks: str = BLOCKS, people: str = PEOPLE) -> Path:
+    (folder / "blocks.csv").write_text(blocks)
+    (folder / "people.csv").write_text(people)
+    (folder / "spec.yaml").write_text(spec)
+    return folder / "spec.yaml"
+
+
+def test_from_a_spec_to_a_bundle(tmp_path: Path) -> None:
+    spec = load_spec(placed(tmp_path))
+    published = simulate(spec, tmp_path, tmp_path / "NOT-FOR-RELEASE-tree", seed=1)
+    bundle = cg.load_bundle(published.folder)
+    codes, blocks = bundle.level("block")
+    assert codes == ("1a1", "1a2", "1b1", "2a1")
+    assert not blocks[1].any(), "nobody lives there"
+    assert bundle.level("state")[1].sum(axis=1).tolist() == [11, 7]
+
+
+def test_a_preview_shows_every_level(tmp_path: Path) -> None:
+    found = tree_preview(load_spec(placed(tmp_path)), tmp_path)
+    header, rows = found.lines
+    assert [row[0] for row in rows] == ["state", "county", "block"]
+    assert header[-1] == "bias by count"
+    assert found.leaves.sum() == 18
+    assert not found.leaves[1].any()
+    text = " ".join(line for _, lines in found.paragraphs() for line in lines)
+    assert "rho 1 for one record changed" in text
+    assert found.as_json()["certificate"]["kind"] == "chain_gaussian"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("budget: {rho: 1}", "budget: {epsilon: 1}", 13, "no budget in pure epsilon"),
+        ("budget: {rho: 1}\n", "", 1, "a `budget:` is needed"),
+        ("  file: blocks.csv\n", "", 5, "needs a `file:`"),
+        ("  leaf: block\n", "", 5, "needs a `leaf:`"),
+        ("{prefix: 2}", "{prefix: 2, column: c}", 11, "one of them"),
+        ("{prefix: 2}", "{prefix: 0}", 11, "below 1"),
+        ("county:", "block:", 5, "has the name of another level"),
+        ("county:", "SEX:", 5, "has the name of dimension"),
+        ("invariants: [total]", "measure: [margin of sex]", 12, "measures every cell at every level"),
+        ("  leaf: block", "  leaf: block\n  shares: {state: 1, county: 1}", 7, "'block' has none"),
+        ("invariants", "by: {name: town, levels: [a]}\ninvariants", 12, "not both"),
+    ],
+)
+def test_what_a_tree_cannot_have_is_a_mistake_at_its_line(old: str, new: str, line: int, words: str) -> None:
+    assert old in SPEC
+    with pytest.raises(SpecError) as refused:
+        parse_spec(SPEC.replace(old, new))
+    found = [(mistake.line, mistake.message) for mistake in refused.value.mistakes]
+    assert any(words in message for _, message in found), found
+    assert any(words in message and at == line for at, message in found), found
+
+
+@pytest.mark.parametrize(
+    ("blocks", "error", "words"),
+    [
+        (BLOCKS + "1a1,S,0\n", HierarchyError, "listed twice, '1a1'"),
+        (BLOCKS.replace("1b1,S", "1b1,"), ReadingError, "'state' of blocks.csv is empty"),
+        (BLOCKS.replace("1a2,S", "1a2,T"), HierarchyError, "part of two state units"),
+        (BLOCKS.replace("1a2,S,1", "1a2,S,yes"), ReadingError, "says 'yes'"),
+        (BLOCKS.replace("geoid", "id"), ReadingError, "no column 'geoid'"),
+        ("geoid,state,empty\n", ReadingError, "no rows"),
+        (BLOCKS.replace("2a1", "2"), ReadingError, "has 1 characters"),
+    ],
+)
+def test_lists_of_leaves_that_are_no_tree(blocks: str, error: type[Exception], words: str, tmp_path: Path) -> None:
+    spec = load_spec(placed(tmp_path, blocks=blocks))
+    with pytest.raises(error, match=words):
+        prepare(spec, tmp_path)
+
+
+def test_a_leaf_that_is_not_listed_is_not_named(tmp_path: Path) -> None:
+    spec = load_spec(placed(tmp_path, people=PEOPLE + "9z9,f,3\n"))
+    with pytest.raises(ReadingError) as refused:
+        prepare(spec, tmp_path)
+    assert "9z9" not in str(refused.value)
+    assert "9z9" in (tmp_path / "CONFIDENTIAL-unknown-levels-tree.csv").read_text()
+
+
+def test_shares_are_kept(tmp_path: Path) -> None:
+    text = SPEC.replace("  leaf: block", "  leaf: block\n  shares: {state: 1, county: 1, block: 2}")
+    chain = prepare(load_spec(placed(tmp_path, text)), tmp_path).chain
+    assert chain is not None
+    assert [str(share) for share in chain.shares or ()] == ["1/4", "1/4", "1/2"]
