@@ -98,7 +98,7 @@ class LeavesAlone:
         "leaves alone",
         is_integer=True,
         keeps_invariants=False,
-        privacy="certified for all trees that share the invariants' values",
+        privacy="all trees that share the invariants' values",
         law="known exactly: the conditional law",
     )
 
