@@ -1,10 +1,10 @@
 """Trees of real areas: how long a release takes, how near it is, level by level.
 
-    python benchmarks/tree.py --data FOLDER [--large] [--releases 4]
+    python benchmarks/tree.py --data FOLDER [--large] [--releases 20]
 
 Rhode Island and Hawaii, 50,197 blocks x 16 cells in five levels, the totals of both states exact. `--large` repeats
-their trees to 8.2 million blocks. Errors are at rho 2.56, with the 2020 Census' shares by level, with the default ones,
-and with everything spent on blocks alone.
+their trees to 8.2 million blocks. The chain, TopDown and blocks alone are compared at rho 2.56, with the 2020 Census'
+shares by level and with the default ones: the figures of docs/compare.md.
 """
 
 import argparse
@@ -22,10 +22,6 @@ from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.tree import Tree
 from congenial.hierarchy.words import ChainWords
-from congenial.noise import DiscreteGaussian
-from congenial.randomness import KeyedWords, RandomStream
-from congenial.sampling.share_out.families import Families
-from congenial.sampling.share_out.sampler import ShareOut
 
 LEVELS = {"state": 2, "county": 5, "tract": 11, "group": 12}
 CENSUS = {"state": "1544", "county": "447", "tract": "687", "group": "1256", "block": "165"}
@@ -61,39 +57,23 @@ def clock(plan: ChainPlan, leaves: Ints, n: int) -> float:
     return float(best)
 
 
-def errors(folder: Path, state: str, shares: dict[str, str] | None, n: int, *, is_flat: bool = False) -> str:
-    """Return the mean absolute error of a cell, of a unit's total in brackets, at each level; and bias at blocks."""
+def compare(folder: Path, state: str, n: int) -> None:
+    """Print the chain, TopDown and blocks alone side by side; blocks alone know no shares, so they run once."""
     codes, counts = blocks(folder, (state, state))
     tree = Tree.of_prefixes(codes, LEVELS, "block")
-    leaves = counts[tree.order]
-    plan, truth = planned(tree, leaves, shares), tree.summed(leaves)
-    cells, totals = np.zeros(len(truth)), np.zeros(len(truth))
-    empty = several = children = 0.0
-    for number in range(n):
-        rng = cg.replay_rng(f"error {number}")
-        release = tree.summed(alone(leaves, rng)) if is_flat else plan.draw(leaves, ChainWords.simulated(rng))
-        for level, (drawn, real) in enumerate(zip(release, truth, strict=True)):
-            cells[level] += abs(drawn - real).mean() / n
-            totals[level] += abs(drawn.sum(axis=1) - real.sum(axis=1)).mean() / n
-        empty += float((release[-1] - leaves)[leaves == 0].mean()) / n
-        several += float((release[-1] - leaves)[(leaves >= 5) & (leaves < 20)].mean()) / n
-        children += float(release[0][0, RACES.index("aian")]) / n
-    parts = [f"{name} {cell:.3f} ({all_:.2f})" for name, cell, all_ in zip(tree.levels, cells, totals, strict=True)]
-    real_children = truth[0][0, RACES.index("aian")]
-    return (
-        f"{', '.join(parts)}; bias of empty / 5-19 block cells {empty:+.2f} / {several:+.2f};"
-        f" American Indian children {children:.0f} of {real_children}"
-    )
-
-
-def alone(leaves: Ints, rng: RandomStream) -> Ints:
-    """Return blocks at the whole budget with no level above: everybody shared out among all cells of all blocks."""
-    words = KeyedWords(rng.words(4).tobytes(), rng.words(2).reshape(1, 2))
-    counts = leaves.reshape(-1, 1)
-    family = Families(np.array([0, len(counts)]))
-    return (
-        ShareOut(DiscreteGaussian("2.56")).draw(family, counts, counts.sum(axis=0)[None], words).reshape(leaves.shape)
-    )
+    is_empty = np.repeat(counts.sum(axis=1, keepdims=True) == 0, counts.shape[1], axis=1)
+    known, both = cg.Zeros.of_leaves(tree, is_empty), ["congenial", "topdown"]
+    cases = {
+        "2020 shares": (CENSUS, None, [*both, "leaves"]),
+        "default shares": (None, None, both),
+        "2020 shares, empty blocks declared uninhabited": (CENSUS, known, both),
+    }
+    for name, (shares, zeros, methods) in cases.items():
+        hierarchy = Hierarchy(tree, BLOCK_SCHEMA, invariants=[cg.total()], rho="2.56", shares=shares, zeros=zeros)
+        rng = cg.replay_rng(f"{state} {name}")
+        found = cg.compare_tree(hierarchy, counts, source="public", methods=methods, n_releases=n, rng=rng)
+        print(f"{state}, {name}: {found}", flush=True)
+    print(found.grids[1].text, flush=True)
 
 
 def repeated(codes: NDArray[np.str_], counts: Ints) -> tuple[Tree, Ints]:
@@ -110,7 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--large", action="store_true")
-    parser.add_argument("--releases", type=int, default=4)
+    parser.add_argument("--releases", type=int, default=20)
     options = parser.parse_args()
     codes, counts = blocks(options.data, ("RI", "HI"))
     tree = Tree.of_prefixes(codes, LEVELS, "block")
@@ -118,10 +98,8 @@ def main() -> None:
     for name, shares in (("2020 shares", CENSUS), ("default shares", None)):
         plan = planned(tree, leaves, shares)
         print(f"{len(leaves):,} blocks x 16 cells, {name}: {clock(plan, leaves, 4):.2f} CPU seconds a release")
-    for name, shares in (("2020 shares", CENSUS), ("default shares", None)):
-        for state in ("RI", "HI"):
-            print(f"{state}, {name}: {errors(options.data, state, shares, options.releases)}")
-    print(f"RI, blocks only: {errors(options.data, 'RI', None, 1, is_flat=True)}")
+    for state in ("RI", "HI"):
+        compare(options.data, state, options.releases)
     if options.large:
         tree, leaves = repeated(codes, counts)
         plan = planned(tree, leaves, CENSUS)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from congenial.release_tree import release_tree, resume_tree
     from congenial.schema import Schema
     from congenial.study.compare import compare
+    from congenial.study.compare_tree import compare_tree
     from congenial.table import Table
 
 __version__ = "0.1.0"
@@ -50,6 +51,7 @@ _HOMES = {
     "cells": "congenial.conditions.queries",
     "certify": "congenial.privacy.certify",
     "compare": "congenial.study.compare",
+    "compare_tree": "congenial.study.compare_tree",
     "compose": "congenial.privacy.compose",
     "find_breaches": "congenial.breaches",
     "linear": "congenial.conditions.queries",
@@ -100,6 +102,7 @@ __all__ = [
     "cells",
     "certify",
     "compare",
+    "compare_tree",
     "compose",
     "errors",
     "examples",

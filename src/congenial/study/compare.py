@@ -14,15 +14,16 @@ from congenial.baselines.baseline import Baseline, Problem, noisy_answers, repai
 from congenial.baselines.projection import Clipped, L1Projection, L2Projection, Raw
 from congenial.baselines.topdown import TopDown
 from congenial.conditions.queries import bounds
-from congenial.errors import StudyError, did_you_mean
+from congenial.errors import StudyError
 from congenial.law import Law
 from congenial.mechanism import Mechanism
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget, spent
 from congenial.privacy.certificate import Certificate
 from congenial.randomness import RandomStream, secure_rng
+from congenial.study.asked import SOURCES, check_asked
 from congenial.study.comparison import Comparison, Result
-from congenial.table import CONFIDENTIAL, Table
+from congenial.table import Table
 
 CONGENIAL = "congenial"
 BASELINES: dict[str, Baseline] = {
@@ -34,8 +35,6 @@ BASELINES: dict[str, Baseline] = {
 }
 METHODS = (CONGENIAL, *BASELINES)
 DEFAULT_METHODS = (CONGENIAL, "raw", "clip", "l2", "topdown")
-
-SOURCES = ("public", "simulated")
 
 
 def compare(
@@ -79,7 +78,7 @@ def compare(
     ['congenial', 'raw', 'clip and rescale', 'L2 projection', 'TopDown']
     """
     folder = None if out is None else Path(out)
-    _check(source, methods, n_releases, folder)
+    check_asked(source, methods, METHODS, n_releases, folder)
     truths = [tables] if isinstance(tables, Table) else list(tables)
     if not truths or any(getattr(table, "schema", None) != mechanism.schema for table in truths):
         raise StudyError(f"compare needs one or more tables of the mechanism's schema, {mechanism.schema}")
@@ -98,26 +97,6 @@ def compare(
     if folder is not None:
         found.write(folder)
     return found
-
-
-def _check(source: str, methods: Sequence[str], n_releases: int, folder: Path | None) -> None:
-    if source not in {*SOURCES, "confidential"}:
-        raise StudyError(f'source={source!r} is not known; write "public", "simulated" or "confidential"')
-    if source == "confidential" and (folder is None or not folder.name.startswith(CONFIDENTIAL)):
-        raise StudyError(
-            "a comparison with confidential tables is confidential itself. If the tables are public or simulated,"
-            ' say so: source="public" or "simulated" (in a spec: data status). Otherwise write it to a marked folder:'
-            f' out="{CONFIDENTIAL}comparison"'
-        )
-    if isinstance(methods, str) or not methods:
-        raise StudyError(f"methods is a list of {', '.join(METHODS)}")
-    for method in methods:
-        if method not in METHODS:
-            raise StudyError(f"method {method!r} is not known; {did_you_mean(str(method), METHODS)}")
-    if len(set(methods)) != len(methods):
-        raise StudyError("methods names one twice")
-    if type(n_releases) is not int or n_releases < 2:
-        raise StudyError(f"n_releases is a whole number from 2 on, not {n_releases!r}")
 
 
 class _Run:

@@ -1,6 +1,6 @@
 """What a comparison found: numbers by method, bias by size of count, pictures, a page and a tidy CSV."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -192,41 +192,57 @@ class Comparison:
 
     def write(self, folder: Path) -> None:
         """Write the page, the pictures and the tidy CSV into a new folder."""
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise StudyError(f"{folder} is there already and not an empty folder; name a new one")
-        mark = CONFIDENTIAL if self.is_confidential else ""
-        folder.mkdir(parents=True, exist_ok=True)
-        if self.is_confidential:
-            folder.chmod(0o700)
-        pictures = self.pictures
-        for picture in pictures:
-            picture.write(folder, prefix=mark)
-        write_csv(folder / f"{mark}comparison.csv", self.tidy)
-        page = render(
-            "comparison.html",
-            title="Mechanisms compared at equal certified loss",
-            mark=mark,
-            results=self.results,
-            grids=self.grids,
-            pictures=pictures,
+        write_comparison(
+            folder,
+            "Mechanisms compared at equal certified loss",
+            self.results,
+            self.grids,
+            self.tidy,
+            pictures=self.pictures,
             n_releases=self.n_releases,
-            version=version("congenial"),
+            is_confidential=self.is_confidential,
         )
-        (folder / f"{mark}index.html").write_text(page, encoding="utf-8")
 
     def __repr__(self) -> str:
         if self.is_confidential:
             return (
                 f"confidential comparison of {len(self.results)} methods, not shown; see the folder it was written to"
             )
-        grid = self.grids[0]
-        lines = [grid.header, *grid.rows]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(grid.header))]
-        text = [
-            "  ".join([line[0].ljust(widths[0]), *(v.rjust(w) for v, w in zip(line[1:], widths[1:], strict=True))])
-            for line in lines
-        ]
-        return "\n".join([grid.caption, *text])
+        return self.grids[0].text
+
+
+def write_comparison(
+    folder: Path,
+    title: str,
+    results: Sequence[object],
+    grids: Sequence[Grid],
+    tidy: Columns,
+    *,
+    pictures: Sequence[Picture] = (),
+    n_releases: int,
+    is_confidential: bool,
+) -> None:
+    """Write a page, pictures and the tidy CSV into a new folder; all of them marked if they are confidential."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise StudyError(f"{folder} is there already and not an empty folder; name a new one")
+    mark = CONFIDENTIAL if is_confidential else ""
+    folder.mkdir(parents=True, exist_ok=True)
+    if is_confidential:
+        folder.chmod(0o700)
+    for picture in pictures:
+        picture.write(folder, prefix=mark)
+    write_csv(folder / f"{mark}comparison.csv", tidy)
+    page = render(
+        "comparison.html",
+        title=title,
+        mark=mark,
+        results=results,
+        grids=grids,
+        pictures=pictures,
+        n_releases=n_releases,
+        version=version("congenial"),
+    )
+    (folder / f"{mark}index.html").write_text(page, encoding="utf-8")
 
 
 def _signed(value: float) -> str:

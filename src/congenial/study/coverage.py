@@ -24,7 +24,8 @@ from congenial.inference.question import Statistic
 from congenial.law import Law
 from congenial.mechanism import Mechanism
 from congenial.randomness import RandomStream, secure_rng
-from congenial.study.compare import SOURCES, without_conditions
+from congenial.study.asked import SOURCES
+from congenial.study.compare import without_conditions
 from congenial.study.comparison import SIZES, size_text
 from congenial.study.exhibit import Columns
 from congenial.table import Table

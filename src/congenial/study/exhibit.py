@@ -59,11 +59,31 @@ def _short(number: float) -> str:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table to read: a caption, heads, and rows that begin with their name."""
+    """A table to read: a caption, heads, and rows that begin with their name.
+
+    Examples
+    --------
+    >>> print(Grid("Distances", ("method", "L1"), (("raw", "8.1"), ("congenial", "12.0"))).text)
+    Distances
+    method       L1
+    raw         8.1
+    congenial  12.0
+    """
 
     caption: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def text(self) -> str:
+        """The table in plain text, names to the left and numbers to the right."""
+        lines = [self.header, *self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
+        aligned = [
+            "  ".join([line[0].ljust(widths[0]), *(v.rjust(w) for v, w in zip(line[1:], widths[1:], strict=True))])
+            for line in lines
+        ]
+        return "\n".join([self.caption, *aligned])
 
 
 @dataclass(frozen=True)

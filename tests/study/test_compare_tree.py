@@ -1,0 +1,166 @@
+"""Comparisons of trees: equal certified loss, numbers that are what they say, and nothing confidential shown."""
+
+import csv
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import congenial as cg
+from congenial.baselines.tree import leaf_noise
+from congenial.hierarchy.law import TreeTables
+from congenial.hierarchy.words import ChainWords
+from congenial.privacy.chain import level_rho
+from congenial.study.compare_tree import METHODS, Chain
+from congenial.study.tree_comparison import SIZE_TEXTS, TreeComparison
+
+SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["u18", "v18"]})
+CODES = [f"9{county}{block:02}" for county in "4132" for block in range(40)]  # not in the order of the tree
+TREE = cg.Tree.of_prefixes(CODES, {"state": 1, "county": 2}, "block")
+RNG = cg.replay_rng("leaves")
+LISTED = RNG.below(np.full((160, 4), 3)) * RNG.below(np.full((160, 4), 15))
+HIERARCHY = cg.Hierarchy(TREE, SCHEMA, invariants=[cg.total()], rho="2", shares={"state": 2, "county": 3, "block": 5})
+
+
+@pytest.fixture(scope="module")
+def found() -> TreeComparison:
+    return cg.compare_tree(HIERARCHY, LISTED, source="simulated", n_releases=20, rng=cg.replay_rng("trees"))
+
+
+def test_every_method_spends_the_same_certified_loss(found: TreeComparison) -> None:
+    plan = HIERARCHY.plan(HIERARCHY.disclose(TREE.in_order(LISTED)))
+    measured = [query.noise.precision for query in plan.law.top.measured[:1]]
+    measured += [noise.precision for noise in plan.law.noises]
+    alone = [leaf_noise(plan).precision]
+    for precisions in (measured, alone):
+        costs = [level_rho(2, precision, "bounded", 1, total_is_fixed=True) for precision in precisions]
+        assert Fraction(2) - Fraction(1, 10**9) < sum(costs) <= 2
+    assert {result.spent for result in found.results} == {"rho 2"}
+    assert {result.certificate.rho for result in found.results} == {plan.certificate.rho}
+
+
+def test_numbers_are_those_of_the_releases() -> None:
+    """The chain's figures against the same releases drawn and measured by hand."""
+    found = cg.compare_tree(
+        HIERARCHY, LISTED, source="simulated", methods=["congenial"], n_releases=2, rng=cg.replay_rng("same")
+    )
+    leaves, rng = TREE.in_order(LISTED), cg.replay_rng("same")
+    plan, truth = HIERARCHY.plan(HIERARCHY.disclose(leaves)), TREE.summed(leaves)
+    releases = [plan.draw(leaves, ChainWords.simulated(rng)) for _ in range(2)]
+    (result,) = found.results
+    for level, real in enumerate(truth):
+        drawn = np.stack([release[level] for release in releases])
+        np.testing.assert_allclose(result.cells[:, level], np.abs(drawn - real).mean(axis=(1, 2)))
+        off = np.abs(drawn.sum(axis=2) - real.sum(axis=1)).mean(axis=1)
+        np.testing.assert_allclose(result.totals[:, level], off)
+        ends = [(0, 0), (1, 4), (5, 19), (20, 10**9)]
+        for size, (low, high) in enumerate(ends):
+            among = (real >= low) & (real <= high)
+            assert found.n_of_size[level, size] == among.sum()
+            if among.any():
+                assert result.bias[level, size] == pytest.approx((drawn - real)[:, among].mean())
+            else:
+                assert np.isnan(result.bias[level, size])
+        if (real == 0).any():
+            assert result.zeros[level] == pytest.approx((drawn[:, real == 0] == 0).mean())
+    assert found.n_units == (1, 4, 160)
+
+
+def test_leaves_alone_lose_at_the_top(found: TreeComparison) -> None:
+    chain, topdown, alone = found.results
+    assert (chain.totals[:, 0] == 0).all(), "the state's total is exact"
+    for result in (chain, topdown):
+        assert result.cells[:, 0].mean() < alone.cells[:, 0].mean() / 2
+    assert alone.cells[:, -1].mean() < chain.cells[:, -1].mean()
+
+
+class Exact:
+    """A method that releases the truth."""
+
+    label = Chain.label
+
+    def release(self, plan: Any, leaves: Any, rng: Any) -> TreeTables:
+        return TREE.summed(leaves)
+
+
+class OneMore(Exact):
+    """A method that adds one record to every cell of every leaf."""
+
+    def release(self, plan: Any, leaves: Any, rng: Any) -> TreeTables:
+        return TREE.summed(leaves + 1)
+
+
+def test_methods_whose_errors_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "exact", Exact())
+    monkeypatch.setitem(METHODS, "more", OneMore())
+    exact, more = cg.compare_tree(HIERARCHY, LISTED, source="public", methods=["exact", "more"], n_releases=2).results
+    assert not exact.cells.any()
+    assert not exact.totals.any()
+    assert exact.zeros[-1] == 1
+    np.testing.assert_array_equal(more.cells, [[160, 40, 1]] * 2)
+    np.testing.assert_array_equal(more.totals, [[640, 160, 4]] * 2)
+    np.testing.assert_array_equal(more.bias[-1][~np.isnan(more.bias[-1])], 1)
+    assert more.zeros[-1] == 0
+
+
+def test_zeros_by_structure_are_kept_by_all_methods() -> None:
+    zeros = cg.Zeros.of_leaves(TREE, LISTED == 0)
+    hierarchy = cg.Hierarchy(TREE, SCHEMA, invariants=[cg.total()], rho="2", zeros=zeros)
+    for result in cg.compare_tree(hierarchy, LISTED, source="simulated", n_releases=2).results:
+        assert result.zeros[-1] == 1
+
+
+def test_it_prints_and_writes_every_number(found: TreeComparison, tmp_path: Path) -> None:
+    text = str(found)
+    assert text.startswith("rho 2 each, 20 releases by each method")
+    assert all(f"{name}, {level}" in text for name in ("congenial", "TopDown", "leaves alone") for level in TREE.levels)
+    assert len({len(line.rstrip()) for line in text.splitlines()[2::3]}) == 1, "one row a method with its time"
+    found.write(tmp_path / "out")
+    with (tmp_path / "out" / "comparison.csv").open(encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    statistics = {"error_of_a_cell", "error_of_a_total", "bias_mean", "zeros_kept", "cpu_seconds"}
+    assert {row["statistic"] for row in rows} == statistics
+    assert {row["size_of_count"] for row in rows} == {"", *SIZE_TEXTS}
+    assert all(np.isfinite(float(row["value"])) for row in rows)
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "CONFIDENTIAL" not in page
+    assert "leaves alone, block" in page
+    assert len(found.summary["method"]) == 9
+
+
+@pytest.mark.parametrize("out", [None, "comparison"])
+def test_confidential_leaves_are_refused_without_a_marked_folder(out: str | None, tmp_path: Path) -> None:
+    folder = None if out is None else tmp_path / out
+    with pytest.raises(cg.CongenialError, match="CONFIDENTIAL-comparison"):
+        cg.compare_tree(HIERARCHY, LISTED, n_releases=2, out=folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_confidential_comparison_is_marked_everywhere(tmp_path: Path) -> None:
+    folder = tmp_path / "CONFIDENTIAL-trees"
+    found = cg.compare_tree(HIERARCHY, LISTED, methods=["congenial", "topdown"], n_releases=2, out=folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["CONFIDENTIAL-comparison.csv", "CONFIDENTIAL-index.html"]
+    assert "Do not publish" in (folder / "CONFIDENTIAL-index.html").read_text(encoding="utf-8")
+    assert "not shown" in repr(found)
+    assert "congenial," not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"source": "open"}, "'open' is not known"),
+        ({"methods": ["topdwn"]}, "did you mean 'topdown'"),
+        ({"methods": "leaves"}, "a list of"),
+        ({"methods": ["leaves", "leaves"]}, "one twice"),
+        ({"n_releases": 1}, "from 2 on"),
+        ({"leaves": LISTED[1:]}, "tables of leaves have the shape"),
+        ({"leaves": LISTED[:, 1:]}, "tables of leaves are whole numbers"),
+        ({"leaves": -LISTED}, "not negative"),
+    ],
+)
+def test_bad_input(changes: dict[str, Any], said: str) -> None:
+    arguments: dict[str, Any] = {"leaves": LISTED, "source": "simulated", "n_releases": 2, **changes}
+    with pytest.raises(cg.CongenialError, match=said):
+        cg.compare_tree(HIERARCHY, **arguments)
