@@ -24,8 +24,9 @@ from congenial.curator import pipeline
 from congenial.errors import AlreadySpentError, BudgetError, BundleError, LedgerBusyError, LedgerError, UncertainError
 from congenial.ledger import Ledger, open_ledger
 from congenial.randomness import SecretBytes, UnitStreams
-from congenial.release import Prepared, Release, abandon, begun, charged, resumed
+from congenial.release import Prepared, abandon, begun, charged, resumed
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
+from congenial.released import Release
 from congenial.spec.load import load_spec
 from congenial.table import Table
 from releases import CASES, ledger_for, place
@@ -164,7 +165,7 @@ def test_what_was_stopped_is_gone_on_with(ledger: Ledger) -> None:
     assert key is not None
     with resumed(ready, ledger=ledger) as made:
         pass
-    assert np.array_equal(made.counts, ready.draw(ready.streams(key)))
+    assert np.array_equal(made.counts, ready.draw(ready.streams(key))[0])
     assert ledger.verify().n_spends == 1
     assert ledger.keys is not None
     assert not list(ledger.keys.iterdir())

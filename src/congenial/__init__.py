@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from congenial.privacy.compose import compose
     from congenial.public_law import PublicLaw
     from congenial.randomness import replay_rng, secure_rng
-    from congenial.release import Release
-    from congenial.release_tree import release_tree, resume_tree
+    from congenial.released import Release
     from congenial.schema import Schema
     from congenial.study.compare import compare
     from congenial.study.compare_tree import compare_tree
     from congenial.table import Table
+    from congenial.tree_release import release_tree, resume_tree
 
 __version__ = "0.1.0"
 
@@ -42,7 +42,7 @@ _HOMES = {
     "Mechanism": "congenial.mechanism",
     "Plan": "congenial.plan",
     "PublicLaw": "congenial.public_law",
-    "Release": "congenial.release",
+    "Release": "congenial.released",
     "Schema": "congenial.schema",
     "Table": "congenial.table",
     "Tree": "congenial.hierarchy.tree",
@@ -58,9 +58,9 @@ _HOMES = {
     "load_bundle": "congenial.bundle.loading",
     "margin": "congenial.conditions.queries",
     "open_ledger": "congenial.ledger",
-    "release_tree": "congenial.release_tree",
+    "release_tree": "congenial.tree_release",
     "replay_rng": "congenial.randomness",
-    "resume_tree": "congenial.release_tree",
+    "resume_tree": "congenial.tree_release",
     "secure_rng": "congenial.randomness",
     "share": "congenial.conditions.queries",
     "structural_zeros": "congenial.conditions.queries",

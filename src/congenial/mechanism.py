@@ -29,7 +29,8 @@ from congenial.table import Table
 if TYPE_CHECKING:
     from congenial.bundle.naming import Naming
     from congenial.ledger import Ledger
-    from congenial.release import Prepared, Release
+    from congenial.release import Prepared
+from congenial.released import Release
 
 Tables = Table | Mapping[str, Table]
 """One confidential table, or one for each area."""

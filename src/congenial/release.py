@@ -1,25 +1,21 @@
 """A release: validate everything, charge the budget, draw once, publish."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from congenial.arrays import Ints
 from congenial.bundle.exact_numbers import exactly
-from congenial.bundle.manifest import Manifest
 from congenial.bundle.naming import Naming
 from congenial.bundle.plan_digest import areas_digest, plan_digest
 from congenial.bundle.software import software_in_use, source_in_use
 from congenial.bundle.table_csv import check_size
-from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
-from congenial.disk import flush_folder, no_core_file
+from congenial.disk import no_core_file
 from congenial.errors import AlreadySpentError, BundleError, CongenialError, LedgerError, StudyError, UncertainError
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.words import ChainWords
@@ -27,114 +23,16 @@ from congenial.interrupts import first_interrupt_held
 from congenial.ledger.receipt import Receipt
 from congenial.ledger.request import Request, moment
 from congenial.plan import Plan
-from congenial.privacy.certificate import shown
 from congenial.randomness import RandomStream, Streams, UnitStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
+from congenial.released import Release
 
 if TYPE_CHECKING:
     from congenial.ledger import Ledger
 
 STEPS = ("planning", "charging the budget", "drawing")
-OUTPUTS = ("csv", "parquet", "report")
 
 _MOST_DISCLOSED = 2_000  # values that a ledger lists one by one; of more it keeps their digest
-
-
-@dataclass(frozen=True, repr=False)
-class Release:
-    """One draw for each area, with the plan it follows and the receipt of its charge. Public.
-
-    Attributes
-    ----------
-    plan : Plan
-        Of a tree, the plan of its top.
-    naming : Naming
-    conditions : tuple of Condition
-        What every table obeys, as it was stated; of a tree, the units at the top.
-    receipt : Receipt or None
-        None for a simulation, which protects nobody.
-    counts : array (area, cell)
-        The drawn tables, in the order of the areas.
-    made_at : str
-    software : mapping
-        The versions of whatever decides a byte of a bundle.
-    below : tuple of arrays (unit, cell)
-        Of a tree, the drawn tables of each level below the top; `counts` are those of the top.
-    chain : ChainPlan or None
-        The plan of a tree.
-    """
-
-    plan: Plan
-    naming: Naming
-    conditions: tuple[Condition, ...]
-    receipt: Receipt | None
-    counts: Ints = field(repr=False)
-    made_at: str
-    software: Mapping[str, str]
-    below: tuple[Ints, ...] = ()
-    chain: ChainPlan | None = None
-
-    @property
-    def tables(self) -> Mapping[Area, Ints]:
-        """The drawn table of each area, cell by cell; of a tree, of each unit at the top."""
-        return dict(zip(self.plan.law.areas, self.counts, strict=True))
-
-    @cached_property
-    def manifest(self) -> Manifest:
-        """Everything that is published beside the tables."""
-        return Manifest.of(
-            self.naming,
-            self.made_at,
-            self.chain or self.plan,
-            self.conditions,
-            self.counts,
-            self.receipt,
-            self.software,
-        )
-
-    def write(self, folder: str | Path, *, outputs: tuple[str, ...] = OUTPUTS, sign: str | Path | None = None) -> Path:
-        """Write the bundle into a new folder, whole or not at all; may be tried again elsewhere.
-
-        Parameters
-        ----------
-        outputs : tuple of str
-            ``"parquet"`` and ``"report"`` besides the table as CSV.
-        sign : path, optional
-            A private key to sign the manifest with; see `congenial keygen`.
-        """
-        from congenial.bundle.writing import check_new, write_folder
-
-        place = Path(folder)
-        unknown = [name for name in outputs if name not in OUTPUTS]
-        if unknown:
-            raise BundleError(f"{unknown[0]!r} is not an output; write some of {', '.join(OUTPUTS)}")
-        check_new(place)
-        write_folder(place, self._files(outputs, sign))
-        return place
-
-    def is_written(self, folder: Path, *, outputs: tuple[str, ...] = OUTPUTS, sign: str | Path | None = None) -> bool:
-        """Return whether this very bundle is in a folder already; refuses a folder that holds anything else."""
-        if not os.path.lexists(folder):
-            return False
-        there = {path.name: path.read_bytes() for path in folder.iterdir()} if folder.is_dir() else {}
-        if there != self._files(outputs, sign):
-            raise BundleError(f"{folder} is there already, and is not the bundle of this release; move it away")
-        flush_folder(folder)
-        flush_folder(folder.absolute().parent)
-        return True
-
-    def _files(self, outputs: tuple[str, ...], sign: str | Path | None) -> Mapping[str, bytes]:
-        from congenial.bundle.contents import bundle_files
-        from congenial.bundle.signing import read_private_key
-
-        key = None if sign is None else read_private_key(Path(sign))
-        return bundle_files(self.manifest, self.tables, tuple(outputs), key, self.below)
-
-    def __repr__(self) -> str:
-        kind = "release" if self.receipt is not None else "NOT FOR RELEASE, a simulation:"
-        what = self.plan.law.areas if self.chain is None else self.chain.law.tree
-        paid = "" if self.receipt is None else f", charged {self.receipt.currency} {shown(self.receipt.loss)}"
-        return f"{kind} {self.naming.release!r} of dataset {self.naming.dataset!r}: {what}{paid}"
 
 
 def no_news(_: str) -> None:

@@ -13,8 +13,9 @@ from congenial.bundle.canonical import digest, rendered
 from congenial.bundle.parquet import arrays_to_parquet, parquet_arrays
 from congenial.bundle.tree_files import spine_of_parquet, spine_to_parquet
 from congenial.bundle.verifying import verify_bundle
-from congenial.errors import BrokenError, BundleError, HierarchyError
+from congenial.errors import BrokenError, BundleError, HierarchyError, SamplingError
 from congenial.hierarchy.hierarchy import Hierarchy
+from congenial.sampling.share_out.tilts import share_noise
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
 CODES = [f"{state}{county}{block}" for state in "12" for county in "ab" for block in "xyz"]
@@ -180,15 +181,15 @@ def test_a_stopped_tree_is_gone_on_with(tmp_path: Path) -> None:
     ledger.create_dataset("town", rho="1", neighbours="bounded", who="Ada")
     names = {"dataset": "town", "release": "tree"}
     (tmp_path / "taken").mkdir()
-    from congenial import release as releases
+    from congenial import released
 
-    before = releases.Release.write
+    before = released.Release.write
     try:
-        releases.Release.write = lambda *_, **__: (_ for _ in ()).throw(OSError("full"))  # type: ignore[method-assign,assignment]
+        released.Release.write = lambda *_, **__: (_ for _ in ()).throw(OSError("full"))  # type: ignore[method-assign]
         with pytest.raises(BundleError, match="was charged"):
             cg.release_tree(made, counts, ledger=ledger, who="Ada", folder=tmp_path / "tree", **names)
     finally:
-        releases.Release.write = before  # type: ignore[method-assign]
+        released.Release.write = before  # type: ignore[method-assign]
     cg.resume_tree(made, counts, ledger=ledger, folder=tmp_path / "tree", **names)
     assert cg.load_bundle(tmp_path / "tree").manifest.receipt is not None
     assert ledger.verify().n_spends == 1
@@ -202,4 +203,19 @@ def test_bad_leaves_are_refused_without_a_word_about_them(tmp_path: Path) -> Non
         with pytest.raises(error) as refused:
             cg.release_tree(made, counts, ledger=ledger, dataset="town", release="t", who="Ada")
         assert not any(str(n) in str(refused.value).replace("2^53", "") for n in (7, 8, 9))
+    assert ledger.verify().n_spends == 0
+
+
+def test_noise_too_wide_for_its_tables_is_refused_before_the_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("congenial.sampling.share_out.tilts._MOST_SIDE", 1000)
+    share_noise.cache_clear()
+    tree = cg.Tree.of_prefixes(CODES, {"state": 1, "county": 2}, "block")
+    levels = {"state": "1", "county": "1", "block": "1/10000000"}
+    made = cg.Hierarchy(tree, SCHEMA, invariants=[cg.total()], precisions=levels)
+    ledger = cg.open_ledger(tmp_path / "budget.db", create=True)
+    ledger.create_dataset("town", rho="9", neighbours="bounded", who="Ada")
+    with pytest.raises(SamplingError, match="give its level a larger share"):
+        cg.release_tree(made, leaves(12), ledger=ledger, dataset="town", release="t", who="Ada")
     assert ledger.verify().n_spends == 0

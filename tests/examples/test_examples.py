@@ -15,14 +15,13 @@ from console import congenial_lines, run_lines
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BUNDLES = {"p12": "p12-demo", "counties": "counties-2026", "microdata": "work-2026", "state": "state-2026"}
-NOT_YET = pytest.mark.xfail(strict=True, reason="check and plan do not know trees yet")
 
 
 def test_every_example_is_tried() -> None:
     assert {path.name for path in EXAMPLES.iterdir()} == set(BUNDLES)
 
 
-@pytest.mark.parametrize("name", ["p12", "counties", "microdata", pytest.param("state", marks=NOT_YET)])
+@pytest.mark.parametrize("name", ["p12", "counties", "microdata", "state"])
 def test_the_commands_of_the_readme_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / name
     shutil.copytree(EXAMPLES / name, folder)

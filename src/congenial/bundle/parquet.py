@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from congenial.errors import BundleError
@@ -83,7 +84,7 @@ def arrays_to_parquet(columns: Mapping[str, NDArray[Any]]) -> bytes:
     with _database() as (database, folder):
         target = folder / "table.parquet"
         try:
-            database.register("given", dict(columns))
+            database.register("given", {name: np.ascontiguousarray(column) for name, column in columns.items()})
             database.table("given").write_parquet(str(target), compression="zstd")
         except duckdb.Error:
             raise BundleError("a table could not be written as Parquet") from None

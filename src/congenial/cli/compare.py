@@ -23,6 +23,7 @@ def compare(
     A comparison with the truth is confidential unless the data are public or simulated (`status:` in the spec). With
     confidential data the result goes to a folder that begins with CONFIDENTIAL, and nowhere else.
     """
+    from congenial.errors import StudyError
     from congenial.randomness import replay_rng, secure_rng
     from congenial.reading.tables import read_tables
     from congenial.spec.load import load_spec
@@ -30,6 +31,11 @@ def compare(
     from congenial.study.compare import compare as run
 
     found = load_spec(spec)
+    if found.hierarchy is not None:
+        raise StudyError(
+            "the spec has a hierarchy: compare trees from Python, cg.compare_tree(hierarchy, leaves, source=...), see"
+            " docs/hierarchies.md"
+        )
     tables = read_tables(found, spec.absolute().parent)
     with progress_bar("comparing", len(tables)) as step:
         result = run(

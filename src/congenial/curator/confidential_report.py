@@ -11,7 +11,7 @@ from congenial.conditions.areas import Area
 from congenial.display import as_grid
 from congenial.errors import BundleError, reason_of
 from congenial.page import render
-from congenial.release import Release
+from congenial.released import Release
 from congenial.spec.spec import Spec
 from congenial.table import CONFIDENTIAL
 

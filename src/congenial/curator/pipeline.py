@@ -23,7 +23,6 @@ from congenial.reading.tables import read_leaves, read_tables
 from congenial.release import STEPS as RELEASE_STEPS
 from congenial.release import (
     Prepared,
-    Release,
     begun,
     charged,
     check_not_confidential,
@@ -31,10 +30,11 @@ from congenial.release import (
     resumed,
 )
 from congenial.release import simulate as simulate_tables
-from congenial.release_tree import prepare_tree
+from congenial.released import Release
 from congenial.spec.spec import Spec
 from congenial.spec.tree import TreeFile
 from congenial.table import CONFIDENTIAL, Table
+from congenial.tree_release import prepare_tree
 
 STEPS = ("reading the data", *RELEASE_STEPS, "writing the bundle")
 
@@ -198,7 +198,7 @@ def _published(spec: Spec, place: Path, secret: Path | None, ready: Prepared, ma
     if secret is None:
         return Published(place, made)
     try:
-        write_confidential_report(secret, spec, ready.confidential, made)
+        write_confidential_report(secret, spec, ready.of_areas, made)
     except Exception as failed:  # noqa: BLE001
         return Published(place, made, f"{secret.name} could not be written ({type(failed).__name__})")
     return Published(place, made)

@@ -65,7 +65,9 @@ class ChainPlan:
         return spent(self.certificate, self.budget)
 
     def rehearse(self) -> list[str]:
-        """Draw the top around made-up tables; what is below can be drawn whatever comes out above."""
+        """Draw the top around made-up tables; what is below can be drawn whatever comes out above, or is refused."""
+        for step in self.law.steps:
+            step.rehearse()
         return self.top.rehearse()
 
     def draw(self, leaves: Ints, words: ChainWords, *, n_threads: int = 1, always_certain: bool = False) -> TreeTables:

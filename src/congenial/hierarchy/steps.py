@@ -11,6 +11,7 @@ from congenial.randomness import KeyedWords
 from congenial.sampling.share_out.families import Families
 from congenial.sampling.share_out.normaliser import Normaliser
 from congenial.sampling.share_out.sampler import ShareOut
+from congenial.sampling.share_out.tilts import fineness_of, share_noise
 
 
 class Step(Protocol):
@@ -40,6 +41,10 @@ class Step(Protocol):
         """The noise of every cell of the level below."""
         ...
 
+    def rehearse(self) -> None:
+        """Refuse what cannot be drawn, from public facts and before anything is charged."""
+        ...
+
     def draw(
         self, counts: Ints, released: Ints, words: KeyedWords, *, n_threads: int = 1, always_certain: bool = False
     ) -> Ints:
@@ -64,6 +69,11 @@ class ShareOutStep:
 
     name: ClassVar[str] = "share_out"
     title: ClassVar[str] = "children of a unit drawn independently given its released table, by tilted rejection"
+
+    def rehearse(self) -> None:
+        """Make the tilts of families of every size: noise that is too wide for tables is refused there."""
+        for fineness in {fineness_of(size) for size in np.unique(self.families.sizes).tolist()}:
+            share_noise(self.noise, fineness)
 
     def draw(
         self, counts: Ints, released: Ints, words: KeyedWords, *, n_threads: int = 1, always_certain: bool = False

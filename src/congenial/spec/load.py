@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, Mistake, SpecError, UndecidedError, reason_of
-from congenial.release import OUTPUTS
+from congenial.released import OUTPUTS
 from congenial.schema import Schema
 from congenial.spec import yaml_text
 from congenial.spec.conditions import Reader, Statement

@@ -26,7 +26,7 @@ from congenial.fraction import exact_fraction, positive_fraction
 from congenial.noise import DEFAULT, FAMILIES
 from congenial.plain_text import what_is_hidden
 from congenial.privacy.relation import RELATIONS
-from congenial.release import OUTPUTS
+from congenial.released import OUTPUTS
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LONGEST = 1_000

@@ -126,6 +126,8 @@ def _check_budget(file: "SpecFile", mistakes: Mistakes) -> None:
     if said is None:
         return
     try:
+        if said.epsilon is not None and said.delta is None and said.rho is None:
+            refuse_pure(Budget(epsilon=said.epsilon))
         budget = Budget.of(epsilon=said.epsilon, delta=said.delta, rho=said.rho, noise=tree_noise(file, mistakes))
         if budget is not None:
             refuse_pure(budget)

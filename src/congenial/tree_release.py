@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 from congenial.bundle.naming import Naming
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.leaves import check_leaves
-from congenial.release import Prepared, Release, charge_and_draw, resume_and_draw
+from congenial.release import Prepared, charge_and_draw, resume_and_draw
+from congenial.released import Release
 
 if TYPE_CHECKING:
     from congenial.ledger import Ledger
