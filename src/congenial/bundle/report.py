@@ -114,7 +114,8 @@ def _noise_picture(manifest: Manifest, _: Mapping[Area, Ints], __: Sequence[Ints
     laws = {}
     for query in manifest.law.queries:
         if query.precision:
-            laws[query.text] = _law_of(manifest.law.family(query.precision))
+            text = query.text if manifest.chain is None else f"cells of a {manifest.chain.law.tree.levels[0]}"
+            laws[text] = _law_of(manifest.law.family(query.precision))
     if manifest.chain is not None:
         for name, noise in zip(manifest.chain.law.tree.levels[1:], manifest.chain.law.noises, strict=True):
             laws[f"cells of a {name}"] = _law_of(noise)
