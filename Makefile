@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench bench-timing refusals audit-zeros audit-chain bench-tree soak check-real lint types schema commands services lock audit clean
+.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain bench-tree soak check-real lint types schema commands services lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -22,6 +22,10 @@ soak: .venv/installed
 # Whether a release goes through tells nothing about cells: 1,008 pairs of neighbours near every limit; 192 in the tests.
 refusals: .venv/installed
 	CONGENIAL_PAIRS=63 $(BIN)/python -m pytest -n auto --dist worksteal tests/test_refusals.py
+
+# Odd and damaged specs and data through the commands: 4,000 of them; 1,000 in the tests.
+fuzz: .venv/installed
+	CONGENIAL_FUZZ=32 $(BIN)/python -m pytest -n auto --dist worksteal tests/curator/test_fuzz.py
 
 # Certificates of weighted zeros against every pair of 20,000 drawn systems; of 120 in the tests.
 audit-zeros: .venv/installed

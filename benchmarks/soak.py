@@ -184,7 +184,7 @@ def key_of(soak: Soak, name: str) -> bytes | None:
 def check_determined(soak: Soak, name: str, secret: bytes) -> None:
     """See that the bundle holds the tables that an undisturbed run with this key draws."""
     ready = pipeline.prepare(load_spec(soak.folder / f"{name}.yaml"), soak.folder)
-    drawn = ready.draw(ready.streams(ReleaseKey(secret)))
+    (drawn,) = ready.draw(ready.streams(ReleaseKey(secret)))
     assert np.array_equal(load_bundle(soak.folder / name).tables[None], drawn[0]), f"{name}: another table"
 
 
