@@ -52,6 +52,7 @@ ONLY_HERE = {
         "privacy.weighted_total",
         "conditions.lattice",
         "sampling.contraction.certain",
+        "sampling.in_doubt",
         "sampling.contraction.algebra",
         "sampling.look_ahead.certain",
         "sampling.independence",

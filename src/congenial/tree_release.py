@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 from numpy.typing import ArrayLike
 
+from congenial.arrays import Ints
 from congenial.bundle.naming import Naming
 from congenial.hierarchy.hierarchy import Hierarchy
-from congenial.hierarchy.leaves import check_leaves
 from congenial.release import Prepared, charge_and_draw, resume_and_draw
 from congenial.released import Release
 
@@ -16,21 +15,18 @@ if TYPE_CHECKING:
     from congenial.ledger import Ledger
 
 
-def prepare_tree(hierarchy: Hierarchy, leaves: ArrayLike, naming: Naming) -> Prepared:
+def prepare_tree(hierarchy: Hierarchy, counts: Ints, naming: Naming) -> Prepared:
     """Plan a release of a tree, and see that it can be drawn. Nothing is charged, nothing drawn.
 
     Parameters
     ----------
-    leaves : array (leaf, cell)
-        Confidential, in the order in which the leaves were listed when the tree was made.
+    counts : array (leaf, cell)
+        Confidential, checked and in the order of the tree: see `Hierarchy.counts_of`.
     """
-    counts = hierarchy.tree.in_order(np.asarray(leaves))
-    check_leaves(hierarchy.tree, hierarchy.schema.n_cells, hierarchy.zeros, counts)
     plan = hierarchy.plan(hierarchy.disclose(counts))
     plan.top.check_samplers()
     _ = plan.certificate
-    invariants = tuple(hierarchy.invariants)
-    return Prepared(plan.top, naming, invariants, counts.astype(np.int64, copy=False), chain=plan)
+    return Prepared(plan.top, naming, tuple(hierarchy.invariants), counts, chain=plan)
 
 
 def release_tree(
@@ -46,6 +42,11 @@ def release_tree(
     folder: str | Path | None = None,
 ) -> Release:
     """Charge a ledger, draw the tree once, and write the bundle if a folder is named.
+
+    Parameters
+    ----------
+    leaves : array (leaf, cell)
+        Confidential, in the order in which the leaves were listed when the tree was made.
 
     Examples
     --------
@@ -65,7 +66,8 @@ def release_tree(
     (('1', '2'), 12, True)
     """
     naming = Naming(release, dataset, title or release, unit)
-    return charge_and_draw(prepare_tree(hierarchy, leaves, naming), ledger=ledger, who=who, folder=folder)
+    ready = prepare_tree(hierarchy, hierarchy.counts_of(leaves), naming)
+    return charge_and_draw(ready, ledger=ledger, who=who, folder=folder)
 
 
 def resume_tree(
@@ -81,4 +83,5 @@ def resume_tree(
 ) -> Release:
     """Go on with a tree whose release was stopped after its charge: the same tables, and no second charge."""
     naming = Naming(release, dataset, title or release, unit)
-    return resume_and_draw(prepare_tree(hierarchy, leaves, naming), ledger=ledger, folder=folder)
+    ready = prepare_tree(hierarchy, hierarchy.counts_of(leaves), naming)
+    return resume_and_draw(ready, ledger=ledger, folder=folder)

@@ -75,5 +75,6 @@ def test_a_wide_release_is_asked(request: pytest.FixtureRequest) -> None:
     assert found.acceptance > 0.1
     assert np.all(found.constraints.holds(found.tables))
     assert found.interval("row=a").low == found.interval("row=a").high
-    assert found.interval("row=a & column=s").low <= released[0] + 10
+    low, high = np.percentile(found.tables, (5, 95), axis=0)
+    assert ((low <= table.counts) & (table.counts <= high)).mean() > 0.7, "the truth lies where the draws do"
     assert isinstance(law._drawer.attempts[0], Attempts)

@@ -15,11 +15,11 @@ from congenial.sampling.all_tables import EnumeratedLaw
 from congenial.sampling.choose import choose_sampler
 from congenial.sampling.look_ahead import bounds
 from congenial.sampling.look_ahead.attempts import Attempts
+from congenial.sampling.look_ahead.grid_at import GridAt
 from congenial.sampling.look_ahead.pilots import Pilot, is_offered, made_up_tables, promised, refusal, run_pilots
-from congenial.sampling.look_ahead.prepared import Prepared
 from congenial.sampling.look_ahead.sampler import LookAhead, LookAheadAt, why_not
 from congenial.sampling.look_ahead.shapes import Tables
-from congenial.sampling.look_ahead.weights import Kind, window
+from congenial.sampling.look_ahead.weights import CellWeight, window
 from congenial.sampling.system import System, SystemRow
 from congenial.sampling.target import Target
 from systems import SYSTEMS, WEIGHTED
@@ -139,7 +139,7 @@ def test_mutants_are_rejected(request: pytest.FixtureRequest, monkeypatch: pytes
         with pytest.raises(SamplingError, match="fell short"):
             sampler_of(target).at(target.centre).sample(N_DRAWS, rng)
     (grid,) = sampler_of(target).grids
-    prepared = Prepared.of(grid, target.centre)
+    prepared = GridAt.of(grid, target.centre)
     (drawer,) = sampler_of(target).at(target.centre).attempts
     words = rng.words(N_DRAWS * grid.cells.size).reshape(N_DRAWS, *grid.cells.shape)
     words[:, :, 0] = 0  # every acceptance decision is for going on
@@ -196,7 +196,7 @@ def test_bounds_hold_at_every_sum_of_a_small_grid() -> None:
     """What may follow a line is at most the product of the bounds before it."""
     system, centre = two_way([[1, 0, 2], [0, 1, 1], [2, 1, 0]], "1")
     (grid,) = LookAhead.of(system).grids  # type: ignore[union-attr]
-    tables = Prepared.of(grid, centre).tables
+    tables = GridAt.of(grid, centre).tables
     sums = [(a, b, -a - b) for a in range(-5, 6) for b in range(-5, 6)]
     for line in (1, 2):
         for u in sums:
@@ -221,21 +221,21 @@ def _bound(tables: Tables, line: int, j: int, u: int) -> float:
 def test_tails_bound_what_is_beyond_the_window() -> None:
     for noise, precision in (("double_geometric", "1/2"), ("discrete_gaussian", "1/9")):
         fall = two_way([[5, 5], [5, 5]], precision, noise)[0].falls[0]
-        kind, tilt = Kind(fall, None, None), 1.0625
+        kind, tilt = CellWeight(fall, None, None), 1.0625
         edge = window(fall) + 1
         weights = falling_doubles(fall.linear, fall.quadratic, edge + 60)[edge:]
         exact = [weight * tilt ** (edge + n) for n, weight in enumerate(weights)]
         below = [weight * tilt ** -(edge + n) for n, weight in enumerate(weights)]
         assert sum(below) <= kind.tails(tilt)[0] <= 4 * sum(below)
         assert sum(exact) <= kind.tails(tilt)[1] <= 4 * sum(exact)
-        assert Kind(fall, -3, 3).tails(tilt) == (0.0, 0.0)
+        assert CellWeight(fall, -3, 3).tails(tilt) == (0.0, 0.0)
 
 
 def test_cells_share_tables() -> None:
     """Counts beyond the window are alike: 400 cells of many people have one table of weights, and lines one bound."""
     system, centre = two_way(np.full((20, 20), 2500) + np.arange(400).reshape(20, 20))
     (grid,) = LookAhead.of(system).grids  # type: ignore[union-attr]
-    tables = Prepared.of(grid, centre).tables
+    tables = GridAt.of(grid, centre).tables
     assert len(tables.weights.first) == 1
     assert len(np.unique(tables.start)) <= 21
 

@@ -1,6 +1,5 @@
 """Children of a cell given their sum: tables within their bounds, every decision as in balls, the right law."""
 
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise, product
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
+from chain_audit import compositions
 from congenial.arrays import Ints
 from congenial.noise import DiscreteGaussian, DiscreteNoise, DoubleGeometric
 from congenial.randomness import KeyedWords, RandomStream, replay_rng
@@ -34,15 +34,6 @@ NOISES: list[DiscreteNoise] = [
 
 def keyed(rng: RandomStream, n: int) -> KeyedWords:
     return KeyedWords(rng.words(4).tobytes(), rng.words(2 * n).reshape(n, 2))
-
-
-def compositions(n: int, parts: int) -> Iterator[tuple[int, ...]]:
-    if parts == 1:
-        yield (n,)
-        return
-    for first in range(n + 1):
-        for rest in compositions(n - first, parts - 1):
-            yield (first, *rest)
 
 
 def listed(

@@ -13,7 +13,7 @@ from congenial.baselines.tree import leaf_noise
 from congenial.hierarchy.law import TreeTables
 from congenial.hierarchy.words import ChainWords
 from congenial.privacy.chain import level_rho
-from congenial.study.compare_tree import METHODS, Chain
+from congenial.study.compare_tree import METHODS, ChainMethod
 from congenial.study.tree_comparison import SIZE_TEXTS, TreeComparison
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["u18", "v18"]})
@@ -79,7 +79,7 @@ def test_leaves_alone_lose_at_the_top(found: TreeComparison) -> None:
 class Exact:
     """A method that releases the truth."""
 
-    label = Chain.label
+    label = ChainMethod.label
 
     def release(self, plan: Any, leaves: Any, rng: Any) -> TreeTables:
         return TREE.summed(leaves)

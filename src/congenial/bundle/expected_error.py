@@ -1,9 +1,10 @@
 """How large the error of a released number is expected to be: from the published law, around a public table."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area
@@ -72,6 +73,22 @@ def _drawn_errors(plan: Plan, area: Area, centre: Ints, rows: Sequence[Row]) -> 
 
 def _size(gaps: Ints) -> Floats:
     return np.asarray(np.sqrt((gaps.astype(np.float64) ** 2).mean(axis=0)))
+
+
+def by_size(counts: Ints, edges: Sequence[int]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Go through the classes of counts that occur, each in words and with the counts that are in it.
+
+    Examples
+    --------
+    >>> [(words, mask.tolist()) for words, mask in by_size(np.array([0, 3, 2]), (0, 1, 5, 20))]
+    [('0', [True, False, False]), ('1 to 4', [False, True, True])]
+    """
+    highs: list[int | None] = [*edges[1:], None]
+    for low, high in zip(edges, highs, strict=True):
+        chosen = (counts >= low) if high is None else (counts >= low) & (counts < high)
+        if chosen.any():
+            one = f"{low:,}"
+            yield (f"{one} or more" if high is None else one if high == low + 1 else f"{one} to {high - 1:,}"), chosen
 
 
 def typical_places(sizes: Ints) -> list[int]:

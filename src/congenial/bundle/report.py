@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 
 import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.bundle import promises
-from congenial.bundle.expected_error import NO_ERROR, ExpectedError, expected_error, typical_places
+from congenial.bundle.expected_error import NO_ERROR, ExpectedError, by_size, expected_error, typical_places
 from congenial.bundle.file_names import REPORT_ERRORS, REPORT_PICTURE
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.tree_report import level_errors, level_lines, walk
@@ -163,13 +163,9 @@ def _error_lines(manifest: Manifest, error: ExpectedError, counts: Ints) -> dict
     """Sum the errors up: cells by the size of their released count, then the margins."""
     where = "" if error.area is None else f" of {manifest.law.areas.name} {error.area}"
     lines = []
-    edges = (0, 1, 5, 10, 50, 100, 1_000, 2**62)
-    for low, high in pairwise(edges):
-        chosen = (counts >= low) & (counts < high) if len(error.cells) else np.zeros(0, bool)
-        if chosen.any():
-            found = error.cells[chosen]
-            name = str(low) if high == low + 1 else f"{low:,} to {high - 1:,}" if high < 2**62 else f"{low:,} or more"
-            lines.append((name, str(int(chosen.sum())), f"{found.mean():.2f}", f"{found.max():.2f}"))
+    for name, chosen in by_size(counts, (0, 1, 5, 10, 50, 100, 1_000)) if len(error.cells) else ():
+        found = error.cells[chosen]
+        lines.append((name, str(int(chosen.sum())), f"{found.mean():.2f}", f"{found.max():.2f}"))
     margins = [(name, "exact" if value < NO_ERROR else f"{value:.2f}") for name, value in error.margins]
     return {"where": where, "cells": lines, "margins": margins, "total": f"{int(counts.sum()):,}"}
 

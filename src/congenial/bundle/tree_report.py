@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import sqrt
 
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.bundle.expected_error import by_size
 from congenial.bundle.tree_files import level_file
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.words import ChainWords
@@ -15,7 +15,7 @@ from congenial.randomness import replay_rng
 
 _MOST_UNITS = 2_000  # to walk through in the page
 _MOST_NUMBERS = 5_000_000  # redrawn for the errors
-_SIZES = (0, 1, 5, 20, 100, 2**62)
+_SIZES = (0, 1, 5, 20, 100)
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,9 @@ def level_errors(chain: ChainPlan, released: Sequence[Ints]) -> list[dict[str, o
     out: list[dict[str, object]] = []
     for name, truth, again in zip(law.tree.levels, released, drawn, strict=True):
         gap = again - truth
-        sizes = []
-        for low, high in pairwise(_SIZES):
-            chosen = (truth >= low) & (truth < high)
-            if chosen.any():
-                text = str(low) if high == low + 1 else f"{low} to {high - 1}" if high < 2**62 else f"{low} or more"
-                sizes.append((text, f"{int(chosen.sum()):,}", f"{gap[chosen].mean():+.2f}"))
+        sizes = [
+            (words, f"{int(chosen.sum()):,}", f"{gap[chosen].mean():+.2f}") for words, chosen in by_size(truth, _SIZES)
+        ]
         out.append(
             {
                 "name": name,

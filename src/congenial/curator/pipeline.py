@@ -6,8 +6,6 @@ from dataclasses import astuple, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
-import numpy as np
-
 from congenial.breaches import Breach, each_breach
 from congenial.bundle.naming import Naming
 from congenial.bundle.signing import read_private_key
@@ -16,6 +14,7 @@ from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.curator.confidential_report import check_place, write_confidential_report
 from congenial.errors import BrokenError
+from congenial.hierarchy.leaves import check_leaves
 from congenial.ledger import Ledger
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.spine import read_spine
@@ -74,13 +73,12 @@ def prepare(spec: Spec, folder: Path, progress: Callable[[str], None] = no_news)
 def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Callable[[str], None]) -> Prepared:
     tree, zeros = read_spine(given, spec.schema.n_cells, folder)
     hierarchy = spec.tree_mechanism(tree, zeros)
-    leaves = read_leaves(spec, tree, folder)
+    counts = read_leaves(spec, tree, folder)
+    check_leaves(tree, spec.schema.n_cells, zeros, counts)
     progress(STEPS[1])
     unit = "person" if spec.unit is None else spec.unit.word
     naming = Naming(spec.release, spec.dataset, spec.title, unit, spec.data.status)
-    listed = np.empty_like(leaves)
-    listed[tree.order] = leaves
-    return prepare_tree(hierarchy, listed, naming)
+    return prepare_tree(hierarchy, counts, naming)
 
 
 def disclose(spec: Spec, folder: Path) -> Constraints | Areas:

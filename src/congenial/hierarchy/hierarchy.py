@@ -16,6 +16,7 @@ from congenial.conditions.queries import cells
 from congenial.errors import HierarchyError, PrivacyError
 from congenial.fraction import positive_fraction
 from congenial.hierarchy.law import ChainLaw
+from congenial.hierarchy.leaves import check_leaves
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.tree import Tree
 from congenial.hierarchy.zeros import Bars, Zeros
@@ -105,6 +106,12 @@ class Hierarchy:
         if missing := [name for name in self.tree.levels if name not in given]:
             raise PrivacyError(f"every level has a {what}, and {missing[0]} has none")
         return tuple(positive_fraction(given[name], f"the {what} of {name}") for name in self.tree.levels)
+
+    def counts_of(self, leaves: ArrayLike) -> Ints:
+        """Check confidential tables of leaves (leaf, cell) as they were listed; return them in the tree's order."""
+        counts = self.tree.in_order(np.asarray(leaves))
+        check_leaves(self.tree, self.schema.n_cells, self.zeros, counts)
+        return counts.astype(np.int64, copy=False)
 
     def disclose(self, leaves: ArrayLike) -> Areas:
         """Return what the units at the top obey, with their values: public from here on.

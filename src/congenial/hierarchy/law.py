@@ -8,7 +8,7 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.conditions.areas import Area
 from congenial.errors import HierarchyError
-from congenial.hierarchy.steps import ShareOutStep, Step
+from congenial.hierarchy.steps import ChainStep, ShareOutStep
 from congenial.hierarchy.tree import Tree
 from congenial.hierarchy.zeros import Zeros
 from congenial.law import Law
@@ -92,9 +92,9 @@ class ChainLaw:
         return self.top.schema.n_cells
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[ChainStep, ...]:
         """How each level below the top is drawn."""
-        found: list[Step] = []
+        found: list[ChainStep] = []
         for level, noise in enumerate(self.noises):
             barred = self.zeros.bars[level + 1] if self.zeros.bars else None
             found.append(ShareOutStep(Families(self.tree.families[level].starts, barred), noise))

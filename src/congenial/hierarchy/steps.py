@@ -14,7 +14,7 @@ from congenial.sampling.share_out.sampler import ShareOut
 from congenial.sampling.share_out.tilts import fineness_of, share_noise
 
 
-class Step(Protocol):
+class ChainStep(Protocol):
     """Draws the children of every unit of a level, given the units' released tables. Public: it has seen no table.
 
     For every table that the level above can have, there are children that obey the step's conditions; a step says so

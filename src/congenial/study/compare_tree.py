@@ -12,7 +12,6 @@ from congenial.baselines.baseline import Label
 from congenial.baselines.tree import LeavesAlone, TopDownTree, TreeBaseline
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.law import TreeTables
-from congenial.hierarchy.leaves import check_leaves
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.words import ChainWords
 from congenial.randomness import RandomStream, secure_rng
@@ -20,7 +19,7 @@ from congenial.study.asked import SOURCES, check_asked
 from congenial.study.tree_comparison import SIZES, TreeComparison, TreeResult, size_of
 
 
-class Chain:
+class ChainMethod:
     """The congenial release, as a method among others."""
 
     label = Label(
@@ -36,7 +35,7 @@ class Chain:
         return plan.draw(leaves, ChainWords.simulated(rng))
 
 
-METHODS: dict[str, TreeBaseline] = {"congenial": Chain(), "topdown": TopDownTree(), "leaves": LeavesAlone()}
+METHODS: dict[str, TreeBaseline] = {"congenial": ChainMethod(), "topdown": TopDownTree(), "leaves": LeavesAlone()}
 
 
 def compare_tree(
@@ -79,13 +78,11 @@ def compare_tree(
     folder = None if out is None else Path(out)
     check_asked(source, methods, tuple(METHODS), n_releases, folder)
     tree = hierarchy.tree
-    counts = tree.in_order(np.asarray(leaves))
-    check_leaves(tree, hierarchy.schema.n_cells, hierarchy.zeros, counts)
-    counts = counts.astype(np.int64, copy=False)
+    counts = hierarchy.counts_of(leaves)
     plan, truth = hierarchy.plan(hierarchy.disclose(counts)), tree.summed(counts)
     stream, results = rng or secure_rng(), []
     for method in methods:
-        run = _Run(truth)
+        run = _TreeRun(truth)
         for number in range(1, n_releases + 1):
             progress(f"{METHODS[method].label.name}, release {number:,} of {n_releases:,}")
             start = time.process_time()
@@ -105,7 +102,7 @@ def compare_tree(
     return found
 
 
-class _Run:
+class _TreeRun:
     """What one method did in release after release. Confidential if the leaves are."""
 
     def __init__(self, truth: TreeTables) -> None:

@@ -1,8 +1,6 @@
 """The draws that floats leave open, decided in balls from the same random bits. Confidential."""
 
 from collections.abc import Iterator
-from fractions import Fraction
-from typing import Any
 
 import flint
 import numpy as np
@@ -10,13 +8,11 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.balls import ball, ends
-from congenial.errors import SamplingError
 from congenial.noise.fall import Fall
 from congenial.randomness import RandomStream
 from congenial.sampling.contraction.layout import Engine, Layout
 from congenial.sampling.contraction.without_rounding import ExactMessages, Number
-
-_WORD = 64
+from congenial.sampling.in_doubt import WORD, Seen, Unclear, look_further, pick
 
 
 class Certain:
@@ -49,20 +45,19 @@ class Certain:
 
     def draw(self, words: NDArray[np.uint64], rng: RandomStream) -> Ints:
         """Return the table of these words; where 64 bits do not decide, more are taken from `rng`."""
-        bits = [(int(word), _WORD) for word in words]
+        bits = {decision: (int(word), WORD) for decision, word in enumerate(words)}
         while True:
             try:
                 with flint.ctx.workprec(self._bits):
                     return self._draw(bits)
-            except _Unclear as unclear:
-                seen, n_bits = bits[unclear.decision]
-                bits[unclear.decision] = (seen << _WORD | int(rng.words(1)[0]), n_bits + _WORD)
+            except Unclear as unclear:
+                look_further(bits, unclear.decision, rng)
                 self._bits *= 2
                 self._made = None
                 if Layout.of(self._engine, self._centre).is_clipped:
                     self._engine = self._engine.wider()
 
-    def _draw(self, bits: list[tuple[int, int]]) -> Ints:
+    def _draw(self, bits: dict[int, Seen]) -> Ints:
         made = self._messages()
         order = made.order
         n_groups = len(order.groups)
@@ -75,7 +70,7 @@ class Certain:
             missing = made.layout.missing_of_node(n_groups + number)
             if made.layout.engine.program.is_factor[number]:  # of every pair's weight
                 missing *= ends(made.nodes[left][0])[1]
-            z = _pick(pairs, missing, bits[decision], decision)
+            z = pick(pairs, missing, bits[decision], decision)
             chosen[left], chosen[right] = z[: merge.left.width], z[merge.left.width :]
             decision += 1
         out = self._centre.copy()
@@ -87,7 +82,7 @@ class Certain:
             for place in range(len(cells) - 1, 0, -1):
                 cell = cells[place]
                 terms = self._terms(made, group, place, position + place, cell, rest)
-                value = _pick(terms, made.layout.missing_of_prefix(position + place), bits[decision], decision)
+                value = pick(terms, made.layout.missing_of_prefix(position + place), bits[decision], decision)
                 out[cell] += value
                 rest -= value
                 decision += 1
@@ -108,37 +103,3 @@ class Certain:
             for v in (size, -size) if size else (0,):
                 if 0 <= rest - v - x0 < len(x) and -below <= v <= above:
                     yield v, made.weight(fall, v, v == -below) * x[rest - v - x0]
-
-
-class _Unclear(Exception):  # noqa: N818
-    def __init__(self, decision: int) -> None:
-        super().__init__(decision)
-        self.decision = decision
-
-
-def _pick(pairs: Iterator[tuple[Any, Number]], missing: Fraction, seen: tuple[int, int], decision: int) -> Any:
-    """Return the outcome at which the running sum passes U times the total, or raise `_Unclear`."""
-    outcomes, sums = [], []
-    running = flint.arb(0)
-    for outcome, value in pairs:
-        running = running + value
-        outcomes.append(outcome)
-        sums.append(running)
-    if not sums:
-        raise SamplingError("internal: a key without any table; please report this system")
-    low_total, high_total = ends(running)
-    word, bits = seen
-    low_aim, high_aim = Fraction(word, 2**bits) * low_total, Fraction(word + 1, 2**bits) * (high_total + missing)
-    # The first outcome whose sum is surely above U; every earlier sum must surely be at or below it.
-    first, last = 0, len(sums) - 1
-    while first < last:
-        middle = (first + last) // 2
-        if ends(sums[middle])[0] >= high_aim:
-            last = middle
-        else:
-            first = middle + 1
-    is_sure = ends(sums[first])[0] >= high_aim or (first == len(sums) - 1 and missing == 0)
-    before = ends(sums[first - 1])[1] if first else Fraction(0)
-    if is_sure and before + missing <= low_aim:
-        return outcomes[first]
-    raise _Unclear(decision)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.sampling.look_ahead.shapes import Tables, Weights
-from congenial.sampling.look_ahead.weights import Kind, tabulate
+from congenial.sampling.look_ahead.weights import CellWeight, tabulate
 
 FLUSH = 1e-280
 INFLATION = 1 + 1e-9
@@ -29,9 +29,9 @@ _MOST_POINTS = 1024
 class Columns:
     """What bounds are made of: kinds of cells (line, column), tilts, and mean and variance of cells under them."""
 
-    listed: list[Kind]
+    listed: list[CellWeight]
     kind: Ints
-    kinds: list[list[Kind | None]]
+    kinds: list[list[CellWeight | None]]
     line_tilts: Floats
     column_tilts: Floats
     mean: Floats
@@ -293,7 +293,7 @@ class _Spans:
         return begin, end - begin + 1, (bool(self.may_be_below[line, j]), bool(self.may_be_above[line, j]))
 
 
-def _limit(kind: Kind | None, name: str) -> float:
+def _limit(kind: CellWeight | None, name: str) -> float:
     limit = None if kind is None else getattr(kind, name)
     if limit is None:
         return -inf if name == "low" else inf

@@ -11,17 +11,11 @@ from congenial.arrays import Ints
 from congenial.balls import ball, ends
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream
-from congenial.sampling.look_ahead.prepared import Prepared
-from congenial.sampling.look_ahead.weights import Kind
+from congenial.sampling.in_doubt import WORD, Seen, Unclear, look_further, pick
+from congenial.sampling.look_ahead.grid_at import GridAt
+from congenial.sampling.look_ahead.weights import CellWeight
 
-_WORD = 64
-Bits = dict[int, tuple[int, int]]
-
-
-class _Unclear(Exception):  # noqa: N818
-    def __init__(self, decision: int) -> None:
-        super().__init__(decision)
-        self.decision = decision
+Bits = dict[int, Seen]
 
 
 @dataclass(frozen=True)
@@ -33,21 +27,20 @@ class _Part:
     missing: flint.arb
 
 
-def decide_line(prepared: Prepared, line: int, u: Ints, words: NDArray[np.uint64], rng: RandomStream) -> Ints | None:
+def decide_line(prepared: GridAt, line: int, u: Ints, words: NDArray[np.uint64], rng: RandomStream) -> Ints | None:
     """Return the line that these words draw, or None where they reject; what 64 bits leave open takes more."""
-    bits: Bits = {position: (int(word), _WORD) for position, word in enumerate(words)}
+    bits: Bits = {position: (int(word), WORD) for position, word in enumerate(words)}
     precision, widths = 256, 1
     while True:
         try:
             with flint.ctx.workprec(precision):
                 return _decide(prepared, line, u, bits, widths)
-        except _Unclear as unclear:
-            seen, n_bits = bits[unclear.decision]
-            bits[unclear.decision] = (seen << _WORD | int(rng.words(1)[0]), n_bits + _WORD)
+        except Unclear as unclear:
+            look_further(bits, unclear.decision, rng)
             precision, widths = 2 * precision, 2 * widths
 
 
-def _decide(prepared: Prepared, line: int, u: Ints, bits: Bits, widths: int) -> Ints | None:
+def _decide(prepared: GridAt, line: int, u: Ints, bits: Bits, widths: int) -> Ints | None:
     tables = prepared.tables
     n_lines, n_columns = tables.kind.shape
     if line == n_lines - 1:
@@ -71,9 +64,12 @@ def _decide(prepared: Prepared, line: int, u: Ints, bits: Bits, widths: int) -> 
     out, rest = np.zeros(n_columns, np.int64), 0
     for j in range(n_columns - 1, 0, -1):
         part = parts[j]
-        terms = [term * _entry(messages[j], rest - part.low - a - lows[j]) for a, term in enumerate(part.terms)]
+        terms = [
+            (part.low + a, term * _entry(messages[j], rest - part.low - a - lows[j]))
+            for a, term in enumerate(part.terms)
+        ]
         lack = missing[j] * sum(part.terms, part.missing) + sum(messages[j].coeffs(), missing[j]) * part.missing
-        out[j] = part.low + _pick(terms, lack, bits, j)
+        out[j] = pick(terms, ends(lack)[1], bits[j], j)
         rest -= int(out[j])
     out[0] = rest
     return out
@@ -83,14 +79,14 @@ def _entry(message: flint.arb_poly, place: int) -> flint.arb:
     return message[place] if 0 <= place <= message.degree() else flint.arb(0)
 
 
-def _weight(kind: Kind, x: int, tilt: Fraction) -> flint.arb:
+def _weight(kind: CellWeight, x: int, tilt: Fraction) -> flint.arb:
     if (kind.low is not None and x < kind.low) or (kind.high is not None and x > kind.high):
         return flint.arb(0)
     own = ball(kind.fall.linear) ** abs(x) * ball(kind.fall.quadratic) ** (x * x) * ball(tilt) ** x
     return own * ball(kind.fall.floor) if x == kind.low else own
 
 
-def _bound(prepared: Prepared, line: int, j: int, u: int) -> float:
+def _bound(prepared: GridAt, line: int, j: int, u: int) -> float:
     tables = prepared.tables
     k = u - int(tables.low[line, j])
     if k < 0:
@@ -100,7 +96,7 @@ def _bound(prepared: Prepared, line: int, j: int, u: int) -> float:
     return float(tables.value[tables.start[line, j] + k])
 
 
-def _part(prepared: Prepared, line: int, j: int, u: int, widths: int) -> _Part:
+def _part(prepared: GridAt, line: int, j: int, u: int, widths: int) -> _Part:
     """Return a cell's terms in a window `widths` times as wide, with what lies beyond it."""
     kind, tilt = prepared.kinds[line][j], prepared.tilt(line, j)
     if kind is None:
@@ -123,8 +119,8 @@ def _part(prepared: Prepared, line: int, j: int, u: int, widths: int) -> _Part:
     return _Part(low, terms, missing)
 
 
-def _goes_on(prepared: Prepared, line: int, u: Ints, whole: flint.arb, missing: flint.arb, bits: Bits) -> bool:
-    """Return whether U lies below the chance to go on with a line, or raise `_Unclear`."""
+def _goes_on(prepared: GridAt, line: int, u: Ints, whole: flint.arb, missing: flint.arb, bits: Bits) -> bool:
+    """Return whether U lies below the chance to go on with a line, or raise `Unclear`."""
     bound = Fraction(1)
     for j in range(u.size):
         bound *= Fraction(_bound(prepared, line, j, int(u[j])))
@@ -139,24 +135,4 @@ def _goes_on(prepared: Prepared, line: int, u: Ints, whole: flint.arb, missing: 
         return True
     if Fraction(word, 2**n_bits) >= high:
         return False
-    raise _Unclear(0)
-
-
-def _pick(terms: list[flint.arb], missing: flint.arb, bits: Bits, decision: int) -> int:
-    """Return the place at which the running sum passes U times the total, or raise `_Unclear`."""
-    sums, running = [], flint.arb(0)
-    for term in terms:
-        running += term
-        sums.append(ends(running))
-    lack = ends(missing)[1]
-    word, n_bits = bits[decision]
-    low_aim = Fraction(word, 2**n_bits) * sums[-1][0]
-    high_aim = Fraction(word + 1, 2**n_bits) * (sums[-1][1] + lack)
-    for place, (low, _) in enumerate(sums):
-        if low >= high_aim or (place == len(sums) - 1 and lack == 0):
-            if place and sums[place - 1][1] + lack > low_aim:
-                break
-            if place == 0 and lack > low_aim:
-                break
-            return place
-    raise _Unclear(decision)
+    raise Unclear(0)

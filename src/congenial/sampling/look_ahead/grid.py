@@ -8,7 +8,7 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.errors import TooLargeError
 from congenial.noise.fall import FLAT, Fall
-from congenial.sampling.look_ahead.weights import MOST_VALUES, POINT, Kind
+from congenial.sampling.look_ahead.weights import MOST_VALUES, POINT, CellWeight
 from congenial.sampling.system import System, SystemRow
 
 NONE = -1
@@ -68,13 +68,13 @@ class Grid:
         """Columns with that of slacks."""
         return len(self.columns) + self.has_slack
 
-    def kinds(self, centre: Ints) -> list[list[Kind | None]]:
+    def kinds(self, centre: Ints) -> list[list[CellWeight | None]]:
         """Return the weights of all cells around a table; None: any deviation at weight 1. Confidential."""
-        out: list[list[Kind | None]] = []
+        out: list[list[CellWeight | None]] = []
         spare = [self._spare(line, centre) for line in self.lines]
         spare_of_columns = [self._spare(column, centre) for column in self.columns]
         for number, (line, cells) in enumerate(zip(self.lines, self.cells.tolist(), strict=True)):
-            kinds: list[Kind | None] = [
+            kinds: list[CellWeight | None] = [
                 self._of_cell(cell, centre, min(spare[number], of_column))
                 for cell, of_column in zip(cells, spare_of_columns, strict=True)
             ]
@@ -95,7 +95,7 @@ class Grid:
             total += inf if low is None else int(centre[cell]) - low
         return total
 
-    def _of_cell(self, cell: int, centre: Ints, spare: float) -> Kind:
+    def _of_cell(self, cell: int, centre: Ints, spare: float) -> CellWeight:
         """Return a cell's weight; what it gains the other cells of an equality lose, above their lower limits."""
         if cell == NONE:
             return POINT
@@ -103,18 +103,18 @@ class Grid:
         low, high = (None if limit is None else limit - at for limit in (lower, upper))
         if low is not None and spare < inf:
             high = int(spare) + low if high is None else min(high, int(spare) + low)
-        kind = Kind(self.system.falls[cell], low, high)
+        kind = CellWeight(self.system.falls[cell], low, high)
         return POINT if low == high == 0 and kind.fall.floor == 1 else kind
 
-    def _of_row(self, row: SystemRow, centre: Ints) -> Kind:
+    def _of_row(self, row: SystemRow, centre: Ints) -> CellWeight:
         """Return the weight of what makes up for a row's sum: minus its deviation."""
         if row.kind == "equal":
             return POINT
         if row.kind == "soft":
-            return Kind(row.fall, None, None)
+            return CellWeight(row.fall, None, None)
         at = sum(int(centre[cell]) for cell, _ in row.coefficients)
         low, high = (None if limit is None else at - limit for limit in (row.upper, row.lower))
-        return Kind(FLAT, low, high)
+        return CellWeight(FLAT, low, high)
 
 
 def grids_of(system: System) -> tuple[Grid, ...]:

@@ -18,7 +18,7 @@ from congenial.errors import SamplingError
 from congenial.randomness import RandomStream, replay_rng
 from congenial.sampling.look_ahead.attempts import Attempts
 from congenial.sampling.look_ahead.grid import NONE, Grid
-from congenial.sampling.look_ahead.prepared import Prepared
+from congenial.sampling.look_ahead.grid_at import GridAt
 
 SHAPES = ("even", "sparse", "corner", "arrow")
 
@@ -148,11 +148,11 @@ def run_pilots(grids: Sequence[Grid], public: Ints) -> list[Pilot]:
     """
     out = []
     tables = made_up_tables(grids, public)
-    Attempts(Prepared.of(grids[0], public)).trial(1, replay_rng("pilot"))  # the kernels are compiled or loaded
+    Attempts(GridAt.of(grids[0], public)).trial(1, replay_rng("pilot"))  # the kernels are compiled or loaded
     for name, table in tables.items():
         start, worst, n_bytes = time.thread_time(), (1, 1), 0
         for grid in grids:
-            attempts = Attempts(Prepared.of(grid, table))
+            attempts = Attempts(GridAt.of(grid, table))
             attempts.trial(_MOST_ATTEMPTS, replay_rng(f"pilot {name}"), enough=_ENOUGH)
             worst = min(worst, (attempts.n_accepted, attempts.n_attempts), key=lambda pair: pair[0] / pair[1])
             n_bytes += attempts.prepared.n_bytes

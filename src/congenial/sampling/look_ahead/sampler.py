@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import sqrt
 from typing import ClassVar
 
@@ -13,8 +13,8 @@ from congenial.errors import SamplingError
 from congenial.randomness import RandomStream, Streams
 from congenial.sampling.look_ahead.attempts import Attempts
 from congenial.sampling.look_ahead.grid import NONE, Grid, NoGridError, cells_alone, grids_of
+from congenial.sampling.look_ahead.grid_at import GridAt
 from congenial.sampling.look_ahead.pilots import is_offered, promised, refusal, run_pilots
-from congenial.sampling.look_ahead.prepared import Prepared
 from congenial.sampling.look_ahead.weights import window
 from congenial.sampling.system import System
 
@@ -40,7 +40,7 @@ class LookAheadAt:
     @cached_property
     def attempts(self) -> tuple[Attempts, ...]:
         """What the draws of each grid share, made once."""
-        return tuple(Attempts(Prepared.of(grid, self.centre), self.always_certain) for grid in self.grids)
+        return tuple(Attempts(GridAt.of(grid, self.centre), self.always_certain) for grid in self.grids)
 
     def sample(self, n_draws: int, rng: RandomStream) -> Ints:
         """Return independent draws (draw, cell)."""
@@ -84,7 +84,8 @@ class LookAhead:
     @classmethod
     def of(cls, system: System) -> "LookAhead | None":
         """Return the sampler of a system, or None where it is no grid; `why_not` has the reason."""
-        return None if why_not(system) else cls(system, grids_of(system))
+        found = _grids(system)
+        return None if isinstance(found, str) else cls(system, found)
 
     @property
     def work(self) -> float:
@@ -200,10 +201,17 @@ def _half(grid: Grid, cell: int) -> int:
 
 def why_not(system: System) -> str | None:
     """Return why a system is no grid, with the nearest that is one; None where it is."""
+    found = _grids(system)
+    return found if isinstance(found, str) else None
+
+
+@lru_cache(maxsize=64)
+def _grids(system: System) -> tuple[Grid, ...] | str:
+    """Return the grids of a system, or why there are none; whoever chooses a sampler asks several times."""
     try:
-        grids_of(system)
+        found = grids_of(system)
     except NoGridError as error:
         return str(error)
-    if not cells_alone(system):
-        return None
-    return "look-ahead rejection takes cells that are in a sum each, and here a cell is in none; add total()"
+    if cells_alone(system):
+        return "look-ahead rejection takes cells that are in a sum each, and here a cell is in none; add total()"
+    return found

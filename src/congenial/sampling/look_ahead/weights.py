@@ -23,7 +23,7 @@ _MOST_TILT_NATS = 300.0
 
 
 @dataclass(frozen=True)
-class Kind:
+class CellWeight:
     """The weight of a deviation: a fall between limits.
 
     Attributes
@@ -45,11 +45,11 @@ class Kind:
             return max(-self.low, self.high)
         return window(self.fall)
 
-    def near(self) -> "Kind":
+    def near(self) -> "CellWeight":
         """Return the kind that has the same table: limits beyond the window are as far as each other."""
         far = self.half + 1
         low, high = (None if v is None or abs(v) >= far else v for v in (self.low, self.high))
-        return Kind(self.fall, low, high)
+        return CellWeight(self.fall, low, high)
 
     @property
     def first(self) -> int:
@@ -102,7 +102,7 @@ class Kind:
         return 1 / low, high
 
 
-POINT = Kind(FLAT, 0, 0)
+POINT = CellWeight(FLAT, 0, 0)
 """No deviation at all: a cell that is not there."""
 
 
@@ -122,7 +122,7 @@ def _sizes(fall: Fall, most: int) -> Floats:
     return np.array(falling_doubles(fall.linear, fall.quadratic, most))
 
 
-def tabulate(kinds: Iterable[Kind]) -> Weights:
+def tabulate(kinds: Iterable[CellWeight]) -> Weights:
     """Return the tables of some kinds, in one array with deviation 0 in the middle."""
     listed = list(kinds)
     half = max(max(-kind.first, kind.last) for kind in listed)

@@ -9,7 +9,7 @@ from congenial.arrays import Floats, Ints
 from congenial.sampling.look_ahead.bounds import Columns, backward
 from congenial.sampling.look_ahead.grid import Grid
 from congenial.sampling.look_ahead.shapes import Room, Tables
-from congenial.sampling.look_ahead.weights import POINT, Kind, tabulate
+from congenial.sampling.look_ahead.weights import POINT, CellWeight, tabulate
 
 _SWEEPS = 40
 _BITS = 11  # of a tilt
@@ -17,7 +17,7 @@ _MOST_ROUNDS = 40
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class GridAt:
     """A grid around one table, its lines in the order in which they are drawn.
 
     Attributes
@@ -35,14 +35,14 @@ class Prepared:
 
     grid: Grid
     order: Ints
-    kinds: list[list[Kind | None]]
+    kinds: list[list[CellWeight | None]]
     line_tilts: Floats
     column_tilts: Floats
     tables: Tables
     length: int
 
     @classmethod
-    def of(cls, grid: Grid, centre: Ints) -> "Prepared":
+    def of(cls, grid: Grid, centre: Ints) -> "GridAt":
         """Work out tilts and bounds for a table."""
         kinds = grid.kinds(centre)
         listed = list({(kind or POINT).near(): None for line in kinds for kind in line})
@@ -74,7 +74,7 @@ class Prepared:
         return Fraction(float(self.line_tilts[line])) * Fraction(float(self.column_tilts[column]))
 
 
-def _tilted(listed: list[Kind], kind: Ints, grid: Grid) -> tuple[Floats, Floats, Floats, Floats]:
+def _tilted(listed: list[CellWeight], kind: Ints, grid: Grid) -> tuple[Floats, Floats, Floats, Floats]:
     """Return tilts of lines and columns, and mean and variance of every cell under them."""
     from congenial.sampling.kernels.saddle import settle_tilts  # numba: 0.3 s to import
 
