@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -19,10 +19,17 @@ _MOST_CELLS = 10_000_000
 
 @dataclass(frozen=True, eq=True)
 class Dimension:
-    """A name and its labels, in the order in which they are shown."""
+    """A name and its labels, in the order in which they are shown.
+
+    Attributes
+    ----------
+    groups : tuple of (name, labels)
+        Sets of labels that have a name; they change no table, and so no comparison.
+    """
 
     name: str
     labels: tuple[str, ...]
+    groups: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), compare=False)
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -37,6 +44,22 @@ class Dimension:
             )
         return self.positions[label]
 
+    def picked(self, word: str) -> tuple[str, ...]:
+        """Return the labels that a label or the name of a group stands for.
+
+        Examples
+        --------
+        >>> Schema({"age": ["0-17", "18-64", "65+"]}, groups={"age": {"adult": ["18-64", "65+"]}}).dimensions[0].picked("adult")
+        ('18-64', '65+')
+        """
+        groups = dict(self.groups)
+        if word in self.positions or word in groups:
+            return groups.get(word, (word,))
+        what = "a label or group" if groups else "a label"
+        raise SchemaError(
+            f"{word!r} is not {what} of dimension {self.name!r}; {did_you_mean(word, [*groups, *self.labels])}"
+        )
+
 
 class Schema:
     """Labelled dimensions; cells are numbered row-major, the last dimension fastest.
@@ -45,6 +68,8 @@ class Schema:
     ----------
     dimensions : mapping from name to labels
         Labels are text, so that a code such as ``"010"`` stays ``"010"``.
+    groups : mapping from dimension to a mapping from name to labels, optional
+        Sets of labels that queries may call by name.
 
     Examples
     --------
@@ -57,14 +82,22 @@ class Schema:
     'sex=male, age=18+'
     """
 
-    def __init__(self, dimensions: Mapping[str, Sequence[str]]) -> None:
+    def __init__(
+        self,
+        dimensions: Mapping[str, Sequence[str]],
+        groups: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
+    ) -> None:
         if not isinstance(dimensions, Mapping):
             raise SchemaError(
                 f'a schema is a mapping such as {{"sex": ["female", "male"]}}, not a {type(dimensions).__name__}'
             )
         if not dimensions:
             raise SchemaError("a schema needs at least one dimension")
-        self.dimensions = tuple(_dimension(name, labels) for name, labels in dimensions.items())
+        named = dict(groups or {})
+        for name in named:
+            if name not in dimensions:
+                raise SchemaError(f"groups of {name!r}, which is not a dimension; {did_you_mean(name, dimensions)}")
+        self.dimensions = tuple(_dimension(name, labels, named.get(name, {})) for name, labels in dimensions.items())
         if self.n_cells > _MOST_CELLS:
             raise SchemaError(
                 f"the dimensions span {self.n_cells:,} cells and the limit is {_MOST_CELLS:,};"
@@ -144,7 +177,7 @@ class Schema:
         return f"Schema({parts}; {self.n_cells:,} cells)"
 
 
-def _dimension(name: object, labels: object) -> Dimension:
+def _dimension(name: object, labels: object, groups: Mapping[str, Sequence[str]]) -> Dimension:
     if not isinstance(name, str) or not name.strip():
         raise SchemaError(f"a dimension's name is text, not {name!r}")
     if wrong := what_is_hidden(name, f"the name {name!r} of a dimension"):
@@ -166,7 +199,18 @@ def _dimension(name: object, labels: object) -> Dimension:
         if label in seen:
             raise SchemaError(f"dimension {name!r} has the label {label!r} twice")
         seen.add(label)
-    return Dimension(name, given)
+    return Dimension(name, given, tuple((group, _members(name, given, group, groups[group])) for group in groups))
+
+
+def _members(name: str, labels: tuple[str, ...], group: object, members: Sequence[str]) -> tuple[str, ...]:
+    """Check a group of labels; they are kept in the dimension's order."""
+    if not isinstance(group, str) or not group.strip() or what_is_hidden(group, ""):
+        raise SchemaError(f"dimension {name!r}: the name of a group is plain text, not {group!r}")
+    if group in labels:
+        raise SchemaError(f"{group!r} is a label of {name!r} and cannot be the name of a group too")
+    if isinstance(members, str) or not set(members) <= set(labels) or len(set(members)) < max(1, len(members)):
+        raise SchemaError(f"group {group!r} of {name!r} is a list of its labels, each once, not {members!r}")
+    return tuple(label for label in labels if label in set(members))
 
 
 def frozen_where(where: Where | None) -> dict[str, tuple[str, ...]] | None:

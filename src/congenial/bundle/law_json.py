@@ -19,7 +19,7 @@ from congenial.errors import BundleError, CongenialError
 from congenial.fraction import exact_fraction
 from congenial.noise import FAMILIES
 from congenial.public_law import MeasuredQuery, PublicLaw
-from congenial.schema import Schema
+from congenial.schema import Dimension, Schema
 
 EACH_CELL = "each cell"
 
@@ -29,9 +29,7 @@ def law_as_json(law: PublicLaw) -> dict[str, Any]:
     known: dict[Row, int] = {}
     groups = [_group_json(group, known) for group in law.areas.groups]
     return {
-        "dimensions": [
-            {"name": dimension.name, "labels": list(dimension.labels)} for dimension in law.schema.dimensions
-        ],
+        "dimensions": [_dimension_json(dimension) for dimension in law.schema.dimensions],
         "noise": law.noise,
         "measured": [_query_json(law, query) for query in law.queries],
         "area": law.areas.name,
@@ -40,6 +38,12 @@ def law_as_json(law: PublicLaw) -> dict[str, Any]:
         "values": [int(value) for value in law.areas.groups[0].values[0]] if law.areas.name is None else None,
         "tree": None,
     }
+
+
+def _dimension_json(dimension: Dimension) -> dict[str, Any]:
+    """Return a dimension; groups are named where there are some, so that what has none is written as ever."""
+    groups = {"groups": {name: list(labels) for name, labels in dimension.groups}} if dimension.groups else {}
+    return {"name": dimension.name, "labels": list(dimension.labels), **groups}
 
 
 def _query_json(law: PublicLaw, query: MeasuredQuery) -> dict[str, Any]:
@@ -120,7 +124,10 @@ def law_of_json(given: Mapping[str, Any], values: AreaValues | None = None) -> P
 
 
 def _read(given: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
-    schema = Schema({entry["name"]: tuple(entry["labels"]) for entry in given["dimensions"]})
+    schema = Schema(
+        {entry["name"]: tuple(entry["labels"]) for entry in given["dimensions"]},
+        {entry["name"]: entry["groups"] for entry in given["dimensions"] if "groups" in entry},
+    )
     noise = given["noise"]
     if noise not in FAMILIES or not FAMILIES[noise].is_for_release:
         raise BundleError(f"noise {noise!r} is not known to this version")

@@ -1,7 +1,7 @@
 """A bundle from its folder: verified as it is loaded, or refused with everything that is wrong."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,15 +85,26 @@ class Bundle:
         released = self.released(area)
         return posterior(self.law, area, released, prior=prior, n_draws=n_draws, n_chains=n_chains, rng=rng)
 
-    def confidence(self, query: str, area: Area = None, *, level: float = 0.9) -> "list[Confidence]":
-        """Return intervals that need no prior, or the reason why there is none, for each statistic of a query."""
-        from congenial.inference.frequentist import confidence
+    def confidence(
+        self, query: str | Sequence[str], area: Area = None, *, level: float = 0.9, is_simultaneous: bool = False
+    ) -> "list[Confidence]":
+        """Return intervals that need no prior, or the reason why there is none, for each statistic of the queries.
+
+        Parameters
+        ----------
+        area : str, optional
+            Which area's table is meant; left out for one table, and for queries that name areas or add over them.
+        is_simultaneous : bool
+            Whether the intervals hold all together with this probability, not one by one.
+        """
+        from congenial.inference.frequentist import confidences
         from congenial.inference.question import parse_query
 
-        released = self.released(area)
-        return [
-            confidence(self.law, area, released, statistic, level) for statistic in parse_query(query, self.law.schema)
-        ]
+        asked = [query] if isinstance(query, str) else list(query)
+        found = [statistic for text in asked for statistic in parse_query(text, self.law.schema, self.law.areas)]
+        if any(statistic.areas is None for statistic in found):
+            self.released(area)  # it is there, or refused
+        return confidences(self.law, self.tables, found, area, level=level, is_simultaneous=is_simultaneous)
 
     def released(self, area: Area = None) -> Ints:
         """Return the released table of an area, cell by cell."""

@@ -28,12 +28,11 @@ class Answer:
     def as_row(self) -> tuple[str, ...]:
         """Return it as a row of text: the query, released, estimated, the interval's ends, the one without a prior."""
         estimate, without = self.estimate, self.confidence
-        released = number_text(estimate.released)
+        released = estimate.text(estimate.released)
         if estimate.is_exact:
-            return estimate.query, released, number_text(estimate.mean), "exact", "exact", "exact"
-        centre = estimate.mean if isfinite(estimate.mean) else estimate.median
+            return estimate.query, released, estimate.text(estimate.mean), "exact", "exact", "exact"
         ends = f"{number_text(without.low)} to {number_text(without.high)}" if without.is_available else "not available"
-        numbers = (number_text(value) for value in (centre, estimate.low, estimate.high))
+        numbers = (estimate.text(value) for value in (estimate.centre, estimate.low, estimate.high))
         return estimate.query, released, *numbers, ends
 
     def as_json(self) -> dict[str, Any]:
@@ -50,6 +49,7 @@ class Answer:
             "level": estimate.level,
             "is_exact": estimate.is_exact,
             "is_simultaneous": estimate.is_simultaneous,
+            **({"labels": list(estimate.labels)} if estimate.labels else {}),
             "without_a_prior": {
                 "low": _finite(without.low),
                 "high": _finite(without.high),
@@ -83,7 +83,7 @@ def answer(
     rng: RandomStream,
 ) -> Answers:
     """Return the answers to some queries about one area."""
-    without = [interval for query in queries for interval in bundle.confidence(query, area, level=level)]
+    without = bundle.confidence(queries, area, level=level, is_simultaneous=is_simultaneous)
     posterior = bundle.posterior(area, prior=prior, n_draws=n_draws, rng=rng)
     estimates = posterior.intervals(queries, level, is_simultaneous=is_simultaneous)
     pairs = zip(estimates, without, strict=True)

@@ -1,23 +1,27 @@
 """Confidence intervals that need no prior: docs/claims/frequentist.md has the statements and the proofs.
 
-Exact where the law of the error is the same whatever the table is (equalities, no limits). Conservative over all other
-cells where cells are bounded below only and each is in at most one published sum. Not available elsewhere.
+Exact where the law of the error is the same whatever the table is (equalities, no limits). Conservative where cells
+have limits, for linear numbers whose errors the published sums tie together in at most one way. Not available elsewhere.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from congenial.arrays import Ints
 from congenial.conditions.areas import Area
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.rows import Row
-from congenial.inference.intervals import check_level, exact_value
-from congenial.inference.question import Statistic
+from congenial.conditions.groups import group_cells
+from congenial.conditions.integer_program import minimise, propagate
+from congenial.conditions.interval import Interval
+from congenial.conditions.rows import Limited, Row
+from congenial.inference.error_bounds import NotProvenError
+from congenial.inference.intervals import check_level, known_count
+from congenial.inference.statistic import RATIO, SHARE, Statistic
+from congenial.inference.reaches import Errors, Number, reaches
 from congenial.law import Law
 from congenial.public_law import PublicLaw
-
-_LONGEST = 20_000  # reaches beyond it are not optimised
 
 DETERMINED, EXACT, CONSERVATIVE, UNAVAILABLE = "determined", "exact", "conservative", "not available"
 
@@ -32,6 +36,8 @@ class Confidence:
         ``"determined"`` by the invariants, ``"exact"``, ``"conservative"``, or ``"not available"``.
     why : str
         On what the interval rests, or why there is none.
+    is_simultaneous : bool
+        Whether all intervals that were asked for hold together with this probability.
     """
 
     query: str
@@ -40,6 +46,7 @@ class Confidence:
     level: float
     how: str
     why: str
+    is_simultaneous: bool = False
 
     @property
     def is_available(self) -> bool:
@@ -49,213 +56,163 @@ class Confidence:
     def __repr__(self) -> str:
         if not self.is_available:
             return f"{self.query}: no interval without a prior: {self.why}"
-        return f"{self.query}: {self.level:.0%} confidence interval {self.low:g} to {self.high:g} ({self.how})"
+        joint = ", all together" if self.is_simultaneous else ""
+        return f"{self.query}: {self.level:.0%} confidence interval {self.low:g} to {self.high:g} ({self.how}{joint})"
 
 
 def confidence(law: PublicLaw, area: Area, released: Ints, statistic: Statistic, level: float = 0.9) -> Confidence:
-    """Return the interval of a count, or of a share or ratio over a number that the invariants determine."""
-    check_level(level)
-    constraints = law.areas[area]
-    known = exact_value(constraints, statistic)
-    if known is not None:
-        return Confidence(statistic.text, known, known, level, DETERMINED, "the published invariants determine it")
-    scale = 1.0
+    """Return the interval of one number of one table."""
+    return confidences(law, {area: released}, [statistic], area, level=level)[0]
+
+
+def confidences(
+    law: PublicLaw,
+    released: Mapping[Area, Ints],
+    statistics: Sequence[Statistic],
+    area: Area = None,
+    *,
+    level: float = 0.9,
+    is_simultaneous: bool = False,
+) -> list[Confidence]:
+    """Return the interval of each number: linear, or a share or ratio over a number that the invariants determine.
+
+    Parameters
+    ----------
+    released : mapping from area to its table
+    area : Area
+        Whose table is meant by numbers that do not span areas.
+    is_simultaneous : bool
+        Whether all intervals hold together with this probability. The box is then shared, and what is left of the chance
+        of a miss is divided among the numbers.
+    """
+    miss = 1 - check_level(level)
+    found: dict[int, Confidence] = {}
+    asked: dict[int, _Asked] = {}
+    errors: dict[Area, Errors] = {}
+    for place, statistic in enumerate(statistics):
+        told = _told(law, area, statistic, level, is_simultaneous)
+        if isinstance(told, Confidence):
+            found[place] = told
+            continue
+        asked[place] = told
+    n_together = len(asked) if is_simultaneous else 1
+    bounded: dict[int, Number] = {}
+    for place, number in asked.items():
+        if number.is_free(law):
+            low, high = _exact(law, number, released, miss / n_together)
+            found[place] = number.interval(low, high, EXACT, "the law of the error is the same for every table")
+            continue
+        try:
+            errors |= {own: Errors.of(law, own) for own in number.rows if own not in errors}
+            bounded[place] = Number.of({own: errors[own] for own in number.rows}, number.rows)
+        except NotProvenError as why:
+            found[place] = number.none(str(why))
+    together = [list(bounded)] if is_simultaneous else [[place] for place in bounded]
+    for places in together:
+        if not places:
+            continue
+        try:
+            ends = reaches([bounded[place] for place in places], released, miss * len(places) / n_together)
+        except NotProvenError as why:
+            found |= {place: asked[place].none(str(why)) for place in places}
+            continue
+        for place, (above, below) in zip(places, ends, strict=True):
+            number = asked[place]
+            at = sum(row.value(released[own].tolist()) for own, row in number.rows.items())
+            least, most = _possible(law, number.rows)
+            low = at - above if least is None else max(at - above, least)
+            high = at + below if most is None else min(at + below, most)
+            found[place] = number.interval(low, high, CONSERVATIVE, "errors are bounded whatever the table is")
+    return [found[place] for place in range(len(statistics))]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A linear number of each area's table, divided by a known number."""
+
+    text: str
+    level: float
+    is_simultaneous: bool
+    rows: Mapping[Area, Row]
+    scale: float
+
+    def interval(self, low: float, high: float, how: str, why: str) -> Confidence:
+        ends = sorted((low / self.scale, high / self.scale))
+        return Confidence(self.text, ends[0], ends[1], self.level, how, why, self.is_simultaneous)
+
+    def none(self, why: str) -> Confidence:
+        return _none(self.text, self.level, why)
+
+    def is_free(self, law: PublicLaw) -> bool:
+        """Whether it is of one table without limits and ranges."""
+        constraints = law.areas[next(iter(self.rows))]
+        return len(self.rows) == 1 and not constraints.ranges and all(own.is_free for own in constraints.limits)
+
+
+def _none(text: str, level: float, why: str) -> Confidence:
+    return Confidence(text, float("nan"), float("nan"), level, UNAVAILABLE, why)
+
+
+def _told(law: PublicLaw, area: Area, statistic: Statistic, level: float, is_simultaneous: bool) -> Confidence | _Asked:
+    """Return the number to bound; or its interval where nothing is left to bound, or nothing can be."""
+    if not statistic.is_linear and statistic.kind not in {SHARE, RATIO}:
+        return _none(statistic.text, level, "it is not linear in the cells; a posterior answers it")
+
+    def known(row: Row) -> float | None:
+        counts = [known_count(law.areas[own], part) for own, part in by_area(statistic, row).items()]
+        return None if None in counts else float(sum(count for count in counts if count is not None))
+
+    def by_area(statistic: Statistic, row: Row) -> dict[Area, Row]:
+        return {area: row} if statistic.areas is None else replace(statistic, above=row).by_area(law.schema.n_cells)
+
+    above, scale = known(statistic.above), 1.0
     if statistic.below is not None:
-        below = exact_value(constraints, Statistic("", "count", statistic.below))
+        below = known(statistic.below)
         if below is None:
-            return _none(statistic, level, "what it is divided by is not published exactly")
+            return _none(statistic.text, level, "what it is divided by is not published exactly")
         if not below:
-            return _none(statistic, level, "what it is divided by is zero")
+            return _none(statistic.text, level, "what it is divided by is zero")
         scale = below
-    found = _count(law, area, constraints, released, statistic.above, level)
-    if isinstance(found, str):
-        return _none(statistic, level, found)
-    low, high, how, why = found
-    ends = sorted((low / scale, high / scale))
-    return Confidence(statistic.text, ends[0], ends[1], level, how, why)
+    if above is not None:
+        value, why = above / scale, "the published invariants determine it"
+        return Confidence(statistic.text, value, value, level, DETERMINED, why, is_simultaneous)
+    return _Asked(statistic.text, level, is_simultaneous, by_area(statistic, statistic.above), scale)
 
 
-def _none(statistic: Statistic, level: float, why: str) -> Confidence:
-    return Confidence(statistic.text, float("nan"), float("nan"), level, UNAVAILABLE, why)
+def _exact(law: PublicLaw, number: _Asked, released: Mapping[Area, Ints], miss: float) -> tuple[int, int]:
+    (area, row), *_ = number.rows.items()
+    at = row.value(released[area].tolist())
+    marginal = Law(law, released[area], area).marginal_of(row)
+    total = np.cumsum(marginal.probabilities)
+    gaps = marginal.values - at
+    least = int(gaps[int(np.searchsorted(total, miss / 2, side="right"))])
+    most = int(gaps[min(int(np.searchsorted(total, 1 - miss / 2, side="left")), len(gaps) - 1)])
+    return at - most, at - least
 
 
-Found = tuple[float, float, str, str]
+def _possible(law: PublicLaw, rows: Mapping[Area, Row]) -> tuple[int | None, int | None]:
+    """Return the least and the most that a number can be, given what is published; None where there is no limit."""
+    least: int | None = 0
+    most: int | None = 0
+    for area, row in rows.items():
+        ends = possible_values(law.areas[area], row)
+        least = None if least is None or ends.low is None else least + ends.low
+        most = None if most is None or ends.high is None else most + ends.high
+    return least, most
 
 
-def _count(law: PublicLaw, area: Area, constraints: Constraints, released: Ints, row: Row, level: float) -> Found | str:
-    at = row.value(released.tolist())
-    limits = [end for ends in (constraints.lower, constraints.upper) for end in ends if end is not None]
-    if not limits and not constraints.ranges:
-        tail = (1 - level) / 2
-        marginal = Law(law, released, area).marginal_of(row)
-        total = np.cumsum(marginal.probabilities)
-        gaps = marginal.values - at
-        least = int(gaps[int(np.searchsorted(total, tail, side="right"))])
-        most = int(gaps[min(int(np.searchsorted(total, 1 - tail, side="left")), len(gaps) - 1)])
-        return at - most, at - least, EXACT, "the law of the error is the same for every table"
-    if set(row.coefficients) - {1}:
-        return "the number is not a plain sum of cells"
-    blocks = published_sums(law, constraints)
-    if isinstance(blocks, str):
-        return blocks
-    up, down = _error_bounds(law, blocks, set(row.cells).difference(constraints.fixed_cells))
-    above, below = reaches(up, down, 1 - level)
-    floor, ceiling = _possible(constraints, blocks, set(row.cells))
-    high = at + below if ceiling is None else min(at + below, ceiling)
-    return max(at - above, floor), high, CONSERVATIVE, "errors are bounded whatever the others are"
+def possible_values(constraints: Constraints, row: Row) -> Interval:
+    """Return limits of a row's values that follow from all conditions together; they are never too narrow.
 
-
-@dataclass(frozen=True)
-class Block:
-    """A published plain sum of cells that are not fixed by themselves."""
-
-    cells: frozenset[int]
-    value: int
-
-
-def published_sums(law: PublicLaw, constraints: Constraints) -> str | list[Block]:
-    """Return the published sums, none of which share a cell; or why the bound of errors does not apply."""
-    if law.family.exponent != 1:
-        return "with limits on cells, the bound is proven for Double Geometric noise"
-    if any(measured.floor != 1 for measured in law.measured):
-        return "lower limits are weighted, and no bound of errors is proven for such a law"
-    if any(measured.cell is None for measured in law.measured):
-        return "sums are measured beside the cells, which ties their errors together"
-    if len({measured.cell for measured in law.measured}) < law.schema.n_cells:
-        return "not every cell is measured"
-    stated = set(constraints.fixed_cells)
-    free = [cell for cell in range(law.schema.n_cells) if cell not in stated]
-    if constraints.ranges or any(constraints.upper[cell] is not None for cell in free):
-        return "some cells or sums have upper limits or ranges"
-    if any(constraints.lower[cell] is None for cell in free):
-        return "some cells have a lower limit and others have none"
-    found: list[Block] = []
-    for equality in constraints.equalities:
-        row = equality.row
-        if len(set(row.coefficients)) != 1 or abs(row.coefficients[0]) != 1:
-            return "a published number is not a plain sum of cells"
-        already = sum(constraints.lower[cell] or 0 for cell in row.cells if cell in stated)
-        found.append(Block(frozenset(row.cells) - stated, row.coefficients[0] * (equality.lower or 0) - already))
-    blocks = _disjoint(found)
-    if blocks is None:
-        return "the published sums overlap, so errors of cells are tied together in more than one way"
-    return blocks
-
-
-def _disjoint(blocks: list[Block]) -> list[Block] | None:
-    """Take sums out of larger ones that contain them; None when some still share a cell."""
-    left = sorted((block for block in blocks if block.cells), key=lambda block: len(block.cells))
-    changed = True
-    while changed:
-        changed = False
-        for inner in list(left):
-            for place, outer in enumerate(left):
-                if inner.cells < outer.cells:
-                    left[place] = Block(outer.cells - inner.cells, outer.value - inner.value)
-                    changed = True
-    seen: set[int] = set()
-    for block in left:
-        if block.cells & seen:
-            return None
-        seen |= block.cells
-    return left
-
-
-def _possible(constraints: Constraints, blocks: list[Block], cells: set[int]) -> tuple[int, int | None]:
-    """Return the least and the most that a sum of cells can be."""
-    lower = [low or 0 for low in constraints.lower]
-    stated = cells.intersection(constraints.fixed_cells)
-    least, most = sum(lower[cell] for cell in cells), sum(lower[cell] for cell in stated)
-    left = cells - stated
-    for block in blocks:
-        if block.cells & cells:
-            most += block.value - sum(lower[cell] for cell in block.cells - cells)
-            left -= block.cells
-    return least, None if left else most
-
-
-@dataclass(frozen=True)
-class ErrorBound:
-    """A negative binomial bound of the error of a sum in one direction: of `n_cells` cells, each step times `base`."""
-
-    n_cells: int
-    base: float
-
-
-def _error_bounds(law: PublicLaw, blocks: list[Block], cells: set[int]) -> tuple[list[ErrorBound], list[ErrorBound]]:
-    """Return bounds of how far a released sum lies above, and below, the confidential one: one for each published sum.
-
-    In a published sum with k of its cells inside the query and m outside, the error upwards is at most negative
-    binomial with k cells and base a (a^2 if m = 1), and downwards with m cells and base a (a^2 if k = 1). A cell that
-    is in no published sum errs by at most one such cell in either direction.
+    Examples
+    --------
+    >>> from congenial.examples import p12_mechanism, p12_table
+    >>> possible_values(p12_mechanism().disclose(p12_table()), Row.of("two girls", [0, 1]))
+    Interval(low=0, high=51)
     """
-    bases = _bases(law)
-    up: list[ErrorBound] = []
-    down: list[ErrorBound] = []
-    left = set(cells)
-    for block in blocks:
-        inside, outside = sorted(block.cells & cells), sorted(block.cells - cells)
-        left -= block.cells
-        if inside and outside:
-            most_in, most_out = (max(bases[cell] for cell in side) for side in (inside, outside))
-            up.append(ErrorBound(len(inside), most_in * (bases[outside[0]] if len(outside) == 1 else 1.0)))
-            down.append(ErrorBound(len(outside), most_out * (bases[inside[0]] if len(inside) == 1 else 1.0)))
-    alone = [ErrorBound(1, bases[cell]) for cell in left]
-    return up + alone, down + alone
-
-
-def _bases(law: PublicLaw) -> dict[int | None, float]:
-    """Return a of each measured cell, whose noise weighs a deviation u by ``a ** |u|``."""
-    return {row.cell: float(row.noise.base) for row in law.measured}
-
-
-def reaches(up: list[ErrorBound], down: list[ErrorBound], miss: float) -> tuple[int, int]:
-    """Return how far above and below the confidential sum the released one lies with chance at least ``1 - miss``.
-
-    In one published sum the two directions share the chance of a miss: the released sum is above or below, not both.
-    """
-    if len(up) == 1 and len(down) == 1 and (found := _shared(up[0], down[0], miss)) is not None:
-        return found
-    return _reach(up, miss / 2), _reach(down, miss / 2)
-
-
-def _shared(up: ErrorBound, down: ErrorBound, miss: float) -> tuple[int, int] | None:
-    """Return the narrowest pair of reaches whose largest chance of a miss, over all tables, is at most `miss`."""
-    from scipy.stats import nbinom
-
-    longest = 1 + max(int(nbinom.isf(miss / 4, bound.n_cells, 1 - bound.base)) for bound in (up, down))
-    if longest > _LONGEST:
-        return None
-    r = np.arange(longest + 1)
-    chance = [float(nbinom.sf(0, bound.n_cells, 1 - bound.base)) for bound in (up, down)]
-    tails = [nbinom.sf(r, bound.n_cells, 1 - bound.base) / some for bound, some in zip((up, down), chance, strict=True)]
-    best: tuple[int, int] | None = None
-    for above in range(longest + 1):
-        # P(above) <= chance[0], P(below) <= chance[1], together at most 1: the larger tail gets as much as it can.
-        first = float(tails[0][above])
-        up_first = first >= tails[1]
-        share_up = np.where(up_first, chance[0], np.minimum(chance[0], 1 - chance[1]))
-        share_down = np.where(up_first, np.minimum(chance[1], 1 - chance[0]), chance[1])
-        missed = share_up * first + share_down * tails[1]
-        fits = np.flatnonzero(missed <= miss * (1 - 1e-9))
-        if fits.size and (best is None or above + int(fits[0]) < sum(best)):
-            best = above, int(fits[0])
-    return best
-
-
-def _reach(bounds: list[ErrorBound], tail: float) -> int:
-    """Return the smallest r such that the sum of all errors exceeds it with chance at most `tail`."""
-    if not bounds:
-        return 0
-    from scipy.stats import nbinom
-
-    n_cells, base = sum(bound.n_cells for bound in bounds), max(bound.base for bound in bounds)
-    whole = int(nbinom.isf(tail * (1 - 1e-9), n_cells, 1 - base))  # every error with the largest base: never too short
-    if len({bound.base for bound in bounds}) == 1 or len(bounds) > 50 or whole > _LONGEST:
-        return whole
-    chances = np.ones(1)
-    for bound in bounds:
-        chances = np.convolve(chances, nbinom.pmf(np.arange(whole + 1), bound.n_cells, 1 - bound.base))[: whole + 1]
-    above = 1 - np.cumsum(chances)
-    fits = np.flatnonzero(above <= tail * (1 - 1e-9) - 1e-14)
-    return min(whole, int(fits[0])) if fits.size else whole
+    grouped = group_cells([*constraints.rows, Limited.of(row, None, None)], constraints.limits)
+    *rows, own = grouped.rows
+    box = propagate(rows, grouped.box)
+    least = minimise(rows, box, own.coefficients).bound
+    most = minimise(rows, box, {group: -times for group, times in own.coefficients.items()}).bound
+    return Interval(least, None if most is None else -most)

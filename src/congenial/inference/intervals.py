@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Floats
 from congenial.conditions.constraints import Constraints
+from congenial.conditions.rows import Row
 from congenial.errors import InferenceError
-from congenial.inference.question import Statistic
+from congenial.inference.statistic import Statistic
 
 if TYPE_CHECKING:
     from congenial.inference.posterior import Posterior
@@ -31,6 +32,8 @@ class Estimate:
         at least this level.
     is_exact : bool
         Whether the published invariants determine it: then all of them are its value.
+    labels : tuple of str
+        Of a median, what the values 0, 1, ... stand for.
     """
 
     query: str
@@ -42,14 +45,23 @@ class Estimate:
     level: float
     is_exact: bool
     is_simultaneous: bool = False
+    labels: tuple[str, ...] = ()
+
+    @property
+    def centre(self) -> float:
+        """The mean; the median where there is no mean, or where the number is a place among labels."""
+        return self.mean if isfinite(self.mean) and not self.labels else self.median
+
+    def text(self, value: float) -> str:
+        """Return a value as people read it: a number, or the label that it stands for."""
+        return self.labels[int(value)] if self.labels and isfinite(value) else number_text(value)
 
     def __repr__(self) -> str:
         if self.is_exact:
-            return f"{self.query}: exactly {number_text(self.mean)}"
+            return f"{self.query}: exactly {self.text(self.mean)}"
         joint = " (all together)" if self.is_simultaneous else ""
-        centre = self.mean if isfinite(self.mean) else self.median
-        ends = f"{number_text(self.low)} to {number_text(self.high)}"
-        return f"{self.query}: {number_text(centre)}, {self.level:.0%} interval {ends}{joint}"
+        ends = f"{self.text(self.low)} to {self.text(self.high)}"
+        return f"{self.query}: {self.text(self.centre)}, {self.level:.0%} interval {ends}{joint}"
 
 
 def number_text(value: float) -> str:
@@ -65,12 +77,16 @@ def number_text(value: float) -> str:
 
 def exact_value(constraints: Constraints, statistic: Statistic) -> float | None:
     """Return the value of a statistic that the invariants determine; None where they leave it open."""
-    known = constraints.known
-    above = Fraction(0) if not statistic.above.cells else known.implied(statistic.above)
-    if above is None or statistic.below is None:
-        return None if above is None else float(above)
-    below = Fraction(0) if not statistic.below.cells else known.implied(statistic.below)
-    return None if below is None or not below else float(above / below)
+    counts = [known_count(constraints, row) for row in statistic.rows]
+    if None in counts:
+        return None
+    value = float(statistic.of_counts(np.array([counts], np.float64))[0])
+    return value if isfinite(value) else None
+
+
+def known_count(constraints: Constraints, row: Row) -> Fraction | None:
+    """Return the value of a row that the invariants determine; None where they leave it open."""
+    return constraints.known.implied(row) if row.cells else Fraction(0)
 
 
 def check_level(level: object) -> float:
@@ -109,12 +125,15 @@ def estimates(
     out = []
     for place, statistic in enumerate(statistics):
         if (value := known[place]) is not None:
-            out.append(Estimate(statistic.text, own[place], value, value, value, value, level, True, is_simultaneous))
+            ends_here = (value, value, value, value)
+            labels = statistic.labels
+            out.append(Estimate(statistic.text, own[place], *ends_here, level, True, is_simultaneous, labels))
             continue
         low, high = ends[place]
         mean = _mean(values[place], posterior.weights)
         median = _equal_tailed(values[place], posterior.weights, 1e-12)[0]
-        out.append(Estimate(statistic.text, own[place], mean, median, low, high, level, False, is_simultaneous))
+        found = (mean, median, low, high)
+        out.append(Estimate(statistic.text, own[place], *found, level, False, is_simultaneous, statistic.labels))
     return out
 
 

@@ -108,7 +108,10 @@ class Spec:
     @cached_property
     def schema(self) -> Schema:
         """The dimensions of one area's table."""
-        return Schema({dimension.name: dimension.labels for dimension in self.dimensions})
+        return Schema(
+            {dimension.name: dimension.labels for dimension in self.dimensions},
+            {dimension.name: dimension.groups for dimension in self.dimensions},
+        )
 
     @property
     def areas(self) -> tuple[str, ...] | None:
