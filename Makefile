@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain bench-tree soak check-real lint types schema commands services lock audit clean
+.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-tree soak check-real lint types schema commands services lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -34,6 +34,10 @@ audit-zeros: .venv/installed
 # Certificates of trees of areas: 3,000,000 divergences of drawn chains, every outcome listed; 200,000 in the tests.
 audit-chain: .venv/installed
 	$(BIN)/python benchmarks/chain.py --checks $(or $(CHECKS),3000000)
+
+# Intervals without a prior: exact coverage of every table of 3,000 drawn systems, and widths for P12.
+audit-intervals: .venv/installed
+	$(BIN)/python benchmarks/prior_free.py --systems $(or $(SYSTEMS),3000)
 
 # Blocks of two states, and their trees repeated to 8.2 million: make bench-tree DATA=folder.
 bench-tree: .venv/installed

@@ -49,7 +49,7 @@ class Dimension:
 
         Examples
         --------
-        >>> Schema({"age": ["0-17", "18-64", "65+"]}, groups={"age": {"adult": ["18-64", "65+"]}}).dimensions[0].picked("adult")
+        >>> Dimension("age", ("0-17", "18-64", "65+"), (("adult", ("18-64", "65+")),)).picked("adult")
         ('18-64', '65+')
         """
         groups = dict(self.groups)

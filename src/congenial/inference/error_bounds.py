@@ -9,7 +9,7 @@ from itertools import product
 
 from congenial.inference.extreme_errors import (
     LONGEST,
-    Box,
+    CountBox,
     Part,
     TooWideError,
     largest_across,
@@ -76,7 +76,7 @@ class Piece:
         """Whether laws are extreme in the likelihood ratio order, not only stochastically."""
         return len(self.parts) <= 1 and not (self.parts and self.steps)
 
-    def largest(self, box: Box) -> Weights:
+    def largest(self, box: CountBox) -> Weights:
         """Return the largest law of the error over all tables in a box."""
         reach = box.reach(self.tie.cells)
         if reach > LONGEST:
@@ -86,7 +86,7 @@ class Piece:
         except TooWideError:
             raise NotProvenError("a published sum has too many cells for its errors to be computed in floats") from None
 
-    def _largest(self, box: Box, reach: int) -> Weights:
+    def _largest(self, box: CountBox, reach: int) -> Weights:
         if not any(self.tie.signs):
             return largest_in_a_sum(box, self.parts[0], reach) if self.parts else NOTHING
         if self.parts and not self.is_ordered:
@@ -108,7 +108,7 @@ class Piece:
             -self.steps,
         )
 
-    def laws(self, box: Box) -> tuple[Weights, Weights]:
+    def laws(self, box: CountBox) -> tuple[Weights, Weights]:
         """Return the largest law of the error, and that of its negative."""
         return self.largest(box), self.negated.largest(box)
 

@@ -8,6 +8,7 @@ the likelihood ratio order, so errors of sums are extreme where every cell is at
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, sqrt
 
 import numpy as np
@@ -28,7 +29,7 @@ _LEAST = 1e-200  # products of weights below it have lost figures
 
 
 @dataclass(frozen=True)
-class Box:
+class CountBox:
     """What is known of the cells: noise, stated limits, and limits of the confidential counts.
 
     Attributes
@@ -46,9 +47,9 @@ class Box:
     def reach(self, cells: Iterable[int]) -> int:
         """Return how far from zero errors of these cells are to be followed."""
         laws = Counter(self.noise[cell] for cell in cells)
-        spread = sqrt(sum(n * float(noise.variance) for noise, n in laws.items()))
-        one = max(int(noise.quantile(1 - 1e-16)) for noise in laws)
-        return ceil(10 * spread + one + sum(n * sqrt(float(noise.variance)) for noise, n in laws.items()))
+        kinds = [(*_spread(noise), n) for noise, n in laws.items()]
+        together = sqrt(sum(n * deviation**2 for deviation, _, n in kinds))
+        return ceil(10 * together + max(far for _, far, _ in kinds) + sum(n * deviation for deviation, _, n in kinds))
 
     def errors(self, cells: Iterable[int], reach: int, *, is_least: bool) -> Weights:
         """Return the weights of the sum of errors of cells whose counts are all the least, or all the most."""
@@ -62,6 +63,13 @@ class Box:
         return window & Interval(-reach, reach)
 
 
+@lru_cache(maxsize=256)
+def _spread(noise: Noise) -> tuple[float, int]:
+    """Return the standard deviation of noise, and how far it goes as far as doubles can tell."""
+    return sqrt(float(noise.variance)), int(noise.quantile(1 - 1e-16))
+
+
+@lru_cache(maxsize=1024)
 def _message(noise: Noise, window: Interval, reach: int) -> Weights:
     low, high = (end if end is not None else reach for end in (window.low, window.high))
     return Weights(low, np.exp(noise.log_weight(np.arange(low, high + 1)))).normalised
@@ -81,7 +89,7 @@ class TooWideError(ArithmeticError):
     """Weights that floats do not hold."""
 
 
-def largest_in_a_sum(box: Box, part: Part, reach: int) -> Weights:
+def largest_in_a_sum(box: CountBox, part: Part, reach: int) -> Weights:
     """F1: the largest law of ``times * D_A`` where the errors of A and B add up to zero."""
     up = part.times > 0
     inside = box.errors(part.inside, reach, is_least=up)
@@ -89,7 +97,7 @@ def largest_in_a_sum(box: Box, part: Part, reach: int) -> Weights:
     return _law(inside, outside.negated).stretched(part.times)
 
 
-def largest_in_a_group(box: Box, part: Part, others: Sequence[Group], reach: int) -> Weights:
+def largest_in_a_group(box: CountBox, part: Part, others: Sequence[Group], reach: int) -> Weights:
     """F2: the largest law of ``times * D_A`` where the errors of A and B add up to y, and those of others to +-y.
 
     Parameters
@@ -106,9 +114,7 @@ def largest_in_a_group(box: Box, part: Part, others: Sequence[Group], reach: int
     return _law(inside, rest.plus(outside.negated)).stretched(part.times)
 
 
-def largest_across(
-    box: Box, parts: Sequence[Part], others: Sequence[Group], steps: int, reach: int
-) -> Weights:
+def largest_across(box: CountBox, parts: Sequence[Part], others: Sequence[Group], steps: int, reach: int) -> Weights:
     """F2 across groups: the largest law of ``steps * y + sum times * D_A`` over parts in several groups.
 
     Two parts whose times * sign cancel, and no steps of y besides: both are extreme at one table, and y lies between
@@ -157,7 +163,7 @@ def largest_mean(least: Floats, most: Floats, values: Floats) -> Floats:
     return out
 
 
-def _both(box: Box, part: Part, reach: int) -> tuple[Weights, Weights]:
+def _both(box: CountBox, part: Part, reach: int) -> tuple[Weights, Weights]:
     up = part.times > 0
     inside = box.errors(part.inside, reach, is_least=up)
     return inside, (box.errors(part.outside, reach, is_least=not up) if part.outside else NOTHING)
@@ -177,7 +183,7 @@ def _given(given: Sequence[tuple[tuple[Weights, Weights], Part]], steps: int, y:
     return total
 
 
-def _factors(box: Box, groups: Sequence[Group], reach: int, *, is_largest: bool) -> list[Weights]:
+def _factors(box: CountBox, groups: Sequence[Group], reach: int, *, is_largest: bool) -> list[Weights]:
     """Return the weights that each group gives to y, with counts that make y the largest, or the least."""
     out = []
     for cells, sign in groups:

@@ -1,7 +1,7 @@
 """Confidence intervals that need no prior: docs/claims/frequentist.md has the statements and the proofs.
 
 Exact where the law of the error is the same whatever the table is (equalities, no limits). Conservative where cells
-have limits, for linear numbers whose errors the published sums tie together in at most one way. Not available elsewhere.
+have limits, for linear numbers whose errors the published sums tie together in one way. Not available elsewhere.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ from congenial.conditions.interval import Interval
 from congenial.conditions.rows import Limited, Row
 from congenial.inference.error_bounds import NotProvenError
 from congenial.inference.intervals import check_level, known_count
-from congenial.inference.statistic import RATIO, SHARE, Statistic
 from congenial.inference.reaches import Errors, Number, reaches
+from congenial.inference.statistic import RATIO, SHARE, Statistic
 from congenial.law import Law
 from congenial.public_law import PublicLaw
 
@@ -82,7 +82,7 @@ def confidences(
     area : Area
         Whose table is meant by numbers that do not span areas.
     is_simultaneous : bool
-        Whether all intervals hold together with this probability. The box is then shared, and what is left of the chance
+        Whether all intervals hold together with this probability. A box is then shared, and what is left of the chance
         of a miss is divided among the numbers.
     """
     miss = 1 - check_level(level)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
@@ -81,7 +80,7 @@ class Weights:
         return np.asarray(tail[np.clip(bounds - self.low + 1, 0, len(self.values))])
 
     def reach_above(self, tail: float) -> int:
-        """Return the least bound, not negative, that is exceeded with chance at most `tail`; rounding is allowed for."""
+        """Return the least bound, not negative, exceeded with chance at most `tail`; allows for rounding."""
         bounds = np.arange(max(self.high, 0) + 1)
         return int(np.argmax(self.chance_above(bounds) <= tail * (1 - 1e-9)))
 
@@ -92,7 +91,10 @@ NOTHING = Weights(0, np.ones(1))
 
 def sum_of(parts: Iterable[tuple[Weights, int]], reach: int) -> Weights:
     """Return the weights of a sum of independent integers, each kind so many times, as far as `reach` from zero."""
-    return reduce(lambda total, part: total.plus(_power(*part, reach)).within(reach), parts, NOTHING)
+    out = NOTHING
+    for weights, times in parts:
+        out = out.plus(_power(weights, times, reach)).within(reach)
+    return out
 
 
 def _power(weights: Weights, times: int, reach: int) -> Weights:

@@ -118,16 +118,15 @@ def estimates(
     undetermined = [place for place, value in enumerate(known) if value is None]
     ends = dict.fromkeys(range(len(statistics)), (float("nan"), float("nan")))
     if is_simultaneous and len(undetermined) > 1:
-        found = _simultaneous(np.stack([values[place] for place in undetermined]), posterior.weights, level)
-        ends |= dict(zip(undetermined, found, strict=True))
+        joint = _simultaneous(np.stack([values[place] for place in undetermined]), posterior.weights, level)
+        ends |= dict(zip(undetermined, joint, strict=True))
     else:
         ends |= {place: _equal_tailed(values[place], posterior.weights, level) for place in undetermined}
     out = []
     for place, statistic in enumerate(statistics):
         if (value := known[place]) is not None:
-            ends_here = (value, value, value, value)
-            labels = statistic.labels
-            out.append(Estimate(statistic.text, own[place], *ends_here, level, True, is_simultaneous, labels))
+            found = (value, value, value, value)
+            out.append(Estimate(statistic.text, own[place], *found, level, True, is_simultaneous, statistic.labels))
             continue
         low, high = ends[place]
         mean = _mean(values[place], posterior.weights)

@@ -88,10 +88,10 @@ class Parser:
 
     def _where(self) -> Where:
         head, following = self._peek(), self._peek(1)
-        if head is not None and (head.is_word("all") or (head.is_word("sum") and self._sign_at(1, "over"))):
-            if following is None or following.text not in {"=", "!=", "!", *COMPARISONS}:
-                self.place += 1
-                return {}
+        is_all = head is not None and (head.is_word("all") or (head.is_word("sum") and self._sign_at(1, "over")))
+        if is_all and (following is None or following.text not in {"=", "!=", "!", *COMPARISONS}):
+            self.place += 1
+            return {}
         out: Where = {}
         while True:
             dimension, labels = self._condition()

@@ -29,7 +29,7 @@ class Token:
 def tokens(text: str, names: Collection[str]) -> list[Token]:
     """Cut a query into signs and names; a name runs to the next sign.
 
-    A comparison is a sign only after the name of a dimension, or after quotes: labels such as ``0 to <18`` have one too.
+    A comparison is a sign only after the name of a dimension, or after quotes: labels may have one, as ``0 to <18``.
 
     Examples
     --------
@@ -73,8 +73,8 @@ def _end(text: str, start: int, names: Collection[str]) -> int:
 def with_tail_words(cut: Sequence[Token], known: Container[str]) -> list[Token]:
     """Make signs of the words ``over`` and ``by`` that stand outside brackets, cut off the names that run into them.
 
-    A name with such a word in it that is known as it stands is left alone; if its beginning is known too, it can be read
-    in two ways.
+    A name with such a word in it that is known as it stands is left alone; if its beginning is known too, it can be
+    read in two ways.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.interval import FREE, Interval
 from congenial.conditions.rows import Row
 from congenial.inference.error_bounds import Piece, together
-from congenial.inference.extreme_errors import LONGEST, Box
+from congenial.inference.extreme_errors import LONGEST, CountBox
 from congenial.inference.integer_weights import Weights
 from congenial.inference.ties import Tie, ties
 from congenial.public_law import PublicLaw
@@ -25,20 +25,32 @@ _BOX = 0.1  # of the chance of a miss
 
 
 @dataclass(frozen=True)
+class _Limited:
+    """One end of the limits of a cell's count."""
+
+    tie: Tie
+    group: tuple[int, ...]
+    cell: int
+    is_lower: bool
+
+
+@dataclass(frozen=True)
 class Errors:
     """The errors of one released table: its ties, and what is known of the confidential counts without the release."""
 
     constraints: Constraints
     ties: tuple[Tie, ...]
-    known: Box
+    known: CountBox
 
     @classmethod
     def of(cls, law: PublicLaw, area: Area = None) -> "Errors":
         """Return the errors of an area's table."""
         constraints = law.areas[area]
         noise = {query.cell: query.noise for query in law.measured if query.cell is not None}
-        counts = [own & implied for own, implied in zip(constraints.limits, constraints.quick_bounds.limits, strict=True)]
-        return cls(constraints, ties(law, constraints), Box(noise, constraints.limits, counts))
+        counts = [
+            own & implied for own, implied in zip(constraints.limits, constraints.quick_bounds.limits, strict=True)
+        ]
+        return cls(constraints, ties(law, constraints), CountBox(noise, constraints.limits, counts))
 
     def pieces(self, row: Row) -> list[Piece]:
         """Return what a number takes from each tie, those left out in which its error is zero."""
@@ -47,32 +59,29 @@ class Errors:
         pieces = [Piece.of(tie, coefficients) for tie in touched]
         return [piece for piece in pieces if piece.parts or piece.steps]
 
-    def n_events(self, touched: Sequence[Tie]) -> int:
-        """Return how many things may go wrong with a box for these ties."""
-        return sum(
-            (limits.low is not None) + (limits.high is not None)
+    def limited(self, touched: Sequence[Tie]) -> list[_Limited]:
+        """Return every end of a count's limits that a box may narrow: what may go wrong with a box for these ties."""
+        return [
+            _Limited(tie, group, cell, is_lower)
             for tie in touched
-            for limits in (self.known.limits[cell] for cell in tie.cells if not self.known.counts[cell].is_point)
-        )
+            for group in tie.groups
+            for cell in group
+            for is_lower, stated in ((True, self.known.limits[cell].low), (False, self.known.limits[cell].high))
+            if stated is not None and not self.known.counts[cell].is_point
+        ]
 
-    def box(self, touched: Sequence[Tie], released: Ints, miss: float) -> Box:
-        """Return a box from the release that fails for each limit of a count with chance at most `miss` (F3)."""
+    def box(self, touched: Sequence[Tie], released: Ints, miss: float) -> CountBox:
+        """Return a box from the release that fails at each end of each count with chance at most `miss` (F3)."""
         counts = list(self.known.counts)
         reaches: dict[object, int] = {}
-        for tie in touched:
-            for group in tie.groups:
-                for cell in group:
-                    here = self.known.counts[cell]
-                    if here.is_point:
-                        continue
-                    for up, stated in ((True, self.known.limits[cell].low), (False, self.known.limits[cell].high)):
-                        if stated is None:
-                            continue
-                        key = (up, group, self.known.noise[cell], self.known.limits[cell], here)
-                        if key not in reaches:
-                            reaches[key] = Piece.of(tie, {cell: 1 if up else -1}).largest(self.known).reach_above(miss)
-                        at, reach = int(released[cell]), reaches[key]
-                        counts[cell] &= Interval(at - reach, None) if up else Interval(None, at + reach)
+        for end in self.limited(touched):
+            cell, at = end.cell, int(released[end.cell])
+            like = (end.group, end.is_lower, self.known.noise[cell], self.known.limits[cell], self.known.counts[cell])
+            if like not in reaches:
+                error = Piece.of(end.tie, {cell: 1 if end.is_lower else -1}).largest(self.known)
+                reaches[like] = error.reach_above(miss)
+            reach = reaches[like]
+            counts[cell] &= Interval(at - reach, None) if end.is_lower else Interval(None, at + reach)
         return replace(self.known, counts=counts)
 
 
@@ -93,7 +102,7 @@ class Number:
         """The ties whose errors it has in it."""
         return {area: [piece.tie for piece in pieces] for area, pieces in self.pieces.items()}
 
-    def laws(self, boxes: Mapping[Area, Box]) -> tuple[Weights, Weights]:
+    def laws(self, boxes: Mapping[Area, CountBox]) -> tuple[Weights, Weights]:
         """Return the largest law of the error, and that of its negative."""
         both = [piece.laws(boxes[area]) for area, pieces in self.pieces.items() for piece in pieces]
         return together([up for up, _ in both]), together([down for _, down in both])
@@ -109,15 +118,15 @@ class Number:
     def uses_box(self, fixed: tuple[int, int], miss: float) -> bool:
         """Whether a box could narrow the reaches: if all counts were far from their limits, it would."""
         far = {
-            area: replace(errors.known, limits=[FREE] * len(errors.known.limits), counts=[FREE] * len(errors.known.limits))
+            area: replace(
+                errors.known, limits=[FREE] * len(errors.known.limits), counts=[FREE] * len(errors.known.limits)
+            )
             for area, errors in self.errors.items()
         }
         return sum(law.reach_above(miss / 2) for law in self.laws(far)) < sum(fixed)
 
 
-def reaches(
-    numbers: Sequence[Number], released: Mapping[Area, Ints], miss: float
-) -> list[tuple[int, int]]:
+def reaches(numbers: Sequence[Number], released: Mapping[Area, Ints], miss: float) -> list[tuple[int, int]]:
     """Return how far each released number lies above and below the confidential one, all of them with one chance.
 
     Parameters
@@ -135,10 +144,9 @@ def reaches(
         for area, own in numbers[place].touched.items():
             touched.setdefault(area, {}).update(dict.fromkeys(own))
     errors = {area: own for number in numbers for area, own in number.errors.items()}
-    n_events = sum(errors[area].n_events(list(own)) for area, own in touched.items())
+    n_events = sum(len(errors[area].limited(list(own))) for area, own in touched.items())
     boxes = {
-        area: errors[area].box(list(own), released[area], for_box / n_events if n_events else for_box)
-        for area, own in touched.items()
+        area: errors[area].box(list(own), released[area], for_box / max(n_events, 1)) for area, own in touched.items()
     }
     for place in boxed:
         up, down = numbers[place].laws(boxes)

@@ -61,7 +61,9 @@ def _tied(constraints: Constraints) -> list[tuple[tuple[tuple[int, ...], ...], t
     fixed = set(constraints.fixed_cells)
     groups: list[tuple[int, ...]] = []
     columns: list[dict[int, int]] = []
-    for column, cells in cells_alike([equality.row for equality in constraints.equalities], len(constraints.limits)).items():
+    for column, cells in cells_alike(
+        [equality.row for equality in constraints.equalities], len(constraints.limits)
+    ).items():
         free = tuple(cell for cell in cells if cell not in fixed)
         own = [free] if column else [(cell,) for cell in free]
         groups += [group for group in own if group]
@@ -69,12 +71,12 @@ def _tied(constraints: Constraints) -> list[tuple[tuple[tuple[int, ...], ...], t
     # A column that follows from others: its group's error is free, and moves those of the others.
     follows = dependence(columns).follows
     out = []
-    for members in _together([{free, *others} for free, others in follows.items()]):
-        free = [place for place in members if place in follows]
-        moves = {free[0]: 1, **{place: -times for place, times in follows[free[0]].items()}}
-        is_one = len(free) == 1 and all(abs(times) == 1 for times in moves.values())
+    for members in _together([{place, *others} for place, others in follows.items()]):
+        first, *more = (place for place in members if place in follows)
+        moves = {first: 1, **{place: int(-times) for place, times in follows[first].items() if abs(times) == 1}}
+        is_one = not more and len(moves) == len(members)
         why = "" if is_one else "the published sums tie errors together in more than one way"
-        signs = tuple(int(moves[place]) if is_one else 0 for place in members)
+        signs = tuple(moves[place] if is_one else 0 for place in members)
         out.append((tuple(groups[place] for place in members), signs, why))
     seen = {cell for tied, _, _ in out for group in tied for cell in group}
     return out + [((group,), (0,), "") for group in groups if group[0] not in seen]
@@ -97,7 +99,9 @@ def _strange_cells(law: PublicLaw, constraints: Constraints) -> dict[int, str]:
         out |= dict.fromkeys(limited.row.cells, "some sums have ranges")
     for query in law.measured:
         if query.cell is None:
-            out |= dict.fromkeys(query.row.cells, "sums are measured beside the cells, which ties their errors together")
+            out |= dict.fromkeys(
+                query.row.cells, "sums are measured beside the cells, which ties their errors together"
+            )
         elif query.floor != 1 and constraints.lower[query.cell] is not None:
             out[query.cell] = "lower limits are weighted, and no bound of errors holds for such a law"
     if not law.family.is_discrete:
