@@ -76,9 +76,11 @@ ONLY_HERE = {
         "privacy.audit",
         "baselines.projection",
         "baselines.topdown",
-        "inference.frequentist",
         "inference.log_linear",
+        "inference.model_test",
+        "inference.null_tables",
         "inference.priors",
+        "inference.theta_steps",
     },
     "duckdb": {"bundle.parquet", "reading.session"},
     "pydantic": {"spec.json_schema", "spec.mistakes", "spec.model"},
@@ -96,13 +98,22 @@ ONLY_HERE = {
     },
     "jinja2": {"page"},
     "arviz_stats": {"inference.diagnostics"},
-    "arviz_base": {"inference.log_linear"},
+    "arviz_base": {"inference.frames"},
 }
 # `constraints.count()` is a question to the set that only the engine can answer: a late import.
 LOOKS_UP = {("conditions.constraints", "sampling.counting")} | {
     # A bundle answers an analyst's questions by the layer above it.
     ("bundle.loading", f"inference.{module}")
-    for module in ("frequentist", "posterior", "priors", "question")
+    for module in (
+        "design",
+        "frequentist",
+        "log_linear",
+        "model_posterior",
+        "model_test",
+        "posterior",
+        "priors",
+        "question",
+    )
 }
 MAKES_RANDOMNESS = {"random", "secrets"}
 

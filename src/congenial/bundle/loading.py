@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from congenial.arrays import Ints
 from congenial.bundle.areas_file import areas_of_parquet
@@ -28,6 +29,8 @@ from congenial.randomness import RandomStream
 
 if TYPE_CHECKING:
     from congenial.inference.frequentist import Confidence
+    from congenial.inference.model_posterior import ModelPosterior
+    from congenial.inference.model_test import ModelTest, TableStatistic
     from congenial.inference.posterior import Posterior
     from congenial.inference.priors import LogDensity, Prior
 
@@ -105,6 +108,58 @@ class Bundle:
         if any(statistic.areas is None for statistic in found):
             self.released(area)  # it is there, or refused
         return confidences(self.law, self.tables, found, area, level=level, is_simultaneous=is_simultaneous)
+
+    def model(
+        self,
+        terms: Sequence[str] = (),
+        area: Area = None,
+        *,
+        covariates: Mapping[str, ArrayLike] | None = None,
+        exposure: ArrayLike | None = None,
+        prior_deviation: float = 3.0,
+        n_draws: int = 4_000,
+        n_chains: int = 16,
+        rng: RandomStream | None = None,
+    ) -> "ModelPosterior":
+        """Return what the release says of a log-linear (Poisson) model of an area's confidential cells.
+
+        Parameters
+        ----------
+        terms : sequence of str
+            Dimensions for main effects, or several joined by ``:`` for an interaction.
+        covariates : mapping from name to a number for each cell, optional
+        exposure : a positive number for each cell, optional
+            Rates are for one unit of it.
+        prior_deviation : float
+            Standard deviation of the normal prior of each parameter; the intercept's is ten.
+        """
+        from congenial.inference.design import Design
+        from congenial.inference.log_linear import log_linear
+
+        design = Design.of(self.law, terms, covariates, exposure)
+        released = self.released(area)
+        options = {"n_draws": n_draws, "n_chains": n_chains}
+        return log_linear(self.law, area, released, design, prior_deviation=prior_deviation, rng=rng, **options)
+
+    def independence_test(
+        self,
+        area: Area = None,
+        *,
+        statistic: "str | TableStatistic" = "chi_square",
+        n_replicates: int = 199,
+        rng: RandomStream | None = None,
+    ) -> "ModelTest":
+        """Test whether the dimensions of an area's confidential table are independent, through the release's own law.
+
+        Parameters
+        ----------
+        statistic : str or function
+            ``"chi_square"``, ``"trend"``, or a function of tables (table, cell) whose large values speak against it.
+        """
+        from congenial.inference.model_test import independence_test
+
+        released = self.released(area)
+        return independence_test(self.law, area, released, statistic=statistic, n_replicates=n_replicates, rng=rng)
 
     def released(self, area: Area = None) -> Ints:
         """Return the released table of an area, cell by cell."""

@@ -1,4 +1,4 @@
-"""Answers and draws as a pandas, polars or Arrow table."""
+"""Answers and draws as a pandas, polars or Arrow table, as arviz has them, and as R's `posterior` reads them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,3 +29,27 @@ def frame(columns: Mapping[str, Sequence[Any]], backend: str = "pandas") -> Any:
         return made.to_native()
     except ImportError:
         raise InferenceError(f"{backend} is not installed; pip install {backend}") from None
+
+
+def chain_columns(n_chains: int, n_draws: int) -> dict[str, list[int]]:
+    """Return which chain each draw is of, and its place in the chain and in all of them: as R's `posterior` has them.
+
+    Examples
+    --------
+    >>> chain_columns(2, 2)
+    {'.chain': [1, 1, 2, 2], '.iteration': [1, 2, 1, 2], '.draw': [1, 2, 3, 4]}
+    """
+    return {
+        ".chain": [chain for chain in range(1, n_chains + 1) for _ in range(n_draws)],
+        ".iteration": list(range(1, n_draws + 1)) * n_chains,
+        ".draw": list(range(1, n_chains * n_draws + 1)),
+    }
+
+
+def to_arviz(groups: Mapping[str, Any], names: Mapping[str, Sequence[str]], axes: Mapping[str, Sequence[str]]) -> Any:
+    """Return draws (chain, draw, ...) as arviz's own object, with names along their other axes; needs ``arviz``."""
+    try:
+        from arviz_base import from_dict
+    except ImportError:
+        raise InferenceError("arviz-base is not installed; pip install congenial[arviz]") from None
+    return from_dict(groups, coords=dict(names), dims=dict(axes))

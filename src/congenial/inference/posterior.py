@@ -120,23 +120,40 @@ class Posterior:
         from congenial.inference.question import parse_query
 
         asked = [query] if isinstance(query, str) else list(query)
-        statistics = [statistic for text in asked for statistic in parse_query(text, self.law.schema)]
+        statistics = [found for text in asked for found in parse_query(text, self.law.schema, self.law.areas)]
         return estimates(self, statistics, self.released, level=level, is_simultaneous=is_simultaneous)
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the draws by column: the area if there are several, draw, probability, and each cell by its name.
+        """Return the draws by column: the area if there are several, chain and draw, probability, and each cell's name.
 
-        Probabilities sum to one; draws of chains have equal ones.
+        Probabilities sum to one; draws of chains have equal ones. ``.chain``, ``.iteration``, ``.draw`` are the names
+        that R's `posterior` reads.
         """
-        schema, n_draws = self.law.schema, len(self.tables)
-        probabilities = np.full(n_draws, 1 / n_draws) if self.weights is None else self.weights
-        area_name = "area" if self.law.areas.name in {"draw", "probability"} else self.law.areas.name
+        from congenial.inference.frames import chain_columns
+
+        schema, (n_chains, n_draws, _) = self.law.schema, self.chains.shape
+        probabilities = np.full(n_chains * n_draws, 1 / (n_chains * n_draws)) if self.weights is None else self.weights
+        places = {**chain_columns(n_chains, n_draws), "probability": probabilities.tolist()}
+        area_name = "area" if self.law.areas.name in places else self.law.areas.name
         return {
-            **({} if area_name is None else {area_name: [self.area] * n_draws}),
-            "draw": list(range(1, n_draws + 1)),
-            "probability": probabilities.tolist(),
+            **({} if area_name is None else {area_name: [self.area] * (n_chains * n_draws)}),
+            **places,
             **{schema.cell_name(cell): self.tables[:, cell].tolist() for cell in range(schema.n_cells)},
         }
+
+    def to_arviz(self) -> Any:
+        """Return the draws of chains as arviz's own object, with named cells; needs the extra ``arviz``.
+
+        Examples
+        --------
+        ``az.summary(posterior.to_arviz())`` has effective draws and R-hat of every cell.
+        """
+        from congenial.inference.frames import to_arviz
+
+        if self.is_exact:
+            raise InferenceError("every table was gone through, with its probability: there are no chains; use frame()")
+        cells = [self.law.schema.cell_name(cell) for cell in range(self.law.schema.n_cells)]
+        return to_arviz({"posterior": {"table": self.chains}}, {"cell": cells}, {"table": ["cell"]})
 
     def frame(self, backend: str = "pandas") -> Any:
         """Return the draws as a pandas, polars or pyarrow table: a row a draw, with the columns of `columns`."""

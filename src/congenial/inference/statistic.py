@@ -58,8 +58,8 @@ class Statistic:
         last = max((cell for row in self.rows for cell in row.cells), default=0)
         if last >= tables.shape[-1]:
             raise InferenceError(
-                f"{self.text!r} spans areas, and these are tables of one; ask for it without naming an area, or of the"
-                " draws of all areas"
+                f"{self.text!r} spans areas, and the posterior of one area's table cannot answer it; bundle.confidence"
+                " can, if it is linear, and draws of all areas can"
             )
         return self.of_counts(row_values(self.rows, tables).astype(np.float64))
 

@@ -75,7 +75,7 @@ def _tied(constraints: Constraints) -> list[tuple[tuple[tuple[int, ...], ...], t
         first, *more = (place for place in members if place in follows)
         moves = {first: 1, **{place: int(-times) for place, times in follows[first].items() if abs(times) == 1}}
         is_one = not more and len(moves) == len(members)
-        why = "" if is_one else "the published sums tie errors together in more than one way"
+        why = "" if is_one else "the published sums overlap and tie errors together in more than one way"
         signs = tuple(moves[place] if is_one else 0 for place in members)
         out.append((tuple(groups[place] for place in members), signs, why))
     seen = {cell for tied, _, _ in out for group in tied for cell in group}

@@ -17,10 +17,10 @@ from congenial.baselines.baseline import Problem, noisy_answers
 from congenial.baselines.topdown import TopDown
 from congenial.conditions.rows import Row, dense
 from congenial.errors import StudyError
-from congenial.inference.frequentist import confidence
+from congenial.inference.frequentist import confidences
 from congenial.inference.intervals import check_level, estimates
 from congenial.inference.posterior import posterior
-from congenial.inference.question import Statistic
+from congenial.inference.statistic import Statistic
 from congenial.law import Law
 from congenial.mechanism import Mechanism
 from congenial.randomness import RandomStream, secure_rng
@@ -179,7 +179,7 @@ def _one_table(
             known = estimates(found, cells, released, level=level)
             ends = np.array([estimate.low for estimate in known]), np.array([estimate.high for estimate in known])
             count(POSTERIOR, level, ends)
-            free = [confidence(law, None, released, statistic, level) for statistic in cells]
+            free = confidences(law, {None: released}, cells, level=level)
             if all(interval.is_available for interval in free):
                 ends = np.array([interval.low for interval in free]), np.array([interval.high for interval in free])
                 count(PRIOR_FREE, level, ends)

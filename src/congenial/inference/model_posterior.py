@@ -1,0 +1,138 @@
+"""What a release says of a log-linear model's parameters: draws, their quality, intervals, and the model's fit."""
+
+import warnings
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from congenial.arrays import Floats, Ints
+from congenial.conditions.areas import Area
+from congenial.inference.design import Design
+from congenial.inference.diagnostics import effective_draws, split_rhat
+from congenial.inference.frames import chain_columns, frame, to_arviz
+from congenial.inference.intervals import check_level
+from congenial.inference.posterior import PoorProposalWarning
+from congenial.public_law import PublicLaw
+from congenial.randomness import RandomStream, secure_rng
+
+if TYPE_CHECKING:
+    from congenial.inference.model_test import ModelTest, TableStatistic
+
+_FEW_DRAWS = 50
+_APART = 1.05
+
+
+@dataclass(frozen=True, repr=False)
+class ModelPosterior:
+    """Draws of the parameters, and of the confidential table, given the release.
+
+    Attributes
+    ----------
+    names : tuple of str
+    theta : array (chain, draw, parameter)
+    tables : array (chain, draw, cell)
+    acceptance : float
+        Share of small steps of the tables that the normalisers let through.
+    law, area, released, design
+        What it was computed from.
+    """
+
+    names: tuple[str, ...]
+    theta: Floats
+    tables: Ints
+    acceptance: float
+    law: PublicLaw = field(compare=False)
+    area: Area
+    released: Ints
+    design: Design = field(compare=False)
+
+    @cached_property
+    def effective_draws(self) -> Floats:
+        """Effective number of independent draws of each parameter."""
+        return effective_draws(self.theta)
+
+    @cached_property
+    def split_rhat(self) -> Floats:
+        """Split R-hat of each parameter."""
+        return split_rhat(self.theta)
+
+    def summary(self, level: float = 0.9) -> list[tuple[str, float, float, float]]:
+        """Return each parameter with its mean and the ends of its interval."""
+        tail = 100 * (1 - check_level(level)) / 2
+        flat = self.theta.reshape(-1, len(self.names))
+        low, high = np.percentile(flat, (tail, 100 - tail), axis=0)
+        return list(zip(self.names, flat.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True))
+
+    def warn_if_poor(self) -> None:
+        """Warn where the draws of a parameter are few in effect, or its chains disagree."""
+        few, apart = np.nanmin(self.effective_draws), np.nanmax(self.split_rhat)
+        if not (few >= _FEW_DRAWS and apart <= _APART):
+            warnings.warn(
+                f"the draws of the model are poor: {few:.0f} in effect for the worst parameter, split R-hat"
+                f" {apart:.2f}; raise n_draws, or take fewer terms",
+                PoorProposalWarning,
+                stacklevel=3,
+            )
+
+    def goodness_of_fit(
+        self,
+        statistic: "str | TableStatistic | None" = None,
+        *,
+        n_replicates: int = 199,
+        rng: RandomStream | None = None,
+    ) -> "ModelTest":
+        """Test whether the confidential table can come from this model, through the release's own law.
+
+        Parameters
+        ----------
+        statistic : str or function, optional
+            Large values speak against the model. Left out, it is the sum of squared deviations from the mean rates,
+            each divided by its rate.
+        """
+        from congenial.inference.model_test import check_replicates, replicated_test
+
+        stream = rng or secure_rng()
+        check_replicates(n_replicates)
+        theta, tables = self.theta.reshape(-1, len(self.names)), self.tables.reshape(-1, self.tables.shape[-1])
+        picked = np.linspace(0, len(theta) - 1, n_replicates).astype(np.int64)
+        rates = np.exp(self.design.log_rates(theta))
+        expected = np.maximum(rates.mean(axis=0), 1e-9)
+
+        def deviations(counts: Ints) -> Floats:
+            return np.asarray(((counts - expected) ** 2 / expected).sum(axis=1))
+
+        chosen = deviations if statistic is None else statistic
+        model = f"log-linear model ({', '.join(self.names)})"
+        start = (self.law, self.area, self.released, rates[picked], tables[picked])
+        return replicated_test(*start, model, chosen, stream)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the parameters by column, with ``.chain``, ``.iteration``, ``.draw`` as R's `posterior` reads them."""
+        n_chains, n_draws, _ = self.theta.shape
+        flat = self.theta.reshape(-1, len(self.names))
+        return {**chain_columns(n_chains, n_draws), **{name: flat[:, k].tolist() for k, name in enumerate(self.names)}}
+
+    def frame(self, backend: str = "pandas") -> Any:
+        """Return the columns of `columns` as a pandas, polars or pyarrow table."""
+        return frame(self.columns(), backend)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return draws as arviz's ``from_dict`` takes them, axes (chain, draw, parameter or cell)."""
+        return {"posterior": {"theta": self.theta, "table": self.tables}}
+
+    def to_arviz(self) -> Any:
+        """Return the draws as arviz's own object, with named parameters and cells; needs the extra ``arviz``."""
+        cells = [self.law.schema.cell_name(cell) for cell in range(self.law.schema.n_cells)]
+        names = {"parameter": list(self.names), "cell": cells}
+        return to_arviz(self.as_dict(), names, {"theta": ["parameter"], "table": ["cell"]})
+
+    def __repr__(self) -> str:
+        n_chains, n_draws, _ = self.theta.shape
+        lines = [f"log-linear model: {n_chains} chains of {n_draws:,} draws, tables accepted {self.acceptance:.0%}"]
+        lines += [
+            f"  {name}: {mean:.3g}, 90% interval {low:.3g} to {high:.3g}; {few:,.0f} effective draws"
+            for (name, mean, low, high), few in zip(self.summary(), self.effective_draws, strict=True)
+        ]
+        return "\n".join(lines)

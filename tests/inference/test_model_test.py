@@ -1,0 +1,115 @@
+"""Tests of models through the release's own law: level, power, and the naive test that loses its level."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+import congenial as cg
+from agreement import p_value
+from congenial.inference import null_tables
+from congenial.inference.design import Design
+from congenial.inference.log_linear import log_linear
+from congenial.inference.model_test import chi_square, independence_test, trend
+from congenial.inference.null_tables import NullTables
+from congenial.randomness import RandomStream, replay_rng
+from published import law_of
+
+SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0", "1"]})
+MECHANISM = cg.Mechanism(
+    SCHEMA, measure=[cg.cells(precision="1/6", zeros="unweighted")], invariants=[cg.total(), cg.margin("sex")]
+)
+
+
+def p_values(odds: float, n: int, rng: RandomStream) -> NDArray[np.float64]:
+    """Return the p-values of the test, and of the textbook's on the release, for tables of 40 people (table, test)."""
+    out = []
+    chances = np.array([odds, 1.0, 1.0, odds]) / (2 + 2 * odds)
+    for _ in range(n):
+        people = np.searchsorted(np.cumsum(chances)[:-1], rng.uniforms(40))
+        table = cg.Table(SCHEMA, np.bincount(people, minlength=4).reshape(2, 2))
+        law = law_of(MECHANISM, table)
+        released = MECHANISM.law(table).sample(1, rng)[0]
+        found = independence_test(law, None, released, n_replicates=99, rng=rng)
+        out.append((found.p_value, chi2.sf(found.released, 1)))
+    return np.array(out)
+
+
+def test_the_level_holds_where_the_textbook_s_does_not(request: pytest.FixtureRequest) -> None:
+    """Under independence: at most 5 % rejected, up to simulation error; the mutant, chi-square on the release, many.
+
+    Of 150 tests at a true level of 6 %, more than 20 reject with chance 1e-4. `make bench-independence` runs thousands.
+    """
+    rejected = (p_values(1.0, 150, replay_rng(request.node.nodeid)) <= 0.05).sum(axis=0)
+    assert rejected[0] <= 20
+    assert rejected[1] > 35
+
+
+def test_dependence_is_found(request: pytest.FixtureRequest) -> None:
+    rejected = (p_values(9.0, 30, replay_rng(request.node.nodeid)) <= 0.05).mean(axis=0)
+    assert rejected[0] > 0.4
+
+
+def test_null_tables_have_the_poisson_law_given_the_sums(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Crossing sums: 100,000 tables against every table's probability; rates of another model are told apart."""
+    monkeypatch.setattr(null_tables, "_STEPS", 40)  # sums up to 2 need no more
+    conditions = [cg.total(equals=4), cg.total({"sex": "f"}, equals=2), cg.total({"age": "0"}, equals=2)]
+    constraints = cg.Constraints.of(SCHEMA, conditions)
+    rates = np.array([2.0, 1.0, 1.0, 0.5])
+    tables = np.array([t for t in product(range(5), repeat=4) if constraints.holds(np.array(t))])
+    weights = np.array(
+        [np.prod([r**k / np.prod(np.arange(1, k + 1)) for r, k in zip(rates, t, strict=True)]) for t in tables]
+    )
+    start = np.repeat(tables[:1], 100_000, axis=0)
+    drawn = NullTables.of(constraints).draw(
+        np.repeat(rates[None], len(start), axis=0), start, replay_rng(request.node.nodeid)
+    )
+    place = (drawn[:, None, :] == tables[None, :, :]).all(axis=2).argmax(axis=1)
+    assert p_value(place, weights / weights.sum()) > 1e-6
+    assert p_value(place, np.full(len(tables), 1 / len(tables))) < 1e-6
+
+
+def test_null_tables_keep_limits_and_leave_free_cells_free(request: pytest.FixtureRequest) -> None:
+    rng = replay_rng(request.node.nodeid)
+    constraints = cg.Constraints.of(SCHEMA, [cg.total({"sex": "f"}, equals=6), cg.bounds(0, 4, where={"age": "0"})])
+    start = np.repeat(np.array([[3, 3, 1, 1]]), 500, axis=0)
+    drawn = NullTables.of(constraints).draw(np.full((500, 4), 2.0), start, rng)
+    assert np.all(constraints.holds(drawn))
+    assert abs(drawn[:, 3].mean() - 2.0) < 0.4
+    with pytest.raises(cg.CongenialError, match="another model"):
+        NullTables.of(constraints).draw(np.repeat([[1e6, 1.0, 2.0, 2.0]], 500, axis=0), start, rng)
+
+
+def test_statistics_and_mistakes() -> None:
+    assert trend(SCHEMA)(np.array([[4, 0, 0, 4], [2, 2, 2, 2]])).tolist() == [1.0, 0.0]
+    three = cg.Schema({"a": ["0", "1"], "b": ["0", "1"], "c": ["0", "1"]})
+    assert chi_square(three)(np.array([[1] * 8, [4, 0, 0, 0, 0, 0, 0, 4]])).round(6).tolist() == [0.0, 24.0]
+    with pytest.raises(cg.CongenialError, match="two dimensions"):
+        trend(three)
+    table = cg.Table(SCHEMA, [[3, 2], [1, 4]])
+    law = law_of(MECHANISM, table)
+    for options, said in (
+        ({"statistic": "chisquare"}, "did you mean 'chi_square'"),
+        ({"n_replicates": 5}, "from 19 on"),
+    ):
+        with pytest.raises(cg.CongenialError, match=said):
+            independence_test(law, None, table.counts.reshape(-1), **options)
+
+
+def test_goodness_of_fit_of_a_model(request: pytest.FixtureRequest) -> None:
+    """A table far from independence: main effects do not fit it, an interaction does."""
+    rng = replay_rng(request.node.nodeid)
+    mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1")], invariants=[cg.total()])
+    table = cg.Table(SCHEMA, [[30, 3], [4, 28]])
+    law, released = law_of(mechanism, table), table.counts.reshape(-1)
+    main, full = (
+        log_linear(law, None, released, Design.of(law, terms), n_draws=1_600, rng=rng)
+        for terms in (["sex", "age"], ["sex", "age", "sex:age"])
+    )
+    assert main.goodness_of_fit(n_replicates=99, rng=rng).p_value <= 0.05
+    assert full.goodness_of_fit(n_replicates=99, rng=rng).p_value > 0.05
+    assert main.goodness_of_fit("chi_square", n_replicates=99, rng=rng).p_value <= 0.05
