@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-tree soak check-real lint types schema commands services lock audit clean
+.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-tree soak check-real lint types schema commands services lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -38,6 +38,10 @@ audit-chain: .venv/installed
 # Intervals without a prior: exact coverage of every table of 3,000 drawn systems, and widths for P12.
 audit-intervals: .venv/installed
 	$(BIN)/python benchmarks/prior_free.py --systems $(or $(SYSTEMS),3000)
+
+# Level and power of the independence test through the release's own law; P12=100 adds tables that take seconds each.
+bench-independence: .venv/installed
+	$(BIN)/python benchmarks/independence.py --tests $(or $(TESTS),1000) --p12 $(or $(P12),0)
 
 # Blocks of two states, and their trees repeated to 8.2 million: make bench-tree DATA=folder.
 bench-tree: .venv/installed

@@ -208,7 +208,7 @@ def possible_values(constraints: Constraints, row: Row) -> Interval:
     --------
     >>> from congenial.examples import p12_mechanism, p12_table
     >>> possible_values(p12_mechanism().disclose(p12_table()), Row.of("two girls", [0, 1]))
-    Interval(low=0, high=51)
+    Interval(low=0, high=43)
     """
     grouped = group_cells([*constraints.rows, Limited.of(row, None, None)], constraints.limits)
     *rows, own = grouped.rows
