@@ -36,12 +36,22 @@ def test_a_group_is_a_name_in_queries(made: Bundle) -> None:
 
 
 def test_groups_that_do_not_fit_are_refused(folder: Path) -> None:
-    forge(folder, at(*GROUPS, value={"voting age": ["under 6"]}))
+    forge(folder, at(*GROUPS, value=[{"name": "voting age", "labels": ["under 6"]}]))
     with pytest.raises(BundleError, match="voting age"):
         load_bundle(folder)
 
 
-@pytest.mark.parametrize("groups", [{}, {"voting age": ["85+", "80-84"]}, {"85+": ["85+"]}, ["85+"]])
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [],
+        [{"name": "voting age", "labels": ["85+", "80-84"]}],
+        [{"name": "85+", "labels": ["85+"]}],
+        [{"name": "voting age", "labels": "85+"}],
+        [{"name": "old", "labels": ["85+"]}, {"name": "old", "labels": ["85+"]}],
+        {"old": ["85+"]},
+    ],
+)
 def test_groups_are_written_in_one_way(folder: Path, groups: object) -> None:
     forge(folder, at(*GROUPS, value=groups))
     with pytest.raises(BundleError):
@@ -49,6 +59,6 @@ def test_groups_are_written_in_one_way(folder: Path, groups: object) -> None:
 
 
 def test_a_changed_group_is_not_what_was_charged(folder: Path) -> None:
-    forge(folder, at(*GROUPS, value={"voting age": ["85+"]}), plan=False)
+    forge(folder, at(*GROUPS, value=[{"name": "voting age", "labels": ["85+"]}]), plan=False)
     with pytest.raises(BundleError, match="plan"):
         load_bundle(folder)

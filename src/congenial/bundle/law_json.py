@@ -42,8 +42,8 @@ def law_as_json(law: PublicLaw) -> dict[str, Any]:
 
 def _dimension_json(dimension: Dimension) -> dict[str, Any]:
     """Return a dimension; groups are named where there are some, so that what has none is written as ever."""
-    groups = {"groups": {name: list(labels) for name, labels in dimension.groups}} if dimension.groups else {}
-    return {"name": dimension.name, "labels": list(dimension.labels), **groups}
+    named = [{"name": name, "labels": list(labels)} for name, labels in dimension.groups]
+    return {"name": dimension.name, "labels": list(dimension.labels), **({"groups": named} if named else {})}
 
 
 def _query_json(law: PublicLaw, query: MeasuredQuery) -> dict[str, Any]:
@@ -126,7 +126,11 @@ def law_of_json(given: Mapping[str, Any], values: AreaValues | None = None) -> P
 def _read(given: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
     schema = Schema(
         {entry["name"]: tuple(entry["labels"]) for entry in given["dimensions"]},
-        {entry["name"]: entry["groups"] for entry in given["dimensions"] if "groups" in entry},
+        {
+            entry["name"]: {group["name"]: tuple(group["labels"]) for group in entry["groups"]}
+            for entry in given["dimensions"]
+            if "groups" in entry
+        },
     )
     noise = given["noise"]
     if noise not in FAMILIES or not FAMILIES[noise].is_for_release:

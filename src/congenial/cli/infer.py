@@ -39,9 +39,9 @@ def infer(
 ) -> None:
     """Answer questions about the confidential table from BUNDLE alone, with honest intervals.
 
-    A query picks cells (sex=female & age >= 65-66), or asks for share(part | whole), ratio(one / other), difference(one,
-    other), odds_ratio(one, other) or median(age | part); `by age` asks for each age. Numbers that the invariants
-    determine are given as exact.
+    A query picks cells (sex=female & age >= 65-66), or asks for share(part | whole), ratio(one / other),
+    difference(one, other), odds_ratio(one, other) or median(age | part); `by age` asks for each age. Numbers that the
+    invariants determine are given as exact.
     """
     from congenial.bundle.loading import load_bundle
     from congenial.inference.answers import answer, plot_answers, write_draws
