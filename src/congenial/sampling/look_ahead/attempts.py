@@ -82,12 +82,12 @@ class Attempts:
         tables, room = self.prepared.tables, self.prepared.room()
         n_columns = tables.kind.shape[1]
         scale = int(weigh_line(tables, 0, np.zeros(n_columns, np.int64), room))
-        place = -int(room.message_low[n_columns])
+        place = int(tables.line_sum[0] - room.message_low[n_columns])
         if scale == -(2**40) or not 0 <= place < room.message_size[n_columns]:
             raise SamplingError("internal: the first line's sum is out of its window; please report this system")
         whole = float(room.message[n_columns, place])
         # Bounds after the first line were scaled, line by line.
-        return log(whole) + (scale - int(tables.shift[1:].sum())) * log(2)
+        return log(whole) + (scale - int(tables.bounds.shift[1:].sum())) * log(2)
 
     def _run(self, words: NDArray[np.uint64], rng: RandomStream, out: Ints) -> int:
         """Use up some words; return how many draws they gave."""
