@@ -107,8 +107,8 @@ def _slot(keys: Ints, key: Ints) -> int:
             same &= keys[place, part] == key[part]
         if same:
             break
-        place = (place + 1) % size
-    return place
+        place = np.int64((place + 1) % size)
+    return int(place)
 
 
 @compiled

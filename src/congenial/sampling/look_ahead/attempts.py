@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream
-from congenial.sampling.look_ahead.grid_at import GridAt
+from congenial.sampling.look_ahead.prepared import Prepared
 
 _MOST_WORDS = 2**18
 
@@ -19,7 +19,7 @@ _MOST_WORDS = 2**18
 class Attempts:
     """Attempts at one table. How many there were, and how many went through, is confidential as well."""
 
-    prepared: GridAt
+    prepared: Prepared
     always_certain: bool = False
     n_attempts: int = field(default=0, init=False)
     n_accepted: int = field(default=0, init=False)
@@ -40,6 +40,16 @@ class Attempts:
             n_done += self._run(words, rng, out[n_done:])
         back = np.argsort(self.prepared.order)
         return out[:, back]
+
+    def first(self, n_attempts: int, rng: RandomStream) -> Ints | None:
+        """Return the deviations (line, column) of the first of so many attempts that is accepted, or None."""
+        shape, before = self.prepared.tables.kind.shape, self.n_attempts
+        out = np.empty((1, *shape), np.int64)
+        while self.n_attempts - before < n_attempts:
+            if self._run(rng.words(shape[0] * shape[1]).reshape(1, *shape), rng, out):
+                found: Ints = out[0, np.argsort(self.prepared.order)]
+                return found
+        return None
 
     def trial(self, n_attempts: int, rng: RandomStream, enough: int | None = None) -> int:
         """Return how many of so many attempts are accepted, or of fewer once enough are.

@@ -78,9 +78,7 @@ def tables_of(
     from congenial.sampling.kernels.bounds import backward  # numba: 0.3 s to import
 
     line_sum, column_sum = sums
-    made = backward(
-        weights, which, tails, *limits, *moments, is_free, column_sum, margin, *circles(), float(INFLATION)
-    )
+    made = backward(weights, which, tails, *limits, *moments, is_free, column_sum, margin, *circles(), float(INFLATION))
     kind = which.copy()
     kind[-1, is_free == 1] = -1
     return Tables(weights, float(units), kind, tails.sum(axis=2), line_sum, column_sum, made)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 import flint
 import numpy as np
@@ -13,23 +12,9 @@ from congenial.balls import ends
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream
 from congenial.sampling.in_doubt import WORD, Seen, Unclear, look_further, pick
-from congenial.sampling.look_ahead.shapes import Tables
-from congenial.sampling.look_ahead.tilted_cell import TiltedCell
+from congenial.sampling.look_ahead.prepared import Prepared
 
 Bits = dict[int, Seen]
-
-
-class Prepared(Protocol):
-    """What attempts are made with: doubles for the kernels, and the exact weights that they stand for."""
-
-    @property
-    def tables(self) -> Tables:
-        """What the kernels read."""
-        ...
-
-    def cell(self, line: int, column: int) -> TiltedCell | None:
-        """Return the exact weight of a cell; None where any deviation weighs 1."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -56,12 +56,13 @@ class GridAt:
         kinds = [kinds[line] for line in order]
         tilts = lines[:, None] * columns
         weights, which = tilted(tabulate(listed), kind, tilts)
+        both = zip(kind.tolist(), tilts.tolist(), strict=True)
         made = tables_of(
             weights,
             weights.value.shape[1] + 8.0,
             which,
-            np.array([[listed[k].tails(t) for k, t in zip(*pair, strict=True)] for pair in zip(kind, tilts.tolist())]),
-            tuple(np.array([[_limit(kind, name) for kind in line] for line in kinds]) for name in ("low", "high")),
+            np.array([[listed[k].tails(t) for k, t in zip(*pair, strict=True)] for pair in both]),
+            (_limits(kinds, "low"), _limits(kinds, "high")),
             (mean, variance),
             np.array([kind is None for kind in kinds[-1]], np.int64),
             (np.zeros(len(kinds), np.int64), np.zeros(len(columns), np.int64)),
@@ -81,7 +82,9 @@ class GridAt:
     def n_bytes(self) -> int:
         """Memory of the bounds and of the room for a line."""
         tables, width = self.tables, self.tables.weights.value.shape[1]
-        return 8 * int(tables.bounds.value.size + tables.weights.value.size + self.grid.n_columns * (self.length + width))
+        return 8 * int(
+            tables.bounds.value.size + tables.weights.value.size + self.grid.n_columns * (self.length + width)
+        )
 
     def cell(self, line: int, column: int) -> TiltedCell | None:
         """Return the exact weight of a cell; None where any deviation weighs 1."""
@@ -92,11 +95,15 @@ class GridAt:
         return TiltedCell(kind.fall, kind.low, kind.high, tilt, kind.half)
 
 
-def _limit(kind: CellWeight | None, name: str) -> float:
-    limit = None if kind is None else getattr(kind, name)
-    if limit is None:
-        return -inf if name == "low" else inf
-    return float(limit)
+def _limits(kinds: list[list[CellWeight | None]], name: str) -> Floats:
+    """Return the limits of all cells (line, column), infinite where there is none."""
+    none = -inf if name == "low" else inf
+
+    def limit(kind: CellWeight | None) -> float:
+        found = None if kind is None else getattr(kind, name)
+        return none if found is None else float(found)
+
+    return np.array([[limit(kind) for kind in line] for line in kinds])
 
 
 def _tilts(listed: list[CellWeight], kind: Ints, grid: Grid) -> tuple[Floats, Floats, Floats, Floats]:
