@@ -76,10 +76,12 @@ def test_weights_are_the_exact_ones_but_for_their_units(name: str) -> None:
     tables = at.tables
     for line, column in product(*map(range, tables.kind.shape)):
         cell, kind = at.cell(line, column), tables.kind[line, column]
+        assert cell.low is not None
+        assert cell.high is not None
         first, last = int(tables.weights.first[kind]), int(tables.weights.last[kind])
         outside = flint.arb(0)
         with flint.ctx.workprec(200):
-            for x in range(int(cell.low), int(cell.high) + 1):
+            for x in range(cell.low, cell.high + 1):
                 exact = cell.weight(x)
                 if first <= x <= last:
                     found = float(tables.weights.value[kind, x - first])

@@ -100,11 +100,14 @@ def readme(manifest: Manifest) -> str:
 
 
 def other_conditions(manifest: Manifest) -> list[str]:
-    """Return limits and structural zeros: what tables obey without a number that came out exactly."""
+    """Return what tables obey beside the numbers that are listed: limits, zeros, exact numbers below the top."""
     law = manifest.law
     nothing = [0] * law.schema.n_cells
-    others = [condition for condition in manifest.conditions if not condition.exact_values(law.schema, nothing)]
-    return [condition.title + (f" ({condition.mandate})" if condition.mandate else "") for condition in others]
+    others = [(one, "") for one in manifest.conditions if not one.exact_values(law.schema, nothing)]
+    if manifest.chain is not None:
+        below = manifest.chain.invariants_below
+        others += [(one, f", of every {level}") for level, conditions in below.items() for one in conditions]
+    return [one.title + where + (f" ({one.mandate})" if one.mandate else "") for one, where in others]
 
 
 def _count(manifest: Manifest) -> str:

@@ -62,7 +62,7 @@ def report(
         cost=promises.cost(manifest),
         strength=promises.strength(manifest),
         noise=manifest.plan.noise_text,
-        not_protected=manifest.plan.not_protected_text,
+        not_protected=(manifest.chain or manifest.plan).not_protected_text,
         conditions=promises.other_conditions(manifest),
         simulated=promises.SIMULATED,
         noise_picture=parts.get(REPORT_PICTURE, ""),

@@ -93,6 +93,24 @@ class ChainPlan:
         return tuple(found)
 
     @property
+    def not_protected_text(self) -> list[str]:
+        """What the published numbers give away by themselves, in sentences."""
+        out = list(self.top.not_protected_text)
+        out += [
+            f"{condition.title}, of every {level}, and whatever follows from it"
+            for level, conditions in self.invariants_below.items()
+            for condition in conditions
+        ]
+        pinned = [
+            name
+            for name, exact in zip(self.law.tree.levels[1:], self.law.exact, strict=False)
+            if exact is not None and all(part.is_held for part in exact.rows.parts)
+        ]
+        if pinned:
+            out.append(f"{', '.join(pinned)}: not protected, no change of one record alters its {pinned[-1]}")
+        return out
+
+    @property
     def spent(self) -> Spent:
         """What the release costs, in the budget's currency."""
         return spent(self.certificate, self.budget)
