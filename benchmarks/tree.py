@@ -79,6 +79,29 @@ def compare(folder: Path, state: str, n: int) -> None:
     print(found.grids[1].text, flush=True)
 
 
+def nation(folder: Path) -> None:
+    """Print how long the nation takes: 51 states with exact totals, 3,143 counties, their urban and rural parts."""
+    file = str(folder / "p12_dec2010_hierarchy.parquet")
+    names = [row[0] for row in duckdb.execute("DESCRIBE SELECT * FROM read_parquet(?)", [file]).fetchall()]
+    cells = ", ".join(name for name in names if name[:2] in {"f_", "m_"})
+    found = duckdb.execute(
+        f"SELECT geo_id, parent_id, {cells} FROM read_parquet(?) WHERE level = 'county_part' ORDER BY geo_id", [file]
+    ).fetchnumpy()
+    parts, counties = (np.array(found.pop(name), str) for name in ("geo_id", "parent_id"))
+    counts = np.stack([np.asarray(column, np.int64) for column in found.values()], axis=1)
+    levels = {"nation": np.full(len(parts), "US"), "state": counties.astype("U2"), "county": counties, "part": parts}
+    tree = Tree.of_parents(levels)
+    leaves = tree.in_order(counts)
+    schema = cg.Schema({"cell": [str(cell) for cell in range(counts.shape[1])]})
+    for exact in ("nation", "state", "county", "part"):
+        plan = Hierarchy(tree, schema, invariants={exact: [cg.total()]}, rho="2.56")
+        ready = plan.plan(plan.disclose(leaves))
+        ready.rehearse()
+        print(
+            f"{tree}, {schema.n_cells} cells, totals of every {exact} exact: {clock(ready, leaves, 1):.1f} CPU seconds"
+        )
+
+
 def repeated(codes: NDArray[np.str_], counts: Ints) -> tuple[Tree, Ints]:
     """Return the trees of both states, planted many times side by side."""
     prefixes = np.array([f"{copy:03}" for copy in range(COPIES)], "S3")
@@ -106,6 +129,7 @@ def main() -> None:
         plan.rehearse()
         pilots, seconds = time.process_time() - start, clock(plan, leaves, 1)
         print(f"  every unit's total exact: {seconds:.1f} CPU seconds a release, {pilots:.1f} for pilots", flush=True)
+    nation(options.data)
     for state in ("RI", "HI"):
         compare(options.data, state, options.releases)
     if options.large:
@@ -113,7 +137,10 @@ def main() -> None:
         plan = planned(tree, leaves, CENSUS)
         seconds = clock(plan, leaves, 1)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"{len(leaves):,} blocks x 16 cells: {seconds:.0f} CPU seconds, {memory:.1f} GB in all")
+        print(f"{len(leaves):,} blocks x 16 cells: {seconds:.0f} CPU seconds, {memory:.1f} GB in all", flush=True)
+        seconds = clock(planned(tree, leaves, CENSUS, "block"), leaves, 1)
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(f"  every unit's total exact: {seconds:.0f} CPU seconds, {memory:.1f} GB in all")
 
 
 if __name__ == "__main__":
