@@ -52,7 +52,7 @@ def compare(
                 hierarchy,
                 leaves,
                 source=found.data.status,
-                methods=methods,
+                methods=methods or None,
                 n_releases=n_releases,
                 rng=rng,
                 out=out,

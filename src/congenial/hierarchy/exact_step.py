@@ -52,10 +52,7 @@ class ExactSumsStep:
 
     def __post_init__(self) -> None:
         if self.noise.exponent != 2:
-            raise HierarchyError(
-                f"{self.exact.rows.names} exact in every {self.exact.rows.level} can be drawn under discrete Gaussian"
-                f' noise only, not {self.noise.title}; write noise="discrete_gaussian"'
-            )
+            raise HierarchyError("exact numbers below the top of a tree are drawn under discrete Gaussian noise only")
         self.exact.rows.check(int(self.families.sizes.max(initial=1)), self.families.is_barred)
 
     @cached_property

@@ -99,6 +99,15 @@ class Hierarchy:
             as_list(named.get(tree.levels[0], ()), "invariants"), schema, self.invariants_below
         )
         self.zeros = zeros or Zeros()
+        for level, rows in enumerate(self.exact_rows):
+            if rows is not None:
+                barred = self.zeros.bars[level + 1] if self.zeros.bars else None
+                rows.check(int(tree.families[level].sizes.max()), barred)
+                if noise != "discrete_gaussian":
+                    raise HierarchyError(
+                        f"{rows.names} exact in every {rows.level} can be drawn under discrete Gaussian noise only, not"
+                        f' {noise}; write noise="discrete_gaussian"'
+                    )
         if epsilon is not None and delta is None and rho is None:
             refuse_pure(Budget(epsilon=positive_fraction(epsilon, "epsilon")))
         self.budget = Budget.of(rho=rho, epsilon=epsilon, delta=delta, noise=noise)

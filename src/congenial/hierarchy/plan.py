@@ -73,7 +73,12 @@ class ChainPlan:
         exact = self.law.exact[-1] if self.law.exact else None
         if exact is None or not all(part.is_held for part in exact.rows.parts):
             return
-        if not any(len(cells) > 1 for group in self.law.top.areas.groups for cells in group.pattern.alike.values()):
+        alike = [
+            [cell for cell in cells if not group.pattern.is_fixed(cell)]
+            for group in self.law.top.areas.groups
+            for cells in group.pattern.alike.values()
+        ]
+        if all(len(cells) < 2 for cells in alike):
             raise PrivacyError(
                 f"no certificate: {exact.rows.names} exact in every {exact.rows.level}, with what is exact above, leave"
                 " no cell that a single record could change into; leave out some of the exact numbers"

@@ -44,7 +44,7 @@ def compare_tree(
     leaves: ArrayLike,
     *,
     source: str = "confidential",
-    methods: Sequence[str] = (),
+    methods: Sequence[str] | None = None,
     n_releases: int = 10,
     rng: RandomStream | None = None,
     out: str | Path | None = None,
@@ -63,7 +63,7 @@ def compare_tree(
         ``"public"`` or ``"simulated"``. A comparison with confidential leaves is itself confidential: it is refused
         unless `out` is a folder whose name begins with CONFIDENTIAL.
     methods : sequence of str
-        Of congenial, topdown, leaves; all of them if none is named, and congenial alone where numbers below the top
+        Of congenial, topdown, leaves; all of them if not given, and congenial alone where numbers below the top
         are exact: the others know no such numbers.
     out : path, optional
         A new folder for a page and the tidy CSV.
@@ -78,7 +78,8 @@ def compare_tree(
     (['congenial', 'TopDown', 'leaves alone'], ('county', 'block'))
     """
     folder = None if out is None else Path(out)
-    methods = tuple(methods) or (tuple(METHODS) if not hierarchy.exact_rows else ("congenial",))
+    if methods is None:
+        methods = ("congenial",) if hierarchy.exact_rows else tuple(METHODS)
     check_asked(source, methods, tuple(METHODS), n_releases, folder)
     if hierarchy.exact_rows and set(methods) != {"congenial"}:
         raise StudyError(
