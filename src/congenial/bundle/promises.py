@@ -6,6 +6,7 @@ from congenial.bundle.file_names import AREAS, PARQUET, REPORT
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.table_csv import formula_warnings, header_of
 from congenial.bundle.tree_files import SPINE, level_file
+from congenial.conditions.condition import Condition
 from congenial.privacy.semantics import meaning
 
 SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed and protects nobody."
@@ -74,7 +75,7 @@ def readme(manifest: Manifest) -> str:
         "",
         "Exact numbers",
         *(exact_lines or ["  none"]),
-        *(f"  - {text}" for text in other_conditions(manifest)),
+        *(f"  - {text}" for text in (*exact_below(manifest), *other_conditions(manifest))),
         "",
         "Privacy",
         f"  Certified loss: {cost(manifest)}.",
@@ -100,14 +101,25 @@ def readme(manifest: Manifest) -> str:
 
 
 def other_conditions(manifest: Manifest) -> list[str]:
-    """Return what tables obey beside the numbers that are listed: limits, zeros, exact numbers below the top."""
+    """Return limits and structural zeros: what tables obey without a number that came out exactly."""
     law = manifest.law
     nothing = [0] * law.schema.n_cells
-    others = [(one, "") for one in manifest.conditions if not one.exact_values(law.schema, nothing)]
-    if manifest.chain is not None:
-        below = manifest.chain.invariants_below
-        others += [(one, f", of every {level}") for level, conditions in below.items() for one in conditions]
-    return [one.title + where + (f" ({one.mandate})" if one.mandate else "") for one, where in others]
+    others = [condition for condition in manifest.conditions if not condition.exact_values(law.schema, nothing)]
+    return [_with_mandate(condition, condition.title) for condition in others]
+
+
+def exact_below(manifest: Manifest) -> list[str]:
+    """Return what is exact in every unit of levels below the top of a tree."""
+    below = {} if manifest.chain is None else manifest.chain.invariants_below
+    return [
+        _with_mandate(condition, f"{condition.title}, of every {level}")
+        for level, conditions in below.items()
+        for condition in conditions
+    ]
+
+
+def _with_mandate(condition: Condition, text: str) -> str:
+    return f"{text} ({condition.mandate})" if condition.mandate else text
 
 
 def _count(manifest: Manifest) -> str:

@@ -64,6 +64,7 @@ def report(
         noise=manifest.plan.noise_text,
         not_protected=(manifest.chain or manifest.plan).not_protected_text,
         conditions=promises.other_conditions(manifest),
+        exact_below=promises.exact_below(manifest),
         simulated=promises.SIMULATED,
         noise_picture=parts.get(REPORT_PICTURE, ""),
         no_picture=manifest.left_out.get(REPORT_PICTURE),
