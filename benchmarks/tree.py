@@ -42,8 +42,8 @@ def blocks(folder: Path, states: tuple[str, ...]) -> tuple[NDArray[np.str_], Int
     return codes, np.stack([np.asarray(column, np.int64) for column in found.values()], axis=1)
 
 
-def planned(tree: Tree, leaves: Ints, shares: dict[str, str] | None) -> ChainPlan:
-    hierarchy = Hierarchy(tree, BLOCK_SCHEMA, invariants=[cg.total()], rho="2.56", shares=shares)
+def planned(tree: Tree, leaves: Ints, shares: dict[str, str] | None, exact: str = "state") -> ChainPlan:
+    hierarchy = Hierarchy(tree, BLOCK_SCHEMA, invariants={exact: [cg.total()]}, rho="2.56", shares=shares)
     return hierarchy.plan(hierarchy.disclose(leaves))
 
 
@@ -67,13 +67,39 @@ def compare(folder: Path, state: str, n: int) -> None:
         "2020 shares": (CENSUS, None, [*both, "leaves"]),
         "default shares": (None, None, both),
         "2020 shares, empty blocks declared uninhabited": (CENSUS, known, both),
+        "2020 shares, every unit's total exact": (CENSUS, None, ["congenial"]),
+        "default shares, every unit's total exact": (None, None, ["congenial"]),
     }
     for name, (shares, zeros, methods) in cases.items():
-        hierarchy = Hierarchy(tree, BLOCK_SCHEMA, invariants=[cg.total()], rho="2.56", shares=shares, zeros=zeros)
+        exact = {"block" if "exact" in name else "state": [cg.total()]}
+        hierarchy = Hierarchy(tree, BLOCK_SCHEMA, invariants=exact, rho="2.56", shares=shares, zeros=zeros)
         rng = cg.replay_rng(f"{state} {name}")
         found = cg.compare_tree(hierarchy, counts, source="public", methods=methods, n_releases=n, rng=rng)
         print(f"{state}, {name}: {found}", flush=True)
     print(found.grids[1].text, flush=True)
+
+
+def nation(folder: Path) -> None:
+    """Print how long the nation takes: 51 states with exact totals, 3,143 counties, their urban and rural parts."""
+    file = str(folder / "p12_dec2010_hierarchy.parquet")
+    names = [row[0] for row in duckdb.execute("DESCRIBE SELECT * FROM read_parquet(?)", [file]).fetchall()]
+    cells = ", ".join(name for name in names if name[:2] in {"f_", "m_"})
+    found = duckdb.execute(
+        f"SELECT geo_id, parent_id, {cells} FROM read_parquet(?) WHERE level = 'county_part' ORDER BY geo_id", [file]
+    ).fetchnumpy()
+    parts, counties = (np.array(found.pop(name), str) for name in ("geo_id", "parent_id"))
+    counts = np.stack([np.asarray(column, np.int64) for column in found.values()], axis=1)
+    levels = {"nation": np.full(len(parts), "US"), "state": counties.astype("U2"), "county": counties, "part": parts}
+    tree = Tree.of_parents(levels)
+    leaves = tree.in_order(counts)
+    schema = cg.Schema({"cell": [str(cell) for cell in range(counts.shape[1])]})
+    for exact in ("nation", "state", "county", "part"):
+        plan = Hierarchy(tree, schema, invariants={exact: [cg.total()]}, rho="2.56")
+        ready = plan.plan(plan.disclose(leaves))
+        ready.rehearse()
+        print(
+            f"{tree}, {schema.n_cells} cells, totals of every {exact} exact: {clock(ready, leaves, 1):.1f} CPU seconds"
+        )
 
 
 def repeated(codes: NDArray[np.str_], counts: Ints) -> tuple[Tree, Ints]:
@@ -98,6 +124,12 @@ def main() -> None:
     for name, shares in (("2020 shares", CENSUS), ("default shares", None)):
         plan = planned(tree, leaves, shares)
         print(f"{len(leaves):,} blocks x 16 cells, {name}: {clock(plan, leaves, 4):.2f} CPU seconds a release")
+        plan = planned(tree, leaves, shares, "block")
+        start = time.process_time()
+        plan.rehearse()
+        pilots, seconds = time.process_time() - start, clock(plan, leaves, 1)
+        print(f"  every unit's total exact: {seconds:.1f} CPU seconds a release, {pilots:.1f} for pilots", flush=True)
+    nation(options.data)
     for state in ("RI", "HI"):
         compare(options.data, state, options.releases)
     if options.large:
@@ -105,7 +137,10 @@ def main() -> None:
         plan = planned(tree, leaves, CENSUS)
         seconds = clock(plan, leaves, 1)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"{len(leaves):,} blocks x 16 cells: {seconds:.0f} CPU seconds, {memory:.1f} GB in all")
+        print(f"{len(leaves):,} blocks x 16 cells: {seconds:.0f} CPU seconds, {memory:.1f} GB in all", flush=True)
+        seconds = clock(planned(tree, leaves, CENSUS, "block"), leaves, 1)
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(f"  every unit's total exact: {seconds:.0f} CPU seconds, {memory:.1f} GB in all")
 
 
 if __name__ == "__main__":

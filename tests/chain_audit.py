@@ -65,9 +65,11 @@ class Chain:
     n_records : tuple of int
         The least and the largest number of records; the same where the total is published.
     exact : int or None
-        The level at which every unit's own total is published, and kept.
+        The level at which every unit's own sums are published, and kept.
     totals : tuple of int
-        Those totals.
+        Those sums, unit by unit.
+    sets : tuple of tuples of cells
+        What they are sums of; all cells if not given.
     barred : tuple of (leaf, cell)
         What is zero by structure.
     """
@@ -79,6 +81,7 @@ class Chain:
     n_records: tuple[int, int]
     exact: int | None = None
     totals: tuple[int, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
     barred: tuple[tuple[int, int], ...] = ()
 
     @cached_property
@@ -93,7 +96,9 @@ class Chain:
         tables = np.array(found, np.int64).reshape(-1, n_leaves, self.n_cells)
         if self.exact is not None:
             wanted = np.array(self.totals)
-            sums = np.stack([tables[:, list(group)].sum(axis=(1, 2)) for group in self.levels[self.exact]], axis=1)
+            sets = self.sets or (tuple(range(self.n_cells)),)
+            units = [tables[:, list(group)].sum(axis=1) for group in self.levels[self.exact]]
+            sums = np.stack([unit[:, list(cells)].sum(axis=1) for unit in units for cells in sets], axis=1)
             tables = tables[(sums == wanted).all(axis=1)]
         for leaf, cell in self.barred:
             tables = tables[tables[:, leaf, cell] == 0]
@@ -186,7 +191,11 @@ def drawn_chain(dice: Dice, exponent: int, *, is_bounded: bool, has_totals: bool
         if has_totals:
             level = dice.integer(0, len(levels) - 1)
             totals = dice.choice(list(compositions(n, len(levels[level]))))
-            chain = replace(chain, exact=level, totals=totals)
+            if n_cells > 2 and dice.integer(0, 1):  # the total, and the sum of two cells inside it
+                pairs = tuple((total, dice.integer(0, total)) for total in totals)
+                chain = replace(chain, exact=level, totals=sum(pairs, ()), sets=((0, 1, 2), (0, 1)))
+            else:
+                chain = replace(chain, exact=level, totals=totals)
         if 1 < len(chain.leaves) <= 260 and len(chain.pairs):
             return chain
 

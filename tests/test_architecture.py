@@ -55,6 +55,7 @@ ONLY_HERE = {
         "sampling.in_doubt",
         "sampling.contraction.algebra",
         "sampling.look_ahead.certain",
+        "sampling.look_ahead.tilted_cell",
         "sampling.independence",
         "sampling.share_out.certain",
         "sampling.contraction.program",

@@ -240,11 +240,22 @@ class KeyedWords:
     """
 
     def __init__(self, key: bytes, starts: NDArray[np.uint64]) -> None:
+        self._key = SecretBytes(key)
         self._cipher = Cipher(algorithms.AES(key), modes.ECB())  # noqa: S305  of counters: that is counter mode
         self._starts = starts
 
     def __len__(self) -> int:
         return len(self._starts)
+
+    def part(self, number: int) -> "KeyedWords":
+        """Return words for one part of every unit's draw: those of no two parts meet within 2**96 blocks."""
+        starts = self._starts.copy()
+        starts[:, 0] += np.uint64(number << 32)
+        return KeyedWords(self._key, starts)
+
+    def stream(self, place: int) -> RandomStream:
+        """Return one unit's words as a stream, from the first on."""
+        return _UnitStream(self._key, self._starts[place].astype(">u8").tobytes(), 0)
 
     def stretch(
         self, places: Sequence[int] | NDArray[np.int64], blocks: Sequence[int] | NDArray[np.int64], n: int

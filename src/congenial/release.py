@@ -14,6 +14,7 @@ from congenial.bundle.naming import Naming
 from congenial.bundle.plan_digest import areas_digest, plan_digest
 from congenial.bundle.software import software_in_use, source_in_use
 from congenial.bundle.table_csv import check_size
+from congenial.bundle.tree_json import tree_digest
 from congenial.conditions.condition import Condition
 from congenial.disk import no_core_file
 from congenial.errors import AlreadySpentError, BundleError, CongenialError, LedgerError, StudyError, UncertainError
@@ -335,6 +336,21 @@ def _disclosed(ready: Prepared) -> list[tuple[str, object]]:
     found = exactly(ready.plan.law.schema, ready.conditions, areas.labels, ready.of_areas)
     if areas.name is not None and len(found) * len(areas) > _MOST_DISCLOSED:
         where = f"in {len(areas):,} areas, listed in the bundle; SHA-256 of all values {areas_digest(ready.plan.law)}"
-        return [(f"{exact.text}, of each {areas.name}", where) for exact in found]
+        return [*((f"{exact.text}, of each {areas.name}", where) for exact in found), *_disclosed_below(ready.chain)]
     heads = {area: "" if area is None else f"{areas.name} {area}: " for area in areas}
-    return [(f"{heads[area]}{exact.text}", value) for exact in found for area, value in exact.values.items()]
+    out: list[tuple[str, object]] = [
+        (f"{heads[area]}{exact.text}", value) for exact in found for area, value in exact.values.items()
+    ]
+    return out + _disclosed_below(ready.chain)
+
+
+def _disclosed_below(chain: ChainPlan | None) -> list[tuple[str, object]]:
+    """Return what is exact in every unit of levels below the top of a tree."""
+    if chain is None:
+        return []
+    where = f"in the bundle; SHA-256 of the tree with all values {tree_digest(chain.law)}"
+    return [
+        (f"{condition.title}, of each {level}", where)
+        for level, conditions in chain.invariants_below.items()
+        for condition in conditions
+    ]

@@ -13,7 +13,8 @@ from congenial.bundle.canonical import digest, rendered
 from congenial.bundle.parquet import arrays_to_parquet, parquet_arrays
 from congenial.bundle.tree_files import spine_of_parquet, spine_to_parquet
 from congenial.bundle.verifying import verify_bundle
-from congenial.errors import BrokenError, BundleError, HierarchyError, SamplingError
+from congenial.conditions.condition import Condition
+from congenial.errors import BrokenError, BundleError, HierarchyError, PrivacyError, SamplingError
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.sampling.share_out.tilts import share_noise
 
@@ -219,3 +220,54 @@ def test_noise_too_wide_for_its_tables_is_refused_before_the_charge(
     with pytest.raises(SamplingError, match="give its level a larger share"):
         cg.release_tree(made, leaves(12), ledger=ledger, dataset="town", release="t", who="Ada")
     assert ledger.verify().n_spends == 0
+
+
+def exact_hierarchy() -> Hierarchy:
+    tree = cg.Tree.of_prefixes(CODES, {"state": 1, "county": 2}, "block")
+    invariants = {"state": [cg.total()], "county": [cg.total({"age": "o"})], "block": [cg.total()]}
+    return cg.Hierarchy(tree, SCHEMA, invariants=invariants, rho="1")
+
+
+def test_exact_numbers_below_the_top_come_back(tmp_path: Path) -> None:
+    place = written(tmp_path, exact_hierarchy(), leaves(12))
+    bundle = cg.load_bundle(place)
+    assert np.array_equal(bundle.level("block")[1].sum(axis=1), leaves(12).sum(axis=1))
+    old = leaves(12)[:, [1, 3]].sum(axis=1).reshape(4, 3).sum(axis=1)
+    assert np.array_equal(bundle.level("county")[1][:, [1, 3]].sum(axis=1), old)
+    assert any("report.html was made again" in line for line in verify_bundle(place).checked)
+    text = (place / "README.txt").read_text()
+    assert "total, of every block" in text
+    assert "total of age=o, of every county" in text
+
+
+def test_a_person_moved_against_an_exact_number_is_found(tmp_path: Path) -> None:
+    """The tables still add up, but a block has another total than the one that was charged and certified."""
+    place = written(tmp_path, exact_hierarchy(), leaves(12))
+    columns = parquet_arrays((place / "level-3.parquet").read_bytes())
+    cell = next(name for name, column in columns.items() if name != "code" and column[1] > 0)
+    columns[cell] = columns[cell] + np.array([1, -1, *[0] * 10])
+    changed(place, "level-3.parquet", arrays_to_parquet(columns))
+    with pytest.raises(BundleError, match="digest"):
+        cg.load_bundle(place)
+
+
+def test_exact_numbers_that_cannot_be_are_refused() -> None:
+    tree = cg.Tree.of_prefixes(CODES, {"state": 1, "county": 2}, "block")
+
+    def made(noise: str = "discrete_gaussian", **invariants: list[Condition]) -> Hierarchy:
+        return cg.Hierarchy(tree, SCHEMA, invariants=invariants, rho="1", noise=noise)
+
+    with pytest.raises(HierarchyError, match="'count' is not a level"):
+        made(count=[cg.total()])
+    with pytest.raises(HierarchyError, match="sums of cells"):
+        made(county=[cg.structural_zeros({"sex": "f"})])
+    with pytest.raises(HierarchyError, match="states its value"):
+        made(county=[cg.total(equals=7)])
+    with pytest.raises(HierarchyError, match="cross each other"):
+        made(county=[cg.margin("sex"), cg.margin("age")])
+    with pytest.raises(HierarchyError, match="discrete Gaussian"):
+        made("double_geometric", county=[cg.total()])
+    one = cg.Tree.of_prefixes(CODES[:6], {"state": 1, "county": 2}, "block")
+    pinned = cg.Hierarchy(one, SCHEMA, invariants={"block": [cg.margin("sex", "age")]}, rho="1")
+    with pytest.raises(PrivacyError, match="no cell that a single record could change into"):
+        _ = pinned.plan(pinned.disclose(LEAVES[:6])).certificate

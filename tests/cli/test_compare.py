@@ -41,3 +41,23 @@ def test_confidential_data_are_not(spec: Path, tmp_path: Path) -> None:
     run = CliRunner().invoke(main, ["compare", str(spec), "--releases", "5", "--method", "raw", "--out", str(marked)])
     assert run.exit_code == 0, run.output
     assert run.stdout.splitlines() == [f"CONFIDENTIAL: written to {marked}"]
+
+
+def test_a_tree_is_compared(tmp_path: Path) -> None:
+    (tmp_path / "blocks.csv").write_text("block\n" + "\n".join(f"{c}{b}" for c in "12" for b in "abcd"))
+    (tmp_path / "people.csv").write_text("block,sex,n\n1a,f,5\n1b,m,4\n2c,f,2\n2a,m,7\n")
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        "release: tree\ndata: {path: people.csv, kind: counts, count: n, status: simulated, missing_cells: zero}\n"
+        "dimensions: {sex: [f, m]}\nhierarchy: {file: blocks.csv, leaf: block, levels: {county: {prefix: 1}}}\n"
+        "invariants: [total]\nbudget: {rho: 1}\n"
+    )
+    run = CliRunner().invoke(main, ["compare", str(spec), "--releases", "2", "--seed", "1"])
+    assert run.exit_code == 0, run.output
+    assert "leaves alone, block" in run.stdout
+    spec.write_text(spec.read_text().replace("invariants: [total]", "invariants: [{total: all, at: block}]"))
+    run = CliRunner().invoke(main, ["compare", str(spec), "--releases", "2", "--seed", "1"])
+    assert run.exit_code == 0, run.output
+    assert "congenial, block" in run.stdout
+    run = CliRunner().invoke(main, ["compare", str(spec), "--releases", "2", "--method", "topdown"])
+    assert "kept by congenial alone" in run.stderr

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from chain_audit import Chain
+from congenial.conditions.queries import Query
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.tree import Tree
@@ -42,13 +43,21 @@ class Forest:
         hierarchy = Hierarchy(
             tree,
             schema,
-            invariants=[cg.total()],
+            invariants={"level 0": [cg.total()], **cls._exact(chain, schema)},
             precisions=dict(zip(columns, chain.precisions, strict=True)),
             noise=NOISES[chain.exponent],
             zeros=zeros,
         )
         leaves = np.tile(np.array(counts, np.int64), (n_copies, 1))
         return cls(chain, hierarchy.plan(hierarchy.disclose(leaves)), leaves)
+
+    @staticmethod
+    def _exact(chain: Chain, schema: cg.Schema) -> dict[str, list[Query]]:
+        """Return what is exact in every unit of a level below the top."""
+        if not chain.exact:
+            return {}
+        sets = [schema.labels("cell")] if not chain.sets else [[str(cell) for cell in cells] for cells in chain.sets]
+        return {f"level {chain.exact}": [cg.total({"cell": cells}) for cells in sets]}
 
     def outcomes(self, released: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return which outcome each copy's leaves are."""

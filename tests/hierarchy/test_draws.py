@@ -1,7 +1,9 @@
 """Whole releases against chains whose outcomes are all listed; what always holds."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from chain_audit import SHAPES, Chain
 from congenial.arrays import Ints
+from congenial.conditions.queries import Query
 from congenial.errors import BrokenError, HierarchyError
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.tree import Tree
@@ -17,6 +20,8 @@ from congenial.hierarchy.words import ChainWords
 from congenial.hierarchy.zeros import Zeros
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng
+from congenial.sampling.kernels import two_way
+from congenial.sampling.kernels.two_way import tabulate_two_way
 from congenial.sampling.share_out.families import Families
 from congenial.sampling.share_out.sampler import ShareOut
 from hierarchy.forest import Forest
@@ -34,6 +39,17 @@ def _chain(
     return Chain(SHAPES[shape], len(counts[0]), exponent, exact, (n, n), barred=barred), counts
 
 
+def _exact(
+    shape: int, level: int, precisions: Sequence[str], counts: list[list[int]], sets: tuple[tuple[int, ...], ...] = ()
+) -> tuple[Chain, list[list[int]]]:
+    """Return a chain whose units of a level have exact sums, those of the confidential leaves."""
+    chain, _ = _chain(shape, 2, precisions, counts)
+    units = [np.sum([counts[leaf] for leaf in group], axis=0) for group in chain.levels[level]]
+    of = sets or (tuple(range(chain.n_cells)),)
+    totals = tuple(int(unit[list(cells)].sum()) for unit in units for cells in of)
+    return replace(chain, exact=level, totals=totals, sets=sets), counts
+
+
 TREES = {
     "two leaves": _chain(0, 2, ["1/2", "1/4"], [[2, 0], [1, 1]]),
     "two leaves, fine noise above and coarse below": _chain(0, 2, ["4", "1/8"], [[0, 1, 0], [2, 0, 1]]),
@@ -47,6 +63,48 @@ TREES = {
     "structural zeros": _chain(1, 2, ["1/2", "1/3"], [[0, 2], [1, 0], [0, 1]], barred=((0, 0), (2, 0), (1, 1))),
     "zeros that close a cell above": _chain(2, 2, ["1/2", "1/3", "1/3"], [[0, 2], [0, 1], [2, 1]], ((0, 0), (1, 0))),
 }
+
+EXACT = {
+    "every leaf's total": _exact(1, 1, ["1/2", "1/3"], [[1, 0, 1], [0, 2, 0], [1, 0, 0]]),
+    "coarse noise above, fine below": _exact(1, 1, ["1/20", "3"], [[2, 0], [0, 3], [1, 1]]),
+    "totals of the middle level alone": _exact(3, 1, ["1", "1/2", "1/4"], [[1, 0], [0, 0], [0, 1], [2, 0]]),
+    "a total and a part of it": _exact(1, 1, ["1/2", "1/2"], [[1, 0, 1], [0, 2, 0], [0, 1, 1]], ((0, 1, 2), (0, 1))),
+    "a part and no total": _exact(0, 1, ["1/2", "1/3"], [[2, 0, 1], [0, 1, 1]], ((0, 1),)),
+    "three levels, every leaf's total": _exact(3, 2, ["1", "1/2", "1/4"], [[1, 1], [0, 1], [0, 2], [1, 0]]),
+}
+"""Trees with exact sums below the top."""
+N_EXACT = 5_000  # whole releases; tests/sampling/test_two_way.py draws 100,000 tables of one family
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", EXACT)
+def test_releases_with_exact_sums_have_the_enumerated_law(name: str, request: pytest.FixtureRequest) -> None:
+    """The two tests below have mutants."""
+    forest = Forest.of(*EXACT[name], N_EXACT)
+    released = forest.plan.draw(forest.leaves, ChainWords.simulated(own_rng(request)))
+    assert p_value(forest.outcomes(released[-1]), forest.probabilities()) > ALPHA
+
+
+@pytest.mark.statistical
+def test_mutants_of_exact_sums_are_rejected(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Defects: the parent's confidential table in place of the released one; tilts that the weights forget."""
+    forest = Forest.of(*EXACT["coarse noise above, fine below"], N_EXACT)
+    tables, words = forest.plan.law.tree.summed(forest.leaves), ChainWords.simulated(own_rng(request))
+    (step,) = forest.plan.law.steps
+    own = words.families("leaves", forest.plan.law.tree.codes[0], tables[0], step.families.starts, tables[1])
+    assert p_value(forest.outcomes(step.draw(tables[1], tables[0], own)), forest.probabilities()) < ALPHA
+
+    def forgetful(*given: Any) -> float:
+        """Tilt one cell by what its line and column know nothing of."""
+        units, (value, first, last) = tabulate_two_way(*given), given[6:9]
+        n = int(last[0] - first[0] + 1)
+        value[0, :n] *= 4.0 ** np.arange(n)
+        return float(units)
+
+    monkeypatch.setattr(two_way, "tabulate_two_way", forgetful)
+    forest = Forest.of(*EXACT["every leaf's total"], N_EXACT)
+    released = forest.plan.draw(forest.leaves, words)
+    assert p_value(forest.outcomes(released[-1]), forest.probabilities()) < ALPHA
 
 
 @pytest.mark.statistical
@@ -69,9 +127,9 @@ def test_sharing_out_the_confidential_sum_is_rejected(request: pytest.FixtureReq
     assert p_value(forest.outcomes(mutant), forest.probabilities()) < ALPHA
 
 
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("name", [*TREES, *EXACT])
 def test_log_probability_is_the_enumerated_one(name: str) -> None:
-    chain, counts = TREES[name]
+    chain, counts = {**TREES, **EXACT}[name]
     forest = Forest.of(chain, counts, 1)
     (confidential,) = chain.position(np.array([counts]))
     for number in range(0, len(chain.leaves), max(1, len(chain.leaves) // 25)):
@@ -88,9 +146,9 @@ def test_log_probability_of_what_does_not_add_up() -> None:
     assert forest.plan.law.log_probability(forest.leaves, (above + np.array([[1, 0]]), below)) == -np.inf
 
 
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("name", [*TREES, *EXACT])
 def test_the_slow_path_gives_the_same_bits(name: str) -> None:
-    forest = Forest.of(*TREES[name], 20)
+    forest = Forest.of(*{**TREES, **EXACT}[name], 20)
     quick = forest.plan.draw(forest.leaves, ChainWords.simulated(replay_rng(name)))
     slow = forest.plan.draw(forest.leaves, ChainWords.simulated(replay_rng(name)), always_certain=True)
     threads = forest.plan.draw(forest.leaves, ChainWords.simulated(replay_rng(name)), n_threads=3)
@@ -133,17 +191,20 @@ def state() -> tuple[Tree, Ints]:
     return tree, counts
 
 
-def test_a_thousand_releases_add_up() -> None:
+@pytest.mark.parametrize(
+    "below", [{}, {"county": [cg.total({"sex": "f"})], "block": [cg.total()]}], ids=["the top exact", "units exact"]
+)
+def test_a_thousand_releases_add_up(below: dict[str, list[Query]]) -> None:
     tree, counts = state()
     barred = np.zeros((200, 4), np.bool_)
     barred[counts.sum(axis=1) == 0] = True
     schema = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
-    invariants = [cg.total(), cg.total({"sex": "f"})]
+    invariants = {"state": [cg.total(), cg.total({"sex": "f"})], **below}
     hierarchy = Hierarchy(tree, schema, invariants=invariants, rho="1", zeros=Zeros.of_leaves(tree, barred))
     leaves = counts[tree.order]
-    plan = hierarchy.plan(hierarchy.disclose(leaves))
+    plan, truth = hierarchy.plan(hierarchy.disclose(leaves)), tree.summed(leaves)
     rng, seen = replay_rng("a thousand"), set()
-    for _ in range(1000):
+    for _ in range(500):
         release = plan.draw(leaves, ChainWords.simulated(rng))
         sums = tree.summed(release[-1])
         assert all(np.array_equal(one, other) for one, other in zip(sums, release, strict=True))
@@ -151,8 +212,11 @@ def test_a_thousand_releases_add_up() -> None:
         assert int(release[0].sum()) == int(counts.sum())
         assert int(release[0][0, :2].sum()) == int(counts[:, :2].sum())
         assert not release[-1][leaves.sum(axis=1) == 0].any()
+        if below:
+            assert np.array_equal(release[-1].sum(axis=1), truth[-1].sum(axis=1))
+            assert np.array_equal(release[1][:, :2].sum(axis=1), truth[1][:, :2].sum(axis=1))
         seen.add(release[-1].tobytes())
-    assert len(seen) == 1000
+    assert len(seen) == 500
 
 
 def test_confidential_leaves_are_refused_without_a_word_about_them() -> None:

@@ -16,7 +16,7 @@ TOTAL, WOMEN, ADULTS = Row.of("total", range(8)), Row.of("women", range(4)), Row
 
 def test_nested_rows_are_certified_for_any_number_of_children() -> None:
     exact = ExactRows("county", (TOTAL, WOMEN), 8)
-    assert exact.check(100_000, has_zeros=False).is_certified
+    assert exact.check(100_000).is_certified
     for n_children in (1, 2, 3, 5):  # the theorem is the certifier's own
         assert certify_unimodular(exact.step_rows(n_children), [], range(8 * n_children)).is_certified
 
@@ -24,19 +24,32 @@ def test_nested_rows_are_certified_for_any_number_of_children() -> None:
 @pytest.mark.parametrize("n_children", [4, 5, 500])
 def test_crossing_rows_are_refused(n_children: int) -> None:
     with pytest.raises(HierarchyError, match="Nested sums are"):
-        ExactRows("county", (TOTAL, WOMEN, ADULTS), 8).check(n_children, has_zeros=False)
+        ExactRows("county", (TOTAL, WOMEN, ADULTS), 8).check(n_children)
 
 
 def test_weighted_rows_and_zeros_are_refused() -> None:
     with pytest.raises(HierarchyError, match="coefficients other than 1"):
         ExactRows("county", (Row("weighted", (0, 1), (1, 2)),), 2)
     with pytest.raises(HierarchyError, match="structural zeros"):
-        ExactRows("county", (TOTAL,), 8).check(3, has_zeros=True)
+        ExactRows("county", (TOTAL,), 8).check(3, np.array([[True] + 7 * [False], 8 * [False]]))
+    assert ExactRows("county", (TOTAL,), 8).check(3, np.array([8 * [True], 8 * [False]])).is_certified
 
 
 def test_parts_are_what_rows_have_beyond_those_inside() -> None:
-    assert ExactRows("county", (TOTAL, WOMEN), 8).parts() == ((0, 1, 2, 3), (4, 5, 6, 7))
-    assert ExactRows("county", (Row.of("few", [1]),), 3).parts() == ((0, 2), (1,))
+    women, men = ExactRows("county", (TOTAL, WOMEN), 8).parts
+    assert (women.cells, men.cells) == ((0, 1, 2, 3), (4, 5, 6, 7))
+    assert women.sums(np.array([[9, 4], [7, 0]])).tolist() == [4, 0]
+    assert men.sums(np.array([[9, 4], [7, 0]])).tolist() == [5, 7]
+    rest, few = ExactRows("county", (Row.of("few", [1]),), 3).parts
+    assert (rest.cells, rest.is_held, few.cells, few.is_held) == ((0, 2), False, (1,), True)
+    nested = ExactRows("county", (Row.of("1", [3]), TOTAL, Row.of("2", [2, 3]), Row.of("3", [2, 3, 4])), 8).parts
+    values = np.array([[1, 20, 3, 7]])
+    assert {part.cells: part.sums(values).tolist() for part in nested} == {
+        (0, 1, 5, 6, 7): [13],
+        (2,): [2],
+        (3,): [1],
+        (4,): [4],
+    }
 
 
 @pytest.mark.parametrize("sets", [[range(3)], [range(3), [0, 1]], [range(3), [0]], [[0, 1]], []])

@@ -203,12 +203,13 @@ def test_bounds_hold_at_every_sum_of_a_small_grid() -> None:
             steps = sums if line == 1 else [(-u[0], -u[1], -u[2])]
             follows = sum(np.prod([_term(tables, line, j, u[j], x[j]) for j in range(3)]) for x in steps)
             bound = np.prod([_bound(tables, line, j, u[j]) for j in range(3)])
-            assert follows <= bound * 2.0 ** -float(tables.shift[line])
+            assert follows <= bound * 2.0 ** -float(tables.bounds.shift[line])
 
 
 def _term(tables: Tables, line: int, j: int, u: int, x: int) -> float:
-    half = tables.weights.value.shape[1] // 2
-    weight = float(tables.weights.value[tables.kind[line, j], half + x]) if abs(x) <= half else 0.0
+    kind = tables.kind[line, j]
+    is_inside = tables.weights.first[kind] <= x <= tables.weights.last[kind]
+    weight = float(tables.weights.value[kind, x - tables.weights.first[kind]]) if is_inside else 0.0
     return weight if line == 2 else weight * _bound(tables, line + 1, j, u + x)
 
 
@@ -237,7 +238,7 @@ def test_cells_share_tables() -> None:
     (grid,) = LookAhead.of(system).grids  # type: ignore[union-attr]
     tables = GridAt.of(grid, centre).tables
     assert len(tables.weights.first) == 1
-    assert len(np.unique(tables.start)) <= 21
+    assert len(np.unique(tables.bounds.start)) <= 21
 
 
 @pytest.mark.parametrize("name", ["both margins", "rows measured", "weighted zeros", "structural zeros, Gaussian"])

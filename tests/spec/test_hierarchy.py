@@ -115,3 +115,32 @@ def test_shares_are_kept(tmp_path: Path) -> None:
     chain = prepare(load_spec(placed(tmp_path, text)), tmp_path).chain
     assert chain is not None
     assert [str(share) for share in chain.shares or ()] == ["1/4", "1/4", "1/2"]
+
+
+def test_exact_numbers_at_a_level(tmp_path: Path) -> None:
+    spec = SPEC.replace("invariants: [total]", "invariants: [total, {total: all, at: block}]")
+    published = simulate(load_spec(placed(tmp_path, spec)), tmp_path, tmp_path / "NOT-FOR-RELEASE-tree", seed=1)
+    bundle = cg.load_bundle(published.folder)
+    assert bundle.level("block")[1].sum(axis=1).tolist() == [9, 0, 2, 7]
+    assert bundle.level("county")[1].sum(axis=1).tolist() == [9, 2, 7]
+    shown = dict(tree_preview(load_spec(tmp_path / "spec.yaml"), tmp_path).paragraphs())
+    assert shown["Exactly, of each block"] == ["total", "and so of every unit of the levels above"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("{total: all, at: blok}", "did you mean 'block'"),
+        ("{total: all, at: block, equals: 7}", "states its value"),
+        ("{total: f, at: county}, {total: f, at: block}, {share: f, at: block}", "sums of cells"),
+    ],
+)
+def test_exact_numbers_that_cannot_be(entry: str, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        parse_spec(SPEC.replace("invariants: [total]", f"invariants: [{entry}]"), "spec.yaml")
+    with pytest.raises(SpecError, match="this spec has none"):
+        parse_spec(
+            "release: r\ndata: {path: a.csv, kind: counts, count: n}\ndimensions: {sex: [f, m]}\n"
+            "invariants: [{total: all, at: county}]\nbudget: {rho: 1}\n",
+            "spec.yaml",
+        )

@@ -20,12 +20,16 @@ from congenial.bundle.parquet import is_same_table
 from congenial.bundle.signing import check_signature, read_public_key
 from congenial.bundle.table_csv import tables_from_csv, types_of
 from congenial.bundle.tree_files import SPINE, level_file, level_of_parquet, spine_of_parquet
+from congenial.bundle.tree_json import TreeParts
 from congenial.conditions.areas import Area
 from congenial.errors import BundleError, SamplingError, did_you_mean, reason_of
+from congenial.hierarchy.disclosed import exact_sums
+from congenial.hierarchy.exact_rows import ExactRows
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.tree import Tree
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream
+from congenial.schema import Schema
 
 if TYPE_CHECKING:
     from congenial.inference.frequentist import Confidence
@@ -204,7 +208,7 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None) -> Bundle:
     manifest = Manifest.from_bytes(
         content,
         lambda n_exact: areas_of_parquet(_read(place, AREAS), n_exact),
-        lambda levels, n_cells: spine_of_parquet(_read(place, SPINE), levels, n_cells),
+        lambda levels, schema, rows: _tree(place, levels, schema, rows),
     )
     check_consistency(manifest)
     _check_files(place, manifest)
@@ -223,13 +227,22 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None) -> Bundle:
     return Bundle(manifest, tables, signed_by, tuple(not_checked), below)
 
 
-def _levels(folder: Path, chain: ChainPlan, top: Ints) -> tuple[Ints, ...]:
-    """Read the tables of the levels below the top; they must add up to those above them."""
-    tree, schema = chain.law.tree, chain.law.top.schema
-    found = tuple(
+def _tree(folder: Path, levels: tuple[str, ...], schema: Schema, rows: Sequence[ExactRows | None]) -> TreeParts:
+    """Read a tree; exact numbers below the top are those of the released tables, and the manifest has their digest."""
+    tree, zeros = spine_of_parquet(_read(folder, SPINE), levels, schema.n_cells)
+    return tree, zeros, exact_sums(rows, _tables_below(folder, tree, schema)) if rows else ()
+
+
+def _tables_below(folder: Path, tree: Tree, schema: Schema) -> tuple[Ints, ...]:
+    return tuple(
         level_of_parquet(_read(folder, level_file(number)), number, codes, schema)
         for number, codes in enumerate(tree.codes[1:], 2)
     )
+
+
+def _levels(folder: Path, chain: ChainPlan, top: Ints) -> tuple[Ints, ...]:
+    """Read the tables of the levels below the top; they must add up to those above them."""
+    found = _tables_below(folder, chain.law.tree, chain.law.top.schema)
     try:
         chain.check([top, *found])
     except SamplingError:

@@ -14,6 +14,7 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.kinds.query import Query
 from congenial.conditions.queries import cells
 from congenial.errors import BundleError, CongenialError, PrivacyError
+from congenial.hierarchy.disclosed import Disclosed
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.plan import ChainPlan
 from congenial.plan import Plan
@@ -75,13 +76,13 @@ def _chain(manifest: Manifest, chain: ChainPlan, tables: Ints) -> ChainPlan:
     try:
         again = Hierarchy(
             *(tree, law.top.schema),
-            invariants=manifest.conditions,
+            invariants={tree.levels[0]: manifest.conditions, **chain.invariants_below},
             noise=law.top.noise,
             neighbours=manifest.plan.neighbours,
             zeros=law.zeros,
             **given,
         )
-        return again.plan(again.areas_of(tables))
+        return again.plan(Disclosed(again.areas_of(tables), law.exact))
     except CongenialError as refused:
         raise BundleError(f"the tree that the manifest states cannot be planned: {refused}") from None
 

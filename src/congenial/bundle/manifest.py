@@ -12,25 +12,25 @@ from congenial.bundle.law_json import AreaValues, law_as_json, law_of_json
 from congenial.bundle.naming import Naming
 from congenial.bundle.plan_digest import plan_digest
 from congenial.bundle.privacy_json import budget_json, budget_of_json, certificate_json, certificate_of_json
-from congenial.bundle.tree_json import tree_as_json, tree_of_json
+from congenial.bundle.tree_json import TreeParts, tree_as_json, tree_of_json
 from congenial.conditions.condition import Condition
 from congenial.conditions.kinds import from_json as condition_of_json
 from congenial.conditions.kinds.query import Query
 from congenial.errors import BundleError, CongenialError
+from congenial.hierarchy.exact_rows import ExactRows
 from congenial.hierarchy.plan import ChainPlan
-from congenial.hierarchy.tree import Tree
-from congenial.hierarchy.zeros import Zeros
 from congenial.ledger.receipt import Receipt
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import Certificate
 from congenial.public_law import PublicLaw
+from congenial.schema import Schema
 
 FORMAT = "congenial bundle"
 VERSION = 2
 
-ReadTree = Callable[[tuple[str, ...], int], tuple[Tree, Zeros]]
-"""Given the names of its levels and the number of cells: the tree, and what is zero in it by structure."""
+ReadTree = Callable[[tuple[str, ...], Schema, tuple[ExactRows | None, ...]], TreeParts]
+"""Given the names of its levels, the cells, and what is exact below the top: the tree, its zeros and exact numbers."""
 
 ReadAreas = Callable[[int], tuple[AreaValues, list[list[str]]]]
 """Given how many statistics came out exactly: the areas' values, and those statistics in every area."""
@@ -237,8 +237,8 @@ class Manifest:
         if stated_tree is not None:
             if read_tree is None:
                 raise BundleError("its tree is missing")
-            tree, zeros = read_tree(stated_tree.levels, law.schema.n_cells)
-            chain = stated_tree.plan(tree, zeros, plan, budget)
+            found_tree = read_tree(stated_tree.levels, law.schema, stated_tree.exact_rows(law.schema))
+            chain = stated_tree.plan(found_tree, plan, budget)
         return cls(
             naming=Naming(
                 release=read_as(str, values["release"]),

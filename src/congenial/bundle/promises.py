@@ -6,6 +6,7 @@ from congenial.bundle.file_names import AREAS, PARQUET, REPORT
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.table_csv import formula_warnings, header_of
 from congenial.bundle.tree_files import SPINE, level_file
+from congenial.conditions.condition import Condition
 from congenial.privacy.semantics import meaning
 
 SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed and protects nobody."
@@ -74,7 +75,7 @@ def readme(manifest: Manifest) -> str:
         "",
         "Exact numbers",
         *(exact_lines or ["  none"]),
-        *(f"  - {text}" for text in other_conditions(manifest)),
+        *(f"  - {text}" for text in (*exact_below(manifest), *other_conditions(manifest))),
         "",
         "Privacy",
         f"  Certified loss: {cost(manifest)}.",
@@ -104,7 +105,21 @@ def other_conditions(manifest: Manifest) -> list[str]:
     law = manifest.law
     nothing = [0] * law.schema.n_cells
     others = [condition for condition in manifest.conditions if not condition.exact_values(law.schema, nothing)]
-    return [condition.title + (f" ({condition.mandate})" if condition.mandate else "") for condition in others]
+    return [_with_mandate(condition, condition.title) for condition in others]
+
+
+def exact_below(manifest: Manifest) -> list[str]:
+    """Return what is exact in every unit of levels below the top of a tree."""
+    below = {} if manifest.chain is None else manifest.chain.invariants_below
+    return [
+        _with_mandate(condition, f"{condition.title}, of every {level}")
+        for level, conditions in below.items()
+        for condition in conditions
+    ]
+
+
+def _with_mandate(condition: Condition, text: str) -> str:
+    return f"{text} ({condition.mandate})" if condition.mandate else text
 
 
 def _count(manifest: Manifest) -> str:

@@ -9,8 +9,12 @@ from typing import Any
 import numpy as np
 
 from congenial.bundle.canonical import read_as
+from congenial.conditions.condition import Condition
+from congenial.conditions.kinds import from_json as condition_of_json
 from congenial.errors import BundleError
 from congenial.fraction import exact_fraction
+from congenial.hierarchy.disclosed import exact_rows
+from congenial.hierarchy.exact_rows import ExactRows, ExactSums
 from congenial.hierarchy.law import ChainLaw
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.tree import Tree
@@ -20,6 +24,10 @@ from congenial.noise.family import DiscreteNoise
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.chain import total_rho
+from congenial.schema import Schema
+
+TreeParts = tuple[Tree, Zeros, tuple[ExactSums | None, ...]]
+"""What a manifest does not hold of a tree: the tree itself, structural zeros, and exact numbers below the top."""
 
 
 def tree_as_json(plan: ChainPlan) -> dict[str, Any]:
@@ -35,10 +43,14 @@ def tree_as_json(plan: ChainPlan) -> dict[str, Any]:
                 "share": share,
                 "precision": None if noise is None else str(noise.precision),
                 "base": None if noise is None else str(noise.base),
+                "exact": [
+                    {"text": condition.title, **condition.as_json()}
+                    for condition in plan.invariants_below.get(name, ())
+                ],
             }
             for name, codes, share, noise in zip(law.tree.levels, law.tree.codes, shares, noises, strict=True)
         ],
-        "digest": tree_digest(law.tree, law.zeros),
+        "digest": tree_digest(law),
     }
 
 
@@ -52,11 +64,18 @@ class StatedTree:
         Of the budget, the top first; None where precisions were given.
     precisions : tuple of Fraction
         Of the levels below the top.
+    invariants_below : mapping from level to conditions
+        What is exact in every unit of levels below the top.
     """
 
     levels: tuple[str, ...]
     shares: tuple[Fraction, ...] | None
     precisions: tuple[Fraction, ...]
+    invariants_below: Mapping[str, tuple[Condition, ...]]
+
+    def exact_rows(self, schema: Schema) -> tuple[ExactRows | None, ...]:
+        """Return what is exact in each level below the top."""
+        return exact_rows(self.levels[1:], schema, self.invariants_below)
 
     def budget_of_top(self, budget: Budget | None) -> Budget | None:
         """Return what the top may cost."""
@@ -64,8 +83,8 @@ class StatedTree:
             raise BundleError("levels of a tree have shares of a budget, and there is none, or they have none")
         return None if budget is None or self.shares is None else Budget(rho=self.shares[0] * total_rho(budget))
 
-    def plan(self, tree: Tree, zeros: Zeros, top: Plan, budget: Budget | None) -> ChainPlan:
-        """Return the plan that is stated, of this tree."""
+    def plan(self, found: TreeParts, top: Plan, budget: Budget | None) -> ChainPlan:
+        """Return the plan that is stated, of a tree with its zeros and exact numbers."""
         make = FAMILIES[top.law.noise]
         noises = []
         for precision in self.precisions:
@@ -73,7 +92,9 @@ class StatedTree:
             if not isinstance(noise, DiscreteNoise):
                 raise BundleError("the noise of a tree is on the integers")
             noises.append(noise)
-        return ChainPlan(ChainLaw(tree, top.law, tuple(noises), zeros), top, budget, self.shares)
+        tree, zeros, exact = found
+        law = ChainLaw(tree, top.law, tuple(noises), zeros, exact)
+        return ChainPlan(law, top, budget, self.shares, self.invariants_below)
 
 
 def tree_of_json(given: Mapping[str, Any]) -> StatedTree:
@@ -88,11 +109,21 @@ def tree_of_json(given: Mapping[str, Any]) -> StatedTree:
         tuple(read_as(str, entry["name"]) for entry in entries),
         None if shares[0] is None else tuple(exact_fraction(share, "a share") for share in shares),
         tuple(exact_fraction(entry["precision"], "a precision") for entry in entries[1:]),
+        {
+            read_as(str, entry["name"]): tuple(condition_of_json(_plain(one)) for one in entry["exact"])
+            for entry in entries[1:]
+            if entry["exact"]
+        },
     )
 
 
-def tree_digest(tree: Tree, zeros: Zeros) -> str:
-    """Return the SHA-256 of a tree: its levels, the codes of all units, whose parts they are, and structural zeros."""
+def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name != "text"}
+
+
+def tree_digest(law: ChainLaw) -> str:
+    """Return the SHA-256 of a tree: levels, codes of all units, whose parts they are, zeros, and exact numbers."""
+    tree, zeros = law.tree, law.zeros
     state = hashlib.sha256("\0".join(tree.levels).encode())
     for codes in tree.codes:
         state.update(len(codes).to_bytes(8, "little"))
@@ -101,4 +132,7 @@ def tree_digest(tree: Tree, zeros: Zeros) -> str:
         state.update(np.ascontiguousarray(parents, "<i8").tobytes())
     for bar in zeros.bars[-1:]:
         state.update(np.packbits(bar, axis=None).tobytes())
+    for exact in law.exact:
+        if exact is not None:
+            state.update(np.ascontiguousarray(exact.values, "<i8").tobytes())
     return state.hexdigest()

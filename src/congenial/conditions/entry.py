@@ -38,6 +38,7 @@ OF_EVERY_ENTRY: Mapping[SpecList, Keys] = {
         "name": Key("text"),
         "equals": Key("values", "the value, when it is public already; a list for a margin"),
         "mandate": Key("text", "which law or earlier publication demands it"),
+        "at": Key("text", "the level of the hierarchy whose every unit has it exactly; the top if left out"),
     },
     "conditions": {
         "name": Key("text"),

@@ -6,6 +6,9 @@ from dataclasses import astuple, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
+
+from congenial.arrays import Ints
 from congenial.breaches import Breach, each_breach
 from congenial.bundle.naming import Naming
 from congenial.bundle.signing import read_private_key
@@ -14,6 +17,7 @@ from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.curator.confidential_report import check_place, write_confidential_report
 from congenial.errors import BrokenError
+from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.leaves import check_leaves
 from congenial.ledger import Ledger
 from congenial.reading.confidential_csv import write_confidential_csv
@@ -71,14 +75,27 @@ def prepare(spec: Spec, folder: Path, progress: Callable[[str], None] = no_news)
 
 
 def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Callable[[str], None]) -> Prepared:
-    tree, zeros = read_spine(given, spec.schema.n_cells, folder)
-    hierarchy = spec.tree_mechanism(tree, zeros)
-    counts = read_leaves(spec, tree, folder)
-    check_leaves(tree, spec.schema.n_cells, zeros, counts)
+    hierarchy, counts = _read_tree(spec, given, folder)
     progress(STEPS[1])
     unit = "person" if spec.unit is None else spec.unit.word
     naming = Naming(spec.release, spec.dataset, spec.title, unit, spec.data.status)
     return prepare_tree(hierarchy, counts, naming)
+
+
+def _read_tree(spec: Spec, given: TreeFile, folder: Path) -> tuple[Hierarchy, Ints]:
+    """Return what releases a spec's tree, and the confidential leaves (leaf, cell), checked and in its order."""
+    tree, zeros = read_spine(given, spec.schema.n_cells, folder)
+    counts = read_leaves(spec, tree, folder)
+    check_leaves(tree, spec.schema.n_cells, zeros, counts)
+    return spec.tree_mechanism(tree, zeros), counts
+
+
+def read_tree(spec: Spec, given: TreeFile, folder: Path) -> tuple[Hierarchy, Ints]:
+    """Return what releases a spec's tree, and the confidential leaves (leaf, cell) as they were listed."""
+    hierarchy, counts = _read_tree(spec, given, folder)
+    listed = np.empty_like(counts)
+    listed[hierarchy.tree.order] = counts
+    return hierarchy, listed
 
 
 def disclose(spec: Spec, folder: Path) -> Constraints | Areas:

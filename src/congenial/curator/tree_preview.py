@@ -13,11 +13,13 @@ from congenial.bundle.tree_report import level_errors, level_lines
 from congenial.curator.pipeline import prepare
 from congenial.curator.public_tables import even_table
 from congenial.hierarchy.plan import ChainPlan
+from congenial.hierarchy.words import ChainWords
 from congenial.privacy.semantics import meaning
 from congenial.randomness import replay_rng
 from congenial.spec.spec import Spec
 
 MADE_UP = "a made-up population: the top even, its people spread very unevenly over the leaves"
+_ABOVE = "and so of every unit of the levels above"
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,7 +34,7 @@ class TreePreview:
     def leaves(self) -> Ints:
         """A made-up population (leaf, cell) that obeys what is published."""
         law, tree = self.chain.law, self.chain.law.tree
-        weights = -(np.log(replay_rng("made-up population").uniforms(tree.n_leaves)) ** 2)
+        weights = self._weights()
         top = np.zeros(tree.n_leaves, np.int64)
         for parents in tree.parents:
             top = parents if parents is tree.parents[0] else top[parents]
@@ -43,7 +45,23 @@ class TreePreview:
             even = even_table(law.top, law.top.areas[area])
             for cell, people in enumerate(even.tolist()):
                 out[mine, cell] = _shared(people, np.where(bars[mine, cell], 0.0, weights[mine]))
-        return out
+        if not law.exact:
+            return out
+        # A draw around it has the exact numbers of every unit.
+        return self.chain.draw(out, ChainWords.simulated(replay_rng("made-up population")))[-1]
+
+    def _weights(self) -> Floats:
+        """Return how populous leaves are: very uneven, and in units with exact numbers as many as they have."""
+        law, tree = self.chain.law, self.chain.law.tree
+        weights: Floats = np.log(replay_rng("made-up population").uniforms(tree.n_leaves)) ** 2
+        units = np.arange(tree.n_leaves)
+        for level in range(len(law.exact) - 1, -1, -1):
+            exact = law.exact[level]
+            if exact is not None:
+                sums = np.bincount(units, weights, minlength=len(exact.values))
+                return np.asarray(weights / sums[units] * exact.values.max(axis=1)[units])
+            units = tree.parents[level][units]
+        return weights
 
     @cached_property
     def lines(self) -> tuple[list[str], list[list[str]]]:
@@ -63,19 +81,29 @@ class TreePreview:
         spec, chain = self.spec, self.chain
         certificate, tree = chain.certificate, chain.law.tree
         asked = "no budget, every precision is given" if chain.budget is None else f"budget {chain.budget.text}"
-        exact = [statement.condition.title for statement in spec.invariants]
+        exact = {
+            level: [
+                statement.condition.title for statement in spec.invariants if (statement.at or tree.levels[0]) == level
+            ]
+            for level in tree.levels
+        }
         cells = f"{chain.law.n_cells:,} cells by {', '.join(spec.schema.names)}"
         files = [f"{len(codes):,} tables of a {name}" for name, codes in zip(tree.levels, tree.codes, strict=True)]
         return [
             ("What will be published", [f"a tree of tables that add up, of {cells}: {', '.join(files)}"]),
-            (f"Exactly, of each {tree.levels[0]}", exact or ["nothing"]),
+            *(
+                (f"Exactly, of each {level}", titles if level == tree.levels[0] else [*titles, _ABOVE])
+                for level, titles in exact.items()
+                if titles
+            ),
+            *([] if any(exact.values()) else [("Exactly", ["nothing"])]),
             (
                 "What it costs",
                 [f"{chain.spent.text} for {certificate.per_record}; {asked}", certificate.statement],
             ),
             (
                 "What stays protected",
-                [str(meaning(certificate, chain.top.neighbourhood)), *chain.top.not_protected_text],
+                [str(meaning(certificate, chain.top.neighbourhood)), *chain.not_protected_text],
             ),
             ("Sampler", [chain.top.sampler.describe(), *dict.fromkeys(step.title for step in chain.law.steps)]),
         ]

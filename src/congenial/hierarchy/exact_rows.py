@@ -3,11 +3,16 @@
 Public: decided from rows, the number of children and zeros, before anything is charged.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
-from congenial.conditions.rows import Row
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.arrays import Ints
+from congenial.conditions.rows import Row, row_values
 from congenial.errors import HierarchyError
 from congenial.privacy.unimodular import Unimodularity, certify_unimodular
 
@@ -47,6 +52,11 @@ class ExactRows:
                 )
 
     @property
+    def names(self) -> str:
+        """The sums, for people."""
+        return ", ".join(row.name for row in self.rows)
+
+    @property
     def is_nested(self) -> bool:
         """Whether any two sums share no cell, or one is part of the other."""
         sets = [set(row.cells) for row in self.rows]
@@ -74,37 +84,119 @@ class ExactRows:
             return few if few.is_refuted else Unimodularity(False, False, "too many rows to decide about")
         return certify_unimodular(self.step_rows(most_children), [], range(most_children * self.n_cells))
 
-    def check(self, most_children: int, *, has_zeros: bool) -> Unimodularity:
-        """Refuse a step that no theorem covers, or that could meet a parent's table which it cannot be drawn for."""
+    def check(self, most_children: int, barred: NDArray[np.bool_] | None = None) -> Unimodularity:
+        """Refuse a step that no theorem covers, or that could meet a parent's table which it cannot be drawn for.
+
+        Parameters
+        ----------
+        barred : array (unit, cell), optional
+            What is zero by structure in units of the level. Cells whose sum is exact are barred together or not at all.
+        """
         found = self.certified(most_children)
-        names = ", ".join(row.name for row in self.rows)
         if not found.is_certified:
             raise HierarchyError(
-                f"{names} exact in every {self.level} are not certified together with the parents' sums: {found.why}."
-                " Nested sums are, such as the total and the total of voting age: leave out those that cross others"
+                f"{self.names} exact in every {self.level} are not certified together with the parents' sums:"
+                f" {found.why}. Nested sums are, such as the total and the total of voting age: leave out those that"
+                " cross others"
             )
         if not self.is_nested:
             raise HierarchyError(
-                f"{names} exact in every {self.level} cross each other, and it is not proven that every table of a"
+                f"{self.names} exact in every {self.level} cross each other, and it is not proven that every table of a"
                 " parent can be shared out among such children; leave out those that cross others"
             )
-        if has_zeros:
-            raise HierarchyError(
-                f"{names} exact in every {self.level} beside structural zeros below: a parent's table may leave no"
-                " children that fit. Leave out the zeros, or the exact numbers below the top"
-            )
+        if barred is not None:
+            for part in self.parts:
+                own = barred[:, list(part.cells)]
+                if part.is_held and bool((own.any(axis=1) & ~own.all(axis=1)).any()):
+                    raise HierarchyError(
+                        f"{self.names} exact in every {self.level} beside structural zeros of some of their cells: a"
+                        " parent's table may leave no children that fit. A unit's zeros are for all cells of an exact"
+                        " number, as where nobody lives, or for none; leave out the others, or the exact numbers"
+                    )
         return found
 
-    def parts(self) -> tuple[tuple[int, ...], ...]:
-        """Return the cells in parts whose sums follow from nested rows: what a row has beyond those inside it."""
-        inside: dict[tuple[int, ...], list[int]] = {}
+    @cached_property
+    def parts(self) -> tuple["Part", ...]:
+        """The cells in parts whose sums follow from nested rows: what a row has beyond those inside it."""
+        members: dict[tuple[int, ...], list[int]] = {}
         for cell in range(self.n_cells):
             having = tuple(number for number, row in enumerate(self.rows) if cell in row.cells)
-            inside.setdefault(having, []).append(cell)
-        return tuple(map(tuple, inside.values()))
+            members.setdefault(having, []).append(cell)
+        found = []
+        for having, cells in members.items():
+            if not having:
+                found.append(Part(tuple(cells), None, ()))
+                continue
+            own = min(having, key=lambda number: len(self.rows[number].cells))
+            inside = [
+                number
+                for number, row in enumerate(self.rows)
+                if set(row.cells) < set(self.rows[own].cells)
+                and not any(set(row.cells) < set(other.cells) < set(self.rows[own].cells) for other in self.rows)
+            ]
+            found.append(Part(tuple(cells), own, tuple(inside)))
+        return tuple(found)
 
 
-def summed_upward(levels: Sequence[str], exact: dict[str, tuple[Row, ...]]) -> dict[str, tuple[Row, ...]]:
+@dataclass(frozen=True)
+class Part:
+    """Cells that are in the same exact sums.
+
+    Attributes
+    ----------
+    row : int or None
+        The smallest sum that has them; None where none does.
+    inside : tuple of int
+        The largest sums inside that one: what they leave of it is the part's own sum.
+    """
+
+    cells: tuple[int, ...]
+    row: int | None
+    inside: tuple[int, ...]
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the part's sum is exact."""
+        return self.row is not None
+
+    def sums(self, values: Ints) -> Ints:
+        """Return the part's sum in every unit (unit,), from the values of all exact sums (unit, row)."""
+        if self.row is None:
+            raise HierarchyError("internal: a part of no exact sum has none")
+        found: Ints = values[:, self.row] - values[:, list(self.inside)].sum(axis=1)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class ExactSums:
+    """What is exact in every unit of a level, with its values. Public.
+
+    Attributes
+    ----------
+    values : array (unit, row)
+
+    Examples
+    --------
+    >>> rows = ExactRows("county", (Row.of("total", range(3)), Row.of("voting age", [2])), 3)
+    >>> exact = ExactSums.of(rows, np.array([[1, 2, 7], [0, 4, 9]]))
+    >>> exact.values.tolist(), [part.sums(exact.values).tolist() for part in rows.parts]
+    ([[10, 7], [13, 9]], [[3, 4], [7, 9]])
+    """
+
+    rows: ExactRows
+    values: Ints
+
+    @classmethod
+    def of(cls, rows: ExactRows, tables: Ints) -> "ExactSums":
+        """Return the sums of tables (unit, cell), confidential or released; they are public from here on."""
+        return cls(rows, np.ascontiguousarray(row_values(rows.rows, tables)))
+
+    def hold(self, tables: Ints) -> bool:
+        """Whether tables (unit, cell) have these sums."""
+        return bool(np.array_equal(row_values(self.rows.rows, tables), self.values))
+
+
+def summed_upward(levels: Sequence[str], exact: Mapping[str, Sequence[Row]]) -> dict[str, tuple[Row, ...]]:
     """Return what is exact at each level, the top first, with what follows from the levels below.
 
     Examples
@@ -117,7 +209,7 @@ def summed_upward(levels: Sequence[str], exact: dict[str, tuple[Row, ...]]) -> d
     out: dict[str, tuple[Row, ...]] = {}
     for level in reversed(levels):
         for row in exact.get(level, ()):
-            if (row.cells, row.coefficients) not in {(other.cells, other.coefficients) for other in held}:
+            if row.cells not in {other.cells for other in held}:
                 held.append(row)
         out[level] = tuple(held)
     return {level: out[level] for level in levels}

@@ -15,6 +15,7 @@ from congenial.conditions.kinds.bounds import structural_zeros
 from congenial.conditions.queries import cells
 from congenial.errors import HierarchyError, PrivacyError
 from congenial.fraction import positive_fraction
+from congenial.hierarchy.disclosed import Disclosed, exact_rows, exact_sums, with_those_below
 from congenial.hierarchy.law import ChainLaw
 from congenial.hierarchy.leaves import check_leaves
 from congenial.hierarchy.plan import ChainPlan
@@ -37,8 +38,9 @@ class Hierarchy:
     tree : Tree
     schema : Schema
         The cells of a table; each record is counted in one cell of one leaf.
-    invariants : iterable of conditions
-        What the units at the top obey exactly.
+    invariants : iterable of conditions, or mapping from level to such
+        What the units at the top obey exactly; or those of each level that is named. Below the top they are sums of
+        cells, one inside the other or apart, and what is exact in a level is exact in all levels above it.
     rho, epsilon, delta : exact numbers
         The budget: rho, or epsilon with a delta.
     shares : mapping from level to an exact number, optional
@@ -71,7 +73,7 @@ class Hierarchy:
         tree: Tree,
         schema: Schema,
         *,
-        invariants: Iterable[Condition] = (),
+        invariants: Iterable[Condition] | Mapping[str, Iterable[Condition]] = (),
         rho: object = None,
         epsilon: object = None,
         delta: object = None,
@@ -86,8 +88,26 @@ class Hierarchy:
             names = [name for name, family in FAMILIES.items() if family.is_for_release]
             raise HierarchyError(f"noise of a tree is one of {', '.join(names)}, not {noise!r}")
         self.tree, self.schema, self.noise, self.neighbours = tree, schema, noise, neighbours
-        self.invariants = as_list(invariants, "invariants")
+        named = dict(invariants) if isinstance(invariants, Mapping) else {tree.levels[0]: invariants}
+        for level in named:
+            tree.level_of(level)
+        self.invariants_below = {
+            level: as_list(named[level], f"invariants of {level}") for level in tree.levels[1:] if level in named
+        }
+        self.exact_rows = exact_rows(tree.levels[1:], schema, self.invariants_below)
+        self.invariants = with_those_below(
+            as_list(named.get(tree.levels[0], ()), "invariants"), schema, self.invariants_below
+        )
         self.zeros = zeros or Zeros()
+        for level, rows in enumerate(self.exact_rows):
+            if rows is not None:
+                barred = self.zeros.bars[level + 1] if self.zeros.bars else None
+                rows.check(int(tree.families[level].sizes.max()), barred)
+                if noise != "discrete_gaussian":
+                    raise HierarchyError(
+                        f"{rows.names} exact in every {rows.level} can be drawn under discrete Gaussian noise only, not"
+                        f' {noise}; write noise="discrete_gaussian"'
+                    )
         if epsilon is not None and delta is None and rho is None:
             refuse_pure(Budget(epsilon=positive_fraction(epsilon, "epsilon")))
         self.budget = Budget.of(rho=rho, epsilon=epsilon, delta=delta, noise=noise)
@@ -113,15 +133,16 @@ class Hierarchy:
         check_leaves(self.tree, self.schema.n_cells, self.zeros, counts)
         return counts.astype(np.int64, copy=False)
 
-    def disclose(self, leaves: ArrayLike) -> Areas:
-        """Return what the units at the top obey, with their values: public from here on.
+    def disclose(self, leaves: ArrayLike) -> Disclosed:
+        """Return what the units obey, with their values: public from here on.
 
         Parameters
         ----------
         leaves : array (leaf, cell)
             Confidential, in the order of the tree.
         """
-        return self.areas_of(self.tree.summed(np.asarray(leaves, np.int64))[0])
+        tables = self.tree.summed(np.asarray(leaves, np.int64))
+        return Disclosed(self.areas_of(tables[0]), exact_sums(self.exact_rows, tables[1:]))
 
     def areas_of(self, tables: Ints) -> Areas:
         """Return the same from the tables of the units at the top (unit, cell), confidential or released."""
@@ -139,9 +160,9 @@ class Hierarchy:
     def _zeros(self, bar: Bars) -> list[Condition]:
         return [structural_zeros(self.schema.labels_of(int(cell))) for cell in np.flatnonzero(bar)]
 
-    def plan(self, areas: Areas) -> ChainPlan:
+    def plan(self, disclosed: Disclosed) -> ChainPlan:
         """Return law and certificate: each level as precise as its share of the budget allows."""
-        family = FAMILIES[self.noise]
+        family, areas = FAMILIES[self.noise], disclosed.top
         if self.precisions is not None or self.budget is None:
             top = self._top(areas, None)
             precisions = (self.precisions or ())[1:]
@@ -149,7 +170,8 @@ class Hierarchy:
             top, precisions = self._calibrated(areas, total_rho(self.budget))
         noises = tuple(_discrete(family(precision)) for precision in precisions)
         shares = None if self.precisions is not None else self.shares
-        return ChainPlan(ChainLaw(self.tree, top.law, noises, self.zeros), top, self.budget, shares)
+        law = ChainLaw(self.tree, top.law, noises, self.zeros, disclosed.below)
+        return ChainPlan(law, top, self.budget, shares, self.invariants_below)
 
     def _calibrated(self, areas: Areas, total: Fraction) -> tuple[Plan, tuple[Fraction, ...]]:
         """Return the top at its share, and the precisions below it: they get what the top has left."""

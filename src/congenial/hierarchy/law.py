@@ -8,6 +8,8 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.conditions.areas import Area
 from congenial.errors import HierarchyError
+from congenial.hierarchy.exact_rows import ExactSums
+from congenial.hierarchy.exact_step import ExactSumsStep
 from congenial.hierarchy.steps import ChainStep, ShareOutStep
 from congenial.hierarchy.tree import Tree
 from congenial.hierarchy.zeros import Zeros
@@ -28,7 +30,7 @@ class ChainLaw:
     """Everything about a tree's distribution but the confidential leaves.
 
     The children of a unit with released table x have weights ``prod f(y - s)`` on the nonnegative tables that add up to
-    x, around their confidential tables s, which need not add up to x themselves.
+    x and have the exact sums of their level, around their confidential tables s, which need not add up to x themselves.
 
     Attributes
     ----------
@@ -36,17 +38,22 @@ class ChainLaw:
         The law of the units at the top, every cell measured.
     noises : tuple of DiscreteNoise
         The noise of every cell of each level below.
+    exact : tuple of ExactSums or None
+        What is exact in the units of each level below; empty where nothing is anywhere.
     """
 
     tree: Tree
     top: PublicLaw
     noises: tuple[DiscreteNoise, ...]
     zeros: Zeros = field(default_factory=Zeros)
+    exact: tuple[ExactSums | None, ...] = ()
 
     def __post_init__(self) -> None:
         below = self.tree.levels[1:]
         if len(self.noises) != len(below):
             raise HierarchyError(f"{len(below)} levels below the top have a noise each, not {len(self.noises)}")
+        if self.exact and len(self.exact) != len(below):
+            raise HierarchyError(f"exact numbers are said for {len(below)} levels below the top, not {len(self.exact)}")
         if len(self.top.areas) != len(self.tree.codes[0]):
             raise HierarchyError(
                 f"the tree has {len(self.tree.codes[0])} units at the top, and the law of the top {len(self.top.areas)}"
@@ -95,9 +102,15 @@ class ChainLaw:
     def steps(self) -> tuple[ChainStep, ...]:
         """How each level below the top is drawn."""
         found: list[ChainStep] = []
+        above = min(precision for precision in self.top.precisions if precision)
         for level, noise in enumerate(self.noises):
             barred = self.zeros.bars[level + 1] if self.zeros.bars else None
-            found.append(ShareOutStep(Families(self.tree.families[level].starts, barred), noise))
+            families = Families(self.tree.families[level].starts, barred)
+            exact = self.exact[level] if self.exact else None
+            found.append(
+                ShareOutStep(families, noise) if exact is None else ExactSumsStep(families, noise, exact, above)
+            )
+            above = noise.precision
         return tuple(found)
 
     def log_probability(self, leaves: Ints, release: TreeTables) -> float:

@@ -1,6 +1,6 @@
 """How a tree is released and what that costs, before anything is drawn. Public."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.errors import HierarchyError, SamplingError
+from congenial.conditions.condition import Condition
+from congenial.errors import HierarchyError, PrivacyError, SamplingError
 from congenial.hierarchy.law import ChainLaw, TreeTables
 from congenial.hierarchy.leaves import check_leaves
 from congenial.hierarchy.words import ChainWords
@@ -30,12 +31,15 @@ class ChainPlan:
         What was asked for; None where every precision was given.
     shares : tuple of Fraction or None
         What each level gets of the budget, the top first.
+    invariants_below : mapping from level to conditions
+        What was stated to be exact in every unit of levels below the top.
     """
 
     law: ChainLaw
     top: Plan = field(repr=False)
     budget: Budget | None = None
     shares: tuple[Fraction, ...] | None = None
+    invariants_below: Mapping[str, tuple[Condition, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.top.law is not self.law.top:
@@ -51,13 +55,65 @@ class ChainPlan:
     @cached_property
     def certificate(self) -> Certificate:
         """What the release costs at most; raises `PrivacyError` when nothing can be certified."""
+        self._check_single_records()
         return chain_certificate(
             self.top.certificate,
             self.law.top.noise,
             [noise.precision for noise in self.law.noises],
             total_is_fixed=self.total_is_fixed,
-            why=("below the top, rows are the parents' sums: no cell is in two of them, so they are unimodular",),
+            why=self._why,
         )
+
+    def _check_single_records(self) -> None:
+        """Refuse exact numbers that no change of one record keeps: charges are for one record (hierarchy.md, 2).
+
+        A record may change into a cell that is in the same exact sums, or its leaf where its cell is in no sum that is
+        exact in every leaf.
+        """
+        exact = self.law.exact[-1] if self.law.exact else None
+        if exact is None or not all(part.is_held for part in exact.rows.parts):
+            return
+        alike = [
+            [cell for cell in cells if not group.pattern.is_fixed(cell)]
+            for group in self.law.top.areas.groups
+            for cells in group.pattern.alike.values()
+        ]
+        if all(len(cells) < 2 for cells in alike):
+            raise PrivacyError(
+                f"no certificate: {exact.rows.names} exact in every {exact.rows.level}, with what is exact above, leave"
+                " no cell that a single record could change into; leave out some of the exact numbers"
+            )
+
+    @property
+    def _why(self) -> tuple[str, ...]:
+        """What was proven of the rows of each step."""
+        if not self.law.exact:
+            return ("below the top, rows are the parents' sums: no cell is in two of them, so they are unimodular",)
+        found = []
+        for name, exact in zip(self.law.tree.levels[1:], self.law.exact, strict=True):
+            own = "rows are the parents' sums, and no cell is in two of them"
+            if exact is not None:
+                own = f"{exact.rows.names} exact in every unit; {exact.rows.certified(2).why}"
+            found.append(f"{name}: {own}")
+        return tuple(found)
+
+    @property
+    def not_protected_text(self) -> list[str]:
+        """What the published numbers give away by themselves, in sentences."""
+        out = list(self.top.not_protected_text)
+        out += [
+            f"{condition.title}, of every {level}, and whatever follows from it"
+            for level, conditions in self.invariants_below.items()
+            for condition in conditions
+        ]
+        pinned = [
+            name
+            for name, exact in zip(self.law.tree.levels[1:], self.law.exact, strict=False)
+            if exact is not None and all(part.is_held for part in exact.rows.parts)
+        ]
+        if pinned:
+            out.append(f"{', '.join(pinned)}: not protected, no change of one record alters its {pinned[-1]}")
+        return out
 
     @property
     def spent(self) -> Spent:
@@ -65,7 +121,7 @@ class ChainPlan:
         return spent(self.certificate, self.budget)
 
     def rehearse(self) -> list[str]:
-        """Draw the top around made-up tables; what is below can be drawn whatever comes out above, or is refused."""
+        """Draw around made-up tables: what cannot be drawn, whatever comes out above, is refused here."""
         for step in self.law.steps:
             step.rehearse()
         return self.top.rehearse()
@@ -93,6 +149,9 @@ class ChainPlan:
     def check(self, released: Sequence[Ints]) -> None:
         """See that everything adds up and is zero where it must be: a mistake here would be published."""
         is_right = all(int(tables.min(initial=0)) >= 0 for tables in released)
+        is_right &= all(
+            exact is None or exact.hold(tables) for exact, tables in zip(self.law.exact, released[1:], strict=False)
+        )
         for families, above, below in zip(self.law.tree.families, released, released[1:], strict=False):
             is_right &= np.array_equal(np.add.reduceat(below, families.starts[:-1], axis=0), above)
         for bar, tables in zip(self.law.zeros.bars, released, strict=False):

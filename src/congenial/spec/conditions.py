@@ -29,11 +29,14 @@ class Statement:
     ----------
     path, line
         Where it stands in the spec.
+    at : str or None
+        The level of the hierarchy that it is exact at; None is the top, or the one table.
     """
 
     condition: Condition
     path: Path
     line: int
+    at: str | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from congenial.spec.levels import Levels
 from congenial.spec.mistakes import Mistakes, checked_format
 from congenial.spec.sections import check_columns, read_areas, read_data, read_dimensions, read_unit
 from congenial.spec.spec import DataFiles, PrivacyUnit, Spec
-from congenial.spec.tree import read_hierarchy, tree_noise
+from congenial.spec.tree import check_levels_of, read_hierarchy, tree_noise
 
 if TYPE_CHECKING:
     from congenial.spec.model import SpecFile
@@ -84,6 +84,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
         measured = _measured(file, reader, mistakes, places)
         invariants = _statements(file.invariants, "invariants", reader.invariant, mistakes, places)
         conditions = _statements(file.conditions, "conditions", reader.condition, mistakes, places)
+        check_levels_of(invariants, file, schema, mistakes)
     hierarchy = read_hierarchy(file, measured, mistakes)
     if file.hierarchy is None:
         _check_budget(file, measured, mistakes)
@@ -180,11 +181,11 @@ def _statements(entries: Any, section: str, read: Any, mistakes: Mistakes, place
         path = places.get((section, place), (section, place))
         with mistakes.at(path):
             said = _said(entry)
-            condition = read(said)
+            condition, at = read(said), None
             if not isinstance(said, str):
-                called = said.get("name") or condition.name
+                called, at = said.get("name") or condition.name, said.get("at")
                 condition = replace(condition, name=called, mandate=said.get("mandate"))
-            found.append(Statement(condition, path, mistakes.document.values[path][0]))
+            found.append(Statement(condition, path, mistakes.document.values[path][0], at))
     return found
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.tree import Tree
@@ -125,10 +126,13 @@ class Spec:
 
     def tree_mechanism(self, tree: Tree, zeros: Zeros) -> Hierarchy:
         """Return what releases the tree that the spec names."""
+        invariants: dict[str, list[Condition]] = {level: [] for level in tree.levels}
+        for statement in (*self.invariants, *self.conditions):
+            invariants[statement.at or tree.levels[0]].append(statement.condition)
         return Hierarchy(
             tree,
             self.schema,
-            invariants=[statement.condition for statement in (*self.invariants, *self.conditions)],
+            invariants=invariants,
             noise=self.noise,
             epsilon=self.epsilon,
             delta=self.delta,

@@ -5,14 +5,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query, cells
-from congenial.errors import CongenialError
+from congenial.errors import ConditionError, CongenialError, did_you_mean
+from congenial.hierarchy.disclosed import exact_rows
 from congenial.privacy.budget import Budget
 from congenial.privacy.chain import refuse_pure
+from congenial.schema import Schema
+from congenial.spec.conditions import Statement
 from congenial.spec.mistakes import Mistakes
 
 if TYPE_CHECKING:
     from congenial.spec.model import SpecFile
+
+_SOME_CHILDREN = 4  # rows that cross are refused from so many children on; how many there are is known later
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,28 @@ def read_hierarchy(file: "SpecFile", measured: Sequence[Query], mistakes: Mistak
         *(said.file, leaf, said.code or leaf, said.column or leaf, tuple(levels)),
         *(said.separator, said.uninhabited, shares),
     )
+
+
+def check_levels_of(invariants: Sequence[Statement], file: "SpecFile", schema: Schema, mistakes: Mistakes) -> None:
+    """Note invariants of levels that there are not, or that cannot be exact below the top."""
+    said = file.hierarchy
+    levels = [] if said is None else [*said.levels, said.leaf or ""]
+    stated: dict[str, list[Condition]] = {}
+    for statement in invariants:
+        if statement.at is None:
+            continue
+        with mistakes.at((*statement.path, "at")):
+            if not levels:
+                raise ConditionError("`at` names a level of a `hierarchy:`, and this spec has none; leave it out")
+            if statement.at not in levels:
+                raise ConditionError(
+                    f"{statement.at!r} is not a level of the hierarchy; {did_you_mean(statement.at, levels)}"
+                )
+            if statement.at != levels[0]:
+                stated.setdefault(statement.at, []).append(statement.condition)
+                for rows in exact_rows(levels[1:], schema, stated):
+                    if rows is not None:
+                        rows.check(_SOME_CHILDREN)
 
 
 def _check_names(names: Sequence[str], file: "SpecFile", mistakes: Mistakes) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from congenial.arrays import Ints
 from congenial.baselines.baseline import Label
 from congenial.baselines.tree import LeavesAlone, TopDownTree, TreeBaseline
+from congenial.errors import StudyError
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.law import TreeTables
 from congenial.hierarchy.plan import ChainPlan
@@ -43,7 +44,7 @@ def compare_tree(
     leaves: ArrayLike,
     *,
     source: str = "confidential",
-    methods: Sequence[str] = tuple(METHODS),
+    methods: Sequence[str] | None = None,
     n_releases: int = 10,
     rng: RandomStream | None = None,
     out: str | Path | None = None,
@@ -62,7 +63,8 @@ def compare_tree(
         ``"public"`` or ``"simulated"``. A comparison with confidential leaves is itself confidential: it is refused
         unless `out` is a folder whose name begins with CONFIDENTIAL.
     methods : sequence of str
-        Of congenial, topdown, leaves.
+        Of congenial, topdown, leaves; all of them if not given, and congenial alone where numbers below the top
+        are exact: the others know no such numbers.
     out : path, optional
         A new folder for a page and the tidy CSV.
 
@@ -76,7 +78,13 @@ def compare_tree(
     (['congenial', 'TopDown', 'leaves alone'], ('county', 'block'))
     """
     folder = None if out is None else Path(out)
+    if methods is None:
+        methods = ("congenial",) if hierarchy.exact_rows else tuple(METHODS)
     check_asked(source, methods, tuple(METHODS), n_releases, folder)
+    if hierarchy.exact_rows and set(methods) != {"congenial"}:
+        raise StudyError(
+            "exact numbers below the top are kept by congenial alone; compare without them, or by congenial only"
+        )
     tree = hierarchy.tree
     counts = hierarchy.counts_of(leaves)
     plan, truth = hierarchy.plan(hierarchy.disclose(counts)), tree.summed(counts)

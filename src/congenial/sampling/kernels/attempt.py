@@ -19,12 +19,13 @@ _FLUSH_OF_PART = 1e-300
 @compiled
 def bound_at(tables: Any, line: int, column: int, u: int) -> float:
     """Return the bound before a line at a partial sum."""
-    k = u - tables.low[line, column]
-    found: float = tables.below[line, column]
-    if k >= tables.size[line, column]:
-        found = tables.above[line, column]
+    bounds = tables.bounds
+    k = u - bounds.low[line, column]
+    found: float = bounds.below[line, column]
+    if k >= bounds.size[line, column]:
+        found = bounds.above[line, column]
     elif k >= 0:
-        found = tables.value[tables.start[line, column] + k]
+        found = bounds.value[bounds.start[line, column] + k]
     return found
 
 
@@ -36,12 +37,11 @@ def _weigh(tables: Any, line: int, column: int, u: int, out: Floats) -> tuple[in
     was left out.
     """
     k = tables.kind[line, column]
-    half = tables.weights.value.shape[1] // 2
     first, last = tables.weights.first[k], tables.weights.last[k]
     weights = tables.weights.value[k]
     top, rest = 0.0, tables.tail[line, column] + _FLUSH_OF_PART
     for x in range(first, last + 1):
-        value = weights[half + x] * bound_at(tables, line + 1, column, u + x)
+        value = weights[x - first] * bound_at(tables, line + 1, column, u + x)
         out[x - first] = value
         top = max(top, value)
     if top == 0.0:
@@ -105,7 +105,7 @@ def weigh_line(tables: Any, line: int, u: Ints, room: Any) -> int:
         room.message_low[j + 1], room.message_size[j + 1] = room.message_low[j] + low + begin, end - begin
         room.lost[j + 1] = lost * scale * 1.001
         before = (after + room.lost[j + 1]) * 1.001
-        room.units[j + 1] = room.units[j] + min(n, size) + tables.weights.value.shape[1] + 8.0
+        room.units[j + 1] = room.units[j] + min(n, size) + tables.units
         total += exponent + shift
     return total
 
@@ -114,10 +114,10 @@ def weigh_line(tables: Any, line: int, u: Ints, room: Any) -> int:
 def ratio_of(tables: Any, line: int, u: Ints, room: Any, scale: int) -> tuple[float, float]:
     """Return the chance to go on with a line that has been weighed, and how far off it may be."""
     n_columns = tables.kind.shape[1]
-    k = -room.message_low[n_columns]
+    k = tables.line_sum[line] - room.message_low[n_columns]
     inside = 0 <= k < room.message_size[n_columns]
     whole = room.message[n_columns, k] if inside else 0.0
-    mantissa, exponent = 1.0, scale + tables.shift[line]
+    mantissa, exponent = 1.0, scale + tables.bounds.shift[line]
     for j in range(n_columns):
         value, step = math.frexp(bound_at(tables, line, j, u[j]))
         mantissa *= value
@@ -131,9 +131,9 @@ def ratio_of(tables: Any, line: int, u: Ints, room: Any, scale: int) -> tuple[fl
 
 
 @compiled
-def _pick_line(tables: Any, words: NDArray[np.uint64], room: Any, out: Ints) -> bool:
+def _pick_line(tables: Any, line: int, words: NDArray[np.uint64], room: Any, out: Ints) -> bool:
     """Draw a line that has been weighed, the last column first; return whether every choice was clear."""
-    rest = 0
+    rest = tables.line_sum[line]
     for j in range(tables.kind.shape[1] - 1, 0, -1):
         part, low, n = room.part[j], room.part_low[j], room.part_size[j]
         message, message_low, size = room.message[j], room.message_low[j], room.message_size[j]
@@ -163,19 +163,18 @@ def _pick_line(tables: Any, words: NDArray[np.uint64], room: Any, out: Ints) -> 
 
 @compiled
 def _last_ratio(tables: Any, line: int, u: Ints) -> tuple[float, float]:
-    """Return the chance to end with ``-u``, which no choice is left for, and how far off it may be; -1: not known."""
-    half, ratio = tables.weights.value.shape[1] // 2, 1.0
-    n_columns = u.size
-    exponent = tables.shift[line]
+    """Return the chance to end with what columns lack, and how far off it may be; -1: not known."""
+    n_columns, ratio = u.size, 1.0
+    exponent = tables.bounds.shift[line]
     for j in range(n_columns):
-        k, x = tables.kind[line, j], -u[j]
+        k, x = tables.kind[line, j], tables.column_sum[j] - u[j]
         bound = bound_at(tables, line, j, u[j])
         if bound == 0.0:
             return 0.0, 0.0
         if k >= 0:
             if x < tables.weights.first[k] or x > tables.weights.last[k]:
                 return -1.0, 0.0
-            value, step = math.frexp(tables.weights.value[k, half + x] / bound)
+            value, step = math.frexp(tables.weights.value[k, x - tables.weights.first[k]] / bound)
             ratio *= value
         else:
             value, step = math.frexp(1.0 / bound)
@@ -185,7 +184,7 @@ def _last_ratio(tables: Any, line: int, u: Ints) -> tuple[float, float]:
             ratio *= 2.0**500
             exponent -= 500
     ratio = math.ldexp(ratio, max(-1000, min(1000, exponent)))
-    return ratio, ratio * n_columns * (2.0 * half + 8.0) * _UNIT + 2.0**-62
+    return ratio, ratio * n_columns * tables.units * _UNIT + 2.0**-62
 
 
 @compiled
@@ -217,9 +216,9 @@ def run_line(tables: Any, line: int, u: Ints, words: NDArray[np.uint64], room: A
             return REJECTED
     if is_last:
         for j in range(u.size):
-            out[j] = -u[j]
+            out[j] = tables.column_sum[j] - u[j]
         return ACCEPTED
-    return ACCEPTED if _pick_line(tables, words, room, out) else UNSURE
+    return ACCEPTED if _pick_line(tables, line, words, room, out) else UNSURE
 
 
 @compiled

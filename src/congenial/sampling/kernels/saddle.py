@@ -8,20 +8,20 @@ _MARGIN = 1.002  # more than rounding the tilts takes
 
 
 @compiled
-def moments(value: Floats, half: int, first: int, last: int, tilt: float) -> tuple[float, float]:
-    """Return mean and variance of a deviation weighted by ``value * tilt ** deviation``."""
-    mass, above, squares = value[half], 0.0, 0.0
+def moments(value: Floats, first: int, last: int, tilt: float) -> tuple[float, float]:
+    """Return mean and variance of a deviation weighted by ``value * tilt ** deviation``; 0 is among its values."""
+    mass, above, squares = value[-first], 0.0, 0.0
     power = 1.0
     for x in range(1, last + 1):
         power *= tilt
-        weight = value[half + x] * power
+        weight = value[x - first] * power
         mass += weight
         above += x * weight
         squares += x * x * weight
     power, below = 1.0, 0.0
     for x in range(1, 1 - first):
         power /= tilt
-        weight = value[half - x] * power
+        weight = value[-x - first] * power
         mass += weight
         below += x * weight
         squares += x * x * weight
@@ -61,7 +61,6 @@ def settle_tilts(
         Of each cell under the tilts at the end.
     """
     n_lines, n_columns = kind.shape
-    half = value.shape[1] // 2
     for sweep in range(n_sweeps):
         farthest = 0.0
         for side in range(2):
@@ -75,7 +74,7 @@ def settle_tilts(
                     if first[k] == last[k]:
                         continue
                     tilt = min(most[k], max(least[k], lines[i] * columns[j]))
-                    average, own = moments(value[k], half, first[k], last[k], tilt)
+                    average, own = moments(value[k], first[k], last[k], tilt)
                     total += average
                     spread += own
                 if spread <= 0.0:
@@ -103,4 +102,4 @@ def settle_tilts(
         for j in range(n_columns):
             k = kind[i, j]
             tilt = min(most[k], max(least[k], lines[i] * columns[j]))
-            mean[i, j], variance[i, j] = moments(value[k], half, first[k], last[k], tilt)
+            mean[i, j], variance[i, j] = moments(value[k], first[k], last[k], tilt)

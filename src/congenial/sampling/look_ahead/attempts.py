@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream
-from congenial.sampling.look_ahead.grid_at import GridAt
+from congenial.sampling.look_ahead.prepared import Prepared
 
 _MOST_WORDS = 2**18
 
@@ -19,7 +19,7 @@ _MOST_WORDS = 2**18
 class Attempts:
     """Attempts at one table. How many there were, and how many went through, is confidential as well."""
 
-    prepared: GridAt
+    prepared: Prepared
     always_certain: bool = False
     n_attempts: int = field(default=0, init=False)
     n_accepted: int = field(default=0, init=False)
@@ -40,6 +40,16 @@ class Attempts:
             n_done += self._run(words, rng, out[n_done:])
         back = np.argsort(self.prepared.order)
         return out[:, back]
+
+    def first(self, n_attempts: int, rng: RandomStream) -> Ints | None:
+        """Return the deviations (line, column) of the first of so many attempts that is accepted, or None."""
+        shape, before = self.prepared.tables.kind.shape, self.n_attempts
+        out = np.empty((1, *shape), np.int64)
+        while self.n_attempts - before < n_attempts:
+            if self._run(rng.words(shape[0] * shape[1]).reshape(1, *shape), rng, out):
+                found: Ints = out[0, np.argsort(self.prepared.order)]
+                return found
+        return None
 
     def trial(self, n_attempts: int, rng: RandomStream, enough: int | None = None) -> int:
         """Return how many of so many attempts are accepted, or of fewer once enough are.
@@ -82,12 +92,12 @@ class Attempts:
         tables, room = self.prepared.tables, self.prepared.room()
         n_columns = tables.kind.shape[1]
         scale = int(weigh_line(tables, 0, np.zeros(n_columns, np.int64), room))
-        place = -int(room.message_low[n_columns])
+        place = int(tables.line_sum[0] - room.message_low[n_columns])
         if scale == -(2**40) or not 0 <= place < room.message_size[n_columns]:
             raise SamplingError("internal: the first line's sum is out of its window; please report this system")
         whole = float(room.message[n_columns, place])
         # Bounds after the first line were scaled, line by line.
-        return log(whole) + (scale - int(tables.shift[1:].sum())) * log(2)
+        return log(whole) + (scale - int(tables.bounds.shift[1:].sum())) * log(2)
 
     def _run(self, words: NDArray[np.uint64], rng: RandomStream, out: Ints) -> int:
         """Use up some words; return how many draws they gave."""

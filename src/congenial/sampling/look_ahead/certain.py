@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.balls import ball, ends
+from congenial.balls import ends
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream
 from congenial.sampling.in_doubt import WORD, Seen, Unclear, look_further, pick
-from congenial.sampling.look_ahead.grid_at import GridAt
-from congenial.sampling.look_ahead.weights import CellWeight
+from congenial.sampling.look_ahead.prepared import Prepared
 
 Bits = dict[int, Seen]
 
@@ -27,7 +26,7 @@ class _Part:
     missing: flint.arb
 
 
-def decide_line(prepared: GridAt, line: int, u: Ints, words: NDArray[np.uint64], rng: RandomStream) -> Ints | None:
+def decide_line(prepared: Prepared, line: int, u: Ints, words: NDArray[np.uint64], rng: RandomStream) -> Ints | None:
     """Return the line that these words draw, or None where they reject; what 64 bits leave open takes more."""
     bits: Bits = {position: (int(word), WORD) for position, word in enumerate(words)}
     precision, widths = 256, 1
@@ -40,16 +39,16 @@ def decide_line(prepared: GridAt, line: int, u: Ints, words: NDArray[np.uint64],
             precision, widths = 2 * precision, 2 * widths
 
 
-def _decide(prepared: GridAt, line: int, u: Ints, bits: Bits, widths: int) -> Ints | None:
+def _decide(prepared: Prepared, line: int, u: Ints, bits: Bits, widths: int) -> Ints | None:
     tables = prepared.tables
     n_lines, n_columns = tables.kind.shape
     if line == n_lines - 1:
-        last = [prepared.kinds[line][j] for j in range(n_columns)]
-        weight = flint.arb(1)
-        for j, kind in enumerate(last):
-            if kind is not None:
-                weight *= _weight(kind, -int(u[j]), prepared.tilt(line, j))
-        return -u if _goes_on(prepared, line, u, weight, flint.arb(0), bits) else None
+        weight, lacking = flint.arb(1), tables.column_sum - u
+        for j in range(n_columns):
+            cell = prepared.cell(line, j)
+            if cell is not None:
+                weight *= cell.weight(int(lacking[j]))
+        return lacking if _goes_on(prepared, line, u, weight, flint.arb(0), bits) else None
     parts = [_part(prepared, line, j, int(u[j]), widths) for j in range(n_columns)]
     messages, missing, lows = [flint.arb_poly([1])], [flint.arb(0)], [0]
     for part in parts:
@@ -58,10 +57,11 @@ def _decide(prepared: GridAt, line: int, u: Ints, bits: Bits, widths: int) -> In
         before = sum(messages[-2].coeffs(), missing[-1])
         missing.append(missing[-1] * mass + before * part.missing)
         lows.append(lows[-1] + part.low)
-    whole = _entry(messages[-1], -lows[-1])
+    rest = int(tables.line_sum[line])
+    whole = _entry(messages[-1], rest - lows[-1])
     if line > 0 and not _goes_on(prepared, line, u, whole, missing[-1], bits):
         return None
-    out, rest = np.zeros(n_columns, np.int64), 0
+    out = np.zeros(n_columns, np.int64)
     for j in range(n_columns - 1, 0, -1):
         part = parts[j]
         terms = [
@@ -79,54 +79,34 @@ def _entry(message: flint.arb_poly, place: int) -> flint.arb:
     return message[place] if 0 <= place <= message.degree() else flint.arb(0)
 
 
-def _weight(kind: CellWeight, x: int, tilt: Fraction) -> flint.arb:
-    if (kind.low is not None and x < kind.low) or (kind.high is not None and x > kind.high):
-        return flint.arb(0)
-    own = ball(kind.fall.linear) ** abs(x) * ball(kind.fall.quadratic) ** (x * x) * ball(tilt) ** x
-    return own * ball(kind.fall.floor) if x == kind.low else own
-
-
-def _bound(prepared: GridAt, line: int, j: int, u: int) -> float:
-    tables = prepared.tables
-    k = u - int(tables.low[line, j])
+def _bound(prepared: Prepared, line: int, j: int, u: int) -> float:
+    bounds = prepared.tables.bounds
+    k = u - int(bounds.low[line, j])
     if k < 0:
-        return float(tables.below[line, j])
-    if k >= tables.size[line, j]:
-        return float(tables.above[line, j])
-    return float(tables.value[tables.start[line, j] + k])
+        return float(bounds.below[line, j])
+    if k >= bounds.size[line, j]:
+        return float(bounds.above[line, j])
+    return float(bounds.value[bounds.start[line, j] + k])
 
 
-def _part(prepared: GridAt, line: int, j: int, u: int, widths: int) -> _Part:
-    """Return a cell's terms in a window `widths` times as wide, with what lies beyond it."""
-    kind, tilt = prepared.kinds[line][j], prepared.tilt(line, j)
-    if kind is None:
+def _part(prepared: Prepared, line: int, j: int, u: int, widths: int) -> _Part:
+    """Return a cell's terms in a window `widths` times as wide, with what lies beyond it; bounds are at most 1."""
+    cell = prepared.cell(line, j)
+    if cell is None:
         raise SamplingError("internal: a cell of weight 1 everywhere before the last line; please report this system")
-    half = kind.half * (1 if kind.fall.is_flat else widths)
-    low = -half if kind.low is None else max(kind.low, -half)
-    high = half if kind.high is None else min(kind.high, half)
-    terms = [_weight(kind, x, tilt) * flint.arb(_bound(prepared, line + 1, j, u + x)) for x in range(low, high + 1)]
-    # Bounds are at most 1. The tail in balls, because doubles may underflow in a wide window.
-    missing = flint.arb(0)
-    for is_there, up in (
-        (kind.low is None or kind.low < -half, 1 / tilt),
-        (kind.high is None or kind.high > half, tilt),
-    ):
-        if is_there:
-            edge = half + 1
-            first = ball(kind.fall.linear) ** edge * ball(kind.fall.quadratic) ** (edge * edge) * ball(up) ** edge
-            ratio = ball(kind.fall.linear) * ball(kind.fall.quadratic) ** (2 * edge + 1) * ball(up)
-            missing += ball(kind.fall.floor) * first / (1 - ratio)
-    return _Part(low, terms, missing)
+    low, high = cell.window(widths)
+    terms = [cell.weight(x) * flint.arb(_bound(prepared, line + 1, j, u + x)) for x in range(low, high + 1)]
+    return _Part(low, terms, cell.missing(widths))
 
 
-def _goes_on(prepared: GridAt, line: int, u: Ints, whole: flint.arb, missing: flint.arb, bits: Bits) -> bool:
+def _goes_on(prepared: Prepared, line: int, u: Ints, whole: flint.arb, missing: flint.arb, bits: Bits) -> bool:
     """Return whether U lies below the chance to go on with a line, or raise `Unclear`."""
     bound = Fraction(1)
     for j in range(u.size):
         bound *= Fraction(_bound(prepared, line, j, int(u[j])))
     if bound == 0:
         return False
-    factor = Fraction(2) ** int(prepared.tables.shift[line]) / bound
+    factor = Fraction(2) ** int(prepared.tables.bounds.shift[line]) / bound
     low, high = ends(whole)[0] * factor, (ends(whole)[1] + ends(missing)[1]) * factor
     if low > 1:
         raise SamplingError("internal: a bound fell short; please report this system")

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.sampling.look_ahead.bounds import Columns, backward
+from congenial.sampling.look_ahead.bounds import tables_of, tilted
 from congenial.sampling.look_ahead.grid import Grid
 from congenial.sampling.look_ahead.shapes import Room, Tables
+from congenial.sampling.look_ahead.tilted_cell import TiltedCell
 from congenial.sampling.look_ahead.weights import POINT, CellWeight, tabulate
 
 _SWEEPS = 40
@@ -48,14 +50,27 @@ class GridAt:
         listed = list({(kind or POINT).near(): None for line in kinds for kind in line})
         number = {kind: position for position, kind in enumerate(listed)}
         kind = np.array([[number[(kind or POINT).near()] for kind in line] for line in kinds], np.int64)
-        lines, columns, mean, variance = _tilted(listed, kind, grid)
+        lines, columns, mean, variance = _tilts(listed, kind, grid)
         order = _order(grid, variance)
         lines, kind, mean, variance = lines[order], kind[order], mean[order], variance[order]
         kinds = [kinds[line] for line in order]
-        made = backward(Columns(listed, kind, kinds, lines, columns, mean, variance, grid.has_end))
+        tilts = lines[:, None] * columns
+        weights, which = tilted(tabulate(listed), kind, tilts)
+        both = zip(kind.tolist(), tilts.tolist(), strict=True)
+        made = tables_of(
+            weights,
+            weights.value.shape[1] + 8.0,
+            which,
+            np.array([[listed[k].tails(t) for k, t in zip(*pair, strict=True)] for pair in both]),
+            (_limits(kinds, "low"), _limits(kinds, "high")),
+            (mean, variance),
+            np.array([kind is None for kind in kinds[-1]], np.int64),
+            (np.zeros(len(kinds), np.int64), np.zeros(len(columns), np.int64)),
+            0.7 * np.array([kind.half for kind in listed])[kind].max(axis=0) + 4.0,
+        )
         spread = float(np.sqrt(variance.sum(axis=1).max()))
-        length = int(min((made.weights.last - made.weights.first)[made.kind].sum(axis=1).max(), 30 * spread)) + 2 * (
-            made.weights.value.shape[1] + 64
+        length = int(min((weights.last - weights.first)[which].sum(axis=1).max(), 30 * spread)) + 2 * (
+            weights.value.shape[1] + 64
         )
         return cls(grid, order, kinds, lines, columns, made, length)
 
@@ -67,14 +82,31 @@ class GridAt:
     def n_bytes(self) -> int:
         """Memory of the bounds and of the room for a line."""
         tables, width = self.tables, self.tables.weights.value.shape[1]
-        return 8 * int(tables.value.size + tables.weights.value.size + self.grid.n_columns * (self.length + width))
+        return 8 * int(
+            tables.bounds.value.size + tables.weights.value.size + self.grid.n_columns * (self.length + width)
+        )
 
-    def tilt(self, line: int, column: int) -> Fraction:
-        """Return a cell's tilt exactly."""
-        return Fraction(float(self.line_tilts[line])) * Fraction(float(self.column_tilts[column]))
+    def cell(self, line: int, column: int) -> TiltedCell | None:
+        """Return the exact weight of a cell; None where any deviation weighs 1."""
+        kind = self.kinds[line][column]
+        if kind is None:
+            return None
+        tilt = Fraction(float(self.line_tilts[line])) * Fraction(float(self.column_tilts[column]))
+        return TiltedCell(kind.fall, kind.low, kind.high, tilt, kind.half)
 
 
-def _tilted(listed: list[CellWeight], kind: Ints, grid: Grid) -> tuple[Floats, Floats, Floats, Floats]:
+def _limits(kinds: list[list[CellWeight | None]], name: str) -> Floats:
+    """Return the limits of all cells (line, column), infinite where there is none."""
+    none = -inf if name == "low" else inf
+
+    def limit(kind: CellWeight | None) -> float:
+        found = None if kind is None else getattr(kind, name)
+        return none if found is None else float(found)
+
+    return np.array([[limit(kind) for kind in line] for line in kinds])
+
+
+def _tilts(listed: list[CellWeight], kind: Ints, grid: Grid) -> tuple[Floats, Floats, Floats, Floats]:
     """Return tilts of lines and columns, and mean and variance of every cell under them."""
     from congenial.sampling.kernels.saddle import settle_tilts  # numba: 0.3 s to import
 

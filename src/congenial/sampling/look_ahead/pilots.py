@@ -152,10 +152,11 @@ def run_pilots(grids: Sequence[Grid], public: Ints) -> list[Pilot]:
     for name, table in tables.items():
         start, worst, n_bytes = time.thread_time(), (1, 1), 0
         for grid in grids:
-            attempts = Attempts(GridAt.of(grid, table))
+            prepared = GridAt.of(grid, table)
+            attempts = Attempts(prepared)
             attempts.trial(_MOST_ATTEMPTS, replay_rng(f"pilot {name}"), enough=_ENOUGH)
             worst = min(worst, (attempts.n_accepted, attempts.n_attempts), key=lambda pair: pair[0] / pair[1])
-            n_bytes += attempts.prepared.n_bytes
+            n_bytes += prepared.n_bytes
         seconds = (time.thread_time() - start) / max(1, worst[0])
         out.append(Pilot(name, worst[1], worst[0], seconds, n_bytes))
     return out

@@ -9,6 +9,9 @@ from congenial.arrays import Floats, Ints
 ACCEPTED, REJECTED, UNSURE = 1, 0, 2
 """How a line of an attempt ends."""
 
+FEWEST_POINTS, MOST_POINTS = 32, 1024
+"""Over how many points of the circle norms are taken: powers of two."""
+
 
 class Weights(NamedTuple):
     """Tabulated weights of cells, one line for each that differs.
@@ -16,7 +19,7 @@ class Weights(NamedTuple):
     Attributes
     ----------
     value : array (kind, place)
-        The weight at deviation ``place - half``; 0 outside ``first .. last``.
+        The weight at deviation ``first + place``; 0 after that of ``last``.
     first, last : array (kind)
         Deviations inside the window.
     """
@@ -26,19 +29,13 @@ class Weights(NamedTuple):
     last: Ints
 
 
-class Tables(NamedTuple):
-    """Everything that attempts at one table read.
+class Bounds(NamedTuple):
+    """Bounds of what is still to come, before every line, as functions of a column's partial sum.
 
     Attributes
     ----------
-    weights : Weights
-        Tilted ones.
-    kind : array (line, column)
-        Which weights a cell has.
-    tail : array (line, column)
-        A bound of the tilted weight beyond the window.
     value : array
-        Bounds of what is still to come, all after one another, scaled to be at most 1.
+        All of them after one another, scaled to be at most 1.
     start, low, size : array (line, column)
         Where those before this line begin, the partial sum of their first entry, and how many there are.
     below, above : array (line, column)
@@ -47,9 +44,6 @@ class Tables(NamedTuple):
         By how many powers of two the bounds before a line were scaled against those after it.
     """
 
-    weights: Weights
-    kind: Ints
-    tail: Floats
     value: Floats
     start: Ints
     low: Ints
@@ -57,6 +51,33 @@ class Tables(NamedTuple):
     below: Floats
     above: Floats
     shift: Ints
+
+
+class Tables(NamedTuple):
+    """Everything that attempts at one table read.
+
+    Attributes
+    ----------
+    weights : Weights
+        Tilted ones.
+    units : float
+        How many rounding units a weight may be off by.
+    kind : array (line, column)
+        Which weights a cell has; -1 where any deviation weighs 1.
+    tail : array (line, column)
+        A bound of the tilted weight beyond the window.
+    line_sum, column_sum : array (line), (column)
+        What deviations add up to.
+    bounds : Bounds
+    """
+
+    weights: Weights
+    units: float
+    kind: Ints
+    tail: Floats
+    line_sum: Ints
+    column_sum: Ints
+    bounds: Bounds
 
 
 class Room(NamedTuple):

@@ -123,11 +123,10 @@ def _sizes(fall: Fall, most: int) -> Floats:
 
 
 def tabulate(kinds: Iterable[CellWeight]) -> Weights:
-    """Return the tables of some kinds, in one array with deviation 0 in the middle."""
+    """Return the tables of some kinds, in one array."""
     listed = list(kinds)
-    half = max(max(-kind.first, kind.last) for kind in listed)
-    value = np.zeros((len(listed), 2 * half + 1))
+    value = np.zeros((len(listed), max(kind.last - kind.first + 1 for kind in listed)))
     for line, kind in zip(value, listed, strict=True):
-        line[half + kind.first : half + kind.last + 1] = kind.values()
+        line[: kind.last - kind.first + 1] = kind.values()
     first, last = ([getattr(kind, name) for kind in listed] for name in ("first", "last"))
     return Weights(value, np.array(first, np.int64), np.array(last, np.int64))
