@@ -29,7 +29,7 @@ from congenial.randomness import RandomStream
 if TYPE_CHECKING:
     from congenial.inference.frequentist import Confidence
     from congenial.inference.posterior import Posterior
-    from congenial.inference.priors import LogDensity, Prior
+    from congenial.inference.priors import LogDensity, Prior, Smooth
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,7 +74,7 @@ class Bundle:
         self,
         area: Area = None,
         *,
-        prior: "str | Prior | LogDensity" = "flat",
+        prior: "str | Prior | Smooth | LogDensity" = "smooth",
         n_draws: int = 4_000,
         n_chains: int | None = None,
         rng: RandomStream | None = None,

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
-from congenial.inference.kernels.shapes import Terms, Words
-from congenial.inference.moving import words_for
+from congenial.inference.kernels.shapes import Terms
+from congenial.inference.word_supply import WordSupply
 from congenial.randomness import RandomStream
 
 _START = 0.7  # of the normals behind scales
@@ -86,7 +86,7 @@ class Field:
         n_normals, n_effects = self.normals.shape[1], len(self.scales)
         return 6 * n_normals + (MOST_TRIALS + 8) * (4 * n_effects + self.eta.shape[1]) + 4 * MOST_TRIALS
 
-    def sweep(self, counts: Ints, rng: RandomStream) -> None:
+    def sweep(self, counts: Ints, supply: WordSupply) -> None:
         """Move everything once, given tables (table, cell)."""
         from congenial.inference.kernels.field import sweep_fields
         from congenial.inference.kernels.shared import move_common, move_scales
@@ -94,7 +94,7 @@ class Field:
         done, most = 0, self._most_words
         common = self.common_effects.sum(axis=0)
         while done < len(counts):
-            chance = words_for(most, rng)
+            chance = supply.at_least(most)
             done = sweep_fields(
                 self.terms,
                 self.scales,
@@ -110,7 +110,7 @@ class Field:
                 done,
                 chance,
             )
-        chance = self._fresh(chance, most, rng)
+        chance = supply.at_least(most)
         move_scales(
             self.terms,
             self.terms.scale,
@@ -124,7 +124,7 @@ class Field:
             chance,
         )
         if self.profile is not None:
-            chance = self._fresh(chance, most, rng)
+            chance = supply.at_least(most)
             move_common(
                 self.profile,
                 self.profile.scale,
@@ -141,7 +141,3 @@ class Field:
                 self.room,
                 chance,
             )
-
-    @staticmethod
-    def _fresh(chance: Words, most: int, rng: RandomStream) -> Words:
-        return chance if len(chance.words) - int(chance.used[0]) >= most else words_for(most, rng)

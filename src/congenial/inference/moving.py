@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.inference.circuits import Circuits
-from congenial.inference.kernels.shapes import Steps, Words
+from congenial.inference.kernels.shapes import Steps
+from congenial.inference.word_supply import WordSupply
 from congenial.randomness import RandomStream
 from congenial.sampling.choose import choose_sampler
 from congenial.sampling.kernels.codes import NEVER
@@ -20,12 +21,6 @@ from congenial.sampling.target import Measured
 
 _NATS = 18.0  # noise that is rarer than exp(-18) makes no difference to a stand-in
 _LONGEST_REACH = 400
-_WORDS = 1 << 16
-
-
-def words_for(n_words: int, rng: RandomStream) -> Words:
-    """Return random words for kernels that take up to so many between two looks at what is left."""
-    return Words(rng.words(max(_WORDS, 2 * n_words)), np.zeros(1, np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +146,7 @@ class Moving:
         return made
 
     def move(
-        self, counts: Ints, released: Ints, eta: Floats, tilts: Tilts, n_steps: int, rng: RandomStream, *, has_noise: bool = True
+        self, counts: Ints, released: Ints, eta: Floats, tilts: Tilts, n_steps: int, supply: WordSupply, *, has_noise: bool = True
     ) -> tuple[Ints, Floats]:
         """Return tables (table, cell) after some small steps, and how much each stand-in has grown."""
         from congenial.inference.kernels.table_moves import move_tables
@@ -159,7 +154,7 @@ class Moving:
         out, gain, done = counts.copy(), np.zeros(len(counts)), 0
         n_words = n_steps * (4 + int(np.diff(self.steps.circuit).max(initial=0)))
         while done < len(out):
-            chance = words_for(n_words, rng)
+            chance = supply.at_least(n_words)
             done = move_tables(
                 self.steps, released, eta, has_noise, tilts.log_mass, tilts.slope, n_steps, n_words, done, out, gain, chance
             )

@@ -15,6 +15,7 @@ from congenial.errors import InferenceError
 from congenial.inference.fields import Field
 from congenial.inference.moving import Moving, Tilts
 from congenial.inference.smooth_terms import ALONE, DEVIATIONS, PROFILE, Widths, terms_of
+from congenial.inference.word_supply import WordSupply
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream
 from congenial.sampling.choose import choose_sampler
@@ -128,15 +129,15 @@ def smooth_draws(
     burn_in = max(200, each * thin // 3)
     tables = np.empty((n_chains, each, n_areas, n_cells), np.int32)
     scales = np.empty((n_chains, each, len(terms.scale)))
-    n_taken = n_tried = 0
+    supply, n_taken, n_tried = WordSupply(rng), 0, 0
     for sweep in range(burn_in + each * thin):
         for chain, field in enumerate(fields):
-            field.sweep(counts[chain], rng)
+            field.sweep(counts[chain], supply)
         eta = np.stack([field.eta for field in fields])
         for pattern in patterns:
             if sweep in {burn_in // 4, burn_in // 2}:
                 pattern.tilts = pattern.moving.tilts(counts[0, pattern.places])
-            taken = _step(pattern, counts, log_c, eta, rng)
+            taken = _step(pattern, counts, log_c, eta, supply)
             if sweep % _JUMP_EVERY == 0:
                 _jump(pattern, counts, log_c, eta, rng)
             pattern.n_taken += taken
@@ -152,15 +153,15 @@ def smooth_draws(
     return SmoothDraws(tables, scales, np.stack([field.eta for field in fields]), n_taken / n_tried)
 
 
-def _step(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, rng: RandomStream) -> int:
+def _step(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, supply: WordSupply) -> int:
     """Take small steps of the tables of one pattern in all chains; return how many went through."""
     n_chains, n_own = len(counts), len(pattern.places)
     here = counts[:, pattern.places].reshape(n_chains * n_own, -1)
     own_eta = eta[:, pattern.places].reshape(here.shape)
     released = np.tile(pattern.released, (n_chains, 1))
     tilts = Tilts(*(np.tile(array, (n_chains,) + (1,) * (array.ndim - 1)) for array in (pattern.tilts.log_mass, pattern.tilts.slope)))
-    tried, gain = pattern.moving.move(here, released, own_eta, tilts, pattern.n_steps, rng)
-    return _decide(pattern, counts, log_c, tried, gain, rng)
+    tried, gain = pattern.moving.move(here, released, own_eta, tilts, pattern.n_steps, supply)
+    return _decide(pattern, counts, log_c, tried, gain, supply.rng)
 
 
 def _jump(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, rng: RandomStream) -> int:

@@ -18,7 +18,9 @@ from congenial.inference.kernels.shapes import Terms, Words
 from congenial.sampling.kernels.compiled import compiled
 
 LARGEST = 60.0  # log rates beyond are no counts
-LEVEL_SHAPE = 0.5  # Jeffreys' prior of a table's level: of Gamma form, so that it is drawn directly
+# Every level on the log scale is as likely as any other: given its total, a table is then multinomial, whatever the field
+# is. One of nobody says nothing of its level.
+_OF_NOBODY = 0.5
 
 
 @compiled
@@ -199,7 +201,7 @@ def sweep_fields(
             if is_open[a, i]:
                 mass += math.exp(min(eta[a, i], LARGEST))
                 total += counts[a, i]
-        level[a] = math.log(gamma(total + LEVEL_SHAPE, chance) / mass)
+        level[a] = math.log(gamma(max(float(total), _OF_NOBODY), chance) / mass)
         for i in range(n_cells):
             eta[a, i] += level[a]
         for t in range(last):
