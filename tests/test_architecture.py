@@ -12,7 +12,7 @@ SOURCE = Path(congenial.__file__).parent
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
     {"plain_text", "errors", "arrays"},
-    {"disk", "interrupts", "fraction", "balls", "randomness", "schema"},
+    {"disk", "interrupts", "fraction", "balls", "randomness", "label_widths", "schema"},
     {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},
     {"privacy"},
@@ -79,6 +79,7 @@ ONLY_HERE = {
         "inference.frequentist",
         "inference.log_linear",
         "inference.priors",
+        "inference.smooth_chains",
     },
     "duckdb": {"bundle.parquet", "reading.session"},
     "pydantic": {"spec.json_schema", "spec.mistakes", "spec.model"},
@@ -102,7 +103,7 @@ ONLY_HERE = {
 LOOKS_UP = {("conditions.constraints", "sampling.counting")} | {
     # A bundle answers an analyst's questions by the layer above it.
     ("bundle.loading", f"inference.{module}")
-    for module in ("frequentist", "posterior", "priors", "question")
+    for module in ("areas_posterior", "frequentist", "posterior", "priors", "question")
 }
 MAKES_RANDOMNESS = {"random", "secrets"}
 

@@ -2,13 +2,16 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from congenial.errors import SchemaError, did_you_mean
+from congenial.fraction import positive_fraction
+from congenial.label_widths import widths_of_labels
 from congenial.plain_text import what_is_hidden
 
 Where = Mapping[str, str | Iterable[str]]
@@ -19,10 +22,17 @@ _MOST_CELLS = 10_000_000
 
 @dataclass(frozen=True, eq=True)
 class Dimension:
-    """A name and its labels, in the order in which they are shown."""
+    """A name and its labels, in the order in which they are shown.
+
+    Attributes
+    ----------
+    widths : tuple of Fraction, or None
+        How wide the levels are, if neighbours are alike; None where the order means nothing, or nothing is said of it.
+    """
 
     name: str
     labels: tuple[str, ...]
+    widths: tuple[Fraction, ...] | None = None
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -45,6 +55,9 @@ class Schema:
     ----------
     dimensions : mapping from name to labels
         Labels are text, so that a code such as ``"010"`` stays ``"010"``.
+    ordered : names, or mapping from name to widths, optional
+        Dimensions whose levels have an order, such as ages, with the width of each level if labels do not say it.
+        Inference is smooth along them.
 
     Examples
     --------
@@ -57,14 +70,23 @@ class Schema:
     'sex=male, age=18+'
     """
 
-    def __init__(self, dimensions: Mapping[str, Sequence[str]]) -> None:
+    def __init__(
+        self,
+        dimensions: Mapping[str, Sequence[str]],
+        ordered: Iterable[str] | Mapping[str, Sequence[Fraction | int | str] | None] = (),
+    ) -> None:
         if not isinstance(dimensions, Mapping):
             raise SchemaError(
                 f'a schema is a mapping such as {{"sex": ["female", "male"]}}, not a {type(dimensions).__name__}'
             )
         if not dimensions:
             raise SchemaError("a schema needs at least one dimension")
-        self.dimensions = tuple(_dimension(name, labels) for name, labels in dimensions.items())
+        plain = tuple(_dimension(name, labels) for name, labels in dimensions.items())
+        widths = dict(ordered) if isinstance(ordered, Mapping) else dict.fromkeys(ordered)
+        for name in widths:
+            if name not in dimensions:
+                raise SchemaError(f"ordered: {name!r} is not a dimension; {did_you_mean(str(name), dimensions)}")
+        self.dimensions = tuple(_in_order(own, widths[own.name]) if own.name in widths else own for own in plain)
         if self.n_cells > _MOST_CELLS:
             raise SchemaError(
                 f"the dimensions span {self.n_cells:,} cells and the limit is {_MOST_CELLS:,};"
@@ -85,6 +107,11 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         """Names of the dimensions."""
         return tuple(dimension.name for dimension in self.dimensions)
+
+    @cached_property
+    def ordered(self) -> dict[str, tuple[Fraction, ...]]:
+        """The dimensions that were said to be ordered, with the widths of their levels."""
+        return {dimension.name: dimension.widths for dimension in self.dimensions if dimension.widths is not None}
 
     def axis(self, name: str) -> int:
         """Return the position of a dimension."""
@@ -167,6 +194,16 @@ def _dimension(name: object, labels: object) -> Dimension:
             raise SchemaError(f"dimension {name!r} has the label {label!r} twice")
         seen.add(label)
     return Dimension(name, given)
+
+
+def _in_order(dimension: Dimension, given: Sequence[Fraction | int | str] | None) -> Dimension:
+    """Return a dimension with the widths of its levels: those given, those that labels say, or 1 each."""
+    n_levels = len(dimension.labels)
+    if given is None:
+        return replace(dimension, widths=tuple(map(Fraction, widths_of_labels(dimension.labels) or (1,) * n_levels)))
+    if isinstance(given, str) or len(given) != n_levels:
+        raise SchemaError(f"ordered: the widths of {dimension.name!r} are {n_levels} numbers, one for each level")
+    return replace(dimension, widths=tuple(positive_fraction(width, "a width") for width in given))
 
 
 def frozen_where(where: Where | None) -> dict[str, tuple[str, ...]] | None:

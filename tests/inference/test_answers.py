@@ -39,7 +39,7 @@ def test_frames_of_every_library_agree(bundle: Bundle) -> None:
     assert pandas["mean"].tolist() == polars["mean"].to_list() == arrow["mean"].to_pylist()
     assert pandas["is_exact"].tolist() == [True, False]
     draws = bundle.posterior(n_draws=200, rng=cg.replay_rng(1)).frame("polars")
-    assert draws.shape == (200, 48)  # the number of the draw, its probability, and 46 cells
+    assert draws.shape == (200, 49)  # chain, draw, probability, and 46 cells
     with pytest.raises(cg.CongenialError, match="did you mean 'pandas'"):
         answers_frame(found.numbers, "panda")
 
@@ -56,9 +56,10 @@ def test_draws_and_pictures_are_written_once(bundle: Bundle, tmp_path: Path) -> 
     write_draws(tmp_path / "draws.csv", [found.posterior])
     with (tmp_path / "draws.csv").open(encoding="utf-8") as lines:
         header, *rows = csv.reader(lines)
-    assert header[:3] == ["draw", "probability", "sex=female, age=under 5"]
-    np.testing.assert_array_equal(np.array([row[2:] for row in rows], np.int64), found.posterior.tables)
-    assert {row[1] for row in rows} == {"0.005"}
+    assert header[:4] == ["chain", "draw", "probability", "sex=female, age=under 5"]
+    np.testing.assert_array_equal(np.array([row[3:] for row in rows], np.int64), found.posterior.tables)
+    assert {row[2] for row in rows} == {"0.005"}
+    assert [row[:2] for row in rows] == [[str(c), str(d)] for c in range(1, 5) for d in range(1, 51)]
     with pytest.raises(cg.CongenialError, match="cannot be written"):
         write_draws(tmp_path / "draws.csv", [found.posterior])
 
@@ -71,15 +72,17 @@ def test_the_exported_draws_give_the_printed_intervals(tmp_path: Path) -> None:
     release(place(tmp_path, case), tmp_path / "bundle", ledger=ledger_for(tmp_path, case), who="Ada", now=NOW)
     queries = ["--query", "sex=f", "--query", "sex=m & age in {010, 020}", "--query", "share(age=030 | sex=f)"]
     written = ["--export-draws", str(tmp_path / "draws.csv")]
-    done = CliRunner().invoke(main, ["infer", str(tmp_path / "bundle"), *queries, "--draws", "400", "--json", *written])
+    done = CliRunner().invoke(
+        main, ["infer", str(tmp_path / "bundle"), *queries, "--prior", "flat", "--draws", "400", "--json", *written]
+    )
     assert done.exit_code == 0, done.output
     with (tmp_path / "draws.csv").open(encoding="utf-8") as rows:
         header, *draws = csv.reader(rows)
-    assert header[:4] == ["area", "draw", "probability", "sex=f, age=010"]
+    assert header[:5] == ["area", "chain", "draw", "probability", "sex=f, age=010"]
     schema = cg.Schema({"sex": ["f", "m"], "age": ["010", "020", "030"]})
     for printed in json.loads(done.stdout):
         own = [row for row in draws if row[0] == printed["area"]]
-        tables, chances = np.array([row[3:] for row in own], np.int64), np.array([row[2] for row in own], np.float64)
+        tables, chances = np.array([row[4:] for row in own], np.int64), np.array([row[3] for row in own], np.float64)
         assert chances.sum() == pytest.approx(1, abs=1e-12)
         assert len(own) == 126 if printed["area"] == "01" else np.all(chances == 1 / 400)
         values = parse_query(printed["query"], schema)[0].values(tables)
@@ -95,8 +98,9 @@ def test_an_area_called_draw_keeps_its_column(tmp_path: Path) -> None:
     data = CASES["areas"].data.replace("area,", "draw,", 1)
     case = Case(CASES["areas"].spec.replace("name: area", "name: draw"), data)
     release(place(tmp_path, case), tmp_path / "bundle", ledger=ledger_for(tmp_path, case), who="Ada", now=NOW)
-    columns = cg.load_bundle(tmp_path / "bundle").posterior("02", n_draws=40, rng=cg.replay_rng("draw")).columns()
-    assert list(columns)[:3] == ["area", "draw", "probability"]
+    found = cg.load_bundle(tmp_path / "bundle").posterior("02", n_draws=40, rng=cg.replay_rng("draw"))
+    columns = found.columns()
+    assert list(columns)[:4] == ["area", "chain", "draw", "probability"]
     assert set(columns["area"]) == {"02"}
 
 

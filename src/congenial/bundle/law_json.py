@@ -30,7 +30,9 @@ def law_as_json(law: PublicLaw) -> dict[str, Any]:
     groups = [_group_json(group, known) for group in law.areas.groups]
     return {
         "dimensions": [
-            {"name": dimension.name, "labels": list(dimension.labels)} for dimension in law.schema.dimensions
+            {"name": dimension.name, "labels": list(dimension.labels)}
+            | ({} if dimension.widths is None else {"widths": [str(width) for width in dimension.widths]})
+            for dimension in law.schema.dimensions
         ],
         "noise": law.noise,
         "measured": [_query_json(law, query) for query in law.queries],
@@ -120,7 +122,10 @@ def law_of_json(given: Mapping[str, Any], values: AreaValues | None = None) -> P
 
 
 def _read(given: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
-    schema = Schema({entry["name"]: tuple(entry["labels"]) for entry in given["dimensions"]})
+    schema = Schema(
+        {entry["name"]: tuple(entry["labels"]) for entry in given["dimensions"]},
+        {entry["name"]: tuple(entry["widths"]) for entry in given["dimensions"] if "widths" in entry},
+    )
     noise = given["noise"]
     if noise not in FAMILIES or not FAMILIES[noise].is_for_release:
         raise BundleError(f"noise {noise!r} is not known to this version")

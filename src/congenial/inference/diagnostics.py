@@ -48,7 +48,7 @@ EXACTLY = Quality(inf, 1.0, 0.0)
 
 
 def quality_of(values: Floats) -> Quality:
-    """Return how good the draws (chain, draw) of one number are; draws in which it does not exist count as its median."""
+    """Return how good the draws (chain, draw) of one number are; where it does not exist, its median counts."""
     there = np.isfinite(values)
     if not there.any():
         return Quality(float("nan"), float("nan"), float("nan"))

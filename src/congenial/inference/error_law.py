@@ -1,8 +1,8 @@
 """Intervals by the law of the release's error: the released number, less what releases of tables like this one are off.
 
-Tables are taken from the posterior, and every one is released again several times by the exact sampler; the quantiles of
-``q(release) - q(table)`` are put around the released number. The prior enters through the bias and the spread of the noise
-alone, so that hardly anything depends on it. The interval is approximate: nothing is proven of it, and it covered
+Tables are taken from the posterior, and every one is released again several times by the exact sampler; the quantiles
+of ``q(release) - q(table)`` are put around the released number. The prior enters through the bias and the spread of the
+noise alone, so that hardly anything depends on it. The interval is approximate: nothing is proven of it, and it covered
 between 86 and 95 % at a nominal 90 % where it was tried (docs/inference.md).
 """
 
@@ -100,8 +100,10 @@ def interval_of(
     low, high = ends_of(own, level)
     least, most = _possible(constraints, statistic.above)
     count = value * scale
-    ends = [min(max(end, least), most) / scale for end in (count - high, count - low)]
-    return ErrorInterval(statistic.text, value, min(max(count - own.mean(), least), most) / scale, *ends, level)
+    estimate, start, stop = (
+        min(max(end, least), most) / scale for end in (count - float(own.mean()), count - high, count - low)
+    )
+    return ErrorInterval(statistic.text, value, estimate, start, stop, level)
 
 
 def ends_of(errors: Floats, level: float) -> tuple[float, float]:
@@ -129,4 +131,4 @@ def _picked(posterior: "Posterior", rng: RandomStream) -> Ints:
     else:
         edges = np.cumsum(posterior.weights)
         places = np.searchsorted(edges, rng.uniforms(_TABLES) * edges[-1]).clip(0, len(edges) - 1)
-    return posterior.tables[places]
+    return np.asarray(posterior.tables[places])

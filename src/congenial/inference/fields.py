@@ -1,6 +1,7 @@
 """The smooth field of log rates of one chain: its arrays, and how it moves given tables."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,11 @@ class Field:
         hyper = np.full(n_effects, _START)
         units = terms.scale
         own = np.where(terms.is_estimated, units * _START, units)
-        shared = np.zeros(n_effects) if profile is None else np.where(profile.is_estimated, profile.scale * _START, profile.scale)
+        shared = (
+            np.zeros(n_effects)
+            if profile is None
+            else np.where(profile.is_estimated, profile.scale * _START, profile.scale)
+        )
         return cls(
             terms,
             profile,
@@ -75,7 +80,7 @@ class Field:
 
         edges = [*self.terms.start.tolist(), self.normals.shape[1]]
         for normals, effects in zip(self.normals, self.effects, strict=True):
-            for t, (first, last) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+            for t, (first, last) in enumerate(pairwise(edges)):
                 add_effect(self.terms, t, normals[first:last], self.scales[t], self.room, effects[t])
         return self
 
@@ -84,7 +89,8 @@ class Field:
         from congenial.inference.kernels.chance import MOST_TRIALS
 
         n_normals, n_effects = self.normals.shape[1], len(self.scales)
-        return 6 * n_normals + (MOST_TRIALS + 8) * (4 * n_effects + self.eta.shape[1]) + 4 * MOST_TRIALS
+        n_cells = int(self.eta.shape[1])
+        return 6 * int(n_normals) + (MOST_TRIALS + 8) * (4 * n_effects + n_cells) + 4 * MOST_TRIALS
 
     def sweep(self, counts: Ints, supply: WordSupply) -> None:
         """Move everything once, given tables (table, cell)."""

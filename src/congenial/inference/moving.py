@@ -1,5 +1,6 @@
-"""Small steps of the tables of one pattern, as arrays for the kernels: circuits, limits, noise, and the stand-in for c(s)."""
+"""Small steps of the tables of one pattern, as arrays for the kernels: circuits, limits, noise, stand-ins for c(s)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
@@ -146,7 +147,15 @@ class Moving:
         return made
 
     def move(
-        self, counts: Ints, released: Ints, eta: Floats, tilts: Tilts, n_steps: int, supply: WordSupply, *, has_noise: bool = True
+        self,
+        counts: Ints,
+        released: Ints,
+        eta: Floats,
+        tilts: Tilts,
+        n_steps: int,
+        supply: WordSupply,
+        *,
+        has_noise: bool = True,
     ) -> tuple[Ints, Floats]:
         """Return tables (table, cell) after some small steps, and how much each stand-in has grown."""
         from congenial.inference.kernels.table_moves import move_tables
@@ -156,21 +165,46 @@ class Moving:
         while done < len(out):
             chance = supply.at_least(n_words)
             done = move_tables(
-                self.steps, released, eta, has_noise, tilts.log_mass, tilts.slope, n_steps, n_words, done, out, gain, chance
+                self.steps,
+                released,
+                eta,
+                has_noise,
+                tilts.log_mass,
+                tilts.slope,
+                n_steps,
+                n_words,
+                done,
+                out,
+                gain,
+                chance,
             )
         return out, gain
 
     def log_normalisers(self, counts: Ints, rng: RandomStream) -> Floats:
-        """Return ``log c(s)`` of tables (table, cell), or what stands for it; where many cells are large, quickly.
+        """Return ``log c(s)`` of tables (table, cell), or what stands for it; where many cells are large, quickly."""
+        return self.sampler.log_normalisers(self.nearer(counts), rng)
+
+    def nearer(self, counts: Ints) -> Ints:
+        """Return tables (table, cell) whose releases are off by the same law, with fewer that differ.
 
         A cell farther from its only limit than the noise ever goes might as well be a little nearer: tables that differ
-        in such cells alone have the same normaliser, to a part in a million.
+        in such cells alone have the same normaliser and the same errors, to a part in a million.
         """
-        bounded = all(end is None for end in self.system.upper) and not any(r.kind == "range" for r in self.system.rows)
-        if bounded and (self.reach > 0).all():
-            far = np.array([NEVER if end is None else end for end in self.system.lower], np.int64) + 3 * self.reach // 2
-            counts = np.minimum(counts, far)
-        return self.sampler.log_normalisers(counts, rng)
+        has_ends = any(end is not None for end in self.system.upper) or any(r.kind == "range" for r in self.system.rows)
+        if has_ends or not (self.reach > 0).all():
+            return counts
+        far = np.array([NEVER if end is None else end for end in self.system.lower], np.int64) + 3 * self.reach // 2
+        return np.asarray(np.minimum(counts, far))
+
+    def errors(self, counts: Ints, n_releases: int, rng: RandomStream) -> Iterator[tuple[Ints, Ints]]:
+        """Yield errors of releases of tables: places of some tables, and their errors (table, release, cell)."""
+        distinct, which = np.unique(self.nearer(counts), axis=0, return_inverse=True)
+        order = np.argsort(which.reshape(-1), kind="stable")
+        edges = np.searchsorted(which.reshape(-1)[order], np.arange(len(distinct) + 1))
+        for number, table in enumerate(distinct):
+            places = order[edges[number] : edges[number + 1]]
+            drawn = self.sampler.at(table).sample(n_releases * len(places), rng) - table
+            yield places, drawn.reshape(len(places), n_releases, -1)
 
 
 def _log(base: float) -> float:

@@ -1,7 +1,8 @@
 """The posterior of a confidential table given its release: THEORY's section 5.
 
-Under the smooth prior, chains draw its effects together with the table (`smooth_chains`). Under others, small sets are gone through table by table (`enumeration`); else chains draw (`chains`), by proposals of the exact
-sampler, or by small steps where the prior pulls far away from the release.
+Under the smooth prior, chains draw its effects together with the table (`smooth_chains`). Under others, small sets are
+gone through table by table (`enumeration`); else chains draw (`chains`), by proposals of the exact sampler, or by small
+steps where the prior pulls far away from the release.
 """
 
 import warnings

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError, did_you_mean
-from congenial.inference.order_of_labels import widths_of_labels
+from congenial.label_widths import widths_of_labels
 from congenial.schema import Schema
 
 LogDensity = Callable[[Ints], Floats]
@@ -65,8 +65,9 @@ def smooth(schema: Schema, ordered: Mapping[str, Sequence[float] | None] | None 
     Parameters
     ----------
     ordered : mapping, optional
-        Dimensions whose levels have an order, with the width of each level; None for what the labels say, or else 1 each.
-        Left out, dimensions whose labels are intervals that follow upon each other, such as ages.
+        Dimensions whose levels have an order, with the width of each level; None for what labels say, or else 1 each.
+        Left out, those that the schema says, and those whose labels are intervals that follow upon each other, such as
+        ages.
 
     Examples
     --------
@@ -74,8 +75,8 @@ def smooth(schema: Schema, ordered: Mapping[str, Sequence[float] | None] | None 
     'smooth: main effects and shrunken interactions on the log scale, smooth along age'
     """
     if ordered is None:
-        found = {name: widths_of_labels(schema.labels(name)) for name in schema.names}
-        return Smooth({name: widths for name, widths in found.items() if widths is not None})
+        found = {name: schema.ordered.get(name) or widths_of_labels(schema.labels(name)) for name in schema.names}
+        return Smooth({name: tuple(map(float, widths)) for name, widths in found.items() if widths is not None})
     return Smooth({name: _widths(schema, name, given) for name, given in ordered.items()})
 
 
@@ -83,7 +84,8 @@ def _widths(schema: Schema, name: str, given: Sequence[float] | None) -> tuple[f
     if name not in schema.names:
         raise InferenceError(f"{name!r} is not a dimension; {did_you_mean(str(name), schema.names)}")
     n_levels = len(schema.labels(name))
-    known = widths_of_labels(schema.labels(name)) or (1.0,) * n_levels if given is None else tuple(map(float, given))
+    said = schema.ordered.get(name) or widths_of_labels(schema.labels(name)) or (1,) * n_levels
+    known = tuple(map(float, said if given is None else given))
     if len(known) != n_levels or not all(0 < width < float("inf") for width in known):
         raise InferenceError(f"the widths of {name!r} are {n_levels} numbers above 0, one for each level")
     return known

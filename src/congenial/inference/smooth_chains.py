@@ -1,9 +1,9 @@
 """Chains under the smooth prior: the field of log rates given the tables, and the tables given field and release.
 
 A sweep moves the field (`fields`), then tries small steps of every table under the field's Poisson counts, the noise of
-the release and a stand-in for the normaliser (`moving`); what they come to is taken with chance ``c(s) G(s') / (c(s') G(s))``,
-one decision on all steps of a table, which leaves the posterior invariant. Now and then the exact sampler at the release
-proposes a whole table, so that every table that fits is reached.
+the release and a stand-in G for the normaliser (`moving`); what they come to is taken with chance
+``c(s) G(s') / (c(s') G(s))``, one decision on all steps of a table, which leaves the posterior invariant. Now and then
+the exact sampler at the release proposes a whole table, so that every table that fits is reached.
 """
 
 from dataclasses import dataclass
@@ -159,7 +159,12 @@ def _step(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, supply: W
     here = counts[:, pattern.places].reshape(n_chains * n_own, -1)
     own_eta = eta[:, pattern.places].reshape(here.shape)
     released = np.tile(pattern.released, (n_chains, 1))
-    tilts = Tilts(*(np.tile(array, (n_chains,) + (1,) * (array.ndim - 1)) for array in (pattern.tilts.log_mass, pattern.tilts.slope)))
+    tilts = Tilts(
+        *(
+            np.tile(array, (n_chains,) + (1,) * (array.ndim - 1))
+            for array in (pattern.tilts.log_mass, pattern.tilts.slope)
+        )
+    )
     tried, gain = pattern.moving.move(here, released, own_eta, tilts, pattern.n_steps, supply)
     return _decide(pattern, counts, log_c, tried, gain, supply.rng)
 
@@ -172,7 +177,7 @@ def _jump(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, rng: Rand
     tried = np.concatenate([pattern.at_release.draw_each(pattern.released, rng) for _ in range(n_chains)])
     here = counts[:, pattern.places].reshape(tried.shape)
     own_eta = eta[:, pattern.places].reshape(tried.shape)
-    possible = (tried >= 0).all(axis=1)
+    possible = np.asarray((tried >= 0).all(axis=1))
     tried = np.where(possible[:, None], tried, here)
     gain = (own_eta * (tried - here) - gammaln(tried + 1.0) + gammaln(here + 1.0)).sum(axis=1)
     return _decide(pattern, counts, log_c, tried, gain, rng)

@@ -1,8 +1,8 @@
 """The effects of the smooth prior: main effects and shrunken two-way interactions on the log scale.
 
-Along an ordered dimension an effect is a straight line, a random walk with steps as long as levels are apart, and a part
-of each level's own; of another dimension, a contrast of each level. Every pair of dimensions has interactions: line with
-contrast or line, walk with contrast or walk, contrast with contrast. In the end each cell has an effect of its own.
+Along an ordered dimension an effect is a straight line, a parabola, a random walk from level to level, and a part
+of each level's own; of another dimension, a contrast of each level. Every pair of dimensions has interactions: line
+with contrast or line, walk with contrast or walk, contrast with contrast. In the end each cell has its own effect.
 """
 
 from collections.abc import Mapping
@@ -36,6 +36,7 @@ class Scales:
     """The scales of effects: those of lines and contrasts are fixed, the others units of what is estimated."""
 
     line: float
+    curve: float
     walk: float
     level: float
     contrast: float
@@ -45,13 +46,19 @@ class Scales:
     cell: float
 
 
-ALONE = Scales(line=1.0, walk=0.3, level=0.3, contrast=0.5, line_by=0.3, walk_by=0.1, contrast_by=0.3, cell=0.1)
+ALONE = Scales(
+    line=1.0, curve=0.5, walk=0.3, level=0.3, contrast=0.5, line_by=0.3, walk_by=0.1, contrast_by=0.3, cell=0.1
+)
 """Of one table."""
 
-PROFILE = Scales(line=1.0, walk=0.5, level=0.3, contrast=0.5, line_by=0.5, walk_by=0.3, contrast_by=0.5, cell=0.3)
+PROFILE = Scales(
+    line=1.0, curve=1.0, walk=0.5, level=0.3, contrast=0.5, line_by=0.5, walk_by=0.3, contrast_by=0.5, cell=0.3
+)
 """Of the profile that areas share."""
 
-DEVIATIONS = Scales(line=0.7, walk=0.3, level=0.3, contrast=0.3, line_by=0.3, walk_by=0.2, contrast_by=0.3, cell=0.3)
+DEVIATIONS = Scales(
+    line=0.7, curve=0.5, walk=0.3, level=0.3, contrast=0.3, line_by=0.3, walk_by=0.2, contrast_by=0.3, cell=0.3
+)
 """Of areas from their profile."""
 
 
@@ -62,17 +69,25 @@ def line(widths: tuple[float, ...]) -> Floats:
     return np.asarray(((middles - low) / (high - low) * 2 - 1)[:, None])
 
 
+def curve(widths: tuple[float, ...]) -> Floats:
+    """Return a parabola over the middles of the levels, from its ends at 1 down to -1, less its mean (level, 1)."""
+    parabola = 2 * line(widths) ** 2 - 1
+    return np.asarray(parabola - parabola.mean())
+
+
 def walk(widths: tuple[float, ...]) -> Floats:
-    """Return a random walk around 0 (level, step); the variance of a step is how far the levels are apart."""
-    gaps = np.diff(_middles(widths))
-    steps = np.sqrt(gaps / np.median(gaps))
-    out = np.tril(np.ones((len(widths), len(gaps))), -1) * steps
+    """Return a random walk around 0 (level, step), from level to level whatever their widths.
+
+    Levels are cut finer where profiles change faster. With steps by distance, 80 % instead of 86 % of intervals covered
+    the number of people over 65 of real tables at epsilon 1.
+    """
+    out = np.tril(np.ones((len(widths), len(widths) - 1)), -1)
     return np.asarray(out - out.mean(axis=0))
 
 
 def contrast(n_levels: int) -> Floats:
     """Return levels around 0, two of which differ by a standard normal (level, level)."""
-    return (np.eye(n_levels) - 1 / n_levels) / np.sqrt(2)
+    return np.asarray((np.eye(n_levels) - 1 / n_levels) / np.sqrt(2))
 
 
 def _middles(widths: tuple[float, ...]) -> Floats:
@@ -87,7 +102,7 @@ def effects(schema: Schema, ordered: Widths, scales: Scales = ALONE) -> tuple[Te
     --------
     >>> schema = Schema({"sex": ["female", "male"], "age": ["0-17", "18-64", "65+"]})
     >>> [term.name for term in effects(schema, {"age": (18.0, 47.0, 20.0)})]
-    ['sex', 'age line', 'age walk', 'age', 'sex by age line', 'sex by age walk']
+    ['sex', 'age line', 'age curve', 'age walk', 'age', 'sex by age line', 'sex by age walk']
     """
     found: list[Term] = []
     axes = [axis for axis, n_levels in enumerate(schema.shape) if n_levels > 1]
@@ -96,6 +111,7 @@ def effects(schema: Schema, ordered: Widths, scales: Scales = ALONE) -> tuple[Te
         if name in ordered:
             found.append(Term(f"{name} line", scales.line, False, ((axis, line(ordered[name])),)))
             if n_levels > 2:
+                found.append(Term(f"{name} curve", scales.curve, False, ((axis, curve(ordered[name])),)))
                 found.append(Term(f"{name} walk", scales.walk, True, ((axis, walk(ordered[name])),)))
                 found.append(Term(name, scales.level, True, ((axis, np.eye(n_levels)),)))
         else:
@@ -117,7 +133,10 @@ def _pair(schema: Schema, ordered: Widths, scales: Scales, one: int, other: int)
     for axis, name, n_levels, own in zip((one, other), names, shape, is_ordered, strict=True):
         lines.append((axis, line(ordered[name]) if own else contrast(n_levels)))
         walks.append((axis, walk(ordered[name]) if own else contrast(n_levels)))
-    said = [" by ".join(f"{name} {what}" if own else name for name, own in zip(names, is_ordered, strict=True)) for what in ("line", "walk")]
+    said = [
+        " by ".join(f"{name} {what}" if own else name for name, own in zip(names, is_ordered, strict=True))
+        for what in ("line", "walk")
+    ]
     found = [Term(said[0], scales.line_by, False, tuple(lines))]
     if all(n_levels > 2 for n_levels, own in zip(shape, is_ordered, strict=True) if own):
         found.append(Term(said[1], scales.walk_by, True, tuple(walks)))

@@ -1,7 +1,7 @@
-"""How well questions are answered on real or simulated tables: sums, shares and measures of dispersion, not cells alone.
+"""How well questions are answered on real or simulated tables: sums, shares and measures of dispersion.
 
-Errors that hide in cells add up in sums, so each question has a row of its own: how often its interval covers, with a standard
-error clustered by table, and how far the estimate is from the truth next to the release itself.
+Errors that hide in cells add up in sums, so each question has a row of its own: how often its interval covers, with a
+standard error clustered by table, and how far the estimate is from the truth next to the release itself.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ class Answered:
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the lines for people."""
-        out = []
+        out: list[tuple[str, ...]] = []
         for name, n, coverage, error, by_law, width, released, estimate in zip(*self.columns.values(), strict=True):
             law = "" if np.isnan(by_law) else f"{by_law:.1%}"
             figures = (f"{width:.3g}", f"{released:.3g}", f"{estimate:.3g}")

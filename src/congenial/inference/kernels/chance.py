@@ -41,7 +41,7 @@ def normal(chance: Words) -> float:
 def gamma(shape: float, chance: Words) -> float:
     """Return a Gamma number of some shape, at least 1/2, and rate 1 (Marsaglia and Tsang)."""
     if shape < 1.0:
-        return gamma(shape + 1.0, chance) * uniform(chance) ** (1.0 / shape)
+        return float(gamma(shape + 1.0, chance) * uniform(chance) ** (1.0 / shape))
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     for _ in range(MOST_TRIALS):

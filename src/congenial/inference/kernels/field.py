@@ -1,7 +1,7 @@
 """The smooth field of log rates: effects of standard normals, sampled given tables by elliptical slices.
 
-An effect is ``scale * A Z B'`` for a matrix Z of standard normals and an operator along each of two dimensions, read off
-at each cell's levels; the last effect has a normal of its own for every cell. Effects of one table are held scaled
+An effect is ``scale * A Z B'`` for a matrix Z of standard normals and an operator along each of two dimensions, read
+off at each cell's levels; the last effect has a normal of its own for every cell. Effects of one table are held scaled
 (effect, cell), and ``eta = offset + level + common effects + own effects``. Counts are Poisson with rates ``exp(eta)``.
 
 An elliptical slice of a block needs one evaluation of its effect at fresh normals: along the ellipse it is linear.
@@ -18,8 +18,8 @@ from congenial.inference.kernels.shapes import Terms, Words
 from congenial.sampling.kernels.compiled import compiled
 
 LARGEST = 60.0  # log rates beyond are no counts
-# Every level on the log scale is as likely as any other: given its total, a table is then multinomial, whatever the field
-# is. One of nobody says nothing of its level.
+# Every level on the log scale is as likely as any other: given its total, a table is then multinomial, whatever the
+# field is. One of nobody says nothing of its level.
 _OF_NOBODY = 0.5
 
 
@@ -107,9 +107,7 @@ def _slice_block(
 
 
 @compiled
-def slice_number(
-    weight: float, rate: float, here: float, scale: float, value: float, chance: Words
-) -> float:
+def slice_number(weight: float, rate: float, here: float, scale: float, value: float, chance: Words) -> float:
     """Move one standard normal whose effect is ``scale * value``, given a count or the sum of several.
 
     Parameters
@@ -220,4 +218,4 @@ def sweep_fields(
             eta[a, i] += scales[last] * found - effects[a, last, i]
             effects[a, last, i] = scales[last] * found
         swap_with_cells(terms, scales, normals[a], effects[a], chance)
-    return n_tables
+    return int(n_tables)

@@ -1,8 +1,8 @@
 """What tables share: scales of effects, and a common profile that areas deviate from.
 
 Scales move twice a sweep: with the normals held (the effects grow and shrink with them), and with the effects held (the
-normals give way). Likewise the common profile: by slices given all counts, and by a direct draw given the sums of common and
-own normals. The first of each pair is good where the tables say little, the second where they say much.
+normals give way). Likewise the common profile: by slices given all counts, and by a direct draw given the sums of
+common and own normals. The first of each pair is good where the tables say little, the second where they say much.
 """
 
 import math
@@ -43,9 +43,7 @@ def _slice_held(unit: float, hyper: float, n: int, squares: float, chance: Words
 
 
 @compiled
-def _gain(
-    counts: Ints, is_open: NDArray[np.bool_], eta: Floats, effects: Floats, t: int, factor: float
-) -> float:
+def _gain(counts: Ints, is_open: NDArray[np.bool_], eta: Floats, effects: Floats, t: int, factor: float) -> float:
     """Return the log likelihood of all tables when effect t grows by a factor."""
     total = 0.0
     for a in range(counts.shape[0]):
@@ -103,9 +101,7 @@ def move_scales(
             for j in range(terms.start[t], stop):
                 squares += normals[a, j] ** 2
         here = scales[t]
-        hyper[t] = _slice_held(
-            units[t], hyper[t], n_tables * (stop - terms.start[t]), squares * here * here, chance
-        )
+        hyper[t] = _slice_held(units[t], hyper[t], n_tables * (stop - terms.start[t]), squares * here * here, chance)
         scales[t] = scale_of(units[t], hyper[t])
         for a in range(n_tables):
             for j in range(terms.start[t], stop):
@@ -183,9 +179,7 @@ def move_common(
     moved = np.zeros(n_cells)
     for t in range(last):
         own = common_normals[terms.start[t] : terms.start[t + 1]]
-        _slice_common(
-            terms, t, common_scales[t], sums, rates, own, common_effects[t], room, change, chance
-        )
+        _slice_common(terms, t, common_scales[t], sums, rates, own, common_effects[t], room, change, chance)
         for i in range(n_cells):
             rates[i] *= math.exp(min(change[i], LARGEST))
             moved[i] += change[i]

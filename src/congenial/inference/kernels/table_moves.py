@@ -1,4 +1,4 @@
-"""Small steps of tables that keep every equality, under Poisson counts, the noise of the release and a stand-in for c(s).
+"""Small steps of tables that keep every equality, under Poisson counts, the release's noise and a stand-in for c(s).
 
 The stand-in ``prod_i G(s_i)`` sums the noise of every cell by itself, tilted so that published sums are met on average
 (`tilt`). What it misses is decided by the normaliser itself, once for all steps of a sweep.
@@ -135,4 +135,4 @@ def move_tables(
         before = log_stand_in(steps, counts[a], log_mass[a], slope[a])
         move_table(steps, released[a], eta[a], has_noise, log_mass[a], slope[a], n_steps, counts[a], chance)
         gain[a] = log_stand_in(steps, counts[a], log_mass[a], slope[a]) - before
-    return counts.shape[0]
+    return int(counts.shape[0])

@@ -1,7 +1,7 @@
 """Stand-ins for the normaliser: the noise of each cell by itself, tilted so that published sums are met on average.
 
-``G_s(q) = sum_t h(t) k(t - s) q^t`` over the counts t from the cell's lower limit on, where h is the floor at the limit and
-``log q`` adds up what the equalities of the cell say. A stand-in may be rough: the normaliser decides in the end.
+``G_s(q) = sum_t h(t) k(t - s) q^t`` over the counts t from the cell's lower limit on, where h is the floor at the limit
+and ``log q`` adds up what the equalities of the cell say. A stand-in may be rough: the normaliser decides in the end.
 """
 
 import math
@@ -19,7 +19,9 @@ _STEEPEST = 3.0
 
 
 @compiled
-def _moments(linear: float, quadratic: float, floor: float, room: int, reach: int, tilt: float) -> tuple[float, float, float]:
+def _moments(
+    linear: float, quadratic: float, floor: float, room: int, reach: int, tilt: float
+) -> tuple[float, float, float]:
     """Return log mass, mean and variance of a deviation that goes down to ``-room`` at most."""
     mass, first, second = 0.0, 0.0, 0.0
     for x in range(-min(room, reach), reach + 1):
@@ -61,9 +63,7 @@ def settle(
                     down = reach[i] if steps.floor[i] == -NEVER else counts[a, i] - steps.floor[i]
                     most = _steepest(steps, i)
                     own = min(most, max(-most, tilt[i]))
-                    _, mean, variance = _moments(
-                        steps.linear[i], steps.quadratic[i], floors[i], down, reach[i], own
-                    )
+                    _, mean, variance = _moments(steps.linear[i], steps.quadratic[i], floors[i], down, reach[i], own)
                     total += w * mean
                     spread += w * w * variance
                 if spread <= 0.0:
@@ -89,4 +89,4 @@ def _steepest(steps: Steps, i: int) -> float:
     """Return the largest tilt under which the noise of a cell can still be summed up."""
     if steps.quadratic[i] < 0.0:
         return _STEEPEST
-    return 0.9 * min(_STEEPEST, -steps.linear[i])
+    return 0.9 * min(_STEEPEST, float(-steps.linear[i]))

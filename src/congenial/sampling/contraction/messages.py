@@ -206,17 +206,26 @@ def _again(engine: Engine, centre: Ints, words: NDArray[np.uint64], rng: RandomS
 
 def log_normalisers(engine: Engine, centres: Ints) -> Floats:
     """Return ``log c(s)`` for each of many tables (table, cell) of one structure; repeated tables are computed once."""
-    from congenial.sampling.kernels.messages import normalise_batch  # numba: 0.3 s to import
-
     engine.order.check()
     distinct, which = np.unique(centres, axis=0, return_inverse=True)
-    found = np.empty(len(distinct))
-    n_states, longest = _room_for(engine, distinct)
-    room = (engine.room(n_states), engine.room(4 * longest), engine.room(4 * longest))
-    normalise_batch(engine.program, distinct, empty_state(engine.program), *room, _LOG_LOOSEST, found)
+    found = np.full(len(distinct), np.nan)
+    for tried in (engine.lighter(), engine):
+        if (left := np.flatnonzero(np.isnan(found))).size:
+            found[left] = _normalised(tried, distinct[left])
     for number in np.flatnonzero(np.isnan(found)):  # with room of its own
         found[number] = Messages.of(engine, distinct[number]).log_normaliser
     return np.asarray(found[which.reshape(-1)])
+
+
+def _normalised(engine: Engine, centres: Ints) -> Floats:
+    """Return ``log c(s)`` for each table; NaN where windows or buffers are too narrow for it."""
+    from congenial.sampling.kernels.messages import normalise_batch  # numba: 0.3 s to import
+
+    out = np.empty(len(centres))
+    n_states, longest = _room_for(engine, centres)
+    room = (engine.room(n_states), engine.room(4 * longest), engine.room(4 * longest))
+    normalise_batch(engine.program, centres, empty_state(engine.program), *room, _LOG_LOOSEST, out)
+    return out
 
 
 def _room_for(engine: Engine, centres: Ints) -> tuple[int, int]:

@@ -27,7 +27,7 @@ def interval_of(label: str) -> tuple[int, int | None] | None:
     return (int(text), int(text)) if _ONE.fullmatch(text) else None
 
 
-def widths_of_labels(labels: Sequence[str]) -> tuple[float, ...] | None:
+def widths_of_labels(labels: Sequence[str]) -> tuple[int, ...] | None:
     """Return how wide intervals are that follow upon each other without a gap; None where labels are something else.
 
     An open end counts as wide as the interval before it.
@@ -35,12 +35,12 @@ def widths_of_labels(labels: Sequence[str]) -> tuple[float, ...] | None:
     Examples
     --------
     >>> widths_of_labels(["under 5", "5-9", "10", "11+"])
-    (5.0, 5.0, 1.0, 1.0)
+    (5, 5, 1, 1)
     >>> widths_of_labels(["010", "020", "030"]) is None
     True
     """
     found = [interval_of(label) for label in labels]
-    widths: list[float] = []
+    widths: list[int] = []
     for place, interval in enumerate(found):
         if interval is None:
             return None
@@ -52,7 +52,7 @@ def widths_of_labels(labels: Sequence[str]) -> tuple[float, ...] | None:
         elif last < first:
             return None
         else:
-            widths.append(float(last - first + 1))
+            widths.append(last - first + 1)
         if place and (before := found[place - 1]) is not None and before[1] is not None and first != before[1] + 1:
             return None
     return tuple(widths) if len(widths) > 2 else None
