@@ -11,6 +11,7 @@ from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.conditions.queries import Condition
 from congenial.inference import priors
 from congenial.inference.chains import Drawn, by_proposals, by_small_steps, walk
+from congenial.inference.intervals import PoorDrawsWarning
 from congenial.inference.posterior import PoorProposalWarning, Posterior, posterior
 from congenial.public_law import PublicLaw
 from congenial.sampling.contraction import messages as exact
@@ -311,3 +312,21 @@ def test_the_number_of_chains_is_the_user_s(prior: str, n_chains: int) -> None:
         warnings.simplefilter("ignore", PoorProposalWarning)
         found = posterior(law, None, released.counts, prior=prior, n_draws=60, n_chains=n_chains, rng=rng)
     assert found.chains.shape[:2] == (n_chains, 60 // n_chains)
+
+
+def test_poor_draws_of_the_queried_number_are_said_aloud() -> None:
+    """A table of six cells whose chains look alive, an acceptance of a fifth, and are worth a dozen draws."""
+    schema = cg.Schema({"sex": ["f", "m"], "age": ["a", "b", "c"]})
+    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/8")], invariants=[cg.total()])
+    table = cg.Table(schema, [[0, 0, 60], [0, 1, 0]])
+    law = law_of(mechanism, table)
+    found = posterior(law, None, table.counts, prior="dirichlet", n_draws=1_000, rng=cg.replay_rng(1))
+    assert found.acceptance > 0.1
+    with pytest.warns(PoorDrawsWarning, match=r"sex=f & age=c: \d+ effective draws"):
+        estimate = found.interval("sex=f & age=c")
+    assert estimate.quality.is_poor
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert found.interval("all").quality.monte_carlo_error == 0
+        good = posterior(law, None, table.counts, prior="flat", n_draws=4_000, rng=cg.replay_rng(1))
+        assert not good.interval("age=a").quality.is_poor

@@ -73,9 +73,10 @@ class Field:
             np.zeros(n_normals),
             np.zeros((n_effects, n_cells)),
             np.zeros(room),
-        )._with_effects()
+        ).set_effects()
 
-    def _with_effects(self) -> "Field":
+    def set_effects(self) -> "Field":
+        """Compute the effects of the tables from their normals."""
         from congenial.inference.kernels.field import add_effect
 
         edges = [*self.terms.start.tolist(), self.normals.shape[1]]
@@ -90,7 +91,7 @@ class Field:
 
         n_normals, n_effects = self.normals.shape[1], len(self.scales)
         n_cells = int(self.eta.shape[1])
-        return 6 * int(n_normals) + (MOST_TRIALS + 8) * (4 * n_effects + n_cells) + 4 * MOST_TRIALS
+        return 16 * int(n_normals) + (MOST_TRIALS + 8) * (4 * n_effects + n_cells) + 4 * MOST_TRIALS
 
     def sweep(self, counts: Ints, supply: WordSupply) -> None:
         """Move everything once, given tables (table, cell)."""

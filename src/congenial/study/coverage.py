@@ -173,7 +173,7 @@ def _one_table(
     problem = Problem(constraints, plain.law.measured)
     answers = noisy_answers(problem, table, n_releases, rng)
     for released, noisy in zip(Law(law, table.counts).sample(n_releases, rng), answers, strict=True):
-        found = posterior(law, None, released, n_draws=n_draws, rng=rng)
+        found = posterior(law, None, released, prior="flat", n_draws=n_draws, rng=rng)
         repaired = TopDown().repair(problem, noisy).astype(np.float64)
         for level in tally.levels:
             known = estimates(found, cells, released, level=level)

@@ -21,6 +21,7 @@ LARGEST = 60.0  # log rates beyond are no counts
 # Every level on the log scale is as likely as any other: given its total, a table is then multinomial, whatever the
 # field is. One of nobody says nothing of its level.
 _OF_NOBODY = 0.5
+_TOGETHER = 3  # moves of all terms at once, in a sweep
 
 
 @compiled
@@ -98,6 +99,51 @@ def _slice_block(
             for i in range(n_cells):
                 effect[i] = c * effect[i] + d * other[i]
                 eta[i] = trial[i]
+            return
+        if angle < 0.0:
+            low = angle
+        else:
+            high = angle
+        angle = low + uniform(chance) * (high - low)
+
+
+@compiled
+def _slice_together(
+    terms: Terms,
+    scales: Floats,
+    counts: Ints,
+    is_open: NDArray[np.bool_],
+    normals: Floats,
+    effects: Floats,
+    eta: Floats,
+    room: Floats,
+    chance: Words,
+) -> None:
+    """Move the normals of all terms along one ellipse: what one takes from another is found here only."""
+    n_cells, last = counts.size, terms.start.size - 1
+    fresh, trial = np.empty(terms.start[last]), np.empty(n_cells)
+    others, here, there = np.empty((last, n_cells)), np.zeros(n_cells), np.zeros(n_cells)
+    for j in range(fresh.size):
+        fresh[j] = normal(chance)
+    for t in range(last):
+        add_effect(terms, t, fresh[terms.start[t] : terms.start[t + 1]], scales[t], room, others[t])
+        for i in range(n_cells):
+            here[i] += effects[t, i]
+            there[i] += others[t, i]
+    least = log_likelihood(counts, is_open, eta) + math.log(uniform(chance))
+    angle = 2.0 * math.pi * uniform(chance)
+    low, high = angle - 2.0 * math.pi, angle
+    for _ in range(MOST_TRIALS):
+        c, d = math.cos(angle), math.sin(angle)
+        for i in range(n_cells):
+            trial[i] = eta[i] + (c - 1.0) * here[i] + d * there[i]
+        if log_likelihood(counts, is_open, trial) > least:
+            for j in range(fresh.size):
+                normals[j] = c * normals[j] + d * fresh[j]
+            for t in range(last):
+                for i in range(n_cells):
+                    effects[t, i] = c * effects[t, i] + d * others[t, i]
+            eta[:] = trial
             return
         if angle < 0.0:
             low = angle
@@ -205,6 +251,8 @@ def sweep_fields(
         for t in range(last):
             own = normals[a, terms.start[t] : terms.start[t + 1]]
             _slice_block(terms, t, scales[t], counts[a], is_open[a], own, effects[a, t], eta[a], room, chance)
+        for _ in range(_TOGETHER):
+            _slice_together(terms, scales, counts[a], is_open[a], normals[a], effects[a], eta[a], room, chance)
         at = terms.start[last]
         for i in range(n_cells):
             if is_open[a, i]:
