@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING
-from warnings import catch_warnings, simplefilter
+from warnings import catch_warnings, simplefilter, warn
 
 import click
 
@@ -75,6 +75,10 @@ def infer(
                     together=together,
                 )
             )
+        for answers in found:
+            fit = answers.posterior.check_fit(rng)
+            if fit is not None and fit.is_contradicted:
+                warn(fit.text, UserWarning, stacklevel=2)
     said = list(dict.fromkeys(str(warning.message) for warning in heard if issubclass(warning.category, UserWarning)))
     for line in said:
         say(f"WARNING: {line}.", bold=True, err=True)

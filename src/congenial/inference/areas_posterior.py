@@ -27,7 +27,7 @@ from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
 from congenial.sampling.target import Target
 
-_TABLES, _RELEASES = 20, 20
+_TABLES, _RELEASES = 12, 30
 _SETTLING = 10  # proposals before the first that is kept
 _MOST_BYTES = 8e8  # of draws
 

@@ -156,8 +156,12 @@ class Moving:
         supply: WordSupply,
         *,
         has_noise: bool = True,
+        has_counts: bool = True,
     ) -> tuple[Ints, Floats]:
-        """Return tables (table, cell) after some small steps, and how much each stand-in has grown."""
+        """Return tables (table, cell) after some small steps, and how much each stand-in has grown.
+
+        Without noise steps keep the prior alone; without Poisson counts, all tables are alike.
+        """
         from congenial.inference.kernels.table_moves import move_tables
 
         out, gain, done = counts.copy(), np.zeros(len(counts)), 0
@@ -169,6 +173,7 @@ class Moving:
                 released,
                 eta,
                 has_noise,
+                has_counts,
                 tilts.log_mass,
                 tilts.slope,
                 n_steps,

@@ -29,6 +29,7 @@ from congenial.sampling.small_sets import all_tables
 
 if TYPE_CHECKING:
     from congenial.inference.error_law import ErrorInterval
+    from congenial.inference.fit import Fit
     from congenial.inference.intervals import Estimate
 
 _POOR_ACCEPTANCE = 0.10
@@ -60,6 +61,8 @@ class Posterior:
     cell_effect : float or None
         Under the smooth prior, the estimated scale of what single cells have beyond smooth effects; large where the
         table is rough.
+    log_rates : array (table, cell) or None
+        Under the smooth prior, log rates of some draws.
     """
 
     law: PublicLaw
@@ -70,6 +73,7 @@ class Posterior:
     weights: Floats | None
     acceptance: float
     cell_effect: float | None = None
+    log_rates: Floats | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -155,6 +159,15 @@ class Posterior:
         asked = [query] if isinstance(query, str) else list(query)
         statistics = [statistic for text in asked for statistic in parse_query(text, self.law.schema)]
         return error_intervals(self, statistics, level, rng or secure_rng())
+
+    def check_fit(self, rng: RandomStream | None = None) -> "Fit | None":
+        """Return whether the prior expects releases like this one; None for priors that cannot be drawn from.
+
+        See `congenial.inference.fit`.
+        """
+        from congenial.inference.fit import check_fit
+
+        return check_fit(self, rng or secure_rng())
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the draws by column: the area if there are several, chain, draw, probability, each cell by its name.
@@ -271,4 +284,4 @@ def _smooth(
             stacklevel=3,
         )
     chains = np.ascontiguousarray(drawn.tables[:, :, 0], np.int64)
-    return Posterior(law, area, released, belief, chains, None, drawn.acceptance, own)
+    return Posterior(law, area, released, belief, chains, None, drawn.acceptance, own, drawn.eta[:, 0])

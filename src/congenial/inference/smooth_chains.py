@@ -26,6 +26,7 @@ from congenial.sampling.target import Target
 _STEPS_A_CELL = 5
 _STARTS = 100  # draws among which a start is looked for
 _JUMP_EVERY = 10  # sweeps
+_KEPT_RATES = 10  # draws of a chain whose log rates are kept, of one table
 _FEW_AREAS = 3  # fewer say nothing about a common profile
 
 
@@ -38,8 +39,8 @@ class SmoothDraws:
     tables : array (chain, draw, area, cell) of int32
     scales : array (chain, draw, effect)
         Of the tables' own effects; the last is that of single cells.
-    eta : array (chain, area, cell)
-        Where the log rates ended.
+    eta : array (table, area, cell)
+        Log rates of some draws.
     acceptance : float
         Share of the decisions by normalisers that went through.
     """
@@ -115,6 +116,7 @@ def smooth_draws(
     terms = terms_of(law.schema, ordered, DEVIATIONS if is_pooled else ALONE)
     profile = terms_of(law.schema, ordered, PROFILE) if is_pooled else None
     n_areas, n_cells = released.shape
+    etas: list[Floats] = []
     counts = np.empty((n_chains, n_areas, n_cells), np.int64)
     is_open = np.ones((n_areas, n_cells), bool)
     for pattern in patterns:
@@ -150,7 +152,9 @@ def smooth_draws(
         if sweep >= burn_in and is_kept == thin - 1:
             tables[:, kept] = counts
             scales[:, kept] = [field.scales for field in fields]
-    return SmoothDraws(tables, scales, np.stack([field.eta for field in fields]), n_taken / n_tried)
+            if kept % max(1, each // _KEPT_RATES) == 0 and n_areas < _FEW_AREAS:
+                etas += [field.eta.copy() for field in fields]
+    return SmoothDraws(tables, scales, np.array(etas), n_taken / n_tried)
 
 
 def _step(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, supply: WordSupply) -> int:

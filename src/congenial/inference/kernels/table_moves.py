@@ -42,13 +42,14 @@ def move_table(
     released: Ints,
     eta: Floats,
     has_noise: bool,
+    has_counts: bool,
     log_mass: Floats,  # (kind, count above the limit)
     slope: Floats,  # (kind)
     n_steps: int,
     counts: Ints,
     chance: Words,
 ) -> None:
-    """Try some random steps of one table; without noise they keep the Poisson counts alone."""
+    """Try some random steps of one table, under Poisson counts, noise, both, or neither: all tables alike."""
     n_rows = steps.row_linear.size
     value, change = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64)
     for i in range(counts.size):
@@ -58,9 +59,7 @@ def move_table(
             change[row] -= steps.coefficient[entry] * released[i]
     centre = -change
     change[:] = 0
-    widest = 0
-    for c in range(steps.circuit.size - 1):
-        widest = max(widest, steps.circuit[c + 1] - steps.circuit[c])
+    widest = np.diff(steps.circuit).max()
     picked, by = np.empty(widest, np.int64), np.empty(widest, np.int64)
     for _ in range(n_steps):
         c = below(steps.circuit.size - 1, chance)
@@ -78,7 +77,8 @@ def move_table(
             new = counts[i] + by[m]
             is_possible &= steps.lower[i] <= new <= steps.upper[i]
             if is_possible:
-                gain += eta[i] * by[m] + math.lgamma(counts[i] + 1.0) - math.lgamma(new + 1.0)
+                if has_counts:
+                    gain += eta[i] * by[m] + math.lgamma(counts[i] + 1.0) - math.lgamma(new + 1.0)
                 if has_noise:
                     before, after = float(abs(counts[i] - released[i])), float(abs(new - released[i]))
                     gain += steps.linear[i] * (after - before)
@@ -119,6 +119,7 @@ def move_tables(
     released: Ints,  # (table, cell)
     eta: Floats,  # (table, cell)
     has_noise: bool,
+    has_counts: bool,
     log_mass: Floats,  # (table, kind, count above the limit)
     slope: Floats,  # (table, kind)
     n_steps: int,
@@ -133,6 +134,6 @@ def move_tables(
         if chance.words.size - chance.used[0] < n_words:
             return a
         before = log_stand_in(steps, counts[a], log_mass[a], slope[a])
-        move_table(steps, released[a], eta[a], has_noise, log_mass[a], slope[a], n_steps, counts[a], chance)
+        move_table(steps, released[a], eta[a], has_noise, has_counts, log_mass[a], slope[a], n_steps, counts[a], chance)
         gain[a] = log_stand_in(steps, counts[a], log_mass[a], slope[a]) - before
     return int(counts.shape[0])
