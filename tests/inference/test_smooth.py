@@ -124,6 +124,8 @@ def held_means(law: cg.public_law.PublicLaw, released: Ints, eta: Floats, rng: R
     moving, supply, n = Moving.of(law.areas[None], law.measured), WordSupply(rng), 4_000
     lines = np.repeat(released[None, :], n, axis=0)
     one = moving.tilts(released[None, :])
+    if not has_c:  # nor anything that stands in for it
+        one = type(one)(np.zeros_like(one.log_mass), np.zeros_like(one.slope))
     tilts = type(one)(np.repeat(one.log_mass, n, axis=0), np.repeat(one.slope, n, axis=0))
     here, total = lines.copy(), np.zeros(released.size)
     log_c = moving.log_normalisers(here, rng)
