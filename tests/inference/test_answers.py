@@ -17,6 +17,9 @@ from congenial.inference.question import parse_query
 from images import is_blank
 from releases import CASES, COUNTS, FEW, NOW, Case, ledger_for, place, release
 
+# Few draws are enough to see that numbers agree.
+pytestmark = pytest.mark.filterwarnings("ignore::congenial.inference.intervals.PoorDrawsWarning")
+
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:

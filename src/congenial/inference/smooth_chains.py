@@ -27,6 +27,7 @@ _STEPS_A_CELL = 5
 _STARTS = 100  # draws among which a start is looked for
 _JUMP_EVERY = 10  # sweeps
 _KEPT_RATES = 10  # draws of a chain whose log rates are kept, of one table
+_MANY_AREAS = 200  # each sweep moves what they share
 _FEW_AREAS = 3  # fewer say nothing about a common profile
 
 
@@ -128,7 +129,7 @@ def smooth_draws(
         log_c[:, pattern.places] = _normalisers(pattern, counts[:, pattern.places], rng)
     fields = [Field.start(terms, profile, counts[chain], is_open, rng) for chain in range(n_chains)]
     each = n_draws // n_chains
-    burn_in = max(200, each * thin // 3)
+    burn_in = max(200 if n_areas <= _MANY_AREAS else 80, each * thin // 3)
     tables = np.empty((n_chains, each, n_areas, n_cells), np.int32)
     scales = np.empty((n_chains, each, len(terms.scale)))
     supply, n_taken, n_tried = WordSupply(rng), 0, 0
