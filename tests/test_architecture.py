@@ -12,7 +12,7 @@ SOURCE = Path(congenial.__file__).parent
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
     {"plain_text", "errors", "arrays"},
-    {"disk", "interrupts", "fraction", "balls", "randomness", "schema"},
+    {"disk", "interrupts", "fraction", "balls", "randomness", "label_widths", "schema"},
     {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},
     {"privacy"},
@@ -81,6 +81,7 @@ ONLY_HERE = {
         "inference.model_test",
         "inference.null_tables",
         "inference.priors",
+        "inference.smooth_chains",
         "inference.theta_steps",
     },
     "duckdb": {"bundle.parquet", "reading.session"},
@@ -106,6 +107,7 @@ LOOKS_UP = {("conditions.constraints", "sampling.counting")} | {
     # A bundle answers an analyst's questions by the layer above it.
     ("bundle.loading", f"inference.{module}")
     for module in (
+        "areas_posterior",
         "design",
         "frequentist",
         "log_linear",

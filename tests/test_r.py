@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from congenial.cli import main
 from congenial.curator.demonstration import demonstrate
-from congenial.inference.intervals import _equal_tailed
+from congenial.inference.intervals import ends_of_draws
 
 PAGE = Path(__file__).parents[1] / "docs" / "r.md"
 RSCRIPT = shutil.which("Rscript")
@@ -41,6 +41,6 @@ def test_the_page_runs_in_r_and_agrees(tmp_path: Path) -> None:
         header, *rows = csv.reader(lines)
     draws = {name: np.array(column, float) for name, column in zip(header, zip(*rows, strict=True), strict=True)}
     women = draws["sex=female, age=65-66"] + draws["sex=female, age=67-69"]
-    assert said["women of 65 to 69"] == pytest.approx([women.mean(), *_equal_tailed(women, None, 0.9)], rel=1e-5)
+    assert said["women of 65 to 69"] == pytest.approx([women.mean(), *ends_of_draws(women, None, 0.9)], rel=1e-5)
     share = (draws["sex=male, age=80-84"] + draws["sex=male, age=85+"]) / 126
-    assert said["share of 80+ among men"] == pytest.approx([share.mean(), *_equal_tailed(share, None, 0.9)], rel=1e-5)
+    assert said["share of 80+ among men"] == pytest.approx([share.mean(), *ends_of_draws(share, None, 0.9)], rel=1e-5)

@@ -2,13 +2,16 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from congenial.errors import SchemaError, did_you_mean
+from congenial.fraction import positive_fraction
+from congenial.label_widths import widths_of_labels
 from congenial.plain_text import what_is_hidden
 
 Where = Mapping[str, str | Iterable[str]]
@@ -25,11 +28,14 @@ class Dimension:
     ----------
     groups : tuple of (name, labels)
         Sets of labels that have a name; they change no table, and so no comparison.
+    widths : tuple of Fraction, or None
+        How wide the levels are, if neighbours are alike; None where the order means nothing, or nothing is said of it.
     """
 
     name: str
     labels: tuple[str, ...]
     groups: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), compare=False)
+    widths: tuple[Fraction, ...] | None = None
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -70,6 +76,9 @@ class Schema:
         Labels are text, so that a code such as ``"010"`` stays ``"010"``.
     groups : mapping from dimension to a mapping from name to labels, optional
         Sets of labels that queries may call by name.
+    ordered : names, or mapping from name to widths, optional
+        Dimensions whose levels have an order, such as ages, with the width of each level if labels do not say it.
+        Inference is smooth along them.
 
     Examples
     --------
@@ -86,6 +95,7 @@ class Schema:
         self,
         dimensions: Mapping[str, Sequence[str]],
         groups: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
+        ordered: Iterable[str] | Mapping[str, Sequence[Fraction | int | str] | None] = (),
     ) -> None:
         if not isinstance(dimensions, Mapping):
             raise SchemaError(
@@ -97,7 +107,12 @@ class Schema:
         for name in named:
             if name not in dimensions:
                 raise SchemaError(f"groups of {name!r}, which is not a dimension; {did_you_mean(name, dimensions)}")
-        self.dimensions = tuple(_dimension(name, labels, named.get(name, {})) for name, labels in dimensions.items())
+        plain = tuple(_dimension(name, labels, named.get(name, {})) for name, labels in dimensions.items())
+        widths = dict(ordered) if isinstance(ordered, Mapping) else dict.fromkeys(ordered)
+        for name in widths:
+            if name not in dimensions:
+                raise SchemaError(f"ordered: {name!r} is not a dimension; {did_you_mean(str(name), dimensions)}")
+        self.dimensions = tuple(_in_order(own, widths[own.name]) if own.name in widths else own for own in plain)
         if self.n_cells > _MOST_CELLS:
             raise SchemaError(
                 f"the dimensions span {self.n_cells:,} cells and the limit is {_MOST_CELLS:,};"
@@ -118,6 +133,11 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         """Names of the dimensions."""
         return tuple(dimension.name for dimension in self.dimensions)
+
+    @cached_property
+    def ordered(self) -> dict[str, tuple[Fraction, ...]]:
+        """The dimensions that were said to be ordered, with the widths of their levels."""
+        return {dimension.name: dimension.widths for dimension in self.dimensions if dimension.widths is not None}
 
     def axis(self, name: str) -> int:
         """Return the position of a dimension."""
@@ -211,6 +231,16 @@ def _members(name: str, labels: tuple[str, ...], group: object, members: Sequenc
     if isinstance(members, str) or not set(members) <= set(labels) or len(set(members)) < max(1, len(members)):
         raise SchemaError(f"group {group!r} of {name!r} is a list of its labels, each once, not {members!r}")
     return tuple(label for label in labels if label in set(members))
+
+
+def _in_order(dimension: Dimension, given: Sequence[Fraction | int | str] | None) -> Dimension:
+    """Return a dimension with the widths of its levels: those given, those that labels say, or 1 each."""
+    n_levels = len(dimension.labels)
+    if given is None:
+        return replace(dimension, widths=tuple(map(Fraction, widths_of_labels(dimension.labels) or (1,) * n_levels)))
+    if isinstance(given, str) or len(given) != n_levels:
+        raise SchemaError(f"ordered: the widths of {dimension.name!r} are {n_levels} numbers, one for each level")
+    return replace(dimension, widths=tuple(positive_fraction(width, "a width") for width in given))
 
 
 def frozen_where(where: Where | None) -> dict[str, tuple[str, ...]] | None:

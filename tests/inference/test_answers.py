@@ -17,6 +17,9 @@ from congenial.inference.question import parse_query
 from images import is_blank
 from releases import CASES, COUNTS, FEW, NOW, Case, ledger_for, place, release
 
+# Few draws are enough to see that numbers agree.
+pytestmark = pytest.mark.filterwarnings("ignore::congenial.inference.intervals.PoorDrawsWarning")
+
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
@@ -92,7 +95,9 @@ def test_the_exported_draws_give_the_printed_intervals(tmp_path: Path) -> None:
     release(place(tmp_path, case), tmp_path / "bundle", ledger=ledger_for(tmp_path, case), who="Ada", now=NOW)
     queries = ["--query", "sex=f", "--query", "sex=m & age in {010, 020}", "--query", "share(age=030 | sex=f)"]
     written = ["--export-draws", str(tmp_path / "draws.csv")]
-    done = CliRunner().invoke(main, ["infer", str(tmp_path / "bundle"), *queries, "--draws", "400", "--json", *written])
+    done = CliRunner().invoke(
+        main, ["infer", str(tmp_path / "bundle"), *queries, "--prior", "flat", "--draws", "400", "--json", *written]
+    )
     assert done.exit_code == 0, done.output
     with (tmp_path / "draws.csv").open(encoding="utf-8") as rows:
         header, *draws = csv.reader(rows)

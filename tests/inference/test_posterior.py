@@ -11,6 +11,7 @@ from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.conditions.queries import Condition
 from congenial.inference import priors
 from congenial.inference.chains import Drawn, by_proposals, by_small_steps, walk
+from congenial.inference.intervals import PoorDrawsWarning
 from congenial.inference.posterior import PoorProposalWarning, Posterior, posterior
 from congenial.public_law import PublicLaw
 from congenial.sampling.contraction import messages as exact
@@ -53,7 +54,9 @@ def test_small_sets_are_enumerated_exactly(name: str, noise: str, belief: str) -
     law, released = small(name, noise)
     found = posterior(law, None, released, prior=belief)
     assert found.is_exact
-    tables, chances = brute(law, released, priors.prior_of(SCHEMA, belief))
+    known = priors.prior_of(SCHEMA, belief)
+    assert isinstance(known, priors.Prior)
+    tables, chances = brute(law, released, known)
     assert found.weights is not None
     np.testing.assert_array_equal(found.tables, tables)
     np.testing.assert_allclose(found.weights, chances, atol=1e-12)
@@ -95,7 +98,7 @@ def test_the_chain_keeps_the_posterior(name: str, request: pytest.FixtureRequest
 
 def test_draws_of_chains_have_the_enumerated_means() -> None:
     law, released = small("total")
-    exactly = posterior(law, None, released)
+    exactly = posterior(law, None, released, prior="flat")
     found = by_proposals(law.target(None, released), priors.flat(), 20_000, 4, cg.replay_rng("chain means"))
     drawn = with_diagnostics(law, released, priors.flat(), found)
     assert not drawn.is_exact
@@ -109,7 +112,8 @@ def test_draws_of_chains_have_the_enumerated_means() -> None:
 def p12() -> Posterior:
     mechanism = cg.examples.p12_mechanism()
     released = cg.examples.p12_printed_release()
-    return posterior(law_of(mechanism, released), None, released.counts, n_draws=4_000, rng=cg.replay_rng("p12"))
+    law = law_of(mechanism, released)
+    return posterior(law, None, released.counts, prior="flat", n_draws=4_000, rng=cg.replay_rng("p12"))
 
 
 def test_p12_accepts_well_and_mixes(p12: Posterior) -> None:
@@ -160,7 +164,7 @@ def test_average_coverage_under_the_prior_is_the_posterior_mass(name: str) -> No
     joint = np.array([[float(p) for p in listed.probabilities] for listed in laws]) / len(tables)
     covered = mass = 0.0
     for place, release in enumerate(tables):
-        found = posterior(law, None, release)
+        found = posterior(law, None, release, prior="flat")
         interval = found.interval("sex=f & age=0", 0.8)
         inside = (tables[:, 0] >= interval.low) & (tables[:, 0] <= interval.high)
         covered += float(joint[inside, place].sum())
@@ -220,7 +224,7 @@ def test_a_poor_proposal_is_said_aloud() -> None:
         posterior(law, None, released.counts, prior=sharp, n_draws=40, rng=cg.replay_rng("poor"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        posterior(law, None, released.counts, n_draws=200, rng=cg.replay_rng("good"))
+        posterior(law, None, released.counts, prior="flat", n_draws=200, rng=cg.replay_rng("good"))
 
 
 def test_no_chain_holds_what_the_prior_forbids() -> None:
@@ -231,7 +235,7 @@ def test_no_chain_holds_what_the_prior_forbids() -> None:
     target = law_of(mechanism, table).target(None, table.counts)
 
     def at_least(n: int) -> priors.Prior:
-        return priors.prior_of(schema, lambda tables: np.where(tables[:, 0] >= n, 0.0, -np.inf))
+        return priors.Prior("at least", lambda tables: np.where(tables[:, 0] >= n, 0.0, -np.inf))
 
     with pytest.raises(cg.CongenialError, match="hardly any proposed table"):
         by_proposals(target, at_least(12), 400, 4, cg.replay_rng(0))
@@ -308,3 +312,21 @@ def test_the_number_of_chains_is_the_user_s(prior: str, n_chains: int) -> None:
         warnings.simplefilter("ignore", PoorProposalWarning)
         found = posterior(law, None, released.counts, prior=prior, n_draws=60, n_chains=n_chains, rng=rng)
     assert found.chains.shape[:2] == (n_chains, 60 // n_chains)
+
+
+def test_poor_draws_of_the_queried_number_are_said_aloud() -> None:
+    """A table of six cells whose chains look alive, an acceptance of a fifth, and are worth a dozen draws."""
+    schema = cg.Schema({"sex": ["f", "m"], "age": ["a", "b", "c"]})
+    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/8")], invariants=[cg.total()])
+    table = cg.Table(schema, [[0, 0, 60], [0, 1, 0]])
+    law = law_of(mechanism, table)
+    found = posterior(law, None, table.counts, prior="dirichlet", n_draws=1_000, rng=cg.replay_rng(1))
+    assert found.acceptance > 0.1
+    with pytest.warns(PoorDrawsWarning, match=r"sex=f & age=c: \d+ effective draws"):
+        estimate = found.interval("sex=f & age=c")
+    assert estimate.quality.is_poor
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert found.interval("all").quality.monte_carlo_error == 0
+        good = posterior(law, None, table.counts, prior="flat", n_draws=4_000, rng=cg.replay_rng(1))
+        assert not good.interval("age=a").quality.is_poor

@@ -48,7 +48,7 @@ def test_chains_with_estimates_have_the_enumerated_means(
     by_rejection: tuple[PublicLaw, Ints], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     law, released = by_rejection
-    truth = posterior(law, None, released).mean()
+    truth = posterior(law, None, released, prior="flat").mean()
     drawn = by_proposals(law.target(None, released), priors.flat(), 20_000, 4, own_rng(request))
     batches = drawn.chains.reshape(4 * 20, -1, 9).mean(axis=1)
     error = batches.std(axis=0) / np.sqrt(len(batches))
@@ -71,7 +71,7 @@ def test_a_wide_release_is_asked(request: pytest.FixtureRequest) -> None:
     simulated = law.simulated_log_normaliser(2_000, cg.replay_rng(1))
     assert 0 < simulated.error < 0.1
     released = law.sample(1, own_rng(request))[0]
-    found = posterior(law.public, None, released, n_draws=80, rng=cg.replay_rng(2))
+    found = posterior(law.public, None, released, prior="flat", n_draws=80, rng=cg.replay_rng(2))
     assert found.acceptance > 0.1
     assert np.all(found.constraints.holds(found.tables))
     assert found.interval("row=a").low == found.interval("row=a").high

@@ -41,9 +41,14 @@ def law_as_json(law: PublicLaw) -> dict[str, Any]:
 
 
 def _dimension_json(dimension: Dimension) -> dict[str, Any]:
-    """Return a dimension; groups are named where there are some, so that what has none is written as ever."""
+    """Return a dimension; groups and widths are said where there are some."""
     named = [{"name": name, "labels": list(labels)} for name, labels in dimension.groups]
-    return {"name": dimension.name, "labels": list(dimension.labels), **({"groups": named} if named else {})}
+    return {
+        "name": dimension.name,
+        "labels": list(dimension.labels),
+        **({"groups": named} if named else {}),
+        **({} if dimension.widths is None else {"widths": [str(width) for width in dimension.widths]}),
+    }
 
 
 def _query_json(law: PublicLaw, query: MeasuredQuery) -> dict[str, Any]:
@@ -131,6 +136,7 @@ def _read(given: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
             for entry in given["dimensions"]
             if "groups" in entry
         },
+        ordered={entry["name"]: tuple(entry["widths"]) for entry in given["dimensions"] if "widths" in entry},
     )
     noise = given["noise"]
     if noise not in FAMILIES or not FAMILIES[noise].is_for_release:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,11 +32,12 @@ from congenial.randomness import RandomStream
 from congenial.schema import Schema
 
 if TYPE_CHECKING:
+    from congenial.inference.areas_posterior import AreasPosterior
     from congenial.inference.frequentist import Confidence
     from congenial.inference.model_posterior import ModelPosterior
     from congenial.inference.model_test import ModelTest, TableStatistic
     from congenial.inference.posterior import Posterior
-    from congenial.inference.priors import LogDensity, Prior
+    from congenial.inference.priors import LogDensity, Prior, Smooth
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,18 +78,47 @@ class Bundle:
         """The law of the release, but for the confidential tables."""
         return self.manifest.law
 
+    @overload
+    def posterior(
+        self,
+        area: str,
+        *,
+        prior: "str | Prior | Smooth | LogDensity" = "smooth",
+        n_draws: int = 4_000,
+        n_chains: int | None = None,
+        rng: RandomStream | None = None,
+    ) -> "Posterior": ...
+
+    @overload
+    def posterior(
+        self,
+        area: None = None,
+        *,
+        prior: "str | Prior | Smooth | LogDensity" = "smooth",
+        n_draws: int = 4_000,
+        n_chains: int | None = None,
+        rng: RandomStream | None = None,
+    ) -> Any: ...
+
     def posterior(
         self,
         area: Area = None,
         *,
-        prior: "str | Prior | LogDensity" = "flat",
+        prior: "str | Prior | Smooth | LogDensity" = "smooth",
         n_draws: int = 4_000,
         n_chains: int | None = None,
         rng: RandomStream | None = None,
-    ) -> "Posterior":
-        """Return what the release says of the confidential table of an area, under a prior."""
+    ) -> "Posterior | AreasPosterior":
+        """Return what the release says of the confidential table of an area, under a prior.
+
+        Of a release with areas, left out, the posterior of all of them together (`AreasPosterior`).
+        """
+        from congenial.inference.areas_posterior import areas_posterior
         from congenial.inference.posterior import posterior
 
+        if area is None and None not in self.tables:
+            released = np.stack(list(self.tables.values()))
+            return areas_posterior(self.law, released, prior=prior, n_draws=n_draws, n_chains=n_chains, rng=rng)
         released = self.released(area)
         return posterior(self.law, area, released, prior=prior, n_draws=n_draws, n_chains=n_chains, rng=rng)
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING
+from warnings import catch_warnings, simplefilter, warn
 
 import click
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 @click.option("--query", "queries", multiple=True, required=True, help='Such as "sex=female & age in {65-66, 67-69}".')
 @click.option("--level", type=float, default=0.9, show_default=True, help="Probability of the intervals.")
 @click.option("--area", "areas", multiple=True, help="Area to ask about; may be repeated. Default: all of them.")
-@click.option("--prior", default="flat", show_default=True, help="flat, dirichlet or independence.")
+@click.option("--prior", default="smooth", show_default=True, help="smooth, flat, dirichlet or independence.")
 @click.option("--draws", type=int, default=4_000, show_default=True, help="Posterior draws of each area.")
 @click.option("--simultaneous", is_flag=True, help="Intervals that hold for all numbers of an area together.")
 @click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
@@ -53,7 +54,13 @@ def infer(
     chosen = list(areas) if areas else list(loaded.tables)
     rng = secure_rng() if seed is None else replay_rng(f"infer {seed}")
     found: list[Answers] = []
-    with progress_bar("inferring", len(chosen)) as step:
+    is_pooled = len(chosen) > 1 and prior == "smooth"
+    with catch_warnings(record=True) as heard, progress_bar("inferring", len(chosen) + is_pooled) as step:
+        simplefilter("always")
+        together = None
+        if is_pooled:
+            step("all areas together")
+            together = loaded.posterior(prior=prior, n_draws=draws, rng=rng)
         for area in chosen:
             step("the table" if area is None else str(area))
             found.append(
@@ -66,21 +73,44 @@ def infer(
                     n_draws=draws,
                     is_simultaneous=simultaneous,
                     rng=rng,
+                    together=together,
                 )
             )
+        for answers in found:
+            fit = answers.posterior.check_fit(rng)
+            if fit is not None and fit.is_contradicted:
+                warn(fit.text, UserWarning, stacklevel=2)
+    said = list(dict.fromkeys(str(warning.message) for warning in heard if issubclass(warning.category, UserWarning)))
+    for line in said:
+        say(f"WARNING: {line}.", bold=True, err=True)
     numbers = [number for answers in found for number in answers.numbers]
     if export_draws is not None:
         write_draws(export_draws, [answers.posterior for answers in found])
     if plot is not None:
         plot_answers(plot, numbers)
     if as_json:
-        show_json([number.as_json() for number in numbers])
+        drawn = {"prior": prior, "draws": draws, "seed": seed, "warnings": said}
+        show_json([number.as_json() | drawn for number in numbers])
         return
     named = len(chosen) > 1 or chosen != [None]
-    header = (*(["area"] if named else []), "number", "released", "estimate", "low", "high", "without a prior")
+    header = (
+        *(["area"] if named else []),
+        *(
+            "number",
+            "released",
+            "estimate",
+            "MC error",
+            "low",
+            "high",
+            "by error law*",
+            "without a prior",
+            "eff. draws",
+        ),
+    )
     rows = [(*([str(number.area)] if named else []), *number.as_row()) for number in numbers]
     if not loaded.manifest.is_for_release:
         say("NOT FOR RELEASE: this bundle is a simulation.", bold=True)
     show_table(header, rows, f"{level:.0%} intervals, prior {prior}" + (", all together" if simultaneous else ""))
+    say("* approximate: the released number less the errors of releases of tables like this one.")
     for why in dict.fromkeys(number.confidence.why for number in numbers if not number.confidence.is_available):
         say(f"Not available without a prior: {why}.")

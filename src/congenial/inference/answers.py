@@ -10,6 +10,8 @@ from typing import Any
 from congenial.bundle.loading import Bundle
 from congenial.conditions.areas import Area
 from congenial.errors import InferenceError, reason_of
+from congenial.inference.areas_posterior import AreasPosterior
+from congenial.inference.error_law import ErrorInterval
 from congenial.inference.frames import frame
 from congenial.inference.frequentist import Confidence
 from congenial.inference.intervals import Estimate, number_text
@@ -24,16 +26,31 @@ class Answer:
     area: Area
     estimate: Estimate
     confidence: Confidence
+    by_error: ErrorInterval
 
     def as_row(self) -> tuple[str, ...]:
-        """Return it as a row of text: the query, released, estimated, the interval's ends, the one without a prior."""
+        """Return it as a row of text.
+
+        The query, released, estimated, its Monte Carlo error, the interval's ends, the interval by the error's law, the
+        one without a prior, and how many draws the estimate is worth.
+        """
         estimate, without = self.estimate, self.confidence
         released = estimate.text(estimate.released)
         if estimate.is_exact:
-            return estimate.query, released, estimate.text(estimate.mean), "exact", "exact", "exact"
-        ends = f"{number_text(without.low)} to {number_text(without.high)}" if without.is_available else "not available"
-        numbers = (estimate.text(value) for value in (estimate.centre, estimate.low, estimate.high))
-        return estimate.query, released, *numbers, ends
+            return estimate.query, released, estimate.text(estimate.mean), *["exact"] * 5, ""
+        ends = [
+            f"{number_text(found.low)} to {number_text(found.high)}" if found.is_available else "not available"
+            for found in (self.by_error, without)
+        ]
+        quality = estimate.quality
+        numbers = [
+            estimate.text(estimate.centre),
+            number_text(quality.monte_carlo_error),
+            estimate.text(estimate.low),
+            estimate.text(estimate.high),
+        ]
+        draws = number_text(round(quality.effective_draws)) if isfinite(quality.effective_draws) else "all"
+        return estimate.query, released, *numbers, *ends, draws + (" POOR" if quality.is_poor else "")
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values; what is infinite or missing is null."""
@@ -50,6 +67,17 @@ class Answer:
             "is_exact": estimate.is_exact,
             "is_simultaneous": estimate.is_simultaneous,
             **({"labels": list(estimate.labels)} if estimate.labels else {}),
+            "effective_draws": _finite(estimate.quality.effective_draws),
+            "split_rhat": _finite(estimate.quality.split_rhat),
+            "monte_carlo_error": _finite(estimate.quality.monte_carlo_error),
+            "is_poor": estimate.quality.is_poor,
+            "by_error_law": {
+                "estimate": _finite(self.by_error.estimate),
+                "low": _finite(self.by_error.low),
+                "high": _finite(self.by_error.high),
+                "how": "approximate" if self.by_error.is_available else "not available",
+                "why": self.by_error.why,
+            },
             "without_a_prior": {
                 "low": _finite(without.low),
                 "high": _finite(without.high),
@@ -81,20 +109,24 @@ def answer(
     n_draws: int,
     is_simultaneous: bool,
     rng: RandomStream,
+    together: AreasPosterior | None = None,
 ) -> Answers:
-    """Return the answers to some queries about one area."""
+    """Return the answers to some queries about one area; from the posterior of all areas together, if it is given."""
     without = bundle.confidence(queries, area, level=level, is_simultaneous=is_simultaneous)
-    posterior = bundle.posterior(area, prior=prior, n_draws=n_draws, rng=rng)
+    posterior = bundle.posterior(area, prior=prior, n_draws=n_draws, rng=rng) if together is None else together[area]
+    by_error = posterior.error_intervals(queries, level, rng=rng)
     estimates = posterior.intervals(queries, level, is_simultaneous=is_simultaneous)
-    pairs = zip(estimates, without, strict=True)
-    return Answers(posterior, tuple(Answer(area, estimate, interval) for estimate, interval in pairs))
+    parts = zip(estimates, without, by_error, strict=True)
+    return Answers(posterior, tuple(Answer(area, *part) for part in parts))
 
 
 def answers_frame(answers: Sequence[Answer], backend: str = "pandas") -> Any:
     """Return answers as a pandas, polars or pyarrow table, a row a number."""
     rows = [found.as_json() for found in answers]
-    names = ("area", "query", "released", "mean", "median", "low", "high", "level", "is_exact")
+    names = ("area", "query", "released", "mean", "median", "low", "high", "level", "is_exact", "effective_draws")
     columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in names}
+    columns["low_by_error_law"] = [row["by_error_law"]["low"] for row in rows]
+    columns["high_by_error_law"] = [row["by_error_law"]["high"] for row in rows]
     columns["low_without_a_prior"] = [row["without_a_prior"]["low"] for row in rows]
     columns["high_without_a_prior"] = [row["without_a_prior"]["high"] for row in rows]
     return frame(columns, backend)

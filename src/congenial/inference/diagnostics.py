@@ -1,10 +1,60 @@
 """How good the draws of Markov chains are, quantity by quantity."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf, isfinite, sqrt
 
 import numpy as np
 
 from congenial.arrays import Floats
+
+_FEW_DRAWS = 100
+_LARGE_RHAT = 1.05
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How good the draws of one number are.
+
+    Attributes
+    ----------
+    effective_draws : float
+        How many independent draws they are worth; infinite for exact numbers, NaN where the chains never moved.
+    split_rhat : float
+        Near 1 where the chains agree.
+    monte_carlo_error : float
+        One standard deviation of the mean's own error.
+    """
+
+    effective_draws: float
+    split_rhat: float
+    monte_carlo_error: float
+
+    @property
+    def is_poor(self) -> bool:
+        """Whether the interval should not be relied on."""
+        return not (self.effective_draws >= _FEW_DRAWS and self.split_rhat <= _LARGE_RHAT)
+
+    @property
+    def text(self) -> str:
+        """It in words."""
+        if not isfinite(self.effective_draws):
+            return "exact" if self.effective_draws == inf else "the chains never moved"
+        return f"{self.effective_draws:,.0f} effective draws, R-hat {self.split_rhat:.3f}"
+
+
+EXACTLY = Quality(inf, 1.0, 0.0)
+"""Of a number that was not drawn."""
+
+
+def quality_of(values: Floats) -> Quality:
+    """Return how good the draws (chain, draw) of one number are; where it does not exist, its median counts."""
+    there = np.isfinite(values)
+    if not there.any():
+        return Quality(float("nan"), float("nan"), float("nan"))
+    known = np.where(there, values, np.median(values[there]))[:, :, None]
+    draws, rhat = float(effective_draws(known)[0]), float(split_rhat(known)[0])
+    return Quality(draws, rhat, float(known.std()) / sqrt(draws) if draws > 0 else float("nan"))
 
 
 def effective_draws(chains: Floats) -> Floats:

@@ -1,5 +1,6 @@
 """Estimates and intervals of statistics from a posterior: one by one, or all at once."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,10 +14,15 @@ from congenial.arrays import Floats
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row
 from congenial.errors import InferenceError
+from congenial.inference.diagnostics import EXACTLY, Quality, quality_of
 from congenial.inference.statistic import Statistic
 
 if TYPE_CHECKING:
     from congenial.inference.posterior import Posterior
+
+
+class PoorDrawsWarning(UserWarning):
+    """The draws of chains are too few in effect, or disagree, for a number that was asked for."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,8 @@ class Estimate:
         Whether the published invariants determine it: then all of them are its value.
     labels : tuple of str
         Of a median, what the values 0, 1, ... stand for.
+    quality : Quality
+        How good the draws behind it are, for this very number.
     """
 
     query: str
@@ -46,6 +54,7 @@ class Estimate:
     is_exact: bool
     is_simultaneous: bool = False
     labels: tuple[str, ...] = ()
+    quality: Quality = EXACTLY
 
     @property
     def centre(self) -> float:
@@ -121,7 +130,7 @@ def estimates(
         joint = _simultaneous(np.stack([values[place] for place in undetermined]), posterior.weights, level)
         ends |= dict(zip(undetermined, joint, strict=True))
     else:
-        ends |= {place: _equal_tailed(values[place], posterior.weights, level) for place in undetermined}
+        ends |= {place: ends_of_draws(values[place], posterior.weights, level) for place in undetermined}
     out = []
     for place, statistic in enumerate(statistics):
         if (value := known[place]) is not None:
@@ -130,10 +139,27 @@ def estimates(
             continue
         low, high = ends[place]
         mean = _mean(values[place], posterior.weights)
-        median = _equal_tailed(values[place], posterior.weights, 1e-12)[0]
+        median = ends_of_draws(values[place], posterior.weights, 1e-12)[0]
+        quality = EXACTLY if posterior.is_exact else quality_of(values[place].reshape(posterior.chains.shape[:2]))
         found = (mean, median, low, high)
-        out.append(Estimate(statistic.text, own[place], *found, level, False, is_simultaneous, statistic.labels))
+        out.append(
+            Estimate(statistic.text, own[place], *found, level, False, is_simultaneous, statistic.labels, quality)
+        )
+    warn_of_poor(out)
     return out
+
+
+def warn_of_poor(found: Sequence[Estimate]) -> None:
+    """Say aloud of which numbers the draws say too little."""
+    poor = [estimate for estimate in found if estimate.quality.is_poor]
+    if poor:
+        worst = min(poor, key=lambda estimate: estimate.quality.effective_draws)
+        more = f", and {len(poor) - 1} more like it" if len(poor) > 1 else ""
+        warnings.warn(
+            f"{worst.query}: {worst.quality.text}{more}: too little for its interval. Raise n_draws (--draws)",
+            PoorDrawsWarning,
+            stacklevel=4,
+        )
 
 
 def _mean(values: Floats, weights: Floats | None) -> float:
@@ -144,7 +170,7 @@ def _mean(values: Floats, weights: Floats | None) -> float:
     return float(np.average(values[there], weights=None if weights is None else weights[there]))
 
 
-def _equal_tailed(values: Floats, weights: Floats | None, level: float) -> tuple[float, float]:
+def ends_of_draws(values: Floats, weights: Floats | None, level: float) -> tuple[float, float]:
     """Return the smallest value with more than the lower tail below or at it, and the like from above."""
     there = ~np.isnan(values)
     if not there.any():
@@ -168,7 +194,7 @@ def _simultaneous(values: Floats, weights: Floats | None, level: float) -> list[
     mass = np.full(values.shape[1], 1 / values.shape[1]) if weights is None else weights
 
     def inside(tail: float) -> tuple[float, list[tuple[float, float]]]:
-        ends = [_equal_tailed(line, weights, 1 - 2 * tail) for line in values]
+        ends = [ends_of_draws(line, weights, 1 - 2 * tail) for line in values]
         holds = np.ones(values.shape[1], bool)
         for line, (low, high) in zip(values, ends, strict=True):
             holds &= np.isnan(line) | ((line >= low) & (line <= high))

@@ -1,12 +1,13 @@
 """The posterior of a confidential table given its release: THEORY's section 5.
 
-Small sets are gone through table by table (`enumeration`); else chains draw (`chains`), by proposals of the exact
-sampler, or by small steps where the prior pulls far away from the release.
+Under the smooth prior, chains draw its effects together with the table (`smooth_chains`). Under others, small sets are
+gone through table by table (`enumeration`); else chains draw (`chains`), by proposals of the exact sampler, or by small
+steps where the prior pulls far away from the release.
 """
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,27 +15,35 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
-from congenial.conditions.areas import Area
+from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.errors import InferenceError
 from congenial.inference.chains import by_proposals, by_small_steps
 from congenial.inference.diagnostics import effective_draws, split_rhat
 from congenial.inference.enumeration import MOST_TABLES, enumerated_posterior
-from congenial.inference.priors import LogDensity, Prior, prior_of
+from congenial.inference.priors import LogDensity, Prior, Smooth, prior_of
+from congenial.inference.smooth_chains import smooth_draws
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
 from congenial.sampling.small_sets import all_tables
 
 if TYPE_CHECKING:
+    from congenial.inference.error_law import ErrorInterval
+    from congenial.inference.fit import Fit
     from congenial.inference.intervals import Estimate
 
 _POOR_ACCEPTANCE = 0.10
 _FEW_DRAWS = 50
+_LARGE_CELL_EFFECT = 0.5  # twenty real tables have about 0.1; rough ones, of which the prior knows nothing, 0.9
 _FEW_CHAINS, _MANY_CHAINS = 4, 40  # small steps of many chains at once cost hardly more than those of few
 
 
 class PoorProposalWarning(UserWarning):
     """Draws that are too few in effect: the prior, or the limits, pull far away from the release."""
+
+
+class ContradictedPriorWarning(UserWarning):
+    """The release looks unlike what the prior expects."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,15 +58,22 @@ class Posterior:
         Exact posterior probabilities of all tables; None for draws of chains.
     acceptance : float
         Share of proposals accepted; 1 where every table was gone through.
+    cell_effect : float or None
+        Under the smooth prior, the estimated scale of what single cells have beyond smooth effects; large where the
+        table is rough.
+    log_rates : array (table, cell) or None
+        Under the smooth prior, log rates of some draws.
     """
 
     law: PublicLaw
     area: Area
     released: Ints
-    prior: Prior
+    prior: Prior | Smooth
     chains: Ints
     weights: Floats | None
     acceptance: float
+    cell_effect: float | None = None
+    log_rates: Floats | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -122,6 +138,36 @@ class Posterior:
         asked = [query] if isinstance(query, str) else list(query)
         statistics = [found for text in asked for found in parse_query(text, self.law.schema, self.law.areas)]
         return estimates(self, statistics, self.released, level=level, is_simultaneous=is_simultaneous)
+
+    def error_interval(self, query: str, level: float = 0.9, *, rng: RandomStream | None = None) -> "ErrorInterval":
+        """Return the interval by the law of the release's error: approximate, and nearly free of the prior.
+
+        See `congenial.inference.error_law`.
+        """
+        found = self.error_intervals(query, level, rng=rng)
+        if len(found) != 1:
+            raise InferenceError(f"{query!r} asks for {len(found)} numbers; use error_intervals")
+        return found[0]
+
+    def error_intervals(
+        self, query: str | Sequence[str], level: float = 0.9, *, rng: RandomStream | None = None
+    ) -> "list[ErrorInterval]":
+        """Return the intervals by the law of the release's error of one query or several."""
+        from congenial.inference.error_law import error_intervals
+        from congenial.inference.question import parse_query
+
+        asked = [query] if isinstance(query, str) else list(query)
+        statistics = [statistic for text in asked for statistic in parse_query(text, self.law.schema, self.law.areas)]
+        return error_intervals(self, statistics, level, rng or secure_rng())
+
+    def check_fit(self, rng: RandomStream | None = None) -> "Fit | None":
+        """Return whether the prior expects releases like this one; None for priors that cannot be drawn from.
+
+        See `congenial.inference.fit`.
+        """
+        from congenial.inference.fit import check_fit
+
+        return check_fit(self, rng or secure_rng())
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the draws by column: the area if there are several, chain and draw, probability, and each cell's name.
@@ -188,7 +234,7 @@ def posterior(
     area: Area,
     released: Ints,
     *,
-    prior: "str | Prior | LogDensity" = "flat",
+    prior: "str | Prior | Smooth | LogDensity" = "smooth",
     n_draws: int = 4_000,
     n_chains: int | None = None,
     rng: RandomStream | None = None,
@@ -198,7 +244,8 @@ def posterior(
     Parameters
     ----------
     prior : str, Prior or function
-        ``"flat"``, ``"dirichlet"``, ``"independence"``, one of `congenial.inference.priors`, or a log density.
+        ``"smooth"``, ``"flat"``, ``"dirichlet"``, ``"independence"``, one of `congenial.inference.priors`, or a log
+        density.
     n_draws : int
         Draws in all chains together; each chain gets an equal whole part of them.
     n_chains : int, optional
@@ -210,6 +257,8 @@ def posterior(
     if not law.areas[area].holds(released):
         raise InferenceError("the released table does not obey the published numbers; take both from one bundle")
     belief, target = prior_of(law.schema, prior), law.target(area, released)
+    if isinstance(belief, Smooth):
+        return _smooth(law, area, released, belief, n_draws, n_few, rng or secure_rng())
     listed = all_tables(target.constraints, MOST_TABLES)
     if listed is not None:
         tables, weights = enumerated_posterior(target, belief, listed)
@@ -233,3 +282,21 @@ def posterior(
             stacklevel=2,
         )
     return found
+
+
+def _smooth(
+    law: PublicLaw, area: Area, released: Ints, belief: Smooth, n_draws: int, n_chains: int, rng: RandomStream
+) -> Posterior:
+    alone = replace(law, areas=Areas.one(law.areas[area]))
+    drawn = smooth_draws(alone, released[None, :], belief.ordered, n_draws=n_draws, n_chains=n_chains, rng=rng)
+    own = float(drawn.scales[:, :, -1].mean())
+    if own > _LARGE_CELL_EFFECT:
+        warnings.warn(
+            f"single cells go their own ways (an effect of {own:.2f} on the log scale, where smooth tables have about"
+            " 0.1): the table is rougher than the smooth prior expects, and intervals of sums and shares may be too"
+            ' narrow. Look at error_interval, and compare with prior="flat" (--prior flat)',
+            ContradictedPriorWarning,
+            stacklevel=3,
+        )
+    chains = np.ascontiguousarray(drawn.tables[:, :, 0], np.int64)
+    return Posterior(law, area, released, belief, chains, None, drawn.acceptance, own, drawn.eta[:, 0])

@@ -1,6 +1,6 @@
 """What an analyst believes of the confidential table before seeing the release: a log density on tables."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError, did_you_mean
+from congenial.label_widths import widths_of_labels
 from congenial.schema import Schema
 
 LogDensity = Callable[[Ints], Floats]
@@ -37,6 +38,59 @@ class Prior:
         return found
 
 
+@dataclass(frozen=True)
+class Smooth:
+    """The default: Poisson counts whose log rates have main effects and shrunken interactions, smooth where ordered.
+
+    It has no density to write down: its effects and their scales are drawn together with the tables.
+
+    Attributes
+    ----------
+    ordered : mapping from dimension to widths
+        Dimensions along which neighbours are alike, and how wide their levels are.
+    """
+
+    ordered: Mapping[str, tuple[float, ...]]
+
+    @property
+    def text(self) -> str:
+        """What it says, in words."""
+        along = f", smooth along {' and '.join(self.ordered)}" if self.ordered else ""
+        return f"smooth: main effects and shrunken interactions on the log scale{along}"
+
+
+def smooth(schema: Schema, ordered: Mapping[str, Sequence[float] | None] | None = None) -> Smooth:
+    """Return the default prior of a schema.
+
+    Parameters
+    ----------
+    ordered : mapping, optional
+        Dimensions whose levels have an order, with the width of each level; None for what labels say, or else 1 each.
+        Left out, those that the schema says, and those whose labels are intervals that follow upon each other, such as
+        ages.
+
+    Examples
+    --------
+    >>> smooth(Schema({"sex": ["female", "male"], "age": ["0-17", "18-64", "65+"]})).text
+    'smooth: main effects and shrunken interactions on the log scale, smooth along age'
+    """
+    if ordered is None:
+        found = {name: schema.ordered.get(name) or widths_of_labels(schema.labels(name)) for name in schema.names}
+        return Smooth({name: tuple(map(float, widths)) for name, widths in found.items() if widths is not None})
+    return Smooth({name: _widths(schema, name, given) for name, given in ordered.items()})
+
+
+def _widths(schema: Schema, name: str, given: Sequence[float] | None) -> tuple[float, ...]:
+    if name not in schema.names:
+        raise InferenceError(f"{name!r} is not a dimension; {did_you_mean(str(name), schema.names)}")
+    n_levels = len(schema.labels(name))
+    said = schema.ordered.get(name) or widths_of_labels(schema.labels(name)) or (1,) * n_levels
+    known = tuple(map(float, said if given is None else given))
+    if len(known) != n_levels or not all(0 < width < float("inf") for width in known):
+        raise InferenceError(f"the widths of {name!r} are {n_levels} numbers above 0, one for each level")
+    return known
+
+
 def flat() -> Prior:
     """Every table that fits the published numbers is equally likely."""
     return Prior("flat: every table that fits is equally likely", lambda tables: np.zeros(len(tables)))
@@ -60,8 +114,10 @@ def poisson(schema: Schema, rates: ArrayLike) -> Prior:
     return Prior("independent Poisson cells with given rates", _of_counts(log_density))
 
 
-def dirichlet(schema: Schema, concentration: ArrayLike = 1.0) -> Prior:
+def dirichlet(schema: Schema, concentration: ArrayLike = 0.5) -> Prior:
     """Return multinomial cells whose probabilities have a Dirichlet law: cells may differ much, sharing nothing.
+
+    A concentration of 1/2 is Jeffreys' prior; with 1, and the total published, it would be the flat prior.
 
     Where the total is not published, it is taken to be equally likely to be anything.
     """
@@ -116,16 +172,17 @@ def _of_counts(log_density: LogDensity) -> LogDensity:
     return checked
 
 
-NAMED: dict[str, Callable[[Schema], Prior]] = {
+NAMED: dict[str, Callable[[Schema], Prior | Smooth]] = {
+    "smooth": smooth,
     "flat": lambda _: flat(),
     "dirichlet": dirichlet,
     "independence": independence,
 }
 
 
-def prior_of(schema: Schema, given: "str | Prior | LogDensity") -> Prior:
+def prior_of(schema: Schema, given: "str | Prior | Smooth | LogDensity") -> Prior | Smooth:
     """Return the prior that is named, given, or made of a function of tables (draw, cell)."""
-    if isinstance(given, Prior):
+    if isinstance(given, Prior | Smooth):
         return given
     if isinstance(given, str):
         if given not in NAMED:

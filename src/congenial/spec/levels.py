@@ -1,13 +1,14 @@
 """The declared levels of a dimension: labels, codes in the data, intervals, and named groups."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from congenial.errors import ConditionError, SchemaError, did_you_mean
+from congenial.schema import Schema
 from congenial.spec.mistakes import Mistakes
 from congenial.spec.yaml_text import Path
 
@@ -35,6 +36,15 @@ class Levels:
     cut: tuple[float, ...] = ()
     has_below: bool = False
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    is_ordered: bool = False
+
+    @property
+    def widths(self) -> tuple[Fraction, ...] | None:
+        """How wide cut intervals are, an open one as wide as its neighbour; None where labels have to say it."""
+        if len(self.cut) < 2:
+            return None
+        inner = [Fraction(repr(high)) - Fraction(repr(low)) for low, high in pairwise(self.cut)]
+        return (*(inner[:1] if self.has_below else []), *inner, inner[-1])
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -62,6 +72,14 @@ class Levels:
         raise ConditionError(f"{word!r} is not a label or group of dimension {self.name!r}; {hint}")
 
 
+def schema_of(dimensions: Iterable[Levels]) -> Schema:
+    """Return the schema of declared dimensions."""
+    known = list(dimensions)
+    ordered = {levels.name: levels.widths for levels in known if levels.is_ordered}
+    groups = {levels.name: levels.groups for levels in known}
+    return Schema({levels.name: levels.labels for levels in known}, groups, ordered)
+
+
 def declared(
     name: str, said: "list[str] | DimensionEntry | AreaEntry", mistakes: Mistakes, path: Path
 ) -> Levels | None:
@@ -74,7 +92,7 @@ def declared(
         if isinstance(said, list):
             levels = Levels(name, name, *_labels_and_codes(name, said))
         elif isinstance(said, DimensionEntry):
-            levels = _dimension(name, said)
+            levels = replace(_dimension(name, said), is_ordered=said.ordered or said.cut is not None)
             for group, members in said.groups.items():
                 with mistakes.at((*path, "groups", group)):
                     levels.groups[group] = _members(levels, group, members)

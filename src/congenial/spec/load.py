@@ -12,7 +12,7 @@ from congenial.released import OUTPUTS
 from congenial.schema import Schema
 from congenial.spec import yaml_text
 from congenial.spec.conditions import Reader, Statement
-from congenial.spec.levels import Levels
+from congenial.spec.levels import Levels, schema_of
 from congenial.spec.mistakes import Mistakes, checked_format
 from congenial.spec.sections import check_columns, read_areas, read_data, read_dimensions, read_unit
 from congenial.spec.spec import DataFiles, PrivacyUnit, Spec
@@ -152,7 +152,7 @@ def _schema(dimensions: list[Levels] | None, by: Levels | None, mistakes: Mistak
     with mistakes.at(("dimensions",)):
         if len(dimensions) > _MOST_DIMENSIONS:
             raise ConditionError(f"there are {len(dimensions):,} dimensions and the limit is {_MOST_DIMENSIONS}")
-        return Schema({levels.name: levels.labels for levels in dimensions})
+        return schema_of(dimensions)
     return None
 
 

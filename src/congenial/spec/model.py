@@ -167,6 +167,7 @@ class DimensionEntry(Section):
     cut: list[Number] | None = Field(None, description="ends of half-open intervals of a numeric column")
     below: Truth = Field(False, description="whether values below the first cut are a level of their own")
     groups: dict[Text, Group] = Field({}, description="named sets of levels")
+    ordered: Truth = Field(False, description="whether neighbouring levels are alike, as ages are")
 
 
 class AreaEntry(Section):

@@ -12,7 +12,7 @@ from congenial.hierarchy.zeros import Zeros
 from congenial.mechanism import Mechanism
 from congenial.schema import Schema
 from congenial.spec.conditions import Statement
-from congenial.spec.levels import Levels
+from congenial.spec.levels import Levels, schema_of
 from congenial.spec.tree import TreeFile
 
 
@@ -109,10 +109,7 @@ class Spec:
     @cached_property
     def schema(self) -> Schema:
         """The dimensions of one area's table."""
-        return Schema(
-            {dimension.name: dimension.labels for dimension in self.dimensions},
-            {dimension.name: dimension.groups for dimension in self.dimensions},
-        )
+        return schema_of(self.dimensions)
 
     @property
     def areas(self) -> tuple[str, ...] | None:

@@ -8,6 +8,7 @@ equalities, rounds its ends inward and cuts them at zero.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from congenial.baselines.topdown import TopDown
 from congenial.conditions.rows import Row, dense
 from congenial.errors import StudyError
 from congenial.inference.frequentist import confidences
-from congenial.inference.intervals import check_level, estimates
+from congenial.inference.intervals import PoorDrawsWarning, check_level, estimates
 from congenial.inference.posterior import posterior
 from congenial.inference.statistic import Statistic
 from congenial.law import Law
@@ -173,10 +174,12 @@ def _one_table(
     problem = Problem(constraints, plain.law.measured)
     answers = noisy_answers(problem, table, n_releases, rng)
     for released, noisy in zip(Law(law, table.counts).sample(n_releases, rng), answers, strict=True):
-        found = posterior(law, None, released, n_draws=n_draws, rng=rng)
+        found = posterior(law, None, released, prior="flat", n_draws=n_draws, rng=rng)
         repaired = TopDown().repair(problem, noisy).astype(np.float64)
         for level in tally.levels:
-            known = estimates(found, cells, released, level=level)
+            with catch_warnings():  # a study of thousands of intervals counts how they do
+                simplefilter("ignore", PoorDrawsWarning)
+                known = estimates(found, cells, released, level=level)
             ends = np.array([estimate.low for estimate in known]), np.array([estimate.high for estimate in known])
             count(POSTERIOR, level, ends)
             free = confidences(law, {None: released}, cells, level=level)

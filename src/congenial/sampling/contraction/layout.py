@@ -17,6 +17,8 @@ from congenial.sampling.kernels.codes import FAR
 from congenial.sampling.kernels.wide import Numbers, empty_numbers
 from congenial.sampling.system import System
 
+_LIGHTER = 0.6  # of the nats: two thirds of the time for P12 at epsilon 1, and enough for 3,143 counties
+
 
 class State(NamedTuple):
     """Scratch of the kernels for one table: by position of cells in their groups, by node, and small vectors."""
@@ -134,6 +136,10 @@ class Engine:
         """Return windows that leave out the square of what these do."""
         return _wider(self)
 
+    def lighter(self) -> "Engine":
+        """Return narrower windows: enough for most tables, and each says of itself whether they were."""
+        return _lighter(self)
+
     def unlimited(self) -> "Engine":
         """Return windows that leave out nothing: every sum runs over its whole range."""
         order = self.order
@@ -152,6 +158,11 @@ class Engine:
 @lru_cache(maxsize=256)
 def _engine(system: System) -> Engine:
     return Engine(find_order(system))
+
+
+@lru_cache(maxsize=64)
+def _lighter(engine: Engine) -> Engine:
+    return Engine(engine.order.with_nats(_LIGHTER * engine.order.nats))
 
 
 @lru_cache(maxsize=64)

@@ -150,10 +150,7 @@ def sample_batch(engine: Engine, centres: Ints, rng: Streams, *, n_threads: int 
         return centres.copy()
     words = rng.lines(len(centres), engine.n_decisions)
     out, unsure = np.empty_like(centres), np.zeros(len(centres), np.int64)
-    # The most crowded table decides how large the buffers are; one that still does not fit is run by itself.
-    crowded = Layout.of(engine, centres[int(np.argmax(centres.sum(axis=1)))])
-    spans = (crowded.state.prefix_length, crowded.state.cell_span)
-    n_states, longest = 2 * crowded.size + 64, 2 * max(int(span.max(initial=0)) for span in spans) + 16
+    n_states, longest = _room_for(engine, centres)  # a table that does not fit is run by itself
 
     def run(part: slice) -> None:
         _run_part(engine, centres[part], words[part], n_states, longest, out[part], unsure[part])
@@ -209,6 +206,30 @@ def _again(engine: Engine, centre: Ints, words: NDArray[np.uint64], rng: RandomS
 
 def log_normalisers(engine: Engine, centres: Ints) -> Floats:
     """Return ``log c(s)`` for each of many tables (table, cell) of one structure; repeated tables are computed once."""
+    engine.order.check()
     distinct, which = np.unique(centres, axis=0, return_inverse=True)
-    found = np.array([Messages.of(engine, centre).log_normaliser for centre in distinct])
+    found = np.full(len(distinct), np.nan)
+    for tried in (engine.lighter(), engine):
+        if (left := np.flatnonzero(np.isnan(found))).size:
+            found[left] = _normalised(tried, distinct[left])
+    for number in np.flatnonzero(np.isnan(found)):  # with room of its own
+        found[number] = Messages.of(engine, distinct[number]).log_normaliser
     return np.asarray(found[which.reshape(-1)])
+
+
+def _normalised(engine: Engine, centres: Ints) -> Floats:
+    """Return ``log c(s)`` for each table; NaN where windows or buffers are too narrow for it."""
+    from congenial.sampling.kernels.messages import normalise_batch  # numba: 0.3 s to import
+
+    out = np.empty(len(centres))
+    n_states, longest = _room_for(engine, centres)
+    room = (engine.room(n_states), engine.room(4 * longest), engine.room(4 * longest))
+    normalise_batch(engine.program, centres, empty_state(engine.program), *room, _LOG_LOOSEST, out)
+    return out
+
+
+def _room_for(engine: Engine, centres: Ints) -> tuple[int, int]:
+    """Return how many entries messages and windows take: twice what the most crowded table does."""
+    crowded = Layout.of(engine, centres[int(np.argmax(centres.sum(axis=1)))])
+    spans = (crowded.state.prefix_length, crowded.state.cell_span)
+    return 2 * crowded.size + 64, 2 * max(int(span.max(initial=0)) for span in spans) + 16

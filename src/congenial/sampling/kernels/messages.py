@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from congenial.arrays import Ints
+from congenial.arrays import Floats, Ints
 from congenial.sampling.kernels.codes import NEVER
 from congenial.sampling.kernels.compiled import compiled
 from congenial.sampling.kernels.convolve import MOST_DIRECT, add_point, convolve_directly, convolve_geometric
@@ -241,3 +241,23 @@ def build(program: Any, centre: Ints, state: Any, messages: Numbers, work: Numbe
     if 0 <= size <= size_of(messages) and 4 * longest(state) <= size_of(work):
         forward(program, centre, state, messages, work, mirror)
     return size
+
+
+@compiled
+def normalise_batch(
+    program: Any,
+    centres: Ints,  # (table, cell)
+    state: Any,
+    messages: Numbers,
+    work: Numbers,
+    mirror: Numbers,
+    log_loosest: float,
+    out: Floats,  # (table) log c(s), or NaN where the buffers or the windows are too narrow for this table
+) -> None:
+    """Forward pass of each table, for its normaliser alone."""
+    for number in range(centres.shape[0]):
+        size = build(program, centres[number], state, messages, work, mirror)
+        out[number] = np.nan
+        is_built = 0 <= size <= size_of(messages) and 4 * longest(state) <= size_of(work)
+        if is_built and log_missing_share(state, messages) <= log_loosest:
+            out[number] = log_root(state, messages) + state.node_exponent[-1] * math.log(2.0)

@@ -1,0 +1,275 @@
+"""What the releases of many areas say of their confidential tables together: sums, differences, ranks.
+
+Under the smooth prior areas share a profile and deviate from it, each effect by a scale that is estimated: small areas
+lean on the others. Under the flat prior areas are independent.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from congenial.arrays import Floats, Ints
+from congenial.conditions.areas import Area
+from congenial.errors import InferenceError, did_you_mean
+from congenial.inference.diagnostics import quality_of
+from congenial.inference.error_law import ErrorInterval, ends_of, scale_of
+from congenial.inference.intervals import Estimate, check_level, ends_of_draws, estimates, exact_value, warn_of_poor
+from congenial.inference.moving import Moving
+from congenial.inference.posterior import Posterior
+from congenial.inference.priors import LogDensity, Prior, Smooth, prior_of
+from congenial.inference.question import Statistic, parse_query
+from congenial.inference.smooth_chains import smooth_draws
+from congenial.public_law import PublicLaw
+from congenial.randomness import RandomStream, secure_rng
+from congenial.sampling.target import Target
+
+_TABLES, _RELEASES = 12, 30
+_SETTLING = 10  # proposals before the first that is kept
+_MOST_BYTES = 8e8  # of draws
+
+
+@dataclass(frozen=True, repr=False)
+class AreasPosterior:
+    """Draws of the confidential tables of all areas, given their releases. Public: made from the bundle alone.
+
+    Attributes
+    ----------
+    released : array (area, cell)
+    chains : array (chain, draw, area, cell) of int32
+    """
+
+    law: PublicLaw
+    released: Ints
+    prior: Prior | Smooth
+    chains: NDArray[np.int32]
+    acceptance: float
+    cell_effect: float | None = None
+
+    @property
+    def areas(self) -> tuple[Area, ...]:
+        """The labels of the areas."""
+        return self.law.areas.labels
+
+    @cached_property
+    def _places(self) -> dict[Area, int]:
+        return {label: place for place, label in enumerate(self.areas)}
+
+    def _place(self, area: Area) -> int:
+        if area not in self._places:
+            raise InferenceError(f"there is no area {area!r}; {did_you_mean(str(area), map(str, self.areas))}")
+        return self._places[area]
+
+    def __getitem__(self, area: Area) -> Posterior:
+        """Return the posterior of one area; it leans on the others if the prior has them share a profile."""
+        place = self._place(area)
+        chains = np.ascontiguousarray(self.chains[:, :, place], np.int64)
+        return Posterior(
+            self.law, area, self.released[place], self.prior, chains, None, self.acceptance, self.cell_effect
+        )
+
+    def _statistics(self, query: str) -> tuple[Statistic, ...]:
+        return parse_query(query, self.law.schema)
+
+    def _one(self, query: str) -> Statistic:
+        found = self._statistics(query)
+        if len(found) != 1:
+            raise InferenceError(f"{query!r} asks for {len(found)} numbers of each area, and one is needed here")
+        return found[0]
+
+    def values(self, query: str) -> Floats:
+        """Return a number of each area for every draw (chain, draw, area)."""
+        statistic = self._one(query)
+        return np.stack([[statistic.values(tables.astype(np.int64)) for tables in line] for line in self.chains])
+
+    def intervals(self, query: str, level: float = 0.9) -> dict[Area, list[Estimate]]:
+        """Return the estimates of a query for every area."""
+        statistics = self._statistics(query)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # one warning below instead of one for each area
+            found = {
+                area: estimates(self[area], statistics, self.released[place], level=level)
+                for place, area in enumerate(self.areas)
+            }
+        warn_of_poor([estimate for own in found.values() for estimate in own])
+        return found
+
+    def total(self, query: str, areas: Sequence[str] | None = None, level: float = 0.9) -> Estimate:
+        """Return a number of all areas together, or of some: a count of their sum, or a share or ratio in it."""
+        places = [self._place(area) for area in (areas or self.areas)]
+        statistic = self._one(query)
+        summed = self.chains[:, :, places].sum(axis=2, dtype=np.int64)
+        drawn = statistic.values(summed.reshape(-1, summed.shape[-1])).reshape(summed.shape[:2])
+        own = float(statistic.values(self.released[places].sum(axis=0)[None, :])[0])
+        of_what = f"{len(places):,} areas"
+        return _estimate(f"{statistic.text}, {of_what}", own, drawn, level)
+
+    def difference(self, query: str, one: Area, other: Area, level: float = 0.9) -> Estimate:
+        """Return a number of one area less that of another."""
+        values, places = self.values(query), (self._place(one), self._place(other))
+        own = self._one(query).values(self.released[list(places)])
+        drawn = values[:, :, places[0]] - values[:, :, places[1]]
+        return _estimate(f"{query}, {one} less {other}", float(own[0] - own[1]), drawn, level)
+
+    def ranks(self, query: str, level: float = 0.9) -> dict[Area, Estimate]:
+        """Return the rank of every area, 1 for the largest number."""
+        values = self.values(query)
+        order = np.argsort(np.argsort(-values, axis=2, kind="stable"), axis=2, kind="stable") + 1
+        own = self._one(query).values(self.released)
+        released = np.argsort(np.argsort(-own, kind="stable"), kind="stable") + 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = {
+                area: _estimate(f"rank of {area}", float(released[place]), order[:, :, place].astype(np.float64), level)
+                for place, area in enumerate(self.areas)
+            }
+        warn_of_poor(list(found.values()))
+        return found
+
+    def of(self, function: Callable[[Ints], ArrayLike]) -> Floats:
+        """Return any function of all tables for each draw (chain, draw): it takes tables (area, cell)."""
+        n_chains, n_draws = self.chains.shape[:2]
+        found = [float(np.asarray(function(table))) for line in self.chains for table in line]
+        return np.array(found).reshape(n_chains, n_draws)
+
+    def error_intervals(
+        self, query: str, level: float = 0.9, *, rng: RandomStream | None = None
+    ) -> dict[Area, ErrorInterval]:
+        """Return approximate intervals by the law of the releases' errors, area by area."""
+        check_level(level)
+        statistic, errors = self._one(query), self._errors(query, rng or secure_rng())
+        only = Statistic(statistic.text, "count", statistic.above, statistic.below)
+        found = {}
+        for place, area in enumerate(self.areas):
+            found[area] = _by_error(self.law, area, only, self.released[place], errors[place], level)
+        return found
+
+    def error_total(self, query: str, level: float = 0.9, *, rng: RandomStream | None = None) -> ErrorInterval:
+        """Return the approximate interval of a count of all areas together: errors of areas are independent."""
+        check_level(level)
+        statistic, errors = self._one(query), self._errors(query, rng or secure_rng()).sum(axis=0)
+        if statistic.below is not None:
+            raise InferenceError(f"{query!r} is no count; the error of a sum of areas is known for counts")
+        own = float(statistic.values(self.released).sum())
+        low, high = ends_of(errors, level)
+        text = f"{statistic.text}, {len(self.areas):,} areas"
+        return ErrorInterval(text, own, own - float(errors.mean()), own - high, own - low, level)
+
+    def _errors(self, query: str, rng: RandomStream) -> Floats:
+        """Return errors of a count (area, error): each of some tables released several times."""
+        row = self._one(query).above
+        cells, weights = np.array(row.cells, np.int64), np.array(row.coefficients, np.int64)
+        flat = self.chains.reshape(-1, *self.chains.shape[2:])
+        picked = flat[np.linspace(0, len(flat) - 1, min(_TABLES, len(flat))).astype(int)]
+        out = np.empty((len(self.areas), len(picked), _RELEASES))
+        for group in self.law.areas.groups:
+            moving = Moving.of(group.pattern, self.law.measured)
+            tables = picked[:, group.places].astype(np.int64)
+            lines = tables.reshape(-1, tables.shape[-1])
+            own = np.empty((len(lines), _RELEASES))
+            for places, errors in moving.errors(lines, _RELEASES, rng):
+                own[places] = errors[:, :, cells] @ weights
+            out[group.places] = own.reshape(len(picked), len(group.places), _RELEASES).swapaxes(0, 1)
+        # Tables come draw after draw, so the places of errors mean nothing: mix them before areas are added up.
+        mixed = out.reshape(len(self.areas), -1)
+        return np.take_along_axis(mixed, np.argsort(rng.uniforms(mixed.size).reshape(mixed.shape), axis=1), axis=1)
+
+    def __repr__(self) -> str:
+        n_chains, n_draws, n_areas, _ = self.chains.shape
+        return f"posterior of {n_areas:,} areas: {n_chains} chains of {n_draws:,} draws; prior {self.prior.text}"
+
+
+def _by_error(
+    law: PublicLaw, area: Area, statistic: Statistic, released: Ints, errors: Floats, level: float
+) -> ErrorInterval:
+    constraints = law.areas[area]
+    value = float(statistic.values(released[None, :])[0])
+    known, scale = exact_value(constraints, statistic), scale_of(constraints, statistic)
+    if known is not None:
+        return ErrorInterval(statistic.text, value, known, known, known, level)
+    if isinstance(scale, str):
+        nothing = float("nan")
+        return ErrorInterval(statistic.text, value, nothing, nothing, nothing, level, scale)
+    low, high = ends_of(errors, level)
+    least = 0.0 if all(weight > 0 for weight in statistic.above.coefficients) else -np.inf
+    count = value * scale
+    off = float(errors.mean())
+    estimate, start, stop = (max(end, least) / scale for end in (count - off, count - high, count - low))
+    return ErrorInterval(statistic.text, value, estimate, start, stop, level)
+
+
+def _estimate(text: str, released: float, drawn: Floats, level: float) -> Estimate:
+    """Return the estimate of a number with draws (chain, draw)."""
+    flat = drawn.reshape(-1)
+    there = flat[np.isfinite(flat)]
+    low, high = ends_of_draws(flat, None, level)
+    mean, median = (float(there.mean()), float(np.median(there))) if there.size else (np.nan, np.nan)
+    is_exact = bool(there.size == flat.size and np.ptp(there) == 0)
+    if is_exact:
+        return Estimate(text, released, mean, mean, mean, mean, level, is_exact)
+    found = Estimate(text, released, mean, median, low, high, level, is_exact, quality=quality_of(drawn))
+    warn_of_poor([found])
+    return found
+
+
+def areas_posterior(
+    law: PublicLaw,
+    released: Ints,
+    *,
+    prior: "str | Prior | Smooth | LogDensity" = "smooth",
+    n_draws: int = 4_000,
+    n_chains: int | None = None,
+    rng: RandomStream | None = None,
+) -> AreasPosterior:
+    """Return the posterior of all areas together, from their released tables (area, cell).
+
+    Where there are so many areas that draws would take more than 800 MB, fewer are kept.
+    """
+    belief, stream = prior_of(law.schema, prior), rng or secure_rng()
+    n_few = (4 if len(released) <= 200 else 2) if n_chains is None else n_chains
+    if type(n_draws) is not int or type(n_few) is not int or n_few < 1 or n_draws < 2 * n_few:
+        raise InferenceError(f"n_draws is a whole number, at least two for each of n_chains, not {n_draws!r}")
+    if not law.areas.holds(released).all():
+        raise InferenceError("a released table does not obey the published numbers; take both from one bundle")
+    n_kept = max(2 * n_few, min(n_draws, int(_MOST_BYTES / (4 * released.size))))
+    if isinstance(belief, Smooth):
+        drawn = smooth_draws(law, released, belief.ordered, n_draws=n_kept, n_chains=n_few, rng=stream)
+        own = float(drawn.scales[:, :, -1].mean())
+        return AreasPosterior(law, released, belief, drawn.tables, drawn.acceptance, own)
+    if prior != "flat":
+        raise InferenceError(
+            f'many areas are asked under the prior "smooth" or "flat", not under {belief.text}; ask area by area'
+        )
+    chains, acceptance = _flat_chains(law, released, n_kept // n_few, n_few, stream)
+    return AreasPosterior(law, released, belief, chains, acceptance)
+
+
+def _flat_chains(
+    law: PublicLaw, released: Ints, n_draws: int, n_chains: int, rng: RandomStream
+) -> tuple[NDArray[np.int32], float]:
+    """Run chains of every area by proposals of the exact sampler at its release; the normalisers decide."""
+    n_areas, n_cells = released.shape
+    out = np.empty((n_chains, n_draws, n_areas, n_cells), np.int32)
+    accepted = 0
+    for group in law.areas.groups:
+        own = released[group.places]
+        noise = Target(group.constraints(0), law.measured, own[0]).unweighted.measured
+        moving, at_release = Moving.of(group.pattern, law.measured), Moving.of(group.pattern, noise)
+        n_each = n_draws + _SETTLING
+        for chain in range(n_chains):
+            proposed = np.empty((len(own), n_each, n_cells), np.int64)
+            for places, errors in at_release.errors(own, n_each, rng):
+                proposed[places] = own[places][:, None, :] + errors
+            log_c = moving.log_normalisers(proposed.reshape(-1, n_cells), rng).reshape(len(own), n_each)
+            coins = np.log(rng.uniforms(len(own) * n_each)).reshape(len(own), n_each)
+            here, every = np.zeros(len(own), np.int64), np.arange(len(own))
+            for step in range(n_each):
+                taken = coins[:, step] < log_c[every, here] - log_c[:, step]
+                here = np.where(taken, step, here)
+                accepted += int(taken.sum())
+                if step >= _SETTLING:
+                    out[chain, step - _SETTLING, group.places] = proposed[every, here]
+    return out, accepted / (n_chains * (n_draws + _SETTLING) * n_areas)

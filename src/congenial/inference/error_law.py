@@ -1,0 +1,134 @@
+"""Intervals by the law of the release's error: the released number, less what releases of tables like this one are off.
+
+Tables are taken from the posterior, and every one is released again several times by the exact sampler; the quantiles
+of ``q(release) - q(table)`` are put around the released number. The prior enters through the bias and the spread of the
+noise alone, so that hardly anything depends on it. The interval is approximate: nothing is proven of it, and it covered
+between 86 and 95 % at a nominal 90 % where it was tried (docs/inference.md).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from congenial.arrays import Floats, Ints
+from congenial.conditions.constraints import Constraints
+from congenial.conditions.rows import Row, row_values
+from congenial.inference.intervals import check_level, exact_value, number_text
+from congenial.inference.question import Statistic
+from congenial.randomness import RandomStream
+from congenial.sampling.choose import sampler_of
+
+if TYPE_CHECKING:
+    from congenial.inference.posterior import Posterior
+
+_TABLES, _RELEASES = 40, 25
+
+
+@dataclass(frozen=True)
+class ErrorInterval:
+    """An interval by the law of the release's error. Approximate.
+
+    Attributes
+    ----------
+    estimate : float
+        The released number less the mean error.
+    why : str
+        Why there is none, or nothing.
+    """
+
+    query: str
+    released: float
+    estimate: float
+    low: float
+    high: float
+    level: float
+    why: str = ""
+
+    @property
+    def is_available(self) -> bool:
+        """Whether there is an interval."""
+        return not self.why
+
+    def __repr__(self) -> str:
+        if self.why:
+            return f"{self.query}: no interval by the error's law: {self.why}"
+        ends = f"{number_text(self.low)} to {number_text(self.high)}"
+        return f"{self.query}: {number_text(self.estimate)}, approximate {self.level:.0%} interval {ends}"
+
+
+def scale_of(constraints: Constraints, statistic: Statistic) -> float | str:
+    """Return what a statistic's count is divided by, or why it is not linear."""
+    if statistic.below is None:
+        return 1.0
+    below = exact_value(constraints, Statistic("", "count", statistic.below))
+    if below is None:
+        return "what it is divided by is not published exactly"
+    return below or "what it is divided by is zero"
+
+
+def error_intervals(
+    posterior: "Posterior", statistics: Sequence[Statistic], level: float, rng: RandomStream
+) -> list[ErrorInterval]:
+    """Return the interval of each statistic; one that is not linear has none."""
+    check_level(level)
+    tables = _picked(posterior, rng)
+    sampler = sampler_of(posterior.law.target(posterior.area, posterior.released))
+    releases = np.stack([sampler.at(table).sample(_RELEASES, rng) for table in tables])
+    errors = releases - tables[:, None, :]
+    own = posterior.released
+    return [
+        interval_of(posterior.constraints, statistic, own, errors.reshape(-1, own.size), level)
+        for statistic in statistics
+    ]
+
+
+def interval_of(
+    constraints: Constraints, statistic: Statistic, released: Ints, errors: Ints, level: float
+) -> ErrorInterval:
+    """Return the interval of one statistic, given errors of the cells (draw, cell)."""
+    value = float(statistic.values(released[None, :])[0])
+    known = exact_value(constraints, statistic)
+    if known is not None:
+        return ErrorInterval(statistic.text, value, known, known, known, level)
+    scale = scale_of(constraints, statistic)
+    if isinstance(scale, str):
+        nothing = float("nan")
+        return ErrorInterval(statistic.text, value, nothing, nothing, nothing, level, scale)
+    own = row_values([statistic.above], errors)[:, 0].astype(np.float64)
+    low, high = ends_of(own, level)
+    least, most = _possible(constraints, statistic.above)
+    count = value * scale
+    estimate, start, stop = (
+        min(max(end, least), most) / scale for end in (count - float(own.mean()), count - high, count - low)
+    )
+    return ErrorInterval(statistic.text, value, estimate, start, stop, level)
+
+
+def ends_of(errors: Floats, level: float) -> tuple[float, float]:
+    """Return the quantiles of an error at both tails of a level."""
+    low, high = np.quantile(errors, ((1 - level) / 2, (1 + level) / 2), method="inverted_cdf")
+    return float(low), float(high)
+
+
+def _possible(constraints: Constraints, row: Row) -> tuple[float, float]:
+    """Return between which values a count lies, as far as the limits of its cells say."""
+    least = most = 0.0
+    for cell, weight in zip(row.cells, row.coefficients, strict=True):
+        limits = constraints.quick_bounds.limits[cell]
+        low = -np.inf if limits.low is None else limits.low
+        high = np.inf if limits.high is None else limits.high
+        least += weight * (low if weight > 0 else high)
+        most += weight * (high if weight > 0 else low)
+    return least, most
+
+
+def _picked(posterior: "Posterior", rng: RandomStream) -> Ints:
+    """Return some tables of the posterior: evenly spaced draws, or draws by their exact probabilities."""
+    if posterior.weights is None:
+        places = np.linspace(0, len(posterior.tables) - 1, min(_TABLES, len(posterior.tables))).astype(int)
+    else:
+        edges = np.cumsum(posterior.weights)
+        places = np.searchsorted(edges, rng.uniforms(_TABLES) * edges[-1]).clip(0, len(edges) - 1)
+    return np.asarray(posterior.tables[places])

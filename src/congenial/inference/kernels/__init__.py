@@ -1,0 +1,1 @@
+"""Compiled loops of the analyst's chains: bare arrays in, `out` last."""

@@ -1,0 +1,269 @@
+"""The smooth field of log rates: effects of standard normals, sampled given tables by elliptical slices.
+
+An effect is ``scale * A Z B'`` for a matrix Z of standard normals and an operator along each of two dimensions, read
+off at each cell's levels; the last effect has a normal of its own for every cell. Effects of one table are held scaled
+(effect, cell), and ``eta = offset + level + common effects + own effects``. Counts are Poisson with rates ``exp(eta)``.
+
+An elliptical slice of a block needs one evaluation of its effect at fresh normals: along the ellipse it is linear.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.arrays import Floats, Ints
+from congenial.inference.kernels.chance import MOST_TRIALS, gamma, normal, uniform
+from congenial.inference.kernels.shapes import Terms, Words
+from congenial.sampling.kernels.compiled import compiled
+
+LARGEST = 60.0  # log rates beyond are no counts
+# Every level on the log scale is as likely as any other: given its total, a table is then multinomial, whatever the
+# field is. One of nobody says nothing of its level.
+_OF_NOBODY = 0.5
+_TOGETHER = 3  # moves of all terms at once, in a sweep
+
+
+@compiled
+def scale_of(unit: float, hyper: float) -> float:
+    """Return the scale that a standard normal stands for: half-normal near 0, with a heavy tail."""
+    return unit * abs(hyper) * math.exp(min(hyper * hyper, 40.0) * 0.25)
+
+
+@compiled
+def add_effect(terms: Terms, t: int, normals: Floats, scale: float, room: Floats, out: Floats) -> None:
+    """Set the effect of one term's own normals, or of the cells' (the last one), on each cell."""
+    n_cells = out.size
+    if t == terms.start.size - 1:
+        for i in range(n_cells):
+            out[i] = scale * normals[i]
+        return
+    n_left, k_left, n_right, k_right = terms.shape[t, 0], terms.shape[t, 1], terms.shape[t, 2], terms.shape[t, 3]
+    a, b = terms.place[t, 0], terms.place[t, 1]
+    for i in range(n_left):
+        for k in range(k_right):
+            total = 0.0
+            for j in range(k_left):
+                total += terms.operators[a + i * k_left + j] * normals[j * k_right + k]
+            room[i * k_right + k] = total
+    whole = n_left * k_right
+    for i in range(n_left):
+        for j in range(n_right):
+            total = 0.0
+            for k in range(k_right):
+                total += room[i * k_right + k] * terms.operators[b + j * k_right + k]
+            room[whole + i * n_right + j] = scale * total
+    for i in range(n_cells):
+        out[i] = room[whole + terms.left[t, i] * n_right + terms.right[t, i]]
+
+
+@compiled
+def log_likelihood(counts: Ints, is_open: NDArray[np.bool_], eta: Floats) -> float:
+    """Return the log probability of Poisson counts, up to a constant."""
+    total = 0.0
+    for i in range(counts.size):
+        if is_open[i]:
+            total += counts[i] * eta[i] - math.exp(min(eta[i], LARGEST))
+    return total
+
+
+@compiled
+def _slice_block(
+    terms: Terms,
+    t: int,
+    scale: float,
+    counts: Ints,
+    is_open: NDArray[np.bool_],
+    normals: Floats,
+    effect: Floats,
+    eta: Floats,
+    room: Floats,
+    chance: Words,
+) -> None:
+    """Move the normals of one term along an ellipse."""
+    n_cells, n = counts.size, normals.size
+    fresh, other, trial = np.empty(n), np.empty(n_cells), np.empty(n_cells)
+    for j in range(n):
+        fresh[j] = normal(chance)
+    add_effect(terms, t, fresh, scale, room, other)
+    least = log_likelihood(counts, is_open, eta) + math.log(uniform(chance))
+    angle = 2.0 * math.pi * uniform(chance)
+    low, high = angle - 2.0 * math.pi, angle
+    for _ in range(MOST_TRIALS):
+        c, d = math.cos(angle), math.sin(angle)
+        for i in range(n_cells):
+            trial[i] = eta[i] + (c - 1.0) * effect[i] + d * other[i]
+        if log_likelihood(counts, is_open, trial) > least:
+            for j in range(n):
+                normals[j] = c * normals[j] + d * fresh[j]
+            for i in range(n_cells):
+                effect[i] = c * effect[i] + d * other[i]
+                eta[i] = trial[i]
+            return
+        if angle < 0.0:
+            low = angle
+        else:
+            high = angle
+        angle = low + uniform(chance) * (high - low)
+
+
+@compiled
+def _slice_together(
+    terms: Terms,
+    scales: Floats,
+    counts: Ints,
+    is_open: NDArray[np.bool_],
+    normals: Floats,
+    effects: Floats,
+    eta: Floats,
+    room: Floats,
+    chance: Words,
+) -> None:
+    """Move the normals of all terms along one ellipse: what one takes from another is found here only."""
+    n_cells, last = counts.size, terms.start.size - 1
+    fresh, trial = np.empty(terms.start[last]), np.empty(n_cells)
+    others, here, there = np.empty((last, n_cells)), np.zeros(n_cells), np.zeros(n_cells)
+    for j in range(fresh.size):
+        fresh[j] = normal(chance)
+    for t in range(last):
+        add_effect(terms, t, fresh[terms.start[t] : terms.start[t + 1]], scales[t], room, others[t])
+        for i in range(n_cells):
+            here[i] += effects[t, i]
+            there[i] += others[t, i]
+    least = log_likelihood(counts, is_open, eta) + math.log(uniform(chance))
+    angle = 2.0 * math.pi * uniform(chance)
+    low, high = angle - 2.0 * math.pi, angle
+    for _ in range(MOST_TRIALS):
+        c, d = math.cos(angle), math.sin(angle)
+        for i in range(n_cells):
+            trial[i] = eta[i] + (c - 1.0) * here[i] + d * there[i]
+        if log_likelihood(counts, is_open, trial) > least:
+            for j in range(fresh.size):
+                normals[j] = c * normals[j] + d * fresh[j]
+            for t in range(last):
+                for i in range(n_cells):
+                    effects[t, i] = c * effects[t, i] + d * others[t, i]
+            eta[:] = trial
+            return
+        if angle < 0.0:
+            low = angle
+        else:
+            high = angle
+        angle = low + uniform(chance) * (high - low)
+
+
+@compiled
+def slice_number(weight: float, rate: float, here: float, scale: float, value: float, chance: Words) -> float:
+    """Move one standard normal whose effect is ``scale * value``, given a count or the sum of several.
+
+    Parameters
+    ----------
+    weight, rate
+        The count, and the sum of ``exp(eta)`` less the effect.
+    here
+        The effect that the normal has now.
+    """
+    fresh = normal(chance)
+    least = weight * here - rate * math.exp(min(here, LARGEST)) + math.log(uniform(chance))
+    angle = 2.0 * math.pi * uniform(chance)
+    low, high = angle - 2.0 * math.pi, angle
+    for _ in range(MOST_TRIALS):
+        tried = math.cos(angle) * value + math.sin(angle) * fresh
+        effect = scale * tried
+        if weight * effect - rate * math.exp(min(effect, LARGEST)) > least:
+            return tried
+        if angle < 0.0:
+            low = angle
+        else:
+            high = angle
+        angle = low + uniform(chance) * (high - low)
+    return value
+
+
+@compiled
+def swap_with_cells(terms: Terms, scales: Floats, normals: Floats, effects: Floats, chance: Words) -> None:
+    """Draw each term's normals anew given the log rates: what they lose, the cells' own effects take.
+
+    Given the sum of both, everything is normal. Where counts are large the log rates are known well, and without this
+    smooth effects would hardly move.
+    """
+    last = terms.start.size - 1
+    n_cells, own = effects.shape[1], scales[last]
+    if own < 1e-4:
+        return
+    column = np.empty(n_cells)
+    for t in range(last):
+        k_left, k_right = terms.shape[t, 1], terms.shape[t, 3]
+        a, b = terms.place[t, 0], terms.place[t, 1]
+        for j in range(k_left):
+            for k in range(k_right):
+                along, squares = 0.0, 0.0
+                for i in range(n_cells):
+                    x = terms.operators[a + terms.left[t, i] * k_left + j]
+                    x *= scales[t] * terms.operators[b + terms.right[t, i] * k_right + k]
+                    column[i] = x
+                    along += x * effects[last, i]
+                    squares += x * x
+                place = terms.start[t] + j * k_right + k
+                precision = 1.0 + squares / (own * own)
+                step = (along / (own * own) - normals[place]) / precision + normal(chance) / math.sqrt(precision)
+                normals[place] += step
+                for i in range(n_cells):
+                    effects[t, i] += step * column[i]
+                    effects[last, i] -= step * column[i]
+    for i in range(n_cells):
+        normals[terms.start[last] + i] = effects[last, i] / own
+
+
+@compiled
+def sweep_fields(
+    terms: Terms,
+    scales: Floats,
+    common: Floats,  # (cell) effects that all tables share
+    counts: Ints,  # (table, cell)
+    is_open: NDArray[np.bool_],  # (table, cell)
+    normals: Floats,  # (table, normal)
+    effects: Floats,  # (table, effect, cell)
+    level: Floats,  # (table)
+    eta: Floats,  # (table, cell)
+    room: Floats,
+    n_words: int,
+    first: int,
+    chance: Words,
+) -> int:
+    """Move the field of each table once, given its counts; return the table before which words may run out."""
+    n_tables, n_cells = counts.shape
+    last = terms.start.size - 1
+    for a in range(first, n_tables):
+        if chance.words.size - chance.used[0] < n_words:
+            return a
+        mass, total = 0.0, 0
+        for i in range(n_cells):
+            eta[a, i] = terms.offset[i] + common[i]
+            for t in range(last + 1):
+                eta[a, i] += effects[a, t, i]
+            if is_open[a, i]:
+                mass += math.exp(min(eta[a, i], LARGEST))
+                total += counts[a, i]
+        level[a] = math.log(gamma(max(float(total), _OF_NOBODY), chance) / mass)
+        for i in range(n_cells):
+            eta[a, i] += level[a]
+        for t in range(last):
+            own = normals[a, terms.start[t] : terms.start[t + 1]]
+            _slice_block(terms, t, scales[t], counts[a], is_open[a], own, effects[a, t], eta[a], room, chance)
+        for _ in range(_TOGETHER):
+            _slice_together(terms, scales, counts[a], is_open[a], normals[a], effects[a], eta[a], room, chance)
+        at = terms.start[last]
+        for i in range(n_cells):
+            if is_open[a, i]:
+                rate = math.exp(min(eta[a, i] - effects[a, last, i], LARGEST))
+                found = slice_number(
+                    float(counts[a, i]), rate, effects[a, last, i], scales[last], normals[a, at + i], chance
+                )
+            else:
+                found = normal(chance)
+            normals[a, at + i] = found
+            eta[a, i] += scales[last] * found - effects[a, last, i]
+            effects[a, last, i] = scales[last] * found
+        swap_with_cells(terms, scales, normals[a], effects[a], chance)
+    return int(n_tables)

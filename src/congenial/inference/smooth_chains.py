@@ -1,0 +1,207 @@
+"""Chains under the smooth prior: the field of log rates given the tables, and the tables given field and release.
+
+A sweep moves the field (`fields`), then tries small steps of every table under the field's Poisson counts, the noise of
+the release and a stand-in G for the normaliser (`moving`); what they come to is taken with chance
+``c(s) G(s') / (c(s') G(s))``, one decision on all steps of a table, which leaves the posterior invariant. Now and then
+the exact sampler at the release proposes a whole table, so that every table that fits is reached.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from congenial.arrays import Floats, Ints
+from congenial.errors import InferenceError
+from congenial.inference.fields import Field
+from congenial.inference.moving import Moving, Tilts
+from congenial.inference.smooth_terms import ALONE, DEVIATIONS, PROFILE, Widths, terms_of
+from congenial.inference.word_supply import WordSupply
+from congenial.public_law import PublicLaw
+from congenial.randomness import RandomStream
+from congenial.sampling.choose import choose_sampler
+from congenial.sampling.sampler import Sampler
+from congenial.sampling.system import System
+from congenial.sampling.target import Target
+
+_STEPS_A_CELL = 5
+_STARTS = 100  # draws among which a start is looked for
+_JUMP_EVERY = 10  # sweeps
+_KEPT_RATES = 10  # draws of a chain whose log rates are kept, of one table
+_MANY_AREAS = 200  # each sweep moves what they share
+_FEW_AREAS = 3  # fewer say nothing about a common profile
+
+
+@dataclass(frozen=True)
+class SmoothDraws:
+    """What the chains drew.
+
+    Attributes
+    ----------
+    tables : array (chain, draw, area, cell) of int32
+    scales : array (chain, draw, effect)
+        Of the tables' own effects; the last is that of single cells.
+    eta : array (table, area, cell)
+        Log rates of some draws.
+    acceptance : float
+        Share of the decisions by normalisers that went through.
+    """
+
+    tables: np.typing.NDArray[np.int32]
+    scales: Floats
+    eta: Floats
+    acceptance: float
+
+
+@dataclass(eq=False)
+class _Pattern:
+    """The areas that share a pattern: where they are, how they move, and how many steps a decision takes."""
+
+    places: Ints
+    released: Ints
+    moving: Moving
+    at_release: Sampler
+    tilts: Tilts
+    n_steps: int
+    n_taken: int = 0
+    n_tried: int = 0
+
+    @classmethod
+    def all_of(cls, law: PublicLaw, released: Ints) -> "list[_Pattern]":
+        out = []
+        for group in law.areas.groups:
+            own = released[group.places]
+            moving = Moving.of(group.pattern, law.measured)
+            noise = Target(group.constraints(0), law.measured, own[0]).unweighted.measured
+            at_release = choose_sampler(System.of(group.pattern, noise))
+            n_steps = _STEPS_A_CELL * int(moving.is_open.sum())
+            out.append(cls(group.places, own, moving, at_release, moving.tilts(np.maximum(own, 0)), n_steps))
+        return out
+
+    def start(self, rng: RandomStream) -> Ints:
+        """Return draws of the exact sampler at the release, counts all of them."""
+        out = self.at_release.draw_each(self.released, rng)
+        for _ in range(_STARTS):
+            bad = np.flatnonzero((out < 0).any(axis=1))
+            if not bad.size:
+                return out
+            out[bad] = self.at_release.draw_each(self.released[bad], rng)
+        raise InferenceError(
+            'no table near the release has counts of 0 and more in all cells, as the prior "smooth" needs; take "flat"'
+        )
+
+    def adapt(self) -> None:
+        """Take fewer steps a decision where too few go through, and more where nearly all do."""
+        share = self.n_taken / max(1, self.n_tried)
+        n_open = int(self.moving.is_open.sum())
+        if share < 0.6:
+            self.n_steps = max(n_open // 4 + 1, int(0.7 * self.n_steps))
+        elif share > 0.85:
+            self.n_steps = min(4 * _STEPS_A_CELL * n_open, int(1.3 * self.n_steps) + 1)
+        self.n_taken = self.n_tried = 0
+
+
+def smooth_draws(
+    law: PublicLaw, released: Ints, ordered: Widths, *, n_draws: int, n_chains: int, rng: RandomStream, thin: int = 1
+) -> SmoothDraws:
+    """Run chains for the tables of all areas (area, cell) together.
+
+    Parameters
+    ----------
+    n_draws : int
+        Draws kept in all chains together.
+    thin : int
+        Sweeps for each draw that is kept.
+    """
+    patterns = _Pattern.all_of(law, released)
+    is_pooled = len(released) >= _FEW_AREAS
+    terms = terms_of(law.schema, ordered, DEVIATIONS if is_pooled else ALONE)
+    profile = terms_of(law.schema, ordered, PROFILE) if is_pooled else None
+    n_areas, n_cells = released.shape
+    etas: list[Floats] = []
+    counts = np.empty((n_chains, n_areas, n_cells), np.int64)
+    is_open = np.ones((n_areas, n_cells), bool)
+    for pattern in patterns:
+        is_open[pattern.places] = pattern.moving.is_open
+        for chain in range(n_chains):
+            counts[chain, pattern.places] = pattern.start(rng)
+    log_c = np.empty((n_chains, n_areas))
+    for pattern in patterns:
+        log_c[:, pattern.places] = _normalisers(pattern, counts[:, pattern.places], rng)
+    fields = [Field.start(terms, profile, counts[chain], is_open, rng) for chain in range(n_chains)]
+    each = n_draws // n_chains
+    burn_in = max(200 if n_areas <= _MANY_AREAS else 80, each * thin // 3)
+    tables = np.empty((n_chains, each, n_areas, n_cells), np.int32)
+    scales = np.empty((n_chains, each, len(terms.scale)))
+    supply, n_taken, n_tried = WordSupply(rng), 0, 0
+    for sweep in range(burn_in + each * thin):
+        for chain, field in enumerate(fields):
+            field.sweep(counts[chain], supply)
+        eta = np.stack([field.eta for field in fields])
+        for pattern in patterns:
+            if sweep in {burn_in // 4, burn_in // 2}:
+                pattern.tilts = pattern.moving.tilts(counts[0, pattern.places])
+            taken = _step(pattern, counts, log_c, eta, supply)
+            if sweep % _JUMP_EVERY == 0:
+                _jump(pattern, counts, log_c, eta, rng)
+            pattern.n_taken += taken
+            pattern.n_tried += n_chains * len(pattern.places)
+            if sweep < burn_in and sweep % 20 == 19:
+                pattern.adapt()
+            if sweep >= burn_in:
+                n_taken, n_tried = n_taken + taken, n_tried + n_chains * len(pattern.places)
+        kept, is_kept = divmod(sweep - burn_in, thin)
+        if sweep >= burn_in and is_kept == thin - 1:
+            tables[:, kept] = counts
+            scales[:, kept] = [field.scales for field in fields]
+            if kept % max(1, each // _KEPT_RATES) == 0 and n_areas < _FEW_AREAS:
+                etas += [field.eta.copy() for field in fields]
+    return SmoothDraws(tables, scales, np.array(etas), n_taken / n_tried)
+
+
+def _step(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, supply: WordSupply) -> int:
+    """Take small steps of the tables of one pattern in all chains; return how many went through."""
+    n_chains, n_own = len(counts), len(pattern.places)
+    here = counts[:, pattern.places].reshape(n_chains * n_own, -1)
+    own_eta = eta[:, pattern.places].reshape(here.shape)
+    released = np.tile(pattern.released, (n_chains, 1))
+    tilts = Tilts(
+        *(
+            np.tile(array, (n_chains,) + (1,) * (array.ndim - 1))
+            for array in (pattern.tilts.log_mass, pattern.tilts.slope)
+        )
+    )
+    tried, gain = pattern.moving.move(here, released, own_eta, tilts, pattern.n_steps, supply)
+    return _decide(pattern, counts, log_c, tried, gain, supply.rng)
+
+
+def _jump(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, rng: RandomStream) -> int:
+    """Propose whole tables of the exact sampler at the release."""
+    from scipy.special import gammaln
+
+    n_chains = len(counts)
+    tried = np.concatenate([pattern.at_release.draw_each(pattern.released, rng) for _ in range(n_chains)])
+    here = counts[:, pattern.places].reshape(tried.shape)
+    own_eta = eta[:, pattern.places].reshape(tried.shape)
+    possible = np.asarray((tried >= 0).all(axis=1))
+    tried = np.where(possible[:, None], tried, here)
+    gain = (own_eta * (tried - here) - gammaln(tried + 1.0) + gammaln(here + 1.0)).sum(axis=1)
+    return _decide(pattern, counts, log_c, tried, gain, rng)
+
+
+def _decide(pattern: _Pattern, counts: Ints, log_c: Floats, tried: Ints, gain: Floats, rng: RandomStream) -> int:
+    n_chains, n_own = len(counts), len(pattern.places)
+    here = counts[:, pattern.places].reshape(tried.shape)
+    own_c = log_c[:, pattern.places].reshape(-1)
+    tried_c = own_c.copy()
+    moved = np.flatnonzero((tried != here).any(axis=1))
+    if moved.size:
+        tried_c[moved] = pattern.moving.log_normalisers(tried[moved], rng)
+    taken = np.log(rng.uniforms(len(tried))) < gain + own_c - tried_c
+    counts[:, pattern.places] = np.where(taken[:, None], tried, here).reshape(n_chains, n_own, -1)
+    log_c[:, pattern.places] = np.where(taken, tried_c, own_c).reshape(n_chains, n_own)
+    return int(taken.sum())
+
+
+def _normalisers(pattern: _Pattern, counts: Ints, rng: RandomStream) -> Floats:
+    n_chains, n_own, n_cells = counts.shape
+    return pattern.moving.log_normalisers(counts.reshape(-1, n_cells), rng).reshape(n_chains, n_own)
