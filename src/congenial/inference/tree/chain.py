@@ -13,6 +13,7 @@ from congenial.sampling.kernels.tree_shapes import ChildLaws, Spine, TreeState
 
 _STEPS = (0.02, 0.1, 0.5)  # of the logarithm of a shape: a fine one for many units, a long one for few
 _WORDS = 1 << 17
+_STRIDE = 4  # one leaf in so many is moved far in a sweep: sums above have many leaves each
 _LOGS = np.array([lgamma(n + 1.0) for n in range(1024)])
 
 
@@ -73,7 +74,8 @@ class TreeChain:
             tree_effects.add_weights(spine, state)
             tree_effects.set_shares(spine, state)
             leaves = int(spine.starts[-1])
-            self._each(leaves, n_inner, lambda *at: tree_moves.move_far(spine, laws, state, _LOGS, *at))
+            first = n_inner + self._n_sweeps % _STRIDE
+            self._each(leaves, first, lambda *at: tree_moves.move_far(spine, laws, state, _LOGS, _STRIDE, *at))
         self._n_sweeps += 1
 
     def _each(self, end: int, start: int, kernel: "Callable[[int, object, Ints], int]") -> None:

@@ -58,7 +58,7 @@ def laws_of(noises: Sequence[DiscreteNoise], sizes: Sequence[int]) -> ChildLaws:
     >>> round(log_normaliser(laws, 1, np.array([3, 0, 1]), 5), 2)
     1.08
     """
-    tables: list[tuple[Floats, Floats, Floats]] = []
+    tables: list[Floats] = []
     parts, first = [1], [0]
     for noise, size in zip(noises, sizes, strict=True):
         variance = float(1 / noise.precision)
@@ -69,21 +69,20 @@ def laws_of(noises: Sequence[DiscreteNoise], sizes: Sequence[int]) -> ChildLaws:
         parts.append(fine)
         first.append(low)
         tables.append(_table(np.arange(low, high) / fine, variance))
-    lengths = [0, *(len(table[0]) for table in tables)]
+    lengths = [0, *(len(table) for table in tables)]
     return ChildLaws(
         noise=np.array([np.inf, *(float(1 / noise.precision) for noise in noises)]),
         parts=np.array(parts, np.int64),
+        step=1 / np.array(parts),
         first=np.array(first, np.int64),
         size=np.array(lengths, np.int64),
         base=np.array(np.cumsum(lengths) - lengths, np.int64),
-        log_mass=np.concatenate([table[0] for table in tables]),
-        excess=np.concatenate([table[1] for table in tables]),
-        variance=np.concatenate([table[2] for table in tables]),
+        table=np.concatenate(tables),
     )
 
 
-def _table(centres: Floats, variance: float) -> tuple[Floats, Floats, Floats]:
-    """Return log mass, mean less centre, and variance of ``exp(-(y - c)^2 / 2v)`` on y >= 0, for each centre."""
+def _table(centres: Floats, variance: float) -> Floats:
+    """Return log mass, mean less centre, and variance of ``exp(-(y - c)^2 / 2v)`` on y >= 0 (centre, 3)."""
     longest = int(centres[-1] + _SIDE * variance**0.5) + 2
     values = np.arange(longest, dtype=np.float64)
     found = []
@@ -94,9 +93,8 @@ def _table(centres: Floats, variance: float) -> tuple[Floats, Floats, Floats]:
         mass = weights.sum(axis=1)
         mean = weights @ values / mass
         spread = weights @ values**2 / mass - mean**2
-        found.append((np.log(mass) + largest[:, 0], mean - stretch, np.maximum(spread, 0.0)))
-    log_mass, excess, spreads = (np.concatenate(part) for part in zip(*found, strict=True))
-    return log_mass, excess, spreads
+        found.append(np.stack([np.log(mass) + largest[:, 0], mean - stretch, np.maximum(spread, 0.0)], axis=1))
+    return np.concatenate(found)
 
 
 def log_normaliser(laws: ChildLaws, level: int, counts: Ints, wanted: int) -> float:

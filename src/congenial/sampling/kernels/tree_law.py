@@ -20,7 +20,7 @@ def child(laws: ChildLaws, level: int, tilt: int, count: int) -> tuple[float, fl
     """Return log mass, mean and variance of a child under a tilt."""
     parts = laws.parts[level]
     place = tilt + parts * count
-    centre = place / parts
+    centre = place * laws.step[level]
     at = place - laws.first[level]
     if at < 0:  # surely 0
         return -centre * centre / (2.0 * laws.noise[level]), 0.0, 0.0
@@ -28,7 +28,7 @@ def child(laws: ChildLaws, level: int, tilt: int, count: int) -> tuple[float, fl
     if at >= size:  # far from 0 the law is the same from step to step
         at = size - parts + (at - size) % parts
     at += laws.base[level]
-    return laws.log_mass[at], centre + laws.excess[at], laws.variance[at]
+    return laws.table[at, 0], centre + laws.table[at, 1], laws.table[at, 2]
 
 
 @compiled
@@ -130,21 +130,34 @@ def log_normaliser(laws: ChildLaws, level: int, counts: Ints, wanted: int) -> fl
 
 
 @compiled
-def gain(spine: Spine, laws: ChildLaws, state: TreeState, unit: int, cell: int, step: int) -> float:
-    """Return by how much the log likelihood of a family rises when one child's count changes."""
+def gain(
+    spine: Spine, laws: ChildLaws, state: TreeState, unit: int, cell: int, step: int, partner: int
+) -> float:
+    """Return by how much the log likelihood of a family rises when a child's count changes.
+
+    A partner in the same family changes the other way; -1 for none.
+    """
     parent = spine.parent[unit]
     if not spine.informs[parent, cell]:
         return 0.0
-    level, tilt, count = spine.level[unit], state.tilts[parent, cell], state.counts[unit, cell]
+    level, tilt = spine.level[unit], state.tilts[parent, cell]
     noise = laws.noise[level]
-    log_mass, mean, variance = child(laws, level, tilt, count)
-    log_mass_then, mean_then, variance_then = child(laws, level, tilt, count + step)
-    gap = spine.released[unit, cell] - count
-    found = step * (2 * gap - step) / (2.0 * noise) - step * tilt / (laws.parts[level] * noise)
-    found -= log_mass_then - log_mass
-    whole, spread, wanted = state.means[parent, cell], state.variances[parent, cell], spine.released[parent, cell]
-    found += beyond(wanted, whole + mean_then - mean, spread + variance_then - variance)
-    return found - beyond(wanted, whole, spread)
+    found = mean = variance = 0.0
+    for number in range(2 if partner >= 0 else 1):
+        own = unit if number == 0 else partner
+        by = step if number == 0 else -step
+        count = state.counts[own, cell]
+        log_mass_now, mean_now, variance_now = child(laws, level, tilt, count)
+        log_mass_then, mean_then, variance_then = child(laws, level, tilt, count + by)
+        found += by * (2 * (spine.released[own, cell] - count) - by) / (2.0 * noise)
+        found -= by * tilt / (laws.parts[level] * noise) + log_mass_then - log_mass_now
+        mean += mean_then - mean_now
+        variance += variance_then - variance_now
+    spread = max(0.0, state.variances[parent, cell]) + LATTICE
+    spread_then = max(0.0, state.variances[parent, cell] + variance) + LATTICE
+    gap = spine.released[parent, cell] - state.means[parent, cell]
+    found += (gap - mean) ** 2 / (2.0 * spread_then) - gap**2 / (2.0 * spread)
+    return found + 0.5 * math.log(spread_then / spread)
 
 
 @compiled
@@ -153,7 +166,7 @@ def move(spine: Spine, laws: ChildLaws, state: TreeState, unit: int, cell: int, 
     parent = spine.parent[unit]
     count = state.counts[unit, cell]
     state.counts[unit, cell] = count + step
-    if parent >= 0 and spine.informs[parent, cell]:
+    if spine.informs[parent, cell]:
         level, tilt = spine.level[unit], state.tilts[parent, cell]
         _, mean, variance = child(laws, level, tilt, count)
         _, mean_then, variance_then = child(laws, level, tilt, count + step)

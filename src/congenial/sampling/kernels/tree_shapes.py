@@ -20,22 +20,21 @@ class ChildLaws(NamedTuple):
     ----------
     noise : array (level,)
         v, the variance parameter of the level's noise; nothing for the top.
-    parts : array (level,)
-        Tilts in a step of 1.
+    parts, step : array (level,)
+        Tilts in a step of 1, a power of two, and the step of the centre from one to the next.
     first, size, base : array (level,)
         Where the level's tables begin, in parts from a centre of 0, how long they are, and where they stand.
-    log_mass, excess, variance : array
-        ``log sum_{y >= 0} f(y - c)``, the mean less c, and the variance.
+    table : array (place, 3)
+        ``log sum_{y >= 0} f(y - c)``, the mean less c, and the variance, for centres a part apart.
     """
 
     noise: Floats
     parts: Ints
+    step: Floats
     first: Ints
     size: Ints
     base: Ints
-    log_mass: Floats
-    excess: Floats
-    variance: Floats
+    table: Floats
 
 
 class Spine(NamedTuple):
