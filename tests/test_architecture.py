@@ -32,7 +32,7 @@ LAYERS = [
     {"__main__"},
 ]
 COMMANDS = [
-    *["check", "compare", "demo", "infer", "init", "keygen", "ledger"],
+    *["check", "compare", "demo", "estimate", "infer", "init", "keygen", "ledger"],
     *["plan", "release", "reproduce", "show", "simulate", "study", "verify"],
 ]
 ONLY_HERE = {
@@ -93,6 +93,7 @@ ONLY_HERE = {
         "pictures.lines",
         "pictures.noise",
         "pictures.picture",
+        "pictures.tree_estimates",
     },
     "jinja2": {"page"},
     "arviz_stats": {"inference.diagnostics"},
@@ -102,7 +103,7 @@ ONLY_HERE = {
 LOOKS_UP = {("conditions.constraints", "sampling.counting")} | {
     # A bundle answers an analyst's questions by the layer above it.
     ("bundle.loading", f"inference.{module}")
-    for module in ("frequentist", "posterior", "priors", "question")
+    for module in ("frequentist", "posterior", "priors", "question", "tree.estimate")
 }
 MAKES_RANDOMNESS = {"random", "secrets"}
 

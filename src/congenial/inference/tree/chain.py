@@ -13,7 +13,7 @@ from congenial.sampling.kernels.tree_shapes import ChildLaws, Spine, TreeState
 
 _STEPS = (0.02, 0.1, 0.5)  # of the logarithm of a shape: a fine one for many units, a long one for few
 _WORDS = 1 << 17
-_STRIDE = 4  # one leaf in so many is moved far in a sweep: sums above have many leaves each
+_STRIDE = 8  # one leaf in so many is moved far in a sweep: sums above have many leaves each
 _LOGS = np.array([lgamma(n + 1.0) for n in range(1024)])
 
 
@@ -31,10 +31,10 @@ class TreeChain:
         self.state = _start(spine, prior)
         self._columns = np.stack([kind.columns for kind in prior.kinds])
         self._n_sweeps = 0
-        self._room = np.empty(int((spine.end - spine.first).max()))
-        sizes = int((spine.end - spine.first).max())
-        n_cells = spine.released.shape[1]
-        self._n_words = max(_WORDS, 2 * sizes * (2 * n_cells + 2), 100 * n_cells)
+        sizes, n_cells = int((spine.end - spine.first).max()), spine.released.shape[1]
+        self._room = np.empty(sizes)
+        n_effects = prior.shapes.shape[1]
+        self._n_words = max(_WORDS, 2 * sizes * (25 * n_effects + n_cells + 1) + 4_200 * n_cells)
         self._words, self._cursor = rng.words(self._n_words), np.zeros(1, np.int64)
         self.set_top(top)
 
@@ -77,6 +77,17 @@ class TreeChain:
             first = n_inner + self._n_sweeps % _STRIDE
             self._each(leaves, first, lambda *at: tree_moves.move_far(spine, laws, state, _LOGS, _STRIDE, *at))
         self._n_sweeps += 1
+
+    def simulate(self, level: int, out: Ints, kernel: "Callable[..., int]") -> None:
+        """Set tables of a level (unit, cell) that the prior brings about, given the present ones of the level above."""
+        used = [np.arange(kind.first, kind.first + kind.n_labels) for kind in self.prior.kinds_at(level)]
+        uses, shapes = np.concatenate(used), self.prior.shapes[level].copy()
+        start = int(self.spine.starts[level - 1])
+        self._each(
+            int(self.spine.starts[level]),
+            start,
+            lambda *at: kernel(self.spine, self.state, level, self._columns, uses, shapes, *at, out),
+        )
 
     def _each(self, end: int, start: int, kernel: "Callable[[int, object, Ints], int]") -> None:
         """Run a kernel from a start to the end, with new random words whenever they run short."""

@@ -5,9 +5,11 @@ import math
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.sampling.kernels.chance import MOST_WORDS, Words, gamma
+from congenial.sampling.kernels.chance import MOST_WORDS, Words, gamma, pick, uniform
 from congenial.sampling.kernels.compiled import compiled
 from congenial.sampling.kernels.tree_shapes import Spine, TreeState
+
+_ONE_BY_ONE = 2_000  # people of a cell who are shared out by chance, each
 
 
 @compiled
@@ -140,3 +142,51 @@ def set_shares(spine: Spine, state: TreeState) -> None:
             weight, total = state.weights[unit, cell], state.sums[parent, cell]
             own = math.log(weight / total) if weight > 0.0 and total > 0.0 else -np.inf
             state.log_shares[unit, cell] = state.log_shares[parent, cell] + own
+
+
+@compiled
+def simulate_children(
+    spine: Spine,
+    state: TreeState,
+    level: int,
+    columns: Ints,
+    uses: Ints,
+    shapes: Floats,
+    start: int,
+    words: Words,
+    cursor: Ints,
+    out: Ints,
+) -> int:
+    """Share the people of units at `level - 1` out among children whose effects are drawn anew from the prior.
+
+    From unit `start` on; returns the one before which words ran short. Of many people in a cell the expected part is
+    given to each child first.
+    """
+    n_cells, is_leaf = columns.shape[1], level == spine.starts.size - 2
+    for unit in range(max(start, spine.starts[level - 1]), spine.starts[level]):
+        first, n = spine.first[unit], spine.end[unit] - spine.first[unit]
+        if words.size - cursor[0] < n * (shapes.size * MOST_WORDS + 1) + n_cells * (_ONE_BY_ONE + n):
+            return unit
+        weights, effects = np.zeros((n_cells, n)), np.ones(shapes.size)
+        for child in range(n):
+            is_empty = is_leaf and uniform(words, cursor) < state.empty[unit]
+            for effect in uses:
+                effects[effect] = gamma(shapes[effect], words, cursor) / shapes[effect]
+            for cell in range(n_cells):
+                if spine.is_open[first + child, cell] and not is_empty:
+                    weights[cell, child] = 1.0
+                    for kind in range(columns.shape[0]):
+                        weights[cell, child] *= effects[columns[kind, cell]]
+        for cell in range(n_cells):
+            total, people = weights[cell].sum(), state.counts[unit, cell]
+            if total <= 0.0:
+                for child in range(n):
+                    weights[cell, child] = 1.0 if spine.is_open[first + child, cell] else 0.0
+                total = weights[cell].sum()
+            for child in range(n):
+                part = int(people * weights[cell, child] / total) if people > _ONE_BY_ONE else 0
+                out[first + child - spine.starts[level], cell] = part
+            left = people - out[first - spine.starts[level] : first + n - spine.starts[level], cell].sum()
+            for _ in range(left):
+                out[first - spine.starts[level] + pick(weights[cell], n, words, cursor), cell] += 1
+    return spine.starts[level]
