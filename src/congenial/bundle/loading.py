@@ -109,7 +109,7 @@ class Bundle:
         Parameters
         ----------
         n_draws : int, optional
-            Draws to keep, in all chains together: 1,000 for small trees, 120 for large ones if not given.
+            Draws to keep, in all chains together: 1,000 for small trees, 100 for large ones if not given.
         progress : function of a text
             Told what is being done.
         """

@@ -11,7 +11,7 @@ from congenial.cli.output import as_json_option, progress_bar, refusals_in_words
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="A new folder for the estimates.")
 @click.option("--level", type=float, default=0.9, show_default=True, help="Probability of the intervals.")
-@click.option("--draws", type=int, help="Posterior draws to keep; 1,000 for small trees, 120 for large ones.")
+@click.option("--draws", type=int, help="Posterior draws to keep; 1,000 for small trees, 100 for large ones.")
 @click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
 @as_json_option
 @refusals_in_words

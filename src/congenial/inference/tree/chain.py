@@ -13,7 +13,8 @@ from congenial.sampling.kernels.tree_shapes import ChildLaws, Spine, TreeState
 
 _STEPS = (0.02, 0.1, 0.5)  # of the logarithm of a shape: a fine one for many units, a long one for few
 _WORDS = 1 << 17
-_STRIDE = 8  # one leaf in so many is moved far in a sweep: sums above have many leaves each
+_EAGER = 80  # sweeps in which the prior is learned all the time
+_STRIDE = 2  # one leaf in so many is moved far in a sweep: sums above have many leaves each
 _LOGS = np.array([lgamma(n + 1.0) for n in range(1024)])
 
 
@@ -106,8 +107,8 @@ class TreeChain:
         n_units, own = int(spine.starts[level + 1] - spine.starts[level]), slice(kind.first, kind.first + kind.n_labels)
         people, loads = np.empty((n_units, kind.n_labels)), np.empty((n_units, kind.n_labels))
         gather(spine, state, level, kind.columns, kind.first, people, loads)
-        if self.prior.is_learned and self._n_sweeps % 2 == 0:
-            self.prior.shapes[level, own] = self._learn(self.prior.shapes[level, own], people, loads, kind)
+        if self.prior.is_learned and (self._n_sweeps < _EAGER or self._n_sweeps % 4 == 0):
+            self.prior.shapes[level, own] = self._learn(self.prior.shapes[level, own], people, loads)
         shapes = self.prior.shapes[level, own].copy()
         self._each(
             n_units,
@@ -117,15 +118,13 @@ class TreeChain:
             ),
         )
 
-    def _learn(self, shapes: Floats, people: Floats, loads: Floats, kind: Kind) -> Floats:
-        """Propose other shapes, once each; those of single cells are one number."""
+    def _learn(self, shapes: Floats, people: Floats, loads: Floats) -> Floats:
+        """Propose other shapes, once each."""
         from congenial.sampling.kernels.tree_effects import log_likelihood
 
-        columns = [np.arange(shapes.size)] if kind.name == "cell" else [np.array([n]) for n in range(shapes.size)]
         out = shapes.copy()
-        for column in columns:
-            own = people[:, column].reshape(-1), loads[:, column].reshape(-1)
-            now = float(shapes[column[0]])
+        for column, now in enumerate(shapes.tolist()):
+            own = np.ascontiguousarray(people[:, column]), np.ascontiguousarray(loads[:, column])
             chance = self._rng.uniforms(4)
             step = _STEPS[int(chance[0] * len(_STEPS))]
             normal = np.sqrt(-2 * np.log(chance[1])) * np.cos(2 * np.pi * chance[2])

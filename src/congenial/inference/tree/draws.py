@@ -20,7 +20,7 @@ from congenial.inference.tree.prior import Prior
 from congenial.inference.tree.spine import spine_of
 from congenial.randomness import RandomStream
 
-_FIRST_BURN, _NEXT_BURN, _THIN = 100, 40, 2
+_FIRST_BURN, _NEXT_BURN, _THIN = 80, 30, 2
 _N_REPLICATES = 8
 _POOR_RHAT, _FEW_DRAWS = 1.1, 30.0
 _N_SAMPLED = 40

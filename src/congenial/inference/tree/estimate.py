@@ -19,7 +19,7 @@ from congenial.randomness import RandomStream, secure_rng
 if TYPE_CHECKING:
     from pathlib import Path
 
-_MOST_DRAWS, _FEWEST_DRAWS, _NUMBERS = 1_000, 120, 2_000_000
+_MOST_DRAWS, _FEWEST_DRAWS, _NUMBERS = 1_000, 100, 2_000_000
 _AT_ONCE = 1 << 24
 
 WORDS = (
@@ -199,7 +199,7 @@ def estimate_tree(
     Parameters
     ----------
     n_draws : int, optional
-        Draws to keep, in all chains together: 1,000 for small trees, 120 for large ones if not given.
+        Draws to keep, in all chains together: 1,000 for small trees, 100 for large ones if not given.
     progress : function of a text
         Told what is being done.
     """

@@ -1,8 +1,9 @@
 """What is believed of a tree before its release: shares of a parent's people that differ by size and by make-up.
 
-The people of a cell fall to the children of a unit in proportion to their weights, ``size x effect of each label (x
-effect of the cell)``: gamma numbers of mean 1, whose shapes are learned from the release itself, level by level and label by
-label. A shape is large where children are alike. Leaves may be empty as a whole.
+The people of a cell fall to the children of a unit in proportion to their weights: size x effect of the cell, and for
+leaves, where cells are small, size x effect of each label. Factors are gamma numbers of mean 1, whose shapes are learned
+from the release itself, level by level and label by label. A shape is large where children are alike. Leaves have two
+factors of size, because their sizes have longer tails than one gamma law, and may be empty as a whole.
 """
 
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.schema import Schema
 
-_USUAL, _SPREAD = np.log(2.0), 1.5  # of the logarithm of a shape, before anything is learned
+_USUAL, _SPREAD = np.log(5.0), 1.5  # of the logarithm of a shape, before anything is learned
 LEAST_SHAPE, MOST_SHAPE = 0.05, 5_000.0
 SHARES = np.linspace(0.01, 0.99, 50)
 FIRMNESS = 2.0 ** np.arange(0, 8)
@@ -28,14 +29,15 @@ class Kind:
         Its first column among all effects.
     columns : array (cell,)
         Which column a cell's effect of this kind stands in.
-    is_of_leaves : bool
-        Whether leaves have it, too.
+    is_of_leaves, is_above : bool
+        Whether leaves have it, and whether units above them have.
     """
 
     name: str
     first: int
     columns: Ints
     is_of_leaves: bool = True
+    is_above: bool = True
 
     @property
     def n_labels(self) -> int:
@@ -44,22 +46,21 @@ class Kind:
 
 
 def kinds_of(schema: Schema) -> tuple[Kind, ...]:
-    """Return the kinds of effects: size, every dimension, and above the leaves each cell, if there are several dimensions.
+    """Return the kinds of effects: size, of leaves a second time; every dimension's labels of leaves, every cell above.
 
     Examples
     --------
     >>> [kind.name for kind in kinds_of(Schema({"sex": ["f", "m"], "age": ["0-17", "18+"]}))]
-    ['size', 'sex', 'age', 'cell']
+    ['size', 'size again', 'sex', 'age', 'cell']
     """
     cells = np.arange(schema.n_cells)
-    found, first = [Kind("size", 0, np.zeros_like(cells))], 1
+    found = [Kind("size", 0, np.zeros_like(cells)), Kind("size again", 1, np.ones_like(cells), is_above=False)]
+    first = 2
     places = np.unravel_index(cells, schema.shape)
     for name, labels, own in zip(schema.names, schema.shape, places, strict=True):
-        found.append(Kind(name, first, first + own.astype(np.int64)))
+        found.append(Kind(name, first, first + own.astype(np.int64), is_above=False))
         first += labels
-    if len(schema.shape) > 1:
-        found.append(Kind("cell", first, first + cells, is_of_leaves=False))
-    return tuple(found)
+    return (*found, Kind("cell", first, first + cells, is_of_leaves=False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,7 @@ class Prior:
     def kinds_at(self, level: int) -> tuple[Kind, ...]:
         """Return the kinds of effects that units of a level have."""
         is_leaf = level == len(self.shapes) - 1
-        return tuple(kind for kind in self.kinds if kind.is_of_leaves or not is_leaf)
+        return tuple(kind for kind in self.kinds if (kind.is_of_leaves if is_leaf else kind.is_above))
 
     def fixed(self, **numbers: object) -> "Prior":
         """Return a prior whose numbers are given and stay."""

@@ -292,12 +292,7 @@ def _try_transfer(
     else:
         log_ratio += log_factorial(present) + log_factorial(partner)
         log_ratio -= log_factorial(present + step) + log_factorial(partner - step)
-    log_chance = math.log(chance)
-    a, b = one, other
-    while spine.parent[a] != spine.parent[b]:
-        log_ratio += gain(spine, laws, state, a, cell, step, -1) + gain(spine, laws, state, b, cell, -step, -1)
-        a, b = spine.parent[a], spine.parent[b]
-    if log_ratio + gain(spine, laws, state, a, cell, step, b) <= log_chance:
+    if log_ratio + gain(spine, laws, state, one, other, cell, step) <= math.log(chance):
         return
     a, b = one, other
     while a != b:
