@@ -95,9 +95,11 @@ def test_a_level_has_every_statistic(bundle: Bundle, estimate: TreeEstimate) -> 
     found = estimate.level("tract", 0.8)
     assert found.codes == bundle.level("tract")[0]
     assert np.array_equal(found.released[:, :-1], bundle.level("tract")[1])
-    assert (found.low <= found.median).all() and (found.median <= found.high).all()
+    assert (found.low <= found.median).all()
+    assert (found.median <= found.high).all()
     wider = estimate.level("tract", 0.95)
-    assert (wider.low <= found.low).all() and (wider.high >= found.high).all()
+    assert (wider.low <= found.low).all()
+    assert (wider.high >= found.high).all()
     state = estimate.level("state")
     assert state.low[0, -1] == state.high[0, -1] == state.released[0, -1]  # the total is exact
     with pytest.raises(InferenceError, match="strictly between 0 and 1"):
@@ -109,7 +111,8 @@ def test_sums_and_differences_of_units(estimate: TreeEstimate) -> None:
     assert np.array_equal(estimate.tables_of(["441", "443"]), one + two)
     assert np.array_equal(estimate.tables_of(["441", "441a", "441av"]), one)  # each leaf counts once
     both = estimate.interval(["441", "443"])
-    assert both.is_exact and both.low == both.high
+    assert both.is_exact
+    assert both.low == both.high
     less = estimate.interval("441", "sex=f", minus="443")
     assert less.mean == pytest.approx((one - two)[:, :2].sum(axis=1).mean())
     assert less.low <= less.median <= less.high
@@ -144,7 +147,8 @@ def test_one_seed_one_estimate(bundle: Bundle, request: pytest.FixtureRequest) -
 def test_a_bad_fit_is_loud() -> None:
     far = FitCheck("block", "spread of totals", 3.0, 1.0, 1.2, 1.4)
     near = FitCheck("block", "cells that are zero", 0.73, 0.71, 0.715, 0.72)
-    assert far.is_bad and not near.is_bad
+    assert far.is_bad
+    assert not near.is_bad
     assert "3 in the release, 1 to 1.4" in str(far)
 
 
@@ -174,7 +178,11 @@ def test_the_command_writes_files_that_a_seed_repeats(place: Path, tmp_path: Pat
         stated = json.loads(done.stdout)
         assert stated["levels"] == ["state", "county", "tract", "block"]
     files = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert files == ["estimate-1.parquet", "estimate-2.parquet", "estimate-3.parquet", "estimate-4.parquet"] + [
+    assert files == [
+        "estimate-1.parquet",
+        "estimate-2.parquet",
+        "estimate-3.parquet",
+        "estimate-4.parquet",
         "estimates.svg",
         "summary.txt",
     ]
@@ -182,11 +190,14 @@ def test_the_command_writes_files_that_a_seed_repeats(place: Path, tmp_path: Pat
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
     blocks = parquet_arrays((tmp_path / "a" / "estimate-4.parquet").read_bytes())
     assert list(blocks) == ["block", "cell", "released", "mean", "median", "integers", "low", "high"]
-    assert len(blocks["block"]) == 30 * 5 and blocks["cell"][4] == "total"
+    assert len(blocks["block"]) == 30 * 5
+    assert blocks["cell"][4] == "total"
     text = (tmp_path / "a" / "summary.txt").read_text(encoding="utf-8")
-    assert "The release is a draw" in text and "Raw noisy measurements would carry more" in text
+    assert "The release is a draw" in text
+    assert "Raw noisy measurements would carry more" in text
     again = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "a")])
-    assert again.exit_code == 1 and "new folder" in again.stderr
+    assert again.exit_code == 1
+    assert "new folder" in again.stderr
 
 
 def test_what_is_no_tree_is_refused(tmp_path: Path) -> None:

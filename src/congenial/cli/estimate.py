@@ -18,8 +18,8 @@ from congenial.cli.output import as_json_option, progress_bar, refusals_in_words
 def estimate(bundle: Path, out: Path, level: float, draws: int | None, seed: int | None, as_json: bool) -> None:
     """Estimate every unit and cell of a tree from BUNDLE alone: mean, median, integers that add up, intervals.
 
-    A release is a draw: for small areas use the estimate. It rests on a prior that is learned from the release, and says
-    loudly where that does not fit. Files: a Parquet file for each level, summary.txt, estimates.svg.
+    A release is a draw: for small areas use the estimate. It rests on a prior that is learned from the release, and
+    says loudly where that does not fit. Files: a Parquet file for each level, summary.txt, estimates.svg.
     """
     from congenial.bundle.loading import load_bundle
     from congenial.inference.intervals import check_level

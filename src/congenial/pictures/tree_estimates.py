@@ -47,7 +47,9 @@ def tree_estimates(panels: Sequence[PanelOfUnits], probability: float) -> "Figur
             axis.plot(places, median[shown] - own, "o", ms=3.5, color=COLOURS[0], label=label)
             ticks = np.unique(np.linspace(0, len(shown) - 1, 6).astype(int))
             axis.set_xticks(ticks.tolist(), [f"{own[tick]:,.0f}" for tick in ticks])
-            n_units = f"{len(released):,} units" if len(shown) == len(released) else f"{len(shown)} of {len(released):,}"
+            n_units = (
+                f"{len(released):,} units" if len(shown) == len(released) else f"{len(shown)} of {len(released):,}"
+            )
             axis.set_title(f"{panel.level}, {n_units}")
             axis.grid(False, axis="x")
         figure.supxlabel("released total of the unit", fontsize=9.5)

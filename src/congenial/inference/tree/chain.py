@@ -113,9 +113,7 @@ class TreeChain:
         self._each(
             n_units,
             0,
-            lambda *at: draw_effects(
-                spine, state, level, self._columns, kind.first, shapes, people, loads, *at
-            ),
+            lambda *at: draw_effects(spine, state, level, self._columns, kind.first, shapes, people, loads, *at),
         )
 
     def _learn(self, shapes: Floats, people: Floats, loads: Floats) -> Floats:
@@ -157,7 +155,7 @@ _LOG_BETA = np.array(
 def _start(spine: Spine, prior: Prior) -> TreeState:
     """Return a state at the release itself, all effects 1; whoever has nobody begins empty."""
     n_units, n_cells = spine.released.shape
-    is_occupied = spine.released.any(axis=1)
+    is_occupied = np.asarray(spine.released.any(axis=1), np.bool_)
     is_occupied[: spine.starts[-2]] = True
     return TreeState(
         counts=spine.released.copy(),

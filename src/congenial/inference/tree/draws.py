@@ -64,7 +64,7 @@ class TreeDraws:
 
     @cached_property
     def diagnosed(self) -> dict[str, tuple[float, float]]:
-        """Effective draws (the median) and split R-hat (the largest but one in twenty) of a sample of units, by level."""
+        """Effective draws (the median) and split R-hat (95 % are below) of a sample of units, by level."""
         out = {}
         for level, (name, codes) in enumerate(zip(self.tree.levels, self.tree.codes, strict=True)):
             places = np.unique(np.linspace(0, len(codes) - 1, _N_SAMPLED).astype(np.int64))

@@ -96,7 +96,7 @@ class TreeEstimate:
             Their level, where a code stands at several.
         """
         chosen = self._leaves_of(units, at)
-        return self.draws.leaves[:, chosen].sum(axis=1, dtype=np.int64)
+        return np.asarray(self.draws.leaves[:, chosen].sum(axis=1), np.int64)
 
     def interval(
         self,

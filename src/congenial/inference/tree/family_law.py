@@ -1,7 +1,7 @@
 """The likelihood of released children around confidential ones: the one place that it is asked from.
 
-A family's likelihood is ``prod f(y - s) / Z(s; x)``, x what was released of the parent. log Z is taken by a saddle point
-of second order: the children are tilted so that their means add up to x, and their sum is taken for normal there.
+A family's likelihood is ``prod f(y - s) / Z(s; x)``, x what was released of the parent. log Z is taken by a saddle
+point of second order: the children are tilted so that their means add up to x, and their sum is taken for normal there.
 """
 
 from collections.abc import Sequence

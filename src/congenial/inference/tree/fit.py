@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 _FEW_UNITS = 30
 _MUCH = 0.1  # by so much of itself a figure must be off before it is bad: with many units everything is found to differ
-FIGURES = ("cells that are zero", "units without anybody", "spread of totals", "people in the largest 1 %", "spread of cells")
+FIGURES = (
+    "cells that are zero",
+    "units without anybody",
+    "spread of totals",
+    "people in the largest 1 %",
+    "spread of cells",
+)
 
 
 @dataclass(frozen=True)

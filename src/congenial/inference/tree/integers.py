@@ -71,4 +71,4 @@ def at_the_top(draws: Ints, constraints: Constraints) -> Ints:
                 break
             chosen[own[gain.argmin()]] += 1
             chosen[own[loss.argmin()]] -= 1
-    return chosen
+    return np.asarray(chosen, np.int64)

@@ -1,9 +1,9 @@
 """What is believed of a tree before its release: shares of a parent's people that differ by size and by make-up.
 
 The people of a cell fall to the children of a unit in proportion to their weights: size x effect of the cell, and for
-leaves, where cells are small, size x effect of each label. Factors are gamma numbers of mean 1, whose shapes are learned
-from the release itself, level by level and label by label. A shape is large where children are alike. Leaves have two
-factors of size, because their sizes have longer tails than one gamma law, and may be empty as a whole.
+leaves, where cells are small, size x effect of each label. Factors are gamma numbers of mean 1, whose shapes are
+learned from the release itself, level by level and label by label. A shape is large where children are alike. Leaves
+have two factors of size, because their sizes have longer tails than one gamma law, and may be empty as a whole.
 """
 
 from dataclasses import dataclass, field, replace

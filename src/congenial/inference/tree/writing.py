@@ -45,7 +45,9 @@ def write_estimate(found: "TreeEstimate", folder: str | Path, probability: float
         }
         columns |= {statistic: getattr(level, statistic).reshape(-1) for statistic in STATISTICS}
         (place / estimate_file(number)).write_bytes(arrays_to_parquet(columns))
-        panels.append(PanelOfUnits(name, *(getattr(level, part)[:, -1] for part in ("released", "median", "low", "high"))))
+        panels.append(
+            PanelOfUnits(name, *(getattr(level, part)[:, -1] for part in ("released", "median", "low", "high")))
+        )
     (place / SUMMARY).write_text("\n".join(summary(found, probability)) + "\n", encoding="utf-8")
     (place / PICTURE).write_text(as_svg(tree_estimates(panels, probability)), encoding="utf-8")
 
@@ -73,7 +75,9 @@ def summary(found: "TreeEstimate", probability: float) -> list[str]:
     lines += ["", "Chains, half of the units at least / split R-hat at most (but for one in twenty):"]
     lines += [f"  {name}: {ess:.0f} effective draws, {rhat:.2f}" for name, (ess, rhat) in found.draws.diagnosed.items()]
     lines += ["", "Does the prior fit? Figures of the release beside those of releases as the prior would have them:"]
-    lines += [f"  {'BAD FIT: ' if check.is_bad else ''}{check}" for check in found.draws.fit] or ["  too few units to say"]
+    lines += [f"  {'BAD FIT: ' if check.is_bad else ''}{check}" for check in found.draws.fit] or [
+        "  too few units to say"
+    ]
     return lines
 
 

@@ -41,7 +41,7 @@ def draw_rates(spine: Spine, state: TreeState, start: int, words: Words, cursor:
             state.rates[unit, cell] = 0.0
             if people > 0:
                 state.rates[unit, cell] = gamma(float(people), words, cursor) / state.sums[unit, cell]
-    return spine.starts[-2]
+    return int(spine.starts[-2])
 
 
 @compiled
@@ -94,7 +94,7 @@ def draw_effects(
     words: Words,
     cursor: Ints,
 ) -> int:
-    """Draw the effects of one kind for units of a level from `start` on; return the one before which words ran short."""
+    """Draw the effects of one kind for units of a level from `start` on; return the one where words ran short."""
     n_kinds, n_cells = columns.shape
     for line in range(start, people.shape[0]):
         if words.size - cursor[0] < shapes.size * MOST_WORDS:
@@ -108,7 +108,7 @@ def draw_effects(
             for kind in range(n_kinds):
                 weight *= state.effects[unit, columns[kind, cell]]
             state.weights[unit, cell] = max(weight, 1e-200) if spine.is_open[unit, cell] else 0.0
-    return people.shape[0]
+    return int(people.shape[0])
 
 
 @compiled
@@ -129,7 +129,7 @@ def draw_empty(
         a = gamma(firmness * share + n_empty, words, cursor)
         b = gamma(firmness * (1.0 - share) + n_occupied, words, cursor)
         state.empty[unit] = min(max(a / (a + b), 1e-6), 1.0 - 1e-6)
-    return spine.starts[-2]
+    return int(spine.starts[-2])
 
 
 @compiled
@@ -189,4 +189,4 @@ def simulate_children(
             left = people - out[first - spine.starts[level] : first + n - spine.starts[level], cell].sum()
             for _ in range(left):
                 out[first - spine.starts[level] + pick(weights[cell], n, words, cursor), cell] += 1
-    return spine.starts[level]
+    return int(spine.starts[level])

@@ -1,4 +1,4 @@
-"""Whole numbers near the medians that add up to their parents': greedy, and least in summed distance for each family."""
+"""Whole numbers near the medians that add up to their parents': greedy, the nearest in sum for each family."""
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def fit_children(ranked: Ints, is_open: Truths, starts: Ints, wanted: Ints, out:
             for place in range(n if left != 0 else 0):
                 costs[place] = _cost(ranked, is_open, first + place, cell, out[first + place, cell], way, steepest)
             while left != 0:
-                place = np.argmin(costs)
+                place = int(np.argmin(costs))
                 out[first + place, cell] += way
                 left -= way
                 costs[place] = _cost(ranked, is_open, first + place, cell, out[first + place, cell], way, steepest)
@@ -54,5 +54,5 @@ def _cost(ranked: Ints, is_open: Truths, child: int, cell: int, value: int, way:
     if not is_open[child, cell] or value + way < 0:
         return never
     if way > 0:
-        return 2 * _at_most(ranked, child, cell, value) - n_draws
-    return n_draws - 2 * _at_most(ranked, child, cell, value - 1)
+        return int(2 * _at_most(ranked, child, cell, value) - n_draws)
+    return int(n_draws - 2 * _at_most(ranked, child, cell, value - 1))

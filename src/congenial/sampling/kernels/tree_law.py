@@ -78,7 +78,7 @@ def tilt_of(
         step = gap * slope / variance if variance > 1e-9 else 1e9
         if abs(step) > 1e6 or abs(step) < 0.5:
             break
-        guess += int(math.floor(step + 0.5))
+        guess += int(np.floor(step + 0.5))
     largest = 0
     for unit in range(first, end):
         largest = max(largest, counts[unit, cell])
@@ -126,7 +126,7 @@ def log_normaliser(laws: ChildLaws, level: int, counts: Ints, wanted: int) -> fl
     for number in range(len(counts)):
         log_mass, _, _ = child(laws, level, tilt, counts[number, 0])
         found += log_mass + theta * counts[number, 0] + theta * theta * noise / 2.0
-    return found
+    return float(found)
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""Moves of people between leaves. Every one leaves the posterior of the leaves as it is, given the top and the prior."""
+"""Moves of people between leaves. Each leaves the posterior of the leaves as it is, given the top and the prior."""
 
 import math
 
@@ -138,7 +138,7 @@ def share_out_again(
                 if step != 0:
                     move(spine, laws, state, one, cell, step)
                     move(spine, laws, state, other, cell, -step)
-    return spine.starts[-2]
+    return int(spine.starts[-2])
 
 
 @compiled
@@ -154,7 +154,7 @@ def _describe(
     end: int,
     out: Floats,
 ) -> None:
-    """Set what counts say of a child from line `start` on, the first line being a count of `least`: weight and moments."""
+    """Set what counts say of a child, from line `start` on; the first line is a count of `least`."""
     informs, tilt, level = spine.informs[parent, cell], state.tilts[parent, cell], spine.level[parent] + 1
     for line in range(start, end):
         count = least + line
@@ -269,7 +269,7 @@ def move_far(
             chance = uniform(words, cursor)
             if state.counts[one, cell] + step >= 0 and state.counts[other, cell] >= step:
                 _try_transfer(spine, laws, state, logs, one, other, cell, step, chance)
-    return spine.starts[-1]
+    return int(spine.starts[-1])
 
 
 @compiled
