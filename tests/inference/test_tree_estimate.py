@@ -137,8 +137,7 @@ def test_a_code_at_two_levels_is_asked_back() -> None:
     assert found.interval("A", at="town").mean < found.interval("A", at="county").mean
 
 
-def test_one_seed_one_estimate(bundle: Bundle, request: pytest.FixtureRequest) -> None:
-    del request
+def test_one_seed_one_estimate(bundle: Bundle) -> None:
     first, again, other = (bundle.estimate(n_draws=16, rng=cg.replay_rng(seed)) for seed in (1, 1, 2))
     assert np.array_equal(first.draws.leaves, again.draws.leaves)
     assert not np.array_equal(first.draws.leaves, other.draws.leaves)

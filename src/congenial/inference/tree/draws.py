@@ -139,7 +139,8 @@ def _draw_tops(law: ChainLaw, released: Ints, n_draws: int, rng: RandomStream) -
 
 def _warn(found: TreeDraws) -> None:
     for level, (effective, rhat) in found.diagnosed.items():
-        if effective < _FEW_DRAWS or rhat > _POOR_RHAT:
+        # With few draws split R-hat itself scatters, by about so much.
+        if effective < _FEW_DRAWS or rhat > _POOR_RHAT + 6 / effective:
             warnings.warn(
                 f"chains have mixed little for {level}: {effective:.0f} effective draws of {len(found.leaves):,} for"
                 f" half of its units, split R-hat up to {rhat:.2f}; raise n_draws (--draws)",

@@ -54,9 +54,11 @@ def laws_of(noises: Sequence[DiscreteNoise], sizes: Sequence[int]) -> ChildLaws:
     Examples
     --------
     >>> from congenial.noise import DiscreteGaussian
-    >>> laws = laws_of([DiscreteGaussian("1/9")], [30])
-    >>> round(log_normaliser(laws, 1, np.array([3, 0, 1]), 5), 2)
-    1.08
+    >>> from congenial.sampling.share_out.normaliser import Normaliser
+    >>> noise, counts = DiscreteGaussian("1/9"), np.array([3, 0, 1, 7])
+    >>> laws = laws_of([noise], [4])
+    >>> abs(log_normaliser(laws, 1, counts, 9) - Normaliser(noise).log(counts, 9)) < 0.05
+    True
     """
     tables: list[Floats] = []
     parts, first = [1], [0]

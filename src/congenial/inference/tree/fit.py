@@ -79,7 +79,7 @@ def figures(tables: Ints) -> Floats:
     Examples
     --------
     >>> figures(np.array([[0, 2], [0, 0], [4, 2]])).round(2).tolist()
-    [0.5, 0.33, 0.93, 0.75, 1.22]
+    [0.5, 0.33, 0.94, 0.75, 1.06]
     """
     totals = tables.sum(axis=1)
     n_largest = max(1, len(totals) // 100)
