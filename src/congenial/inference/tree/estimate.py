@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MOST_DRAWS, _FEWEST_DRAWS, _NUMBERS = 1_000, 100, 2_000_000
-_AT_ONCE = 1 << 24
+_AT_ONCE = 1 << 22  # numbers in one array
 
 WORDS = (
     "The release is a draw, not an estimate: for small areas use the estimate. It rests on a prior that is learned from"

@@ -8,7 +8,7 @@ from congenial.conditions.rows import cells_alike
 from congenial.hierarchy.law import ChainLaw, TreeTables
 from congenial.inference.tree.draws import TreeDraws, sorted_draws
 
-_AT_ONCE = 1 << 24
+_AT_ONCE = 1 << 22  # numbers in one array
 
 
 def consistent_integers(law: ChainLaw, draws: TreeDraws) -> TreeTables:
