@@ -9,6 +9,7 @@ import numpy as np
 from answers_real import answer_small_tables
 from counties import county_tables
 from real_tables import BLOCK_SCHEMA, blocks, small_tables
+from tree_estimates import estimate_states
 from wide_real import wide_tables
 
 import congenial as cg
@@ -100,6 +101,7 @@ def main() -> None:
     is_kept = compare_small_tables(given.data, given.releases)
     is_kept &= wide_tables(given.data, max(1, given.releases // 5))
     add_blocks_up(given.data)
+    is_kept &= estimate_states(given.data, max(1, given.releases // 50))
     sys.exit(0 if check_counties(given.data) and is_kept else 1)
 
 

@@ -32,7 +32,7 @@ LAYERS = [
     {"__main__"},
 ]
 COMMANDS = [
-    *["check", "compare", "demo", "infer", "init", "keygen", "ledger"],
+    *["check", "compare", "demo", "estimate", "infer", "init", "keygen", "ledger"],
     *["plan", "release", "reproduce", "show", "simulate", "study", "verify"],
 ]
 ONLY_HERE = {
@@ -97,6 +97,7 @@ ONLY_HERE = {
         "pictures.lines",
         "pictures.noise",
         "pictures.picture",
+        "pictures.tree_estimates",
     },
     "jinja2": {"page"},
     "arviz_stats": {"inference.diagnostics"},
@@ -116,6 +117,7 @@ LOOKS_UP = {("conditions.constraints", "sampling.counting")} | {
         "posterior",
         "priors",
         "question",
+        "tree.estimate",
     )
 }
 MAKES_RANDOMNESS = {"random", "secrets"}

@@ -10,6 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import congenial as cg
 from commands import run_command, run_python
 from congenial.cli import main
 from congenial.cli.reference import reference
@@ -42,7 +43,17 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ledger = ledger_for(folder, case)
     assert CliRunner().invoke(main, ["keygen", str(folder / "key")]).exit_code == 0
     release(spec, folder / "bundle", ledger=ledger, who="Ada", now=NOW, key=folder / "key")
+    _release_tree(folder)
     return folder
+
+
+def _release_tree(folder: Path) -> None:
+    """Release a tree of two levels beside the town."""
+    tree = cg.Tree.of_prefixes([f"{county}{town}" for county in "ab" for town in "xyz"], {"county": 1}, "town")
+    ledger = open_ledger(folder / "tree.db", create=True)
+    ledger.create_dataset("tree", rho="4", neighbours="bounded", who="Ada")
+    hierarchy, people = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), rho="4"), [[90, 80]] * 6
+    cg.release_tree(hierarchy, people, ledger=ledger, dataset="tree", release="t", who="Ada", folder=folder / "tree")
 
 
 LEDGER = ["--ledger", "budget.db"]
@@ -55,6 +66,7 @@ LINES: dict[str, list[str]] = {
     "verify": ["bundle", *LEDGER, "--key", "key.pub"],
     "show": ["bundle", "--area", "02"],
     "infer": ["bundle", "--area", "02", "--query", "all", "--draws", "200", "--seed", "1"],
+    "estimate": ["tree", "--out", "estimates", "--draws", "400", "--seed", "1"],
     "ledger create": ["other", *LEDGER, "--epsilon", "1/2"],
     "ledger status": LEDGER,
     "ledger history": ["town", *LEDGER],
@@ -112,7 +124,7 @@ def test_results_go_to_stdout_in_words_and_as_json(name: str, here: Path) -> Non
             json.loads(done.stdout)
 
 
-NEW = {"starter.yaml", "again", "other", "other-key", "simulated", "demo"}
+NEW = {"starter.yaml", "again", "estimates", "other", "other-key", "simulated", "demo"}
 
 REFUSED: dict[str, list[str]] = {
     "init": ["nothing.csv"],
@@ -122,6 +134,7 @@ REFUSED: dict[str, list[str]] = {
     "verify": ["data.csv"],
     "show": ["bundle", "--area", "03"],
     "infer": ["bundle", "--query", "nothing=here"],
+    "estimate": ["bundle", "--out", "estimates"],
     "ledger create": ["town", *LEDGER, "--epsilon", "1"],
     "ledger status": ["twon", *LEDGER],
     "ledger history": ["town", "--ledger", "nothing.db"],

@@ -1,7 +1,7 @@
 """A bundle from its folder: verified as it is loaded, or refused with everything that is wrong."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from congenial.inference.model_test import ModelTest, TableStatistic
     from congenial.inference.posterior import Posterior
     from congenial.inference.priors import LogDensity, Prior, Smooth
+    from congenial.inference.tree.estimate import TreeEstimate
 
 
 @dataclass(frozen=True, repr=False)
@@ -194,6 +195,34 @@ class Bundle:
 
         released = self.released(area)
         return independence_test(self.law, area, released, statistic=statistic, n_replicates=n_replicates, rng=rng)
+
+    def estimate(
+        self,
+        *,
+        n_draws: int | None = None,
+        n_chains: int = 2,
+        rng: RandomStream | None = None,
+        progress: Callable[[str], None] = lambda _: None,
+    ) -> "TreeEstimate":
+        """Return estimates for every unit of a tree: the release is a draw, and for small areas these are to be used.
+
+        Parameters
+        ----------
+        n_draws : int, optional
+            Draws to keep, in all chains together: 1,000 for small trees, 100 for large ones if not given.
+        progress : function of a text
+            Told what is being done.
+        """
+        from congenial.inference.tree.estimate import estimate_tree
+
+        chain = self.manifest.chain
+        if chain is None:
+            raise BundleError(
+                "the bundle has no tree of areas, and estimates are for the units of a tree; posterior and confidence"
+                " (congenial infer) answer questions about its tables"
+            )
+        release = (np.stack(list(self.tables.values())), *self.below)
+        return estimate_tree(chain.law, release, n_draws=n_draws, n_chains=n_chains, rng=rng, progress=progress)
 
     def released(self, area: Area = None) -> Ints:
         """Return the released table of an area, cell by cell."""

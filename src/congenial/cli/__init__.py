@@ -5,6 +5,7 @@ import click
 from congenial.cli.check import check
 from congenial.cli.compare import compare
 from congenial.cli.demo import demo
+from congenial.cli.estimate import estimate
 from congenial.cli.infer import infer
 from congenial.cli.init import init
 from congenial.cli.keygen import keygen
@@ -26,7 +27,7 @@ def main() -> None:
 
     \b
     A curator's way:   init, check, plan, ledger create, release
-    An analyst's way:  verify, show, infer
+    An analyst's way:  verify, show, infer, estimate
     To study:          simulate, compare, study coverage, reproduce, demo
 
     Exit codes: 0 done, 1 refused (the message says why), 2 wrong command line, 130 interrupted.
@@ -41,6 +42,7 @@ for command in (
     verify,
     show,
     infer,
+    estimate,
     ledger,
     keygen,
     simulate,

@@ -16,7 +16,7 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row, row_values
 from congenial.inference.intervals import check_level, exact_value, number_text
-from congenial.inference.question import Statistic
+from congenial.inference.statistic import MEDIAN, ODDS_RATIO, Statistic
 from congenial.randomness import RandomStream
 from congenial.sampling.choose import sampler_of
 
@@ -60,6 +60,8 @@ class ErrorInterval:
 
 def scale_of(constraints: Constraints, statistic: Statistic) -> float | str:
     """Return what a statistic's count is divided by, or why it is not linear."""
+    if statistic.kind in {ODDS_RATIO, MEDIAN}:
+        return "it is not linear"
     if statistic.below is None:
         return 1.0
     below = exact_value(constraints, Statistic("", "count", statistic.below))

@@ -1,0 +1,212 @@
+"""Estimates of trees from bundles: whole numbers that add up, questions about units, files, refusals."""
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import congenial as cg
+from agreement import own_rng
+from congenial.bundle.loading import Bundle
+from congenial.bundle.parquet import parquet_arrays
+from congenial.cli import main
+from congenial.errors import BundleError, InferenceError
+from congenial.inference.tree.estimate import TreeEstimate
+from congenial.inference.tree.fit import FitCheck
+from congenial.inference.tree.integers import at_the_top
+
+# Few draws: what is said of them is looked at where it is meant to be.
+pytestmark = pytest.mark.filterwarnings("ignore::congenial.inference.tree.draws.PoorChainsWarning")
+
+SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["young", "old"]})
+CODES = [f"44{county}{tract}{block}" for county in "13" for tract in "abc" for block in "vwxyz"]
+
+
+def bundle_of(folder: Path, *, noise: str = "discrete_gaussian") -> Path:
+    tree = cg.Tree.of_prefixes(CODES, {"state": 2, "county": 3, "tract": 4}, "block")
+    bars = np.zeros((len(CODES), 4), np.bool_)
+    bars[0], bars[7, 2] = True, True
+    hierarchy = cg.Hierarchy(
+        tree, SCHEMA, invariants=[cg.total()], rho="2", noise=noise, zeros=cg.Zeros.of_leaves(tree, bars)
+    )
+    people = np.random.default_rng(8).poisson([6, 2, 5, 1], (len(CODES), 4)) * ~bars
+    ledger = cg.open_ledger(folder / "budget.db", create=True)
+    ledger.create_dataset("town", rho="3", neighbours="bounded", who="Ada")
+    cg.release_tree(hierarchy, people, ledger=ledger, dataset="town", release="t", who="Ada", folder=folder / "bundle")
+    return folder / "bundle"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bundle_of(tmp_path_factory.mktemp("tree"))
+
+
+@pytest.fixture(scope="module")
+def bundle(place: Path) -> Bundle:
+    return cg.load_bundle(place)
+
+
+@pytest.fixture(scope="module")
+def estimate(bundle: Bundle) -> TreeEstimate:
+    said: list[str] = []
+    found = bundle.estimate(n_draws=200, rng=cg.replay_rng("tree"), progress=said.append)
+    assert any("draw" in text for text in said)
+    return found
+
+
+def test_whole_numbers_and_draws_add_up(bundle: Bundle, estimate: TreeEstimate) -> None:
+    tree = estimate.law.tree
+    total = int(bundle.level("state")[1].sum())
+    for tables in (estimate.integers, tree.summed(estimate.integers[-1])):
+        for families, above, below in zip(tree.families, tables, tables[1:], strict=False):
+            assert np.array_equal(np.add.reduceat(below, families.starts[:-1], axis=0), above)
+            assert below.min() >= 0
+        assert tables[0].sum() == total
+    assert (estimate.draws.leaves.sum(axis=(1, 2)) == total).all()
+    assert not estimate.integers[-1][estimate.law.zeros.bars[-1]].any()
+    assert not estimate.draws.leaves[:, estimate.law.zeros.bars[-1]].any()
+
+
+def test_whole_numbers_are_the_nearest_that_add_up() -> None:
+    """Against every table of three children that adds up; draws that are far apart, so that steps are needed."""
+    from congenial.sampling.kernels.tree_integers import fit_children
+
+    rng = np.random.default_rng(2)
+    for wanted in (3, 9, 20):
+        draws = rng.poisson([2.0, 5.0, 1.0], (21, 3))[:, :, None]
+        out, is_open = np.zeros((3, 1), np.int64), np.ones((3, 1), np.bool_)
+        fit_children(np.sort(draws, axis=0), is_open, np.array([0, 3]), np.array([[wanted]]), out)
+        all_of_them = [table for table in product(range(wanted + 1), repeat=3) if sum(table) == wanted]
+        distances = [np.abs(draws[:, :, 0] - np.array(table)).sum() for table in all_of_them]
+        assert np.abs(draws - out).sum() == min(distances)
+
+
+def test_whole_numbers_at_the_top_keep_crossing_invariants() -> None:
+    conditions = [cg.total(equals=20), cg.total({"sex": "f"}, equals=12), cg.total({"age": "old"}, equals=7)]
+    constraints = cg.Constraints.of(SCHEMA, conditions)
+    draws = np.array([[9, 3, 4, 4], [8, 4, 5, 3], [7, 5, 6, 2], [8, 4, 5, 3]])
+    assert constraints.holds(at_the_top(draws, constraints))
+
+
+def test_a_level_has_every_statistic(bundle: Bundle, estimate: TreeEstimate) -> None:
+    found = estimate.level("tract", 0.8)
+    assert found.codes == bundle.level("tract")[0]
+    assert np.array_equal(found.released[:, :-1], bundle.level("tract")[1])
+    assert (found.low <= found.median).all()
+    assert (found.median <= found.high).all()
+    wider = estimate.level("tract", 0.95)
+    assert (wider.low <= found.low).all()
+    assert (wider.high >= found.high).all()
+    state = estimate.level("state")
+    assert state.low[0, -1] == state.high[0, -1] == state.released[0, -1]  # the total is exact
+    with pytest.raises(InferenceError, match="strictly between 0 and 1"):
+        estimate.level("tract", 1.0)
+
+
+def test_sums_and_differences_of_units(estimate: TreeEstimate) -> None:
+    one, two = estimate.tables_of("441"), estimate.tables_of("443")
+    assert np.array_equal(estimate.tables_of(["441", "443"]), one + two)
+    assert np.array_equal(estimate.tables_of(["441", "441a", "441av"]), one)  # each leaf counts once
+    both = estimate.interval(["441", "443"])
+    assert both.is_exact
+    assert both.low == both.high
+    less = estimate.interval("441", "sex=f", minus="443")
+    assert less.mean == pytest.approx((one - two)[:, :2].sum(axis=1).mean())
+    assert less.low <= less.median <= less.high
+    share = estimate.interval(["441a", "443b"], "share(age=young | all)")
+    assert 0 < share.low < share.high < 1
+    with pytest.raises(InferenceError, match="no unit of the tree"):
+        estimate.interval("99")
+    with pytest.raises(InferenceError, match="one at a time"):
+        estimate.interval("441", "all by sex")
+
+
+def test_a_code_at_two_levels_is_asked_back() -> None:
+    tree = cg.Tree.of_parents({"county": ["A", "A", "B"], "town": ["A", "b", "c"]})
+    hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), rho="4")
+    plan = hierarchy.plan(hierarchy.disclose(np.array([[30, 4], [20, 31], [22, 42]])))
+    from congenial.inference.tree.estimate import estimate_tree
+
+    release = tree.sums([[30, 4], [20, 31], [22, 42]])
+    found = estimate_tree(plan.law, release, n_draws=40, rng=cg.replay_rng(1))
+    with pytest.raises(InferenceError, match='say which level is meant, such as at="town"'):
+        found.interval("A")
+    assert found.interval("A", at="town").mean < found.interval("A", at="county").mean
+
+
+def test_one_seed_one_estimate(bundle: Bundle) -> None:
+    first, again, other = (bundle.estimate(n_draws=16, rng=cg.replay_rng(seed)) for seed in (1, 1, 2))
+    assert np.array_equal(first.draws.leaves, again.draws.leaves)
+    assert not np.array_equal(first.draws.leaves, other.draws.leaves)
+
+
+def test_a_bad_fit_is_loud() -> None:
+    far = FitCheck("block", "spread of totals", 3.0, 1.0, 1.2, 1.4)
+    near = FitCheck("block", "cells that are zero", 0.73, 0.71, 0.715, 0.72)
+    assert far.is_bad
+    assert not near.is_bad
+    assert "3 in the release, 1 to 1.4" in str(far)
+
+
+def test_the_prior_is_found_not_to_fit(request: pytest.FixtureRequest) -> None:
+    """Sizes that no gamma law has: half of the leaves alike, one in fifty a hundred times as large."""
+    from congenial.hierarchy.words import ChainWords
+    from congenial.inference.tree.estimate import estimate_tree
+
+    rng = own_rng(request)
+    codes = [f"{g:02}{i:02}" for g in range(6) for i in range(50)]
+    tree = cg.Tree.of_prefixes(codes, {"group": 2}, "leaf")
+    people = np.full((300, 2), 3)
+    people[::50] = 600
+    hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), rho="8")
+    plan = hierarchy.plan(hierarchy.disclose(people))
+    release = plan.draw(people, ChainWords.simulated(rng))
+    with pytest.warns(UserWarning, match="THE PRIOR DOES NOT FIT"):
+        found = estimate_tree(plan.law, release, n_draws=40, rng=rng)
+    assert "DOES NOT FIT" in repr(found)
+
+
+def test_the_command_writes_files_that_a_seed_repeats(place: Path, tmp_path: Path) -> None:
+    words = ["estimate", str(place), "--draws", "40", "--seed", "3"]
+    for name in ("a", "b"):
+        done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / name), "--json"])
+        assert done.exit_code == 0, done.output
+        stated = json.loads(done.stdout)
+        assert stated["levels"] == ["state", "county", "tract", "block"]
+    files = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert files == [
+        "estimate-1.parquet",
+        "estimate-2.parquet",
+        "estimate-3.parquet",
+        "estimate-4.parquet",
+        "estimates.svg",
+        "summary.txt",
+    ]
+    for name in files:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+    blocks = parquet_arrays((tmp_path / "a" / "estimate-4.parquet").read_bytes())
+    assert list(blocks) == ["block", "cell", "released", "mean", "median", "integers", "low", "high"]
+    assert len(blocks["block"]) == 30 * 5
+    assert blocks["cell"][4] == "total"
+    text = (tmp_path / "a" / "summary.txt").read_text(encoding="utf-8")
+    assert "The release is a draw" in text
+    assert "Raw noisy measurements would carry more" in text
+    again = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "a")])
+    assert again.exit_code == 1
+    assert "new folder" in again.stderr
+
+
+def test_what_is_no_tree_is_refused(tmp_path: Path) -> None:
+    from congenial.curator.demonstration import demonstrate
+
+    made = demonstrate(tmp_path / "demo")
+    with pytest.raises(BundleError, match=r"no tree of areas.*congenial infer"):
+        cg.load_bundle(made.folder).estimate()
+
+
+def test_double_geometric_noise_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    with pytest.raises(InferenceError, match=r"discrete Gaussian noise only.*discrete_gaussian"):
+        cg.load_bundle(bundle_of(tmp_path, noise="double_geometric")).estimate()
