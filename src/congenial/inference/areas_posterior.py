@@ -21,8 +21,9 @@ from congenial.inference.intervals import Estimate, check_level, ends_of_draws, 
 from congenial.inference.moving import Moving
 from congenial.inference.posterior import Posterior
 from congenial.inference.priors import LogDensity, Prior, Smooth, prior_of
-from congenial.inference.question import Statistic, parse_query
+from congenial.inference.question import parse_query
 from congenial.inference.smooth_chains import smooth_draws
+from congenial.inference.statistic import MEDIAN, ODDS_RATIO, Statistic
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
 from congenial.sampling.target import Target
@@ -71,8 +72,28 @@ class AreasPosterior:
             self.law, area, self.released[place], self.prior, chains, None, self.acceptance, self.cell_effect
         )
 
+    def interval(self, query: str, level: float = 0.9) -> Estimate:
+        """Return a number that spans areas, such as a sum over them, or a difference of two."""
+        (statistic, *more) = parse_query(query, self.law.schema, self.law.areas)
+        if more or statistic.areas is None:
+            raise InferenceError(
+                f"{query!r} is not one number of all areas: name areas in it, as {self.law.areas.name}=..., or ask"
+                " intervals, total, difference or ranks"
+            )
+        drawn = statistic.values(self.chains.reshape(-1, self.released.size).astype(np.int64, copy=False))
+        own = float(statistic.values(self.released.reshape(1, -1))[0])
+        return _estimate(statistic.text, own, drawn.reshape(self.chains.shape[:2]), level)
+
     def _statistics(self, query: str) -> tuple[Statistic, ...]:
         return parse_query(query, self.law.schema)
+
+    def _linear(self, query: str) -> Statistic:
+        found = self._one(query)
+        if found.kind in {ODDS_RATIO, MEDIAN}:
+            raise InferenceError(
+                f"{query!r} is not linear, and the law of the error is known for counts; ask intervals"
+            )
+        return found
 
     def _one(self, query: str) -> Statistic:
         found = self._statistics(query)
@@ -140,7 +161,7 @@ class AreasPosterior:
     ) -> dict[Area, ErrorInterval]:
         """Return approximate intervals by the law of the releases' errors, area by area."""
         check_level(level)
-        statistic, errors = self._one(query), self._errors(query, rng or secure_rng())
+        statistic, errors = self._linear(query), self._errors(query, rng or secure_rng())
         only = Statistic(statistic.text, "count", statistic.above, statistic.below)
         found = {}
         for place, area in enumerate(self.areas):
@@ -150,7 +171,7 @@ class AreasPosterior:
     def error_total(self, query: str, level: float = 0.9, *, rng: RandomStream | None = None) -> ErrorInterval:
         """Return the approximate interval of a count of all areas together: errors of areas are independent."""
         check_level(level)
-        statistic, errors = self._one(query), self._errors(query, rng or secure_rng()).sum(axis=0)
+        statistic, errors = self._linear(query), self._errors(query, rng or secure_rng()).sum(axis=0)
         if statistic.below is not None:
             raise InferenceError(f"{query!r} is no count; the error of a sum of areas is known for counts")
         own = float(statistic.values(self.released).sum())
