@@ -91,7 +91,7 @@ class AreasPosterior:
         found = self._one(query)
         if found.kind in {ODDS_RATIO, MEDIAN}:
             raise InferenceError(
-                f"{query!r} is not linear, and the law of the error is known for counts; ask intervals"
+                f"{query!r} is not linear, and errors are known for counts; ask intervals()"
             )
         return found
 

@@ -47,11 +47,20 @@ EXACTLY = Quality(inf, 1.0, 0.0)
 """Of a number that was not drawn."""
 
 
-def quality_of(values: Floats) -> Quality:
-    """Return how good the draws (chain, draw) of one number are; where it does not exist, its median counts."""
+def quality_of(values: Floats, n_moves: int = 0) -> Quality:
+    """Return how good the draws (chain, draw) of one number are; where it does not exist, its median counts.
+
+    Parameters
+    ----------
+    n_moves : int
+        How often the tables changed from draw to draw. A number that stayed the same all the while, such as a median,
+        is worth about as many draws.
+    """
     there = np.isfinite(values)
     if not there.any():
         return Quality(float("nan"), float("nan"), float("nan"))
+    if there.all() and not np.ptp(values) and n_moves >= _FEW_DRAWS:
+        return Quality(float(n_moves), 1.0, 0.0)
     known = np.where(there, values, np.median(values[there]))[:, :, None]
     draws, rhat = float(effective_draws(known)[0]), float(split_rhat(known)[0])
     return Quality(draws, rhat, float(known.std()) / sqrt(draws) if draws > 0 else float("nan"))

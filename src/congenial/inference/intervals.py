@@ -132,6 +132,7 @@ def estimates(
     else:
         ends |= {place: ends_of_draws(values[place], posterior.weights, level) for place in undetermined}
     out = []
+    n_moves = int((posterior.chains[:, 1:] != posterior.chains[:, :-1]).any(axis=2).sum())
     for place, statistic in enumerate(statistics):
         if (value := known[place]) is not None:
             found = (value, value, value, value)
@@ -140,7 +141,8 @@ def estimates(
         low, high = ends[place]
         mean = _mean(values[place], posterior.weights)
         median = ends_of_draws(values[place], posterior.weights, 1e-12)[0]
-        quality = EXACTLY if posterior.is_exact else quality_of(values[place].reshape(posterior.chains.shape[:2]))
+        drawn = values[place].reshape(posterior.chains.shape[:2])
+        quality = EXACTLY if posterior.is_exact else quality_of(drawn, n_moves)
         found = (mean, median, low, high)
         out.append(
             Estimate(statistic.text, own[place], *found, level, False, is_simultaneous, statistic.labels, quality)
