@@ -263,11 +263,14 @@ def test_exact_numbers_that_cannot_be_are_refused() -> None:
         made(county=[cg.structural_zeros({"sex": "f"})])
     with pytest.raises(HierarchyError, match="states its value"):
         made(county=[cg.total(equals=7)])
+    for conditions in ([cg.linear([[1, 2], [3, 1]])], [cg.total(), cg.linear([[1, 2], [3, 1]])]):
+        with pytest.raises(HierarchyError, match="coefficients other than 1"):
+            made(county=conditions)
     with pytest.raises(HierarchyError, match="cross each other"):
         made(county=[cg.margin("sex"), cg.margin("age")])
     with pytest.raises(HierarchyError, match="discrete Gaussian"):
         made("double_geometric", county=[cg.total()])
     one = cg.Tree.of_prefixes(CODES[:6], {"state": 1, "county": 2}, "block")
     pinned = cg.Hierarchy(one, SCHEMA, invariants={"block": [cg.margin("sex", "age")]}, rho="1")
-    with pytest.raises(PrivacyError, match="no cell that a single record could change into"):
+    with pytest.raises(PrivacyError, match="no cell and no leaf"):
         _ = pinned.plan(pinned.disclose(LEAVES[:6])).certificate

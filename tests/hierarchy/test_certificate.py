@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 import congenial as cg
 from brute import Dice
 from chain_audit import ORDERS, ROUNDING, SHAPES, Array, Chain, Tally, audit, drawn_chain
+from congenial.conditions.queries import Query
 from congenial.errors import HierarchyError, PrivacyError
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.plan import ChainPlan
@@ -163,3 +164,45 @@ def test_what_a_tree_refuses() -> None:
     with pytest.raises(PrivacyError, match="a budget of 0"):
         planned(rho="0")
     assert ORDERS[0] == 2
+
+
+PAIR = cg.Schema({"va": ["y", "o"]})
+FOUR = Tree.of_parents({"state": ["S"] * 4, "county": list("1122"), "block": list("abcd")})
+
+
+def pair_plan(tree: Tree, invariants: dict[str, list[Query]], **asked: object) -> ChainPlan:
+    precisions = dict.fromkeys(tree.levels, "1")
+    hierarchy = Hierarchy(tree, PAIR, invariants=invariants, precisions=precisions, **asked)  # type: ignore[arg-type]
+    return hierarchy.plan(hierarchy.disclose(np.ones((tree.n_leaves, 2), np.int64)))
+
+
+def test_promises_to_one_record_are_not_empty() -> None:
+    """Exact numbers under which no record can change alone: pairs two records apart would be above the charge."""
+    grown = cg.total({"va": "o"})
+    for relation in ("bounded", "unbounded"):
+        with pytest.raises(PrivacyError, match="no cell and no leaf"):
+            _ = pair_plan(FOUR, {"state": [grown], "block": [cg.total()]}, neighbours=relation).certificate
+    only_children = Tree.of_parents({"state": ["S"] * 2, "county": list("12"), "block": list("ab")})
+    with pytest.raises(PrivacyError, match="no cell and no leaf"):
+        _ = pair_plan(only_children, {"state": [grown], "county": [cg.total()]}).certificate
+    assert pair_plan(FOUR, {"state": [grown], "county": [cg.total()]}).certificate.k == 1, "a leaf can change"
+
+
+def test_a_fixed_top_is_charged_for_the_records_that_can_move() -> None:
+    """Records come and go, their number and that of adults published: one goes and one comes, so |z|^2 is 2."""
+    exact = {"state": [cg.total(), cg.total({"va": "o"})]}
+    found = pair_plan(FOUR, exact, neighbours="unbounded").certificate
+    assert (found.k, found.rho) == (2, Fraction(2)), "a change of leaf costs p at each of two levels"
+    assert pair_plan(FOUR, exact).certificate.rho == 2
+    chain = Chain(
+        [((0, 1, 2, 3),), ((0, 1), (2, 3)), ((0,), (1,), (2,), (3,))],
+        2,
+        2,
+        (Fraction(1),) * 3,
+        (4, 4),
+        exact=0,
+        totals=(4, 2),
+        sets=((0, 1), (1,)),
+    )
+    assert max(float(chain.divergences(chain.pairs, order).max()) / order for order in ORDERS) <= 2 + ROUNDING
+    assert float(chain.divergences(chain.pairs, 2).max()) / 2 > 0.9, "a quarter of the charge would be too little"

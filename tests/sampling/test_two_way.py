@@ -111,6 +111,23 @@ def test_families_far_from_their_counts() -> None:
             assert attempts.n_certain <= 1
 
 
+def test_precise_noise_settles() -> None:
+    """Defect: shifts that turned a gap into its opposite in every sweep; from precision 20 on draws did not end."""
+    rng, one = replay_rng("precise"), np.array([[302, 115], [480, 766]])
+    assert TwoWay(DiscreteGaussian(20), one, np.array([417, 1246]), np.array([812, 851])).draw(rng).sum() == 1663
+    for number in range(60):
+        shape = tuple((3 + rng.below(np.array([4, 4]))).tolist())
+        counts = rng.below(np.full(shape, 11))
+        columns = counts.sum(axis=0)
+        moved = np.zeros_like(columns)
+        moved[:2] = 1, -1
+        if columns[1] == 0:
+            continue
+        two_way = TwoWay(DiscreteGaussian((28, 36)[number % 2]), counts, counts.sum(axis=1), columns + moved)
+        two_way.draw(replay_rng(number))
+        assert sum(attempts.n_attempts for _, attempts in two_way._made.values()) < 300
+
+
 def test_normalisers_are_those_of_all_tables() -> None:
     for name in FAMILIES:
         two_way, tables, _ = family(name)

@@ -105,7 +105,14 @@ class TreePreview:
                 "What stays protected",
                 [str(meaning(certificate, chain.top.neighbourhood)), *chain.not_protected_text],
             ),
-            ("Sampler", [chain.top.sampler.describe(), *dict.fromkeys(step.title for step in chain.law.steps)]),
+            (
+                "Sampler",
+                [
+                    chain.top.sampler.describe(),
+                    *dict.fromkeys(step.title for step in chain.law.steps),
+                    *(chain.rehearse() if chain.law.exact else ()),
+                ],
+            ),
         ]
 
     @property

@@ -54,10 +54,15 @@ def with_those_below(
 ) -> tuple[Condition, ...]:
     """Return the conditions of the top with those that follow from the levels below: their sums are exact, too."""
     out = list(top)
-    seen = {row.cells for one in out if isinstance(one, Query) and not one.is_stated for row in one.rows(schema)}
+    seen = {
+        (row.cells, row.coefficients)
+        for one in out
+        if isinstance(one, Query) and not one.is_stated
+        for row in one.rows(schema)
+    }
     for level, conditions in stated.items():
         for one in conditions:
-            rows = {row.cells for row in _sums(one, level, schema)}
+            rows = {(row.cells, row.coefficients) for row in _sums(one, level, schema)}
             if not rows <= seen:
                 out.append(one)
             seen |= rows
@@ -82,4 +87,10 @@ def _sums(condition: Condition, level: str, schema: Schema) -> list[Row]:
             " out"
         )
     condition.check(schema)
-    return condition.rows(schema)
+    rows = condition.rows(schema)
+    if any(set(row.coefficients) != {1} for row in rows):
+        raise HierarchyError(
+            f"{condition.text} has coefficients other than 1, and cannot be exact in every {level}: a step with it is"
+            " not unimodular; only sums of cells can be exact below the top"
+        )
+    return rows

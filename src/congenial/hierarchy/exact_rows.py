@@ -209,7 +209,7 @@ def summed_upward(levels: Sequence[str], exact: Mapping[str, Sequence[Row]]) -> 
     out: dict[str, tuple[Row, ...]] = {}
     for level in reversed(levels):
         for row in exact.get(level, ()):
-            if row.cells not in {other.cells for other in held}:
+            if (row.cells, row.coefficients) not in {(other.cells, other.coefficients) for other in held}:
                 held.append(row)
         out[level] = tuple(held)
     return {level: out[level] for level in levels}

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from typing import ClassVar
@@ -35,14 +34,14 @@ class ExactSumsStep:
     ----------
     exact : ExactSums
         What is exact in every child.
-    above : Fraction
-        The precision of the level above, for pilots.
+    spread : float
+        The standard deviation of a parent's released cells, from the noise of all levels above. For pilots.
     """
 
     families: Families
     noise: DiscreteNoise
     exact: ExactSums
-    above: Fraction
+    spread: float
 
     name: ClassVar[str] = "look_ahead"
     title: ClassVar[str] = (
@@ -70,7 +69,7 @@ class ExactSumsStep:
         barred = None if self.families.is_barred is None else self.families.is_barred[:, cells[0]]
         return cells[0], ShareOutStep(Families(self.families.starts, barred), self.noise)
 
-    def rehearse(self) -> None:
+    def rehearse(self) -> list[str]:
         """Refuse what cannot be drawn: by attempts at made-up children with the public sums."""
         if self._open is not None:
             self._open[1].rehearse()
@@ -80,8 +79,10 @@ class ExactSumsStep:
                 f"precision {float(self.noise.precision):.3g} of {self.exact.rows.level} spreads counts over"
                 f" {2 * side:,} values, too many for exact numbers below the top; give the level a larger share"
             )
-        for part, sums in self._held:
-            check_pilots(self.noise, self.above, self.families, len(part.cells), sums, self.exact.rows.level)
+        return [
+            check_pilots(self.noise, self.spread, self.families, len(part.cells), sums, self.exact.rows.level)
+            for part, sums in self._held
+        ]
 
     def draw(
         self, counts: Ints, released: Ints, words: KeyedWords, *, n_threads: int = 1, always_certain: bool = False

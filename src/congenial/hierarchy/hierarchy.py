@@ -25,7 +25,14 @@ from congenial.noise import FAMILIES
 from congenial.noise.family import DiscreteNoise
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
-from congenial.privacy.chain import checked_shares, default_shares, level_precision, refuse_pure, total_rho
+from congenial.privacy.chain import (
+    checked_shares,
+    default_shares,
+    fewest_records,
+    level_precision,
+    refuse_pure,
+    total_rho,
+)
 from congenial.privacy.relation import check_relation
 from congenial.schema import Schema
 
@@ -179,7 +186,8 @@ class Hierarchy:
         top = self._top(areas, Budget(rho=self.shares[0] * total))
         certificate = top.certificate
         left = (total - (certificate.rho or Fraction(0))) / sum(self.shares[1:])
-        k, is_fixed = max(1, certificate.k), _total_is_fixed(top)
+        is_fixed = _total_is_fixed(top)
+        k = fewest_records(certificate, total_is_fixed=is_fixed)
         precisions = (
             level_precision(family.exponent, share * left, self.neighbours, k, total_is_fixed=is_fixed)
             for share in self.shares[1:]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import sqrt
 
 import numpy as np
 
@@ -102,15 +103,17 @@ class ChainLaw:
     def steps(self) -> tuple[ChainStep, ...]:
         """How each level below the top is drawn."""
         found: list[ChainStep] = []
-        above = min(precision for precision in self.top.precisions if precision)
+        variance = 1 / float(min(precision for precision in self.top.precisions if precision))
         for level, noise in enumerate(self.noises):
             barred = self.zeros.bars[level + 1] if self.zeros.bars else None
             families = Families(self.tree.families[level].starts, barred)
             exact = self.exact[level] if self.exact else None
             found.append(
-                ShareOutStep(families, noise) if exact is None else ExactSumsStep(families, noise, exact, above)
+                ShareOutStep(families, noise)
+                if exact is None
+                else ExactSumsStep(families, noise, exact, sqrt(variance))
             )
-            above = noise.precision
+            variance += 1 / float(noise.precision)
         return tuple(found)
 
     def log_probability(self, leaves: Ints, release: TreeTables) -> float:

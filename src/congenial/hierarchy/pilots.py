@@ -3,9 +3,6 @@
 Nothing here has seen a confidential table or a released one, so a pilot may give up, and say so. Seeds are public.
 """
 
-from fractions import Fraction
-from math import sqrt
-
 import numpy as np
 
 from congenial.arrays import Floats, Ints
@@ -17,21 +14,21 @@ from congenial.sampling.look_ahead.two_way import TwoWay
 from congenial.sampling.share_out.families import Families
 
 SHAPES = ("even", "skewed", "apart")
+ALONE = "alone"
+"""Each child in a single cell: attempts at such families may hardly ever be accepted. What came of them is said."""
 
-_MOST_FAMILIES = 9
+_MOST_FAMILIES = 10
 _MOST_ATTEMPTS = 1_000
 _MOST_CELLS = 40_000  # children times cells of a family: half a minute for its bounds
 
 
-def check_pilots(
-    noise: DiscreteNoise, above: Fraction, families: Families, n_cells: int, sums: Ints, level: str
-) -> None:
-    """Refuse a step where attempts at made-up families are hardly ever accepted.
+def check_pilots(noise: DiscreteNoise, spread: float, families: Families, n_cells: int, sums: Ints, level: str) -> str:
+    """Refuse a step where attempts at made-up families are hardly ever accepted; say how often they are.
 
     Parameters
     ----------
-    above : Fraction
-        The precision of the parents' cells, whose noise moves a family's sums away from its children's.
+    spread : float
+        By how much noise moves a family's sums away from its children's, as a standard deviation.
     sums : array (child,)
         What is exact in every child.
     """
@@ -41,10 +38,14 @@ def check_pilots(
             f"a unit has {largest // n_cells:,} {level} units with exact numbers of {n_cells:,} cells, and families up"
             f" to {_MOST_CELLS:,} children times cells are drawn; put a level of groups between them"
         )
+    rates, alone = [1.0], 1.0
     for family in _typical(families, sums).tolist():
         own = sums[families.starts[family] : families.starts[family + 1]]
+        if alone >= LEAST_ACCEPTANCE:
+            alone = min(alone, acceptance(noise, spread, own, n_cells, ALONE))
         for shape in SHAPES:
-            rate = acceptance(noise, above, own, n_cells, shape)
+            rate = acceptance(noise, spread, own, n_cells, shape)
+            rates.append(rate)
             if rate < LEAST_ACCEPTANCE:
                 raise SamplingError(
                     f"children with exact numbers are out of reach at {level}: of {2 * _MOST_ATTEMPTS:,} attempts at a"
@@ -52,6 +53,11 @@ def check_pilots(
                     f" {LEAST_ACCEPTANCE:.1%} are asked for; give {level} or the level above it a larger share, put a"
                     " level of groups between them, or leave out the exact numbers"
                 )
+    worst = f"{alone:.2g}" if alone >= LEAST_ACCEPTANCE else f"below {LEAST_ACCEPTANCE}: such a draw may take very long"
+    return (
+        f"{level}: share of attempts accepted at made-up families {min(rates):.2g} to {max(rates):.2g}; where everybody"
+        f" of a unit is in one cell {worst}"
+    )
 
 
 def _typical(families: Families, sums: Ints) -> Ints:
@@ -65,18 +71,19 @@ def _typical(families: Families, sums: Ints) -> Ints:
         ends = families.starts[1:][many]
         totals = np.array([sums[a:b].sum() for a, b in zip(starts, ends, strict=True)])
         tops = np.array([sums[a:b].max() for a, b in zip(starts, ends, strict=True)])
-    keys = (families.sizes[many], totals, tops / (1 + totals))
+    # Hard are those of many children with few people each, and uneven ones.
+    keys = (families.sizes[many], totals, tops / (1 + totals), families.sizes[many] / (1 + totals))
     places = {int(np.argsort(key, kind="stable")[rank]) for key in keys for rank in (-1, many.size // 2)}
     inside = [int(np.argsort(totals, kind="stable")[many.size * part // 4]) for part in (1, 3)]
     found: Ints = many[sorted({*places, *inside})][:_MOST_FAMILIES]
     return found
 
 
-def acceptance(noise: DiscreteNoise, above: Fraction, sums: Ints, n_cells: int, shape: str) -> float:
+def acceptance(noise: DiscreteNoise, spread: float, sums: Ints, n_cells: int, shape: str) -> float:
     """Return the share of attempts accepted at a made-up family with these sums, in the better orientation."""
     rng = replay_rng(f"pilot of a family, {shape}")
     counts = made_up_family(sums, n_cells, shape, rng)
-    columns = moved(counts.sum(axis=0), 1 / sqrt(float(above)), rng)
+    columns = moved(counts.sum(axis=0), max(1.0, spread), rng)
     table = TwoWay(noise, counts, sums, columns)
     if table.is_determined:
         return 1.0
@@ -91,7 +98,14 @@ def acceptance(noise: DiscreteNoise, above: Fraction, sums: Ints, n_cells: int, 
 
 
 def made_up_family(sums: Ints, n_cells: int, shape: str, rng: RandomStream) -> Ints:
-    """Return children (child, cell) with given sums: spread evenly, by a skewed profile, or each apart from others."""
+    """Return children (child, cell) with given sums.
+
+    Spread evenly; by a skewed profile; by one that is another for each child; or each child in a single cell.
+    """
+    if shape == ALONE:
+        alone = np.zeros((sums.size, n_cells), np.int64)
+        alone[np.arange(sums.size), np.arange(sums.size) % n_cells] = sums
+        return alone
     profile: Floats = np.ones((sums.size, n_cells))
     if shape != "even":
         profile = 0.6 ** np.arange(n_cells, dtype=np.float64) * profile

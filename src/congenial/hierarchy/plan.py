@@ -65,24 +65,29 @@ class ChainPlan:
         )
 
     def _check_single_records(self) -> None:
-        """Refuse exact numbers that no change of one record keeps: charges are for one record (hierarchy.md, 2).
-
-        A record may change into a cell that is in the same exact sums, or its leaf where its cell is in no sum that is
-        exact in every leaf.
-        """
-        exact = self.law.exact[-1] if self.law.exact else None
-        if exact is None or not all(part.is_held for part in exact.rows.parts):
+        """Refuse exact numbers that no change of one record keeps: charges are for one record (hierarchy.md, 2)."""
+        if not self.law.exact or self._can_change_leaf():
             return
-        alike = [
-            [cell for cell in cells if not group.pattern.is_fixed(cell)]
-            for group in self.law.top.areas.groups
-            for cells in group.pattern.alike.values()
-        ]
-        if all(len(cells) < 2 for cells in alike):
+        if not any(structure.case.neighbourhood.has_cells_alike for structure in self.top.structures):
             raise PrivacyError(
-                f"no certificate: {exact.rows.names} exact in every {exact.rows.level}, with what is exact above, leave"
-                " no cell that a single record could change into; leave out some of the exact numbers"
+                "no certificate: the exact numbers of all levels together leave no cell and no leaf that one record"
+                " could change into; leave out some of them"
             )
+
+    def _can_change_leaf(self) -> bool:
+        """Whether a record of some cell can change its leaf: two leaves that may have it, inside one exact number."""
+        tree, bars = self.law.tree, self.law.zeros.bars
+        for cell in range(self.law.n_cells):
+            units = np.arange(tree.n_leaves)
+            for level in range(len(self.law.exact) - 1, -1, -1):
+                exact = self.law.exact[level]
+                if exact is not None and any(cell in row.cells for row in exact.rows.rows):
+                    break
+                units = tree.parents[level][units]
+            is_open = np.ones(tree.n_leaves, np.bool_) if not bars else ~bars[-1][:, cell]
+            if np.bincount(units[is_open], minlength=1).max() > 1:
+                return True
+        return False
 
     @property
     def _why(self) -> tuple[str, ...]:
@@ -122,9 +127,8 @@ class ChainPlan:
 
     def rehearse(self) -> list[str]:
         """Draw around made-up tables: what cannot be drawn, whatever comes out above, is refused here."""
-        for step in self.law.steps:
-            step.rehearse()
-        return self.top.rehearse()
+        found = [sentence for step in self.law.steps for sentence in step.rehearse()]
+        return self.top.rehearse() + found
 
     def draw(self, leaves: Ints, words: ChainWords, *, n_threads: int = 1, always_certain: bool = False) -> TreeTables:
         """Return one release: the tables of every level, around confidential leaves in the order of the tree.

@@ -41,8 +41,8 @@ class ChainStep(Protocol):
         """The noise of every cell of the level below."""
         ...
 
-    def rehearse(self) -> None:
-        """Refuse what cannot be drawn, from public facts and before anything is charged."""
+    def rehearse(self) -> list[str]:
+        """Refuse what cannot be drawn, from public facts and before anything is charged; say what trials promise."""
         ...
 
     def draw(
@@ -70,10 +70,11 @@ class ShareOutStep:
     name: ClassVar[str] = "share_out"
     title: ClassVar[str] = "children of a unit drawn independently given its released table, by tilted rejection"
 
-    def rehearse(self) -> None:
+    def rehearse(self) -> list[str]:
         """Make the tilts of families of every size: noise that is too wide for tables is refused there."""
         for fineness in {fineness_of(size) for size in np.unique(self.families.sizes).tolist()}:
             share_noise(self.noise, fineness)
+        return []
 
     def draw(
         self, counts: Ints, released: Ints, words: KeyedWords, *, n_threads: int = 1, always_certain: bool = False

@@ -90,9 +90,7 @@ class AreasPosterior:
     def _linear(self, query: str) -> Statistic:
         found = self._one(query)
         if found.kind in {ODDS_RATIO, MEDIAN}:
-            raise InferenceError(
-                f"{query!r} is not linear, and errors are known for counts; ask intervals()"
-            )
+            raise InferenceError(f"{query!r} is not linear, and errors are known for counts; ask intervals()")
         return found
 
     def _one(self, query: str) -> Statistic:

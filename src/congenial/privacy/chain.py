@@ -61,7 +61,7 @@ def chain_certificate(
     family = FAMILIES[noise]
     if top.rho is None:
         raise PrivacyError("no certificate: the top of a tree needs a bound in rho, and it has none")
-    k = max(1, top.k)
+    k = fewest_records(top, total_is_fixed=total_is_fixed)
     below = [
         level_rho(family.exponent, precision, top.neighbours, k, total_is_fixed=total_is_fixed)
         for precision in precisions
@@ -90,6 +90,15 @@ def chain_certificate(
             "there is no pure epsilon: conditioned below the top, it can double",
         ),
     )
+
+
+def fewest_records(top: Certificate, *, total_is_fixed: bool) -> int:
+    """Return how many records apart the pairs are that a tree is charged for.
+
+    As many as the top's, and where that is fixed altogether: one that changes, or one that comes and one that goes if
+    their number is published.
+    """
+    return max(2 if top.neighbours == "unbounded" and total_is_fixed else 1, top.k)
 
 
 def refuse_pure(budget: Budget) -> None:

@@ -130,6 +130,11 @@ class Neighbours:
         }
         return {column: cells for column, cells in loose.items() if cells}
 
+    @property
+    def has_cells_alike(self) -> bool:
+        """Whether a record can change from some cell into another, as far as equalities and pinned cells say."""
+        return any(len(cells) > 1 for cells in self._classes.values())
+
     @cached_property
     def lonely_cells(self) -> tuple[str, ...]:
         """Cells whose records cannot change alone: at k = 1 nothing is promised to them."""
