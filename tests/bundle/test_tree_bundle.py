@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -254,7 +255,7 @@ def test_a_person_moved_against_an_exact_number_is_found(tmp_path: Path) -> None
 def test_exact_numbers_that_cannot_be_are_refused() -> None:
     tree = cg.Tree.of_prefixes(CODES, {"state": 1, "county": 2}, "block")
 
-    def made(noise: str = "discrete_gaussian", **invariants: list[Condition]) -> Hierarchy:
+    def made(noise: str = "discrete_gaussian", **invariants: Sequence[Condition]) -> Hierarchy:
         return cg.Hierarchy(tree, SCHEMA, invariants=invariants, rho="1", noise=noise)
 
     with pytest.raises(HierarchyError, match="'count' is not a level"):
