@@ -28,7 +28,7 @@ def folder(made: Bundle, tmp_path: Path, tmp_path_factory: pytest.TempPathFactor
 def test_a_group_is_a_name_in_queries(made: Bundle) -> None:
     ages = made.law.schema.labels("age")
     assert made.law.schema.dimensions[1].groups == (("voting age", ages[4:]),)
-    posterior = made.posterior(n_draws=200, rng=cg.replay_rng("groups"))
+    posterior = made.posterior(prior="flat", n_draws=1000, rng=cg.replay_rng("groups"))
     same = (posterior.interval(query) for query in ("sex=male & voting age", "sex=male & age >= 18-19"))
     assert len({(found.mean, found.low, found.high) for found in same}) == 1
     (found,) = made.confidence("voting age")

@@ -117,7 +117,9 @@ def test_results_go_to_stdout_in_words_and_as_json(name: str, here: Path) -> Non
             (here / "third.yaml").write_text(text, encoding="utf-8")
         done = CliRunner().invoke(main, [*name.split(), *line, *extra])
         assert done.exit_code == 0, done.output
-        assert done.stderr == ""
+        # The release is another one each time, and one in twenty is unlike what the prior expects.
+        told = [line for line in done.stderr.splitlines() if "contradicts the prior" not in line]
+        assert told == []
         assert done.stdout.strip()
         assert "\x1b" not in done.stdout
         if extra:

@@ -92,7 +92,8 @@ def test_everything_in_a_spec_arrives() -> None:
         "middle": ("5-17", "18-64"),
     }
     assert income.labels == ("below 0", "0 to <0.5", "0.5 to <50000", "50000 or more")
-    assert spec.schema == cg.Schema({"sex": sex.labels, "age": age.labels, "income": income.labels})
+    labels = {"sex": sex.labels, "age": age.labels, "income": income.labels}
+    assert spec.schema == cg.Schema(labels, ordered={"income": income.widths})
     assert spec.noise == "discrete_gaussian"
     assert (spec.epsilon, spec.delta, spec.rho) == (None, None, Fraction(1, 10))
     assert (spec.neighbours, spec.outputs) == ("unbounded", ("csv", "report"))
