@@ -116,7 +116,7 @@ class ExactRows:
         return found
 
     @cached_property
-    def parts(self) -> tuple["Part", ...]:
+    def parts(self) -> tuple["SumPart", ...]:
         """The cells in parts whose sums follow from nested rows: what a row has beyond those inside it."""
         members: dict[tuple[int, ...], list[int]] = {}
         for cell in range(self.n_cells):
@@ -125,7 +125,7 @@ class ExactRows:
         found = []
         for having, cells in members.items():
             if not having:
-                found.append(Part(tuple(cells), None, ()))
+                found.append(SumPart(tuple(cells), None, ()))
                 continue
             own = min(having, key=lambda number: len(self.rows[number].cells))
             inside = [
@@ -134,12 +134,12 @@ class ExactRows:
                 if set(row.cells) < set(self.rows[own].cells)
                 and not any(set(row.cells) < set(other.cells) < set(self.rows[own].cells) for other in self.rows)
             ]
-            found.append(Part(tuple(cells), own, tuple(inside)))
+            found.append(SumPart(tuple(cells), own, tuple(inside)))
         return tuple(found)
 
 
 @dataclass(frozen=True)
-class Part:
+class SumPart:
     """Cells that are in the same exact sums.
 
     Attributes

@@ -11,7 +11,7 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.errors import HierarchyError, SamplingError
-from congenial.hierarchy.exact_rows import ExactSums, Part
+from congenial.hierarchy.exact_rows import ExactSums, SumPart
 from congenial.hierarchy.pilots import check_pilots
 from congenial.hierarchy.steps import ShareOutStep
 from congenial.noise.family import DiscreteNoise
@@ -55,7 +55,7 @@ class ExactSumsStep:
         self.exact.rows.check(int(self.families.sizes.max(initial=1)), self.families.is_barred)
 
     @cached_property
-    def _held(self) -> list[tuple[Part, Ints]]:
+    def _held(self) -> list[tuple[SumPart, Ints]]:
         """Parts whose sums are exact, with the sums of all children."""
         parts = [part for part in self.exact.rows.parts if part.is_held]
         return [(part, part.sums(self.exact.values)) for part in parts]
@@ -105,7 +105,7 @@ class ExactSumsStep:
 
     def _draw_part(
         self,
-        part: Part,
+        part: SumPart,
         sums: Ints,
         counts: Ints,
         released: Ints,

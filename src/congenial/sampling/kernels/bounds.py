@@ -8,7 +8,7 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.sampling.kernels.compiled import compiled
 from congenial.sampling.kernels.look_ahead import look_ahead
-from congenial.sampling.look_ahead.shapes import FEWEST_POINTS, MOST_POINTS, Bounds
+from congenial.sampling.look_ahead.shapes import FEWEST_POINTS, MOST_POINTS, LaterBounds
 
 _LEAST = 2.0**-1000
 _FLUSH = 1e-280
@@ -213,7 +213,7 @@ def backward(
             number[i, j], start[i, j] = found, starts[found]
             below[i, j], above[i, j] = ends[found, 0], ends[found, 1]
             shift[i] -= exponents[found]
-    return Bounds(value[:n_used].copy(), start, lowest, size, below, above, shift)
+    return LaterBounds(value[:n_used].copy(), start, lowest, size, below, above, shift)
 
 
 @compiled

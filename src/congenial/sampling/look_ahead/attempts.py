@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream
-from congenial.sampling.look_ahead.prepared import Prepared
+from congenial.sampling.look_ahead.prepared import PreparedTable
 
 _MOST_WORDS = 2**18
 
@@ -19,7 +19,7 @@ _MOST_WORDS = 2**18
 class Attempts:
     """Attempts at one table. How many there were, and how many went through, is confidential as well."""
 
-    prepared: Prepared
+    prepared: PreparedTable
     always_certain: bool = False
     n_attempts: int = field(default=0, init=False)
     n_accepted: int = field(default=0, init=False)

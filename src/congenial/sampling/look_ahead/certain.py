@@ -12,7 +12,7 @@ from congenial.balls import ends
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream
 from congenial.sampling.in_doubt import WORD, Seen, Unclear, look_further, pick
-from congenial.sampling.look_ahead.prepared import Prepared
+from congenial.sampling.look_ahead.prepared import PreparedTable
 
 Bits = dict[int, Seen]
 
@@ -26,7 +26,9 @@ class _Part:
     missing: flint.arb
 
 
-def decide_line(prepared: Prepared, line: int, u: Ints, words: NDArray[np.uint64], rng: RandomStream) -> Ints | None:
+def decide_line(
+    prepared: PreparedTable, line: int, u: Ints, words: NDArray[np.uint64], rng: RandomStream
+) -> Ints | None:
     """Return the line that these words draw, or None where they reject; what 64 bits leave open takes more."""
     bits: Bits = {position: (int(word), WORD) for position, word in enumerate(words)}
     precision, widths = 256, 1
@@ -39,7 +41,7 @@ def decide_line(prepared: Prepared, line: int, u: Ints, words: NDArray[np.uint64
             precision, widths = 2 * precision, 2 * widths
 
 
-def _decide(prepared: Prepared, line: int, u: Ints, bits: Bits, widths: int) -> Ints | None:
+def _decide(prepared: PreparedTable, line: int, u: Ints, bits: Bits, widths: int) -> Ints | None:
     tables = prepared.tables
     n_lines, n_columns = tables.kind.shape
     if line == n_lines - 1:
@@ -79,7 +81,7 @@ def _entry(message: flint.arb_poly, place: int) -> flint.arb:
     return message[place] if 0 <= place <= message.degree() else flint.arb(0)
 
 
-def _bound(prepared: Prepared, line: int, j: int, u: int) -> float:
+def _bound(prepared: PreparedTable, line: int, j: int, u: int) -> float:
     bounds = prepared.tables.bounds
     k = u - int(bounds.low[line, j])
     if k < 0:
@@ -89,7 +91,7 @@ def _bound(prepared: Prepared, line: int, j: int, u: int) -> float:
     return float(bounds.value[bounds.start[line, j] + k])
 
 
-def _part(prepared: Prepared, line: int, j: int, u: int, widths: int) -> _Part:
+def _part(prepared: PreparedTable, line: int, j: int, u: int, widths: int) -> _Part:
     """Return a cell's terms in a window `widths` times as wide, with what lies beyond it; bounds are at most 1."""
     cell = prepared.cell(line, j)
     if cell is None:
@@ -99,7 +101,7 @@ def _part(prepared: Prepared, line: int, j: int, u: int, widths: int) -> _Part:
     return _Part(low, terms, cell.missing(widths))
 
 
-def _goes_on(prepared: Prepared, line: int, u: Ints, whole: flint.arb, missing: flint.arb, bits: Bits) -> bool:
+def _goes_on(prepared: PreparedTable, line: int, u: Ints, whole: flint.arb, missing: flint.arb, bits: Bits) -> bool:
     """Return whether U lies below the chance to go on with a line, or raise `Unclear`."""
     bound = Fraction(1)
     for j in range(u.size):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from congenial.sampling.look_ahead.tilted_cell import TiltedCell
 
 
-class Prepared(Protocol):
+class PreparedTable(Protocol):
     """Everything that attempts at one table share. Confidential."""
 
     @property

@@ -29,7 +29,7 @@ class Weights(NamedTuple):
     last: Ints
 
 
-class Bounds(NamedTuple):
+class LaterBounds(NamedTuple):
     """Bounds of what is still to come, before every line, as functions of a column's partial sum.
 
     Attributes
@@ -68,7 +68,7 @@ class Tables(NamedTuple):
         A bound of the tilted weight beyond the window.
     line_sum, column_sum : array (line), (column)
         What deviations add up to.
-    bounds : Bounds
+    bounds : LaterBounds
     """
 
     weights: Weights
@@ -77,7 +77,7 @@ class Tables(NamedTuple):
     tail: Floats
     line_sum: Ints
     column_sum: Ints
-    bounds: Bounds
+    bounds: LaterBounds
 
 
 class Room(NamedTuple):
