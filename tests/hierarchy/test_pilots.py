@@ -27,10 +27,11 @@ def test_wide_families_of_few_people_are_tried() -> None:
     sizes = [70, *[2] * 10, 60]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     sums = np.concatenate([np.full(70, 1000), np.full(20, 5), np.full(60, 2)])
-    families = Families(starts)
-    assert 11 in _typical(families, sums)
+    assert 11 in _typical(Families(starts), sums)
     with pytest.raises(SamplingError, match="out of reach at block"):
-        check_pilots(DiscreteGaussian("1/4"), 2.0, families, 60, sums, "block")
+        check_pilots(DiscreteGaussian("1/4"), 2.0, Families(np.array([0, 36])), 36, np.full(36, 2), "block")
+    with pytest.raises(SamplingError, match="put a level of groups between them"):
+        check_pilots(DiscreteGaussian(1), 2.0, Families(np.array([0, 5000])), 16, np.full(5000, 2), "block")
 
 
 def test_what_pilots_say() -> None:
