@@ -194,7 +194,7 @@ def state() -> tuple[Tree, Ints]:
 @pytest.mark.parametrize(
     "below", [{}, {"county": [cg.total({"sex": "f"})], "block": [cg.total()]}], ids=["the top exact", "units exact"]
 )
-def test_a_thousand_releases_add_up(below: dict[str, list[Query]]) -> None:
+def test_five_hundred_releases_add_up(below: dict[str, list[Query]]) -> None:
     tree, counts = state()
     barred = np.zeros((200, 4), np.bool_)
     barred[counts.sum(axis=1) == 0] = True

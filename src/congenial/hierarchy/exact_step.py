@@ -19,8 +19,9 @@ from congenial.randomness import KeyedWords
 from congenial.sampling.look_ahead.two_way import TwoWay
 from congenial.sampling.look_ahead.two_way_normaliser import log_two_way
 from congenial.sampling.share_out.families import Families
+from congenial.sampling.share_out.tilts import share_noise
 
-_MOST_SIDE = 1 << 12  # how far weights reach: 400 standard deviations
+_MOST_SIDE = 1 << 12  # how far weights reach: noise with a standard deviation of 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,7 @@ class ExactSumsStep:
         """Refuse what cannot be drawn: by attempts at made-up children with the public sums."""
         if self._open is not None:
             self._open[1].rehearse()
-        side = int(np.sqrt(96 / float(self.noise.precision))) + 4
+        side = share_noise(self.noise).side
         if side > _MOST_SIDE:
             raise SamplingError(
                 f"precision {float(self.noise.precision):.3g} of {self.exact.rows.level} spreads counts over"

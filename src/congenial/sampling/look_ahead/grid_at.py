@@ -18,7 +18,7 @@ _BITS = 11  # of a tilt
 _MOST_ROUNDS = 40
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GridAt:
     """A grid around one table, its lines in the order in which they are drawn.
 

@@ -9,7 +9,7 @@ from congenial.balls import ball
 from congenial.noise.fall import Fall
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TiltedCell:
     """Weights ``f(x) tilt^x`` of a deviation x between limits, divided by that of the anchor.
 

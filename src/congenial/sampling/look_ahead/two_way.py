@@ -20,7 +20,7 @@ _SWEEPS = 100
 _FIRST_ATTEMPTS = 64  # with the smaller side as lines; then as many with the other, and twice as many in each turn
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TwoWayAt:
     """Everything that attempts at one table with given margins share. Confidential.
 
@@ -108,7 +108,7 @@ class TwoWayAt:
         return TiltedCell(self.fall, low, high, tilt, self.half, int(self.anchor[line, column]))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TwoWay:
     """Draws counts with weights ``prod f(y - s)`` on the nonnegative tables with given margins. Confidential.
 
