@@ -100,9 +100,8 @@ def place(original: Path, tmp_path: Path) -> Path:
 def test_a_moved_person_is_found(place: Path) -> None:
     """From one block to another of the same county: all levels above still hold, and the page does not."""
     columns = parquet_arrays((place / "level-3.parquet").read_bytes())
-    cell = "sex=f, age=y"
+    cell = next(name for name, column in columns.items() if name != "code" and column[1] > 0)
     columns[cell] = columns[cell] + np.array([1, -1, *[0] * 10])
-    assert columns[cell].min() >= 0
     changed(place, "level-3.parquet", arrays_to_parquet(columns))
     with pytest.raises(BundleError, match=r"report\.html is not the page"):
         verify_bundle(place)
