@@ -52,10 +52,10 @@ def test_effects_are_those_of_the_formulas(scales: Scales, request: pytest.Fixtu
         np.testing.assert_allclose(out, 0.7 * effect(term, drawn), atol=1e-12)
 
 
-def started(rng: RandomStream) -> tuple[Field, Ints]:
+def started(supply: WordSupply) -> tuple[Field, Ints]:
     """A field and a table drawn from the prior itself, given the total."""
-    terms = terms_of(SCHEMA, ORDERED)
-    found = Field.start(terms, None, np.full((1, 10), 4), np.ones((1, 10), bool), rng)
+    terms, rng = terms_of(SCHEMA, ORDERED), supply.rng
+    found = Field.start(terms, np.full((1, 10), 4), np.ones((1, 10), bool), supply)
     found.hyper[:] = normals(len(terms.scale), rng)
     grown = [kernels.scale_of(unit, own) for unit, own in zip(terms.scale, found.hyper, strict=True)]
     found.scales[:] = np.where(terms.is_estimated, grown, terms.scale)
@@ -75,10 +75,10 @@ def z_scores(n_starts: int, rng: RandomStream, *, is_mutant: bool = False) -> Fl
     tilts = moving.tilts(np.full((1, 10), 4))
     moved = []
     for _ in range(n_starts):
-        found, table = started(rng)
+        found, table = started(supply)
         here = statistics(found, table)
         for _ in range(3):
-            found.sweep(table, supply)
+            found.sweep(table)
             rates = found.eta * (0.7 if is_mutant else 1.0)
             table, _ = moving.move(table, table, rates, tilts, 60, supply, has_noise=False)
         moved.append(statistics(found, table) - here)

@@ -12,14 +12,15 @@ from congenial.errors import InferenceError
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.words import ChainWords
+from congenial.inference.kernels.shapes import Words
+from congenial.inference.kernels.tree_shapes import ChildLaws
 from congenial.inference.tree.chain import _LOGS, TreeChain
 from congenial.inference.tree.draws import ends
 from congenial.inference.tree.family_law import child_laws, laws_of, log_normaliser
-from congenial.inference.tree.prior import Prior
+from congenial.inference.tree.prior import TreePrior
 from congenial.inference.tree.spine import spine_of
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import RandomStream
-from congenial.sampling.kernels.tree_shapes import ChildLaws
 from congenial.sampling.share_out.normaliser import Normaliser
 
 Ints = NDArray[np.int64]
@@ -96,7 +97,7 @@ def without_normaliser(laws: ChildLaws) -> ChildLaws:
 
 def farthest(case: str, rng: RandomStream, n_sweeps: int, *, is_mutant: bool = False) -> float:
     """Return how far the chain's averages are from the enumerated ones at most: means and chances of zero."""
-    from congenial.sampling.kernels import tree_effects, tree_law, tree_moves
+    from congenial.inference.kernels import tree_effects, tree_law, tree_moves
 
     codes, prefixes, leaves = SMALL[case]
     plan = planned(codes, leaves, prefixes, dict.fromkeys([*prefixes, "leaf"], "1/2"))
@@ -106,7 +107,7 @@ def farthest(case: str, rng: RandomStream, n_sweeps: int, *, is_mutant: bool = F
     tables, chances = enumerated(plan, released, top, weights)
     spine, laws = spine_of(plan.law, released), child_laws(plan.law)
     laws = without_normaliser(laws) if is_mutant else laws
-    prior = Prior.of(plan.law.top.schema, len(prefixes) + 1).fixed(empty=0.0)
+    prior = TreePrior.of(plan.law.top.schema, len(prefixes) + 1).fixed(empty=0.0)
     chain = TreeChain(spine, laws, prior, top[None], rng)
     state = chain.state
     state.is_occupied[:] = True
@@ -120,10 +121,10 @@ def farthest(case: str, rng: RandomStream, n_sweeps: int, *, is_mutant: bool = F
     mean, zero = np.zeros(leaves.shape), np.zeros(leaves.shape)
     for _ in range(n_sweeps):
         tree_law.refresh(spine, laws, state)
-        words, cursor = rng.words(2_000), np.zeros(1, np.int64)
-        tree_moves.share_out_again(spine, laws, state, _LOGS, int(spine.starts[-3]), words, cursor)
+        chance = Words(rng.words(2_000), np.zeros(1, np.int64))
+        tree_moves.share_out_again(spine, laws, state, _LOGS, int(spine.starts[-3]), chance)
         if len(prefixes) > 1:
-            tree_moves.move_far(spine, laws, state, _LOGS, 1, int(spine.starts[-2]), words, cursor)
+            tree_moves.move_far(spine, laws, state, _LOGS, 1, int(spine.starts[-2]), chance)
         mean += chain.leaves
         zero += chain.leaves == 0
     gaps = np.abs(mean / n_sweeps - np.tensordot(chances, tables, 1))
@@ -146,16 +147,16 @@ def test_a_chain_without_the_normaliser_does_not(request: pytest.FixtureRequest)
 
 def calibrated(rng: RandomStream, *, wrong_noise: bool = False) -> dict[str, tuple[float, float]]:
     """Return, for leaves and groups, how often 80 % intervals cover truths from the prior, and mean ranks."""
-    from congenial.sampling.kernels.tree_effects import simulate_children
+    from congenial.inference.kernels.tree_effects import simulate_children
 
     n_tops, n_groups, n_leaves = 60, 4, 5
     codes = [f"{t:02}{g}{i}" for t in range(n_tops) for g in range(n_groups) for i in range(n_leaves)]
     prefixes, precisions = {"top": 2, "group": 3}, {"top": "1", "group": "1/2", "leaf": "1/8"}
     top = np.tile([40, 20], (n_tops, 1))
-    shapes = np.full((3, len(Prior.of(cg.Schema({"cell": ["0", "1"]}), 3).shapes[0])), 3.0)
+    shapes = np.full((3, len(TreePrior.of(cg.Schema({"cell": ["0", "1"]}), 3).shapes[0])), 3.0)
 
-    def prior(schema: cg.Schema) -> Prior:
-        return Prior.of(schema, 3).fixed(shapes=shapes, empty=0.2, firmness=128.0)
+    def prior(schema: cg.Schema) -> TreePrior:
+        return TreePrior.of(schema, 3).fixed(shapes=shapes, empty=0.2, firmness=128.0)
 
     blank = np.repeat(np.array([[2, 1]]), len(codes), axis=0)
     plan = planned(codes, blank, prefixes, precisions)

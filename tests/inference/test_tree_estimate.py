@@ -72,7 +72,7 @@ def test_whole_numbers_and_draws_add_up(bundle: Bundle, estimate: TreeEstimate) 
 
 def test_whole_numbers_are_the_nearest_that_add_up() -> None:
     """Against every table of three children that adds up; draws that are far apart, so that steps are needed."""
-    from congenial.sampling.kernels.tree_integers import fit_children
+    from congenial.inference.kernels.tree_integers import fit_children
 
     rng = np.random.default_rng(2)
     for wanted in (3, 9, 20):

@@ -19,7 +19,7 @@ from congenial.inference.diagnostics import quality_of
 from congenial.inference.error_law import ErrorInterval, ends_of, scale_of
 from congenial.inference.intervals import Estimate, check_level, ends_of_draws, estimates, exact_value, warn_of_poor
 from congenial.inference.moving import Moving
-from congenial.inference.posterior import Posterior
+from congenial.inference.posterior import Posterior, warn_of_rough
 from congenial.inference.priors import LogDensity, Prior, Smooth, prior_of
 from congenial.inference.question import parse_query
 from congenial.inference.smooth_chains import smooth_draws
@@ -31,6 +31,8 @@ from congenial.sampling.target import Target
 _TABLES, _RELEASES = 12, 30
 _SETTLING = 10  # proposals before the first that is kept
 _MOST_BYTES = 8e8  # of draws
+_MOST_TABLES = 1_000_000  # of all draws together: ten minutes or so for tables of 46 cells
+_FEWEST = 200  # draws, however many areas there are
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,6 +43,10 @@ class AreasPosterior:
     ----------
     released : array (area, cell)
     chains : array (chain, draw, area, cell) of int32
+    cell_effect : float or None
+        Under the smooth prior, the scale of what single cells of areas have of their own.
+    log_rates : array (table, area, cell) or None
+        Under the smooth prior, log rates of some draws.
     """
 
     law: PublicLaw
@@ -49,6 +55,7 @@ class AreasPosterior:
     chains: NDArray[np.int32]
     acceptance: float
     cell_effect: float | None = None
+    log_rates: Floats | None = None
 
     @property
     def areas(self) -> tuple[Area, ...]:
@@ -68,9 +75,9 @@ class AreasPosterior:
         """Return the posterior of one area; it leans on the others if the prior has them share a profile."""
         place = self._place(area)
         chains = np.ascontiguousarray(self.chains[:, :, place], np.int64)
-        return Posterior(
-            self.law, area, self.released[place], self.prior, chains, None, self.acceptance, self.cell_effect
-        )
+        rates = None if self.log_rates is None else self.log_rates[:, place]
+        own = self.released[place]
+        return Posterior(self.law, area, own, self.prior, chains, None, self.acceptance, self.cell_effect, rates)
 
     def interval(self, query: str, level: float = 0.9) -> Estimate:
         """Return a number that spans areas, such as a sum over them, or a difference of two."""
@@ -245,7 +252,7 @@ def areas_posterior(
 ) -> AreasPosterior:
     """Return the posterior of all areas together, from their released tables (area, cell).
 
-    Where there are so many areas that draws would take more than 800 MB, fewer are kept.
+    Of thousands of areas fewer draws are kept: a million tables in all, but 200 draws at least, and 800 MB at most.
     """
     belief, stream = prior_of(law.schema, prior), rng or secure_rng()
     n_few = (4 if len(released) <= 200 else 2) if n_chains is None else n_chains
@@ -253,11 +260,13 @@ def areas_posterior(
         raise InferenceError(f"n_draws is a whole number, at least two for each of n_chains, not {n_draws!r}")
     if not law.areas.holds(released).all():
         raise InferenceError("a released table does not obey the published numbers; take both from one bundle")
-    n_kept = max(2 * n_few, min(n_draws, int(_MOST_BYTES / (4 * released.size))))
+    n_some = max(_FEWEST, _MOST_TABLES // len(released))
+    n_kept = max(2 * n_few, min(n_draws, n_some, int(_MOST_BYTES / (4 * released.size))))
     if isinstance(belief, Smooth):
         drawn = smooth_draws(law, released, belief.ordered, n_draws=n_kept, n_chains=n_few, rng=stream)
         own = float(drawn.scales[:, :, -1].mean())
-        return AreasPosterior(law, released, belief, drawn.tables, drawn.acceptance, own)
+        warn_of_rough(own)
+        return AreasPosterior(law, released, belief, drawn.tables, drawn.acceptance, own, drawn.eta)
     if prior != "flat":
         raise InferenceError(
             f'many areas are asked under the prior "smooth" or "flat", not under {belief.text}; ask area by area'

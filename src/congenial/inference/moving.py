@@ -198,7 +198,7 @@ class Moving:
         has_ends = any(end is not None for end in self.system.upper) or any(r.kind == "range" for r in self.system.rows)
         if has_ends or not (self.reach > 0).all():
             return counts
-        far = np.array([NEVER if end is None else end for end in self.system.lower], np.int64) + 3 * self.reach // 2
+        far = np.array([NEVER if end is None else end for end in self.system.lower], np.int64) + 3 * self.reach // 4
         return np.asarray(np.minimum(counts, far))
 
     def errors(self, counts: Ints, n_releases: int, rng: RandomStream) -> Iterator[tuple[Ints, Ints]]:

@@ -290,13 +290,18 @@ def _smooth(
     alone = replace(law, areas=Areas.one(law.areas[area]))
     drawn = smooth_draws(alone, released[None, :], belief.ordered, n_draws=n_draws, n_chains=n_chains, rng=rng)
     own = float(drawn.scales[:, :, -1].mean())
-    if own > _LARGE_CELL_EFFECT:
-        warnings.warn(
-            f"single cells go their own ways (an effect of {own:.2f} on the log scale, where smooth tables have about"
-            " 0.1): the table is rougher than the smooth prior expects, and intervals of sums and shares may be too"
-            ' narrow. Look at error_interval, and compare with prior="flat" (--prior flat)',
-            ContradictedPriorWarning,
-            stacklevel=3,
-        )
+    warn_of_rough(own)
     chains = np.ascontiguousarray(drawn.tables[:, :, 0], np.int64)
     return Posterior(law, area, released, belief, chains, None, drawn.acceptance, own, drawn.eta[:, 0])
+
+
+def warn_of_rough(cell_effect: float) -> None:
+    """Warn where single cells go their own ways by more than a smooth prior expects."""
+    if cell_effect > _LARGE_CELL_EFFECT:
+        warnings.warn(
+            f"single cells go their own ways (an effect of {cell_effect:.2f} on the log scale, where smooth tables have"
+            " about 0.1): the table is rougher than the smooth prior expects, and intervals of sums and shares may be"
+            ' too narrow. Look at error_interval, and compare with prior="flat" (--prior flat)',
+            ContradictedPriorWarning,
+            stacklevel=4,
+        )

@@ -9,12 +9,14 @@ the exact sampler at the release proposes a whole table, so that every table tha
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError
+from congenial.inference.areas_field import AreasField
 from congenial.inference.fields import Field
 from congenial.inference.moving import Moving, Tilts
-from congenial.inference.smooth_terms import ALONE, DEVIATIONS, PROFILE, Widths, terms_of
+from congenial.inference.smooth_terms import Widths, terms_of
 from congenial.inference.word_supply import WordSupply
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream
@@ -22,11 +24,12 @@ from congenial.sampling.choose import choose_sampler
 from congenial.sampling.sampler import Sampler
 from congenial.sampling.system import System
 from congenial.sampling.target import Target
+from congenial.schema import Schema
 
 _STEPS_A_CELL = 5
 _STARTS = 100  # draws among which a start is looked for
 _JUMP_EVERY = 10  # sweeps
-_KEPT_RATES = 10  # draws of a chain whose log rates are kept, of one table
+_KEPT_RATES = 10  # draws of a chain whose log rates are kept
 _MANY_AREAS = 200  # each sweep moves what they share
 _FEW_AREAS = 3  # fewer say nothing about a common profile
 
@@ -46,7 +49,7 @@ class SmoothDraws:
         Share of the decisions by normalisers that went through.
     """
 
-    tables: np.typing.NDArray[np.int32]
+    tables: NDArray[np.int32]
     scales: Floats
     eta: Floats
     acceptance: float
@@ -113,9 +116,6 @@ def smooth_draws(
         Sweeps for each draw that is kept.
     """
     patterns = _Pattern.all_of(law, released)
-    is_pooled = len(released) >= _FEW_AREAS
-    terms = terms_of(law.schema, ordered, DEVIATIONS if is_pooled else ALONE)
-    profile = terms_of(law.schema, ordered, PROFILE) if is_pooled else None
     n_areas, n_cells = released.shape
     etas: list[Floats] = []
     counts = np.empty((n_chains, n_areas, n_cells), np.int64)
@@ -127,15 +127,16 @@ def smooth_draws(
     log_c = np.empty((n_chains, n_areas))
     for pattern in patterns:
         log_c[:, pattern.places] = _normalisers(pattern, counts[:, pattern.places], rng)
-    fields = [Field.start(terms, profile, counts[chain], is_open, rng) for chain in range(n_chains)]
+    supply = WordSupply(rng)
+    fields = [_start(law.schema, ordered, counts[chain], is_open, supply) for chain in range(n_chains)]
     each = n_draws // n_chains
     burn_in = max(200 if n_areas <= _MANY_AREAS else 80, each * thin // 3)
     tables = np.empty((n_chains, each, n_areas, n_cells), np.int32)
-    scales = np.empty((n_chains, each, len(terms.scale)))
-    supply, n_taken, n_tried = WordSupply(rng), 0, 0
+    scales = np.empty((n_chains, each, len(fields[0].scales)))
+    n_taken, n_tried = 0, 0
     for sweep in range(burn_in + each * thin):
         for chain, field in enumerate(fields):
-            field.sweep(counts[chain], supply)
+            field.sweep(counts[chain])
         eta = np.stack([field.eta for field in fields])
         for pattern in patterns:
             if sweep in {burn_in // 4, burn_in // 2}:
@@ -153,9 +154,18 @@ def smooth_draws(
         if sweep >= burn_in and is_kept == thin - 1:
             tables[:, kept] = counts
             scales[:, kept] = [field.scales for field in fields]
-            if kept % max(1, each // _KEPT_RATES) == 0 and n_areas < _FEW_AREAS:
+            if kept % max(1, each // _KEPT_RATES) == 0:
                 etas += [field.eta.copy() for field in fields]
     return SmoothDraws(tables, scales, np.array(etas), n_taken / n_tried)
+
+
+def _start(
+    schema: Schema, ordered: Widths, counts: Ints, is_open: NDArray[np.bool_], supply: WordSupply
+) -> Field | AreasField:
+    """Return the log rates of one chain at its start, near its tables."""
+    if len(counts) >= _FEW_AREAS:
+        return AreasField.start(schema, ordered, counts, is_open, supply)
+    return Field.start(terms_of(schema, ordered), counts, is_open, supply)
 
 
 def _step(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, supply: WordSupply) -> int:

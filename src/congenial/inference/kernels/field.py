@@ -2,7 +2,7 @@
 
 An effect is ``scale * A Z B'`` for a matrix Z of standard normals and an operator along each of two dimensions, read
 off at each cell's levels; the last effect has a normal of its own for every cell. Effects of one table are held scaled
-(effect, cell), and ``eta = offset + level + common effects + own effects``. Counts are Poisson with rates ``exp(eta)``.
+(effect, cell), and ``eta = offset + level + effects``. Counts are Poisson with rates ``exp(eta)``.
 
 An elliptical slice of a block needs one evaluation of its effect at fresh normals: along the ellipse it is linear.
 """
@@ -219,7 +219,6 @@ def swap_with_cells(terms: Terms, scales: Floats, normals: Floats, effects: Floa
 def sweep_fields(
     terms: Terms,
     scales: Floats,
-    common: Floats,  # (cell) effects that all tables share
     counts: Ints,  # (table, cell)
     is_open: NDArray[np.bool_],  # (table, cell)
     normals: Floats,  # (table, normal)
@@ -239,7 +238,7 @@ def sweep_fields(
             return a
         mass, total = 0.0, 0
         for i in range(n_cells):
-            eta[a, i] = terms.offset[i] + common[i]
+            eta[a, i] = terms.offset[i]
             for t in range(last + 1):
                 eta[a, i] += effects[a, t, i]
             if is_open[a, i]:

@@ -7,12 +7,13 @@ from math import exp, lgamma, log
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.inference.tree.prior import FIRMNESS, SHARES, Kind, Prior, log_density
+from congenial.inference.kernels.shapes import Words
+from congenial.inference.kernels.tree_shapes import ChildLaws, Spine, TreeState
+from congenial.inference.tree.prior import FIRMNESS, SHARES, Kind, TreePrior, log_density
+from congenial.inference.word_supply import WordSupply
 from congenial.randomness import RandomStream
-from congenial.sampling.kernels.tree_shapes import ChildLaws, Spine, TreeState
 
 _STEPS = (0.02, 0.1, 0.5)  # of the logarithm of a shape: a fine one for many units, a long one for few
-_WORDS = 1 << 17
 _EAGER = 80  # sweeps in which the prior is learned all the time
 _STRIDE = 2  # one leaf in so many is moved far in a sweep: sums above have many leaves each
 _LOGS = np.array([lgamma(n + 1.0) for n in range(1024)])
@@ -27,16 +28,16 @@ class TreeChain:
         The tables at the top: leaves add up to them until `set_top` gives others.
     """
 
-    def __init__(self, spine: Spine, laws: ChildLaws, prior: Prior, top: Ints, rng: RandomStream) -> None:
-        self.spine, self.laws, self.prior, self._rng = spine, laws, prior, rng
+    def __init__(self, spine: Spine, laws: ChildLaws, prior: TreePrior, top: Ints, rng: RandomStream) -> None:
+        self.spine, self.laws, self.prior = spine, laws, prior
         self.state = _start(spine, prior)
         self._columns = np.stack([kind.columns for kind in prior.kinds])
         self._n_sweeps = 0
         sizes, n_cells = int((spine.end - spine.first).max()), spine.released.shape[1]
         self._room = np.empty(sizes)
         n_effects = prior.shapes.shape[1]
-        self._n_words = max(_WORDS, 2 * sizes * (25 * n_effects + n_cells + 1) + 4_200 * n_cells)
-        self._words, self._cursor = rng.words(self._n_words), np.zeros(1, np.int64)
+        self._n_words = 2 * sizes * (25 * n_effects + n_cells + 1) + 4_200 * n_cells
+        self._supply = WordSupply(rng)
         self.set_top(top)
 
     @property
@@ -46,16 +47,16 @@ class TreeChain:
 
     def set_top(self, top: Ints) -> None:
         """Go to other tables at the top; the sweeps that follow make leaves fit to them."""
-        from congenial.sampling.kernels.tree_effects import add_weights
-        from congenial.sampling.kernels.tree_moves import set_top
+        from congenial.inference.kernels.tree_effects import add_weights
+        from congenial.inference.kernels.tree_moves import set_top
 
         add_weights(self.spine, self.state)
-        while not set_top(self.spine, self.state, top, self._room, self._words, self._cursor):
-            self._more_words()
+        while not set_top(self.spine, self.state, top, self._room, self._supply.at_least(self._n_words)):
+            pass
 
     def sweep(self) -> None:
         """Draw everything once, each part given the others."""
-        from congenial.sampling.kernels import tree_effects, tree_law, tree_moves
+        from congenial.inference.kernels import tree_effects, tree_law, tree_moves
 
         spine, laws, state = self.spine, self.laws, self.state
         n_levels, n_inner = len(spine.starts) - 1, int(spine.starts[-2])
@@ -90,18 +91,14 @@ class TreeChain:
             lambda *at: kernel(self.spine, self.state, level, self._columns, uses, shapes, *at, out),
         )
 
-    def _each(self, end: int, start: int, kernel: "Callable[[int, object, Ints], int]") -> None:
+    def _each(self, end: int, start: int, kernel: "Callable[[int, Words], int]") -> None:
         """Run a kernel from a start to the end, with new random words whenever they run short."""
-        while (start := kernel(start, self._words, self._cursor)) < end:
-            self._more_words()
-
-    def _more_words(self) -> None:
-        self._words = self._rng.words(self._n_words)
-        self._cursor[0] = 0
+        while start < end:
+            start = kernel(start, self._supply.at_least(self._n_words))
 
     def _draw_kind(self, level: int, kind: Kind) -> None:
         """Draw the shapes of one kind of effects with the effects summed over, then the effects."""
-        from congenial.sampling.kernels.tree_effects import draw_effects, gather
+        from congenial.inference.kernels.tree_effects import draw_effects, gather
 
         spine, state = self.spine, self.state
         n_units, own = int(spine.starts[level + 1] - spine.starts[level]), slice(kind.first, kind.first + kind.n_labels)
@@ -118,12 +115,12 @@ class TreeChain:
 
     def _learn(self, shapes: Floats, people: Floats, loads: Floats) -> Floats:
         """Propose other shapes, once each."""
-        from congenial.sampling.kernels.tree_effects import log_likelihood
+        from congenial.inference.kernels.tree_effects import log_likelihood
 
         out = shapes.copy()
         for column, now in enumerate(shapes.tolist()):
             own = np.ascontiguousarray(people[:, column]), np.ascontiguousarray(loads[:, column])
-            chance = self._rng.uniforms(4)
+            chance = self._supply.rng.uniforms(4)
             step = _STEPS[int(chance[0] * len(_STEPS))]
             normal = np.sqrt(-2 * np.log(chance[1])) * np.cos(2 * np.pi * chance[2])
             then = float(now * exp(step * normal))
@@ -142,7 +139,7 @@ class TreeChain:
         a, b = np.outer(SHARES, FIRMNESS), np.outer(1 - SHARES, FIRMNESS)
         density = (a - 1) * logs + (b - 1) * others + len(own) * _LOG_BETA
         chances = np.exp(density - density.max()).reshape(-1)
-        place = int(np.searchsorted(np.cumsum(chances), self._rng.uniforms(1)[0] * chances.sum()))
+        place = int(np.searchsorted(np.cumsum(chances), self._supply.rng.uniforms(1)[0] * chances.sum()))
         share, firmness = divmod(min(place, chances.size - 1), FIRMNESS.size)
         self.prior = replace(self.prior, empty=float(SHARES[share]), firmness=float(FIRMNESS[firmness]))
 
@@ -152,7 +149,7 @@ _LOG_BETA = np.array(
 )
 
 
-def _start(spine: Spine, prior: Prior) -> TreeState:
+def _start(spine: Spine, prior: TreePrior) -> TreeState:
     """Return a state at the release itself, all effects 1; whoever has nobody begins empty."""
     n_units, n_cells = spine.released.shape
     is_occupied = np.asarray(spine.released.any(axis=1), np.bool_)

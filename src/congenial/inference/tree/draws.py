@@ -16,7 +16,7 @@ from congenial.inference.posterior import posterior
 from congenial.inference.tree.chain import TreeChain
 from congenial.inference.tree.family_law import child_laws
 from congenial.inference.tree.fit import FitCheck, check_fit, replicated
-from congenial.inference.tree.prior import Prior
+from congenial.inference.tree.prior import TreePrior
 from congenial.inference.tree.spine import spine_of
 from congenial.randomness import RandomStream
 
@@ -39,7 +39,7 @@ class TreeDraws:
     leaves : array (draw, leaf, cell)
         Chain after chain; every draw adds up to a table that the top may have.
     n_chains : int
-    priors : tuple of Prior
+    priors : tuple of TreePrior
         What each chain had learned at its end.
     fit : tuple of FitCheck
         The release beside others that the prior would bring about.
@@ -48,7 +48,7 @@ class TreeDraws:
     tree: Tree
     leaves: Ints
     n_chains: int
-    priors: tuple[Prior, ...]
+    priors: tuple[TreePrior, ...]
     fit: tuple[FitCheck, ...]
 
     def of_level(self, level: int, first: int = 0, end: int | None = None) -> Ints:
@@ -97,7 +97,7 @@ def draw_tree(
     laws, spine = child_laws(law), spine_of(law, release)
     n_each = n_draws // n_chains
     tops = _draw_tops(law, release[0], n_draws, rng)
-    prior = Prior.of(law.top.schema, len(law.tree.levels))
+    prior = TreePrior.of(law.top.schema, len(law.tree.levels))
     largest = int(release[0].max(initial=0))
     drawn = np.empty((n_each * n_chains, *release[-1].shape), np.uint16 if largest < 1 << 15 else np.int64)
     priors, replicates = [], []

@@ -12,8 +12,8 @@ from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError
 from congenial.hierarchy.law import ChainLaw
 from congenial.hierarchy.steps import ChainStep
+from congenial.inference.kernels.tree_shapes import ChildLaws
 from congenial.noise.family import DiscreteNoise
-from congenial.sampling.kernels.tree_shapes import ChildLaws
 
 _SURE = 30  # below zero by so many variances, a child is zero but for one case in exp(30)
 _SIDE = 10  # farther than so many deviations above zero, nothing is seen of it
@@ -104,7 +104,7 @@ def log_normaliser(laws: ChildLaws, level: int, counts: Ints, wanted: int) -> fl
 
     Exact without a rest where nothing is left open: one child, or nothing to share out.
     """
-    from congenial.sampling.kernels.tree_law import log_normaliser as of_many
+    from congenial.inference.kernels.tree_law import log_normaliser as of_many
 
     noise = float(laws.noise[level])
     if wanted == 0 or counts.size == 1:

@@ -58,7 +58,7 @@ class FitCheck:
 
 def replicated(law: ChainLaw, release: TreeTables, chain: "TreeChain", rng: RandomStream) -> list[Floats]:
     """Return the figures of a replicated release: for each level, children drawn from the prior and then released."""
-    from congenial.sampling.kernels.tree_effects import simulate_children
+    from congenial.inference.kernels.tree_effects import simulate_children
 
     found, words = [], ChainWords.simulated(rng)
     for level, step in enumerate(law.steps, 1):

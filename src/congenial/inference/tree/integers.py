@@ -13,7 +13,7 @@ _AT_ONCE = 1 << 22  # numbers in one array
 
 def consistent_integers(law: ChainLaw, draws: TreeDraws) -> TreeTables:
     """Return tables of whole numbers (unit, cell) for every level: not negative, adding up, invariants kept."""
-    from congenial.sampling.kernels.tree_integers import fit_children
+    from congenial.inference.kernels.tree_integers import fit_children
 
     tops = draws.of_level(0)
     areas = [law.top.areas[area] for area in law.areas]

@@ -64,7 +64,7 @@ def kinds_of(schema: Schema) -> tuple[Kind, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Prior:
+class TreePrior:
     """The prior's numbers, as a chain has learned them so far.
 
     Attributes
@@ -86,7 +86,7 @@ class Prior:
     is_learned: bool = True
 
     @classmethod
-    def of(cls, schema: Schema, n_levels: int) -> "Prior":
+    def of(cls, schema: Schema, n_levels: int) -> "TreePrior":
         """Return where learning begins."""
         kinds = kinds_of(schema)
         n_effects = kinds[-1].first + kinds[-1].n_labels
@@ -97,7 +97,7 @@ class Prior:
         is_leaf = level == len(self.shapes) - 1
         return tuple(kind for kind in self.kinds if (kind.is_of_leaves if is_leaf else kind.is_above))
 
-    def fixed(self, **numbers: object) -> "Prior":
+    def fixed(self, **numbers: object) -> "TreePrior":
         """Return a prior whose numbers are given and stay."""
         return replace(self, is_learned=False, **numbers)  # type: ignore[arg-type]
 

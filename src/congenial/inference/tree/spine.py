@@ -6,7 +6,7 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.hierarchy.law import ChainLaw
-from congenial.sampling.kernels.tree_shapes import Spine
+from congenial.inference.kernels.tree_shapes import Spine
 
 
 def spine_of(law: ChainLaw, release: Sequence[Ints]) -> Spine:

@@ -3,8 +3,8 @@
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.inference.kernels.tree_shapes import Truths
 from congenial.sampling.kernels.compiled import compiled
-from congenial.sampling.kernels.tree_shapes import Truths
 
 
 @compiled

@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.inference.kernels.tree_shapes import ChildLaws, Spine, TreeState, Truths
 from congenial.sampling.kernels.compiled import compiled
-from congenial.sampling.kernels.tree_shapes import ChildLaws, Spine, TreeState, Truths
 
 LATTICE = 1.0 / (2.0 * math.pi)
 """Added to the variance of a sum: a sum of variance 0 then has probability 1 at its mean, as on the integers."""

@@ -5,9 +5,10 @@ import math
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.sampling.kernels.chance import MOST_WORDS, Words, gamma, pick, uniform
+from congenial.inference.kernels.chance import MOST_WORDS, gamma, pick, uniform
+from congenial.inference.kernels.shapes import Words
+from congenial.inference.kernels.tree_shapes import Spine, TreeState
 from congenial.sampling.kernels.compiled import compiled
-from congenial.sampling.kernels.tree_shapes import Spine, TreeState
 
 _ONE_BY_ONE = 2_000  # people of a cell who are shared out by chance, each
 
@@ -26,7 +27,7 @@ def add_weights(spine: Spine, state: TreeState) -> None:
 
 
 @compiled
-def draw_rates(spine: Spine, state: TreeState, start: int, words: Words, cursor: Ints) -> int:
+def draw_rates(spine: Spine, state: TreeState, start: int, chance: Words) -> int:
     """Draw people for each weight, from unit `start` on; return the unit before which words ran short.
 
     ``1 / W^S = integral of r^(S-1) exp(-r W) / Gamma(S)``: with r as a further unknown children are Poisson, each
@@ -34,13 +35,13 @@ def draw_rates(spine: Spine, state: TreeState, start: int, words: Words, cursor:
     """
     n_cells = spine.released.shape[1]
     for unit in range(start, spine.starts[-2]):
-        if words.size - cursor[0] < n_cells * MOST_WORDS:
+        if chance.words.size - chance.used[0] < n_cells * MOST_WORDS:
             return unit
         for cell in range(n_cells):
             people = state.counts[unit, cell]
             state.rates[unit, cell] = 0.0
             if people > 0:
-                state.rates[unit, cell] = gamma(float(people), words, cursor) / state.sums[unit, cell]
+                state.rates[unit, cell] = gamma(float(people), chance) / state.sums[unit, cell]
     return int(spine.starts[-2])
 
 
@@ -91,17 +92,16 @@ def draw_effects(
     people: Floats,
     loads: Floats,
     start: int,
-    words: Words,
-    cursor: Ints,
+    chance: Words,
 ) -> int:
     """Draw the effects of one kind for units of a level from `start` on; return the one where words ran short."""
     n_kinds, n_cells = columns.shape
     for line in range(start, people.shape[0]):
-        if words.size - cursor[0] < shapes.size * MOST_WORDS:
+        if chance.words.size - chance.used[0] < shapes.size * MOST_WORDS:
             return line
         unit = spine.starts[level] + line
         for label in range(shapes.size):
-            drawn = gamma(shapes[label] + people[line, label], words, cursor)
+            drawn = gamma(shapes[label] + people[line, label], chance)
             state.effects[unit, first_column + label] = drawn / (shapes[label] + loads[line, label])
         for cell in range(n_cells):
             weight = 1.0
@@ -112,12 +112,10 @@ def draw_effects(
 
 
 @compiled
-def draw_empty(
-    spine: Spine, state: TreeState, share: float, firmness: float, start: int, words: Words, cursor: Ints
-) -> int:
+def draw_empty(spine: Spine, state: TreeState, share: float, firmness: float, start: int, chance: Words) -> int:
     """Draw the share of empty leaves of each family, from unit `start` on."""
     for unit in range(max(start, spine.starts[-3]), spine.starts[-2]):
-        if words.size - cursor[0] < 2 * MOST_WORDS:
+        if chance.words.size - chance.used[0] < 2 * MOST_WORDS:
             return unit
         n_empty = n_occupied = 0.0
         for own in range(spine.first[unit], spine.end[unit]):
@@ -126,8 +124,8 @@ def draw_empty(
                     n_occupied += 1.0
                 else:
                     n_empty += 1.0
-        a = gamma(firmness * share + n_empty, words, cursor)
-        b = gamma(firmness * (1.0 - share) + n_occupied, words, cursor)
+        a = gamma(firmness * share + n_empty, chance)
+        b = gamma(firmness * (1.0 - share) + n_occupied, chance)
         state.empty[unit] = min(max(a / (a + b), 1e-6), 1.0 - 1e-6)
     return int(spine.starts[-2])
 
@@ -153,8 +151,7 @@ def simulate_children(
     uses: Ints,
     shapes: Floats,
     start: int,
-    words: Words,
-    cursor: Ints,
+    chance: Words,
     out: Ints,
 ) -> int:
     """Share the people of units at `level - 1` out among children whose effects are drawn anew from the prior.
@@ -165,13 +162,13 @@ def simulate_children(
     n_cells, is_leaf = columns.shape[1], level == spine.starts.size - 2
     for unit in range(max(start, spine.starts[level - 1]), spine.starts[level]):
         first, n = spine.first[unit], spine.end[unit] - spine.first[unit]
-        if words.size - cursor[0] < n * (shapes.size * MOST_WORDS + 1) + n_cells * (_ONE_BY_ONE + n):
+        if chance.words.size - chance.used[0] < n * (shapes.size * MOST_WORDS + 1) + n_cells * (_ONE_BY_ONE + n):
             return unit
         weights, effects = np.zeros((n_cells, n)), np.ones(shapes.size)
         for child in range(n):
-            is_empty = is_leaf and uniform(words, cursor) < state.empty[unit]
+            is_empty = is_leaf and uniform(chance) < state.empty[unit]
             for effect in uses:
-                effects[effect] = gamma(shapes[effect], words, cursor) / shapes[effect]
+                effects[effect] = gamma(shapes[effect], chance) / shapes[effect]
             for cell in range(n_cells):
                 if spine.is_open[first + child, cell] and not is_empty:
                     weights[cell, child] = 1.0
@@ -188,5 +185,5 @@ def simulate_children(
                 out[first + child - spine.starts[level], cell] = part
             left = people - out[first - spine.starts[level] : first + n - spine.starts[level], cell].sum()
             for _ in range(left):
-                out[first - spine.starts[level] + pick(weights[cell], n, words, cursor), cell] += 1
+                out[first - spine.starts[level] + pick(weights[cell], n, chance), cell] += 1
     return int(spine.starts[level])

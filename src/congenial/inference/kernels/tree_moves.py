@@ -5,10 +5,11 @@ import math
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.sampling.kernels.chance import Words, below, pick, uniform
+from congenial.inference.kernels.chance import below, pick, uniform
+from congenial.inference.kernels.shapes import Words
+from congenial.inference.kernels.tree_law import LATTICE, child, gain, move
+from congenial.inference.kernels.tree_shapes import ChildLaws, Spine, TreeState
 from congenial.sampling.kernels.compiled import compiled
-from congenial.sampling.kernels.tree_law import LATTICE, child, gain, move
-from congenial.sampling.kernels.tree_shapes import ChildLaws, Spine, TreeState
 
 WINDOW = 128
 """Splits of fewer people are all looked at; of more, a stretch around the present one."""
@@ -29,9 +30,7 @@ def log_factorial(n: int) -> float:
 
 
 @compiled
-def share_out_again(
-    spine: Spine, laws: ChildLaws, state: TreeState, logs: Floats, start: int, words: Words, cursor: Ints
-) -> int:
+def share_out_again(spine: Spine, laws: ChildLaws, state: TreeState, logs: Floats, start: int, chance: Words) -> int:
     """Split, for every leaf of families from `start` on, its people and a sibling's anew, cell by cell.
 
     Both leaves may also be found empty, all their people at the other. Returns the family before which words ran short.
@@ -44,11 +43,11 @@ def share_out_again(
         first, n = spine.first[parent], spine.end[parent] - spine.first[parent]
         if n < 2:
             continue
-        if words.size - cursor[0] < n * (2 * n_cells + 2):
+        if chance.words.size - chance.used[0] < n * (2 * n_cells + 2):
             return parent
         n_known[:] = 0
         for one in range(first, first + n):
-            other = first + below(n - 1, words, cursor)
+            other = first + below(n - 1, chance)
             if other >= one:
                 other += 1
             is_whole = True
@@ -81,7 +80,7 @@ def share_out_again(
                     low, high = 0, both
                 else:
                     length = min(WINDOW, max(8, 4 * int(math.sqrt(laws.noise[spine.level[one]])) + 1))
-                    low = present - below(length, words, cursor)
+                    low = present - below(length, chance)
                     low, high = max(0, low), min(both, low + length - 1)
                     of_one, from_one, of_other, from_other = stretches[0], low, stretches[1], both - high
                     _describe(spine, laws, state, logs, parent, cell, 0, low, high - low + 1, of_one)
@@ -126,14 +125,14 @@ def share_out_again(
                 top = chances.max()
                 for number in range(4):
                     chances[number] = math.exp(chances[number] - top)
-                found = pick(chances, 4, words, cursor)
+                found = pick(chances, 4, chance)
                 state.is_occupied[one] = found in (BOTH, SECOND_EMPTY)
                 state.is_occupied[other] = found in (BOTH, FIRST_EMPTY)
             for cell in range(n_cells):
                 both = state.counts[one, cell] + state.counts[other, cell]
                 value = lows[cell] if found == BOTH else (0 if found == FIRST_EMPTY else both)
                 if found == BOTH and lengths[cell] > 1:
-                    value += pick(weights[cell], lengths[cell], words, cursor)
+                    value += pick(weights[cell], lengths[cell], chance)
                 step = value - state.counts[one, cell]
                 if step != 0:
                     move(spine, laws, state, one, cell, step)
@@ -228,7 +227,7 @@ def _weigh(
 
 @compiled
 def move_far(
-    spine: Spine, laws: ChildLaws, state: TreeState, logs: Floats, stride: int, start: int, words: Words, cursor: Ints
+    spine: Spine, laws: ChildLaws, state: TreeState, logs: Floats, stride: int, start: int, chance: Words
 ) -> int:
     """Move people between one in `stride` leaves from `start` on and others of other families, cell by cell.
 
@@ -237,9 +236,9 @@ def move_far(
     """
     n_levels, n_cells = spine.starts.size - 1, spine.released.shape[1]
     for one in range(start, spine.starts[-1], stride):
-        if words.size - cursor[0] < 3 * n_cells + 4:
+        if chance.words.size - chance.used[0] < 3 * n_cells + 4:
             return one
-        meeting = below(n_levels - 2, words, cursor)
+        meeting = below(n_levels - 2, chance)
         top = one
         while spine.level[top] > meeting + 1:
             top = spine.parent[top]
@@ -247,11 +246,11 @@ def move_far(
         n = spine.end[shared] - spine.first[shared]
         if n < 2:
             continue
-        beside = spine.first[shared] + below(n - 1, words, cursor)
+        beside = spine.first[shared] + below(n - 1, chance)
         if beside >= top:
             beside += 1
         n_leaves = spine.end_leaf[beside] - spine.first_leaf[beside]
-        other = spine.first_leaf[beside] + below(n_leaves, words, cursor)
+        other = spine.first_leaf[beside] + below(n_leaves, chance)
         if not (state.is_occupied[one] and state.is_occupied[other]):
             continue
         narrowest = np.inf
@@ -263,12 +262,12 @@ def move_far(
                 continue
             if not (spine.is_open[one, cell] and spine.is_open[other, cell]):
                 continue
-            step = 1 + below(longest, words, cursor)
-            if uniform(words, cursor) < 0.5:
+            step = 1 + below(longest, chance)
+            if uniform(chance) < 0.5:
                 step = -step
-            chance = uniform(words, cursor)
+            coin = uniform(chance)
             if state.counts[one, cell] + step >= 0 and state.counts[other, cell] >= step:
-                _try_transfer(spine, laws, state, logs, one, other, cell, step, chance)
+                _try_transfer(spine, laws, state, logs, one, other, cell, step, coin)
     return int(spine.starts[-1])
 
 
@@ -282,7 +281,7 @@ def _try_transfer(
     other: int,
     cell: int,
     step: int,
-    chance: float,
+    coin: float,
 ) -> None:
     """Give `step` people of the other leaf to the one, at all levels below their first common unit, or leave them."""
     present, partner = state.counts[one, cell], state.counts[other, cell]
@@ -292,7 +291,7 @@ def _try_transfer(
     else:
         log_ratio += log_factorial(present) + log_factorial(partner)
         log_ratio -= log_factorial(present + step) + log_factorial(partner - step)
-    if log_ratio + gain(spine, laws, state, one, other, cell, step) <= math.log(chance):
+    if log_ratio + gain(spine, laws, state, one, other, cell, step) <= math.log(coin):
         return
     a, b = one, other
     while a != b:
@@ -302,7 +301,7 @@ def _try_transfer(
 
 
 @compiled
-def set_top(spine: Spine, state: TreeState, tables: Ints, room: Floats, words: Words, cursor: Ints) -> bool:
+def set_top(spine: Spine, state: TreeState, tables: Ints, room: Floats, chance: Words) -> bool:
     """Change the tables at the top, adding people to leaves by the prior and taking any away; false if words ran short.
 
     `refresh` must follow. Called again after words ran short, it goes on.
@@ -311,17 +310,15 @@ def set_top(spine: Spine, state: TreeState, tables: Ints, room: Floats, words: W
     for unit in range(spine.starts[1]):
         for cell in range(n_cells):
             while state.counts[unit, cell] != tables[unit, cell]:
-                if words.size - cursor[0] < (_MOST_TRIES + 1) * n_levels:
+                if chance.words.size - chance.used[0] < (_MOST_TRIES + 1) * n_levels:
                     return False
                 step = 1 if state.counts[unit, cell] < tables[unit, cell] else -1
-                _change_one(spine, state, unit, cell, step, room, words, cursor)
+                _change_one(spine, state, unit, cell, step, room, chance)
     return True
 
 
 @compiled
-def _change_one(
-    spine: Spine, state: TreeState, top: int, cell: int, step: int, room: Floats, words: Words, cursor: Ints
-) -> None:
+def _change_one(spine: Spine, state: TreeState, top: int, cell: int, step: int, room: Floats, chance: Words) -> None:
     """Add one person below a unit at the top, or take one away."""
     for number in range(_MOST_TRIES):
         unit, is_found = top, True
@@ -340,7 +337,7 @@ def _change_one(
                 total += room[place]
             is_found = total > 0.0
             if is_found:
-                unit = first + pick(room, n, words, cursor)
+                unit = first + pick(room, n, chance)
         if is_found:
             break
     state.is_occupied[unit] = True
