@@ -9,6 +9,7 @@ from congenial.arrays import Ints
 from congenial.bundle.areas_file import areas_to_parquet
 from congenial.bundle.file_names import (
     AREAS,
+    EXACT_CELLS,
     MANIFEST,
     NOT_ASKED_FOR,
     OF_OUTPUT,
@@ -22,6 +23,7 @@ from congenial.bundle.manifest import Manifest
 from congenial.bundle.parquet import csv_to_parquet
 from congenial.bundle.promises import readme
 from congenial.bundle.report import PARTS, report
+from congenial.bundle.review_json import exact_cells_to_parquet
 from congenial.bundle.signing import PrivateKey, sign
 from congenial.bundle.table_csv import tables_to_csv, types_of
 from congenial.bundle.tree_files import tree_to_files
@@ -51,6 +53,8 @@ def bundle_files(
         files[AREAS] = areas_to_parquet(manifest.law.areas, columns)
     if manifest.chain is not None:
         files.update(tree_to_files(manifest.chain.law, below))
+    if manifest.gives_cells_away:
+        _add(files, left_out, EXACT_CELLS, lambda: exact_cells_to_parquet(manifest.reviews))
     if PARQUET not in left_out:
         _add(files, left_out, PARQUET, lambda: csv_to_parquet(files[TABLE], types_of(manifest.law)))
     if REPORT not in left_out:

@@ -9,7 +9,7 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.bundle import promises
 from congenial.bundle.expected_error import NO_ERROR, ExpectedError, by_size, expected_error, typical_places
-from congenial.bundle.file_names import REPORT_ERRORS, REPORT_PICTURE
+from congenial.bundle.file_names import EXACT_CELLS, REPORT_ERRORS, REPORT_PICTURE
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.tree_report import level_errors, level_lines, walk
 from congenial.conditions.areas import Area
@@ -18,6 +18,7 @@ from congenial.noise import Noise
 from congenial.page import render
 from congenial.pictures.drawing import as_svg
 from congenial.pictures.noise import noise_laws
+from congenial.privacy.review_text import sentences
 
 _WHOLE_TABLES = 100  # areas whose tables are laid out by themselves
 _PAGE_OF_AREAS = 100
@@ -63,6 +64,8 @@ def report(
         strength=promises.strength(manifest),
         noise=manifest.plan.noise_text,
         not_protected=(manifest.chain or manifest.plan).not_protected_text,
+        given_away=[(found.counted, sentences(found, manifest.naming.unit)) for found in manifest.reviews],
+        has_exact_cells=manifest.gives_cells_away and EXACT_CELLS not in manifest.left_out,
         conditions=promises.other_conditions(manifest),
         exact_below=promises.exact_below(manifest),
         simulated=promises.SIMULATED,

@@ -8,6 +8,7 @@ from congenial.bundle.expected_error import NO_ERROR, ExpectedError
 from congenial.bundle.privacy_json import certificate_json
 from congenial.bundle.table_csv import formula_warnings
 from congenial.conditions.condition import Condition
+from congenial.curator.given_away import given_away_json
 from congenial.curator.preview import Preview
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown
@@ -102,7 +103,7 @@ def as_json(preview: Preview) -> dict[str, Any]:
         "certificate": certificate_json(plan.certificate),
         "precisions": {query.text: str(query.precision) for query in plan.law.queries},
         "meaning": str(plan.meaning),
-        "given_away": preview.given_away,
+        "given_away": given_away_json(preview.reviews, preview.unit),
         "warnings": _warnings(preview),
         "sampler": {
             "name": plan.sampler.name,

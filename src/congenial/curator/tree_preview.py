@@ -10,10 +10,12 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.bundle.privacy_json import certificate_json
 from congenial.bundle.tree_report import level_errors, level_lines
+from congenial.curator.given_away import given_away_json, given_away_lines
 from congenial.curator.pipeline import prepare
 from congenial.curator.public_tables import even_table
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.words import ChainWords
+from congenial.privacy.review import Review
 from congenial.privacy.semantics import meaning
 from congenial.randomness import replay_rng
 from congenial.spec.spec import Spec
@@ -29,6 +31,8 @@ class TreePreview:
     spec: Spec
     chain: ChainPlan
     digest: str
+    reviews: tuple[Review, ...]
+    """What the invariants give away by themselves, level by level."""
 
     @cached_property
     def leaves(self) -> Ints:
@@ -103,7 +107,11 @@ class TreePreview:
             ),
             (
                 "What stays protected",
-                [str(meaning(certificate, chain.top.neighbourhood)), *chain.not_protected_text],
+                [
+                    str(meaning(certificate, chain.top.neighbourhood)),
+                    *chain.not_protected_text,
+                    *given_away_lines(self.reviews, self.unit),
+                ],
             ),
             (
                 "Sampler",
@@ -114,6 +122,11 @@ class TreePreview:
                 ],
             ),
         ]
+
+    @property
+    def unit(self) -> str:
+        """What a protected unit is called."""
+        return "person" if self.spec.unit is None else self.spec.unit.word
 
     @property
     def title(self) -> str:
@@ -130,6 +143,7 @@ class TreePreview:
             "cells": self.chain.law.n_cells,
             "cost": {"currency": self.chain.spent.currency, "amount": str(self.chain.spent.amount)},
             "certificate": certificate_json(self.chain.certificate),
+            "given_away": given_away_json(self.reviews, self.unit),
             "plan_digest": self.digest,
             "around": MADE_UP,
         }
@@ -150,4 +164,4 @@ def tree_preview(spec: Spec, folder: Path) -> TreePreview:
     ready = prepare(spec, folder)
     if ready.chain is None:
         raise ValueError("the spec has no hierarchy")
-    return TreePreview(spec, ready.chain, ready.digest)
+    return TreePreview(spec, ready.chain, ready.digest, ready.reviews)
