@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from congenial.bundle.file_names import (
     AREAS,
     EXACT_CELLS,
+    EXPECTED_ERRORS,
     OF_OUTPUT,
     README,
     REPORT,
@@ -44,7 +45,7 @@ def _check_files(manifest: Manifest) -> None:
     areas = [] if manifest.law.areas.name is None else [AREAS]
     there = [name for name in OF_OUTPUT.values() if name not in manifest.left_out]
     tree = [] if manifest.chain is None else tree_file_names(manifest.chain.law.tree.levels)
-    found = [EXACT_CELLS] if manifest.gives_cells_away else []
+    found = [*([EXACT_CELLS] if manifest.gives_cells_away else []), EXPECTED_ERRORS]
     made = [name for name in found if name not in manifest.left_out]
     wanted = [TABLE, *areas, *tree, *made, *there, README]
     parts = [] if REPORT in manifest.left_out else [REPORT_ERRORS, REPORT_PICTURE]

@@ -54,9 +54,8 @@ def expected_error(plan: Plan, area: Area, centre: Ints, reference: str) -> Expe
     chosen = rows if len(rows) <= _MOST_MARGINS and len(schema.names) > 1 else []
     system = System.of(plan.law.areas[area], plan.law.measured)
     cells = [Row(schema.cell_name(cell), (cell,), (1,)) for cell in range(schema.n_cells)]
-    errors = exact_errors(system, centre, [*cells, *chosen])
-    if errors is None:
-        errors = _drawn_errors(plan, area, centre, chosen)
+    found = exact_errors(system, centre, [*cells, *chosen])
+    errors = _drawn_errors(plan, area, centre, chosen) if found is None else found.size
     own, of_margins = errors[: schema.n_cells], errors[schema.n_cells :].tolist()
     return ExpectedError(reference, area, own, tuple(zip((row.name for row in chosen), of_margins, strict=True)))
 

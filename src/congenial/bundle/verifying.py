@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from congenial.bundle.canonical import digest
-from congenial.bundle.file_names import EXACT_CELLS, README, REPORT
+from congenial.bundle.file_names import EXACT_CELLS, EXPECTED_ERRORS, README, REPORT
 from congenial.bundle.loading import Bundle, load_bundle
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.software import SOFTWARE, other_versions
@@ -20,6 +20,7 @@ _MADE_BY = {
     README: ("python", "congenial"),
     REPORT: tuple(name for name in SOFTWARE if name != "duckdb"),
     EXACT_CELLS: ("python", "congenial", "duckdb"),
+    EXPECTED_ERRORS: ("python", "congenial", "numpy"),
 }
 """What decides the bytes of each file that follows from the others."""
 
@@ -93,7 +94,7 @@ def _standing(bundle: Bundle, key: str | Path | None) -> str:
 def _check_file(bundle: Bundle, name: str) -> None:
     """Make a file again that follows from the others; it must have the digest that the manifest lists."""
     from congenial.bundle.promises import readme
-    from congenial.bundle.report import report
+    from congenial.bundle.report import expected_errors_csv, report
     from congenial.bundle.review_json import exact_cells_to_parquet
 
     manifest = bundle.manifest
@@ -101,6 +102,7 @@ def _check_file(bundle: Bundle, name: str) -> None:
         README: lambda: readme(manifest).encode(),
         REPORT: lambda: report(manifest, bundle.tables, below=bundle.below).encode(),
         EXACT_CELLS: lambda: exact_cells_to_parquet(manifest.reviews),
+        EXPECTED_ERRORS: lambda: expected_errors_csv(manifest, bundle.tables, bundle.below),
     }
     if digest(make[name]()) != manifest.files[name]:
         raise BundleError(

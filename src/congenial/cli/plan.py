@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.option(
     "--reference",
     type=click.Path(path_type=Path),
-    help="CSV of a public table (dimensions and count) around which errors are computed; uniform when not given.",
+    help="A public file of the data's shape, such as last year's: errors and biases are computed around it.",
 )
 @click.option("--list", "is_listed", is_flag=True, help="List every cell that the invariants give away, in a file.")
 @as_json_option
@@ -45,6 +45,8 @@ def plan(spec: Path, reference: Path | None, is_listed: bool, as_json: bool) -> 
         show_json(preview_text.as_json(found))
         return
     _say(preview_text.paragraphs(found))
+    for title, grid in preview_text.sums_tables(found):
+        show_table(*grid, title)
     show_table(*preview_text.error_table(found), preview_text.error_title(found))
 
 

@@ -3,15 +3,26 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from congenial.bundle.expected_error import ExpectedError, expected_error
+from congenial.bundle.adding_up import AddingUp, adding_up
+from congenial.bundle.expected_error import ExpectedError, expected_error, typical_places
 from congenial.curator.given_away import given_away_lines
 from congenial.curator.pipeline import prepare
-from congenial.curator.public_tables import UNIFORM, read_reference, typical_tables
+from congenial.curator.public_tables import (
+    MADE_UP,
+    UNIFORM,
+    places_by_size,
+    reference_plan,
+    typical_tables,
+    uneven_tables,
+)
 from congenial.errors import ReadingError
 from congenial.plan import Plan
 from congenial.privacy.review import Review
 from congenial.reading.files import find_files
+from congenial.reading.reference import read_reference
 from congenial.spec.spec import Spec
+
+_MADE_UP_AREAS = 12  # whose errors are computed without a draw: so `plan` need not load the kernels
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,6 +35,8 @@ class Preview:
     digest: str
     reviews: tuple[Review, ...]
     """What the invariants give away by themselves."""
+    sums: AddingUp
+    """What tables will add up to, around the reference or a made-up population."""
     rehearsed: tuple[str, ...] = ()
     """What attempts at made-up tables promise, where the time of a draw depends on more than the structure."""
 
@@ -52,7 +65,8 @@ def preview(spec: Spec, folder: Path, reference: Path | None = None) -> Preview:
     folder : path
         The folder of the spec, where its paths start.
     reference : path, optional
-        A CSV with a public table of one area; errors are computed around it.
+        A public file of the data's shape, such as last year's: errors are computed around it. It has areas of its own,
+        and its own values of the invariants.
     """
     if reference is not None and spec.data.status == "confidential" and _is_data(spec, folder, reference):
         raise ReadingError(
@@ -62,13 +76,19 @@ def preview(spec: Spec, folder: Path, reference: Path | None = None) -> Preview:
     plan = ready.plan
     # Before any draw around a reference, which would have no end where a system is out of reach.
     rehearsed = () if all(sampler.is_steady for sampler in plan.samplers) else tuple(plan.rehearse())
-    if reference is not None:
-        centres = {plan.law.areas.labels[0]: read_reference(plan.law, reference)}
+    if reference is None:
+        centres, around = typical_tables(plan.law), plan
+        places = places_by_size(plan.law, _MADE_UP_AREAS)
+        sums = adding_up(plan, uneven_tables(plan.law, places.tolist()), MADE_UP, places=places)
     else:
-        centres = typical_tables(plan.law)
+        areas, counts = read_reference(spec, reference)
+        around = reference_plan(spec, plan, areas, counts)
+        labels = around.law.areas.labels
+        centres = {labels[place]: counts[place] for place in typical_places(counts.sum(axis=1))}
+        sums = adding_up(around, counts, reference.name)
     name = UNIFORM if reference is None else reference.name
-    errors = tuple(expected_error(plan, area, centre, name) for area, centre in centres.items())
-    return Preview(spec, plan, errors, ready.digest, ready.reviews, rehearsed)
+    errors = tuple(expected_error(around, area, centre, name) for area, centre in centres.items())
+    return Preview(spec, plan, errors, ready.digest, ready.reviews, sums, rehearsed)
 
 
 def _is_data(spec: Spec, folder: Path, reference: Path) -> bool:
