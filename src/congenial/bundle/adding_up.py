@@ -11,7 +11,7 @@ from math import sqrt
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.bundle.expected_error import by_size
+from congenial.bundle.expected_error import class_text, size_classes
 from congenial.conditions.queries import margin, total
 from congenial.conditions.rows import Row, dense
 from congenial.conditions.where import cell_names
@@ -68,12 +68,18 @@ class SumError:
 
 @dataclass(frozen=True)
 class ClassError:
-    """Mean error and root mean squared error of single cells whose count lies in a class."""
+    """Mean error and root mean squared error of single cells whose count is from `low` on, and below `high`."""
 
-    text: str
+    low: int
+    high: int | None
     n_cells: int
     bias: float
     size: float
+
+    @property
+    def text(self) -> str:
+        """The class in words."""
+        return class_text(self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -231,7 +237,10 @@ def _summed_up(
 
 def classes(tables: Ints, bias: Floats, square: Floats, times: float = 1.0) -> Sequence[ClassError]:
     """Return the errors of single cells (area, cell) by the size of their count."""
-    return [
-        ClassError(text, round(times * int(own.sum())), float(bias[own].mean()), float(np.sqrt(square[own].mean())))
-        for text, own in by_size(tables, SIZES)
-    ]
+    out = []
+    for low, high in size_classes(SIZES):
+        own = (tables >= low) & (tables < (np.inf if high is None else high))
+        if own.any():
+            size = float(np.sqrt(square[own].mean()))
+            out.append(ClassError(low, high, round(times * int(own.sum())), float(bias[own].mean()), size))
+    return out

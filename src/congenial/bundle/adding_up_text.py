@@ -108,21 +108,30 @@ def as_json(found: AddingUp) -> dict[str, Any]:
 
 
 def errors_csv(levels: Sequence[tuple[str, AddingUp]]) -> bytes:
-    """Return expected-errors.csv: for each level, cells by class of count, then sums over all areas."""
-    lines = ["level,statistic,count,cells,bias,error"]
+    """Return expected-errors.csv: for each level single cells by class of count, then sums over all areas.
+
+    Examples
+    --------
+    >>> from congenial.bundle.adding_up import ClassError
+    >>> rare = SumError("race=other", 2, 1_888, 0.4, 1.4, 9_810.0, 9_812.0, 200.0)
+    >>> found = AddingUp("", 25_016, 25_016, (rare,), (ClassError(1, 5, 700, -0.25, 2.0),))
+    >>> print(errors_csv([("block", found)]).decode(), end="")
+    level,statistic,count_from,count_to,n,bias,error
+    "block","one cell",1,4,700,-0.2500,2.0000
+    "block","race=other",1888,1888,25016,9810.0000,9812.0000
+    """
+    lines = ["level,statistic,count_from,count_to,n,bias,error"]
     for level, found in levels:
-        lines += [
-            f'"{_plain(level)}","a cell","{one.text.replace(",", "")}",{one.n_cells},{one.bias:.4f},{one.size:.4f}'
-            for one in found.classes
-        ]
-        lines += [
-            f'"{_plain(level)}","{_plain(one.text)}, all areas","{one.count}",{one.n_cells},{one.bias_of_all:.4f},'
-            f"{one.size_of_all:.4f}"
-            for one in found.sums
-            if one.n_cells > 1
-        ]
+        name = _quoted(level)
+        for own in found.classes:
+            end = "" if own.high is None else own.high - 1
+            lines.append(f'{name},"one cell",{own.low},{end},{own.n_cells},{own.bias:.4f},{own.size:.4f}')
+        for one in found.sums:
+            if one.n_cells > 1:
+                figures = f"{found.n_areas},{one.bias_of_all:.4f},{one.size_of_all:.4f}"
+                lines.append(f"{name},{_quoted(one.text)},{one.count},{one.count},{figures}")
     return ("\n".join(lines) + "\n").encode()
 
 
-def _plain(text: str) -> str:
-    return text.replace('"', '""')
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
