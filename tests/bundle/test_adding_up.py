@@ -16,12 +16,14 @@ from congenial.bundle.adding_up_text import warning_lines
 from congenial.bundle.loading import load_bundle
 from congenial.bundle.verifying import verify_bundle
 from congenial.cli import main
+from congenial.curator.confidential_report import write_confidential_report
 from congenial.curator.pipeline import simulate
 from congenial.curator.preview import Preview, preview
 from congenial.curator.public_tables import reference_plan
 from congenial.errors import BundleError, ReadingError
 from congenial.plan import Plan
 from congenial.reading.reference import read_reference
+from congenial.reading.tables import read_counts
 from congenial.sampling.all_tables import EnumeratedLaw
 from congenial.spec.load import load_spec
 from forger import forge, nothing
@@ -190,3 +192,18 @@ def test_the_report_and_a_file_have_the_errors_around_the_release(folder: Path) 
     (forged / "expected-errors.csv").write_text("\n".join([*lines[:-1], lines[1], ""]), encoding="utf-8")
     with pytest.raises(BundleError, match=r"expected-errors\.csv is not the file"):
         verify_bundle(forge(forged, nothing))
+
+
+def test_figures_around_the_truth_stand_on_the_confidential_page_alone(folder: Path) -> None:
+    spec = load_spec(folder / "spec.yaml")
+    made = simulate(spec, folder, folder / "bundle", seed=1)
+    truth = read_counts(spec, folder)
+    write_confidential_report(folder / "CONFIDENTIAL-r.html", spec, truth, made.release)
+    page = (folder / "CONFIDENTIAL-r.html").read_text(encoding="utf-8")
+    assert "computed around the confidential tables" in page
+    off = int((made.release.counts - truth)[:, [1, 3]].sum())
+    (line,) = [part for part in page.split("<tr>") if ">group=rare<" in part]
+    assert f">{int(truth[:, [1, 3]].sum()):,}<" in line
+    assert f">{off:+,}<" in line
+    for file in made.folder.iterdir():
+        assert b"computed around the confidential" not in file.read_bytes()
