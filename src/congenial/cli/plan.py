@@ -53,15 +53,10 @@ def plan(spec: Path, reference: Path | None, is_listed: bool, as_json: bool) -> 
 def _plan_tree(spec: "Spec", folder: Path, reference: Path | None, *, is_listed: bool, as_json: bool) -> None:
     from congenial.curator.given_away import write_given_away
     from congenial.curator.tree_preview import tree_preview
-    from congenial.errors import ReadingError
 
-    if reference is not None:
-        raise ReadingError(
-            "--reference is for one table; the errors of a tree are computed around a made-up population"
-        )
     with progress_bar("planning the tree", 1) as step:
-        step("drawing around a made-up population")
-        found = tree_preview(spec, folder)
+        step("drawing around a public population")
+        found = tree_preview(spec, folder, reference)
         header, rows = found.lines
     if is_listed:
         where = write_given_away(spec, folder, found.reviews)

@@ -15,11 +15,9 @@ from congenial.curator.public_tables import (
     typical_tables,
     uneven_tables,
 )
-from congenial.errors import ReadingError
 from congenial.plan import Plan
 from congenial.privacy.review import Review
-from congenial.reading.files import find_files
-from congenial.reading.reference import read_reference
+from congenial.reading.reference import check_public, read_reference
 from congenial.spec.spec import Spec
 
 _MADE_UP_AREAS = 12  # whose errors are computed without a draw: so `plan` need not load the kernels
@@ -68,10 +66,8 @@ def preview(spec: Spec, folder: Path, reference: Path | None = None) -> Preview:
         A public file of the data's shape, such as last year's: errors are computed around it. It has areas of its own,
         and its own values of the invariants.
     """
-    if reference is not None and spec.data.status == "confidential" and _is_data(spec, folder, reference):
-        raise ReadingError(
-            "the reference is a data file of the spec itself, which is confidential; give a public table"
-        )
+    if reference is not None:
+        check_public(spec, folder, reference)
     ready = prepare(spec, folder)
     plan = ready.plan
     # Before any draw around a reference, which would have no end where a system is out of reach.
@@ -89,8 +85,3 @@ def preview(spec: Spec, folder: Path, reference: Path | None = None) -> Preview:
     name = UNIFORM if reference is None else reference.name
     errors = tuple(expected_error(around, area, centre, name) for area, centre in centres.items())
     return Preview(spec, plan, errors, ready.digest, ready.reviews, sums, rehearsed)
-
-
-def _is_data(spec: Spec, folder: Path, reference: Path) -> bool:
-    files = find_files(spec.data.paths, folder)
-    return reference.exists() and any(file.samefile(reference) for file in files)
