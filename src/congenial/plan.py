@@ -184,10 +184,13 @@ class Plan:
 
     @cached_property
     def not_protected(self) -> Mapping[str, int]:
-        """What the published numbers give away by themselves, each sentence with the number of areas it is true of."""
+        """What of a record is not protected, each sentence with the number of areas it is true of.
+
+        Which cells the published numbers give away is counted in `congenial.privacy.review`.
+        """
         out: dict[str, int] = {}
         for structure in self.structures:
-            for sentence in structure.case.neighbourhood.no_longer_protected:
+            for sentence in structure.case.neighbourhood.bare_records:
                 out[sentence] = out.get(sentence, 0) + structure.n_areas
         return out
 

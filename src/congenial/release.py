@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -19,11 +20,13 @@ from congenial.conditions.condition import Condition
 from congenial.disk import no_core_file
 from congenial.errors import AlreadySpentError, BundleError, CongenialError, LedgerError, StudyError, UncertainError
 from congenial.hierarchy.plan import ChainPlan
+from congenial.hierarchy.review import reviews_of
 from congenial.hierarchy.words import ChainWords
 from congenial.interrupts import first_interrupt_held
 from congenial.ledger.receipt import Receipt
 from congenial.ledger.request import Request, moment
 from congenial.plan import Plan
+from congenial.privacy.review import Review
 from congenial.randomness import RandomStream, Streams, UnitStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
 from congenial.released import Release
@@ -71,6 +74,11 @@ class Prepared:
     def facts(self) -> dict[str, object]:
         """What must not change between the charge and the last file: the plan, and the software that carries it out."""
         return {"plan": self.digest, "software": dict(self.software), "source": source_in_use()}
+
+    @cached_property
+    def reviews(self) -> tuple[Review, ...]:
+        """What the exact numbers give away by themselves; of a tree, for each level. Public with the release."""
+        return reviews_of(self.whole, self.conditions)
 
     @property
     def of_areas(self) -> Ints:
@@ -125,6 +133,7 @@ def charged(
     """
     check_size(ready.plan.law)
     ready.whole.rehearse()
+    _ = ready.reviews  # the manifest counts them: whatever could stop that stops it here
     request = Request(
         dataset=ready.naming.dataset,
         release=ready.naming.release,

@@ -222,7 +222,7 @@ def test_pages_that_say_something_else(name: str, bundle: Path) -> None:
     text = (bundle / name).read_text(encoding="utf-8")
     (bundle / name).write_text(text.replace("Privacy", "Secrecy").replace("privacy", "secrecy"), encoding="utf-8")
     load_bundle(forge(bundle, nothing))  # an analyst's program reads no pages
-    with pytest.raises(BundleError, match=f"{name} is not the page that the manifest and the tables make"):
+    with pytest.raises(BundleError, match=f"{name} is not the file that the manifest and the tables make"):
         verify_bundle(bundle)
 
 

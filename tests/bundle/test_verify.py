@@ -69,7 +69,7 @@ def test_pages_by_other_versions_are_not_checked(name: str, pages: int, bundle: 
     (bundle / "report.html").write_text("trust me", encoding="utf-8")
     folder = forge(bundle, at("software", name, value="0"))
     if pages == 0:
-        with pytest.raises(BundleError, match=r"README\.txt is not the page"):
+        with pytest.raises(BundleError, match=r"README\.txt is not the file"):
             verify_bundle(folder)
         return
     if pages == 1:  # README.txt names the versions, so the forger makes it again

@@ -91,7 +91,8 @@ def test_probabilities_moments_and_errors(small: Small) -> None:
     errors = exact_errors(System.of(small.target.constraints, small.target.measured), small.target.centre, rows)
     if errors is not None:
         truth = np.sqrt(chances @ (brute.tables - small.target.centre) ** 2)
-        assert np.allclose(errors, truth, rtol=0, atol=1e-6)
+        assert np.allclose(errors.size, truth, rtol=0, atol=1e-6)
+        assert np.allclose(errors.bias, mean - small.target.centre, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(("n_cells", "precision"), [(46, "1/2"), (20, "1/20"), (300, "1/2")])

@@ -117,6 +117,31 @@ def test_shares_are_kept(tmp_path: Path) -> None:
     assert [str(share) for share in chain.shares or ()] == ["1/4", "1/4", "1/2"]
 
 
+def test_errors_are_around_a_reference_where_there_is_one(tmp_path: Path) -> None:
+    spec = load_spec(placed(tmp_path, SPEC.replace("status: simulated", "status: confidential")))
+    (tmp_path / "last-year.csv").write_text("block,sex,n\n1a1,f,900\n2a1,m,7000\n")
+    found = tree_preview(spec, tmp_path, tmp_path / "last-year.csv")
+    assert found.reference is not None
+    assert found.reference.leaves.sum(axis=1).tolist() == [900, 0, 0, 7000]
+    assert found.as_json()["around"] == "last-year.csv"
+    assert "100 or more" in found.lines[1][-1][-1]
+    assert "100 or more" not in tree_preview(spec, tmp_path).lines[1][-1][-1]
+    with pytest.raises(ReadingError, match="confidential"):
+        tree_preview(spec, tmp_path, tmp_path / "people.csv")
+    (tmp_path / "elsewhere.csv").write_text("block,sex,n\n9z9,f,1\n")
+    with pytest.raises(ReadingError, match="block"):
+        tree_preview(spec, tmp_path, tmp_path / "elsewhere.csv")
+
+
+def test_what_is_given_away_is_said_level_by_level(tmp_path: Path) -> None:
+    spec = SPEC.replace("invariants: [total]", "invariants: [total, {total: all, at: block}]")
+    people = PEOPLE.replace("1b1,f,2", "1b1,f,1")
+    shown = dict(tree_preview(load_spec(placed(tmp_path, spec, people=people)), tmp_path).paragraphs())
+    protected = shown["What stays protected"]
+    assert "block: In 1 of 4 areas (25 %) total is 1: what is exact there is about one person" in protected
+    assert not any("1a2" in line for line in protected), "nobody lives there by declaration: no news"
+
+
 def test_exact_numbers_at_a_level(tmp_path: Path) -> None:
     spec = SPEC.replace("invariants: [total]", "invariants: [total, {total: all, at: block}]")
     published = simulate(load_spec(placed(tmp_path, spec)), tmp_path, tmp_path / "NOT-FOR-RELEASE-tree", seed=1)

@@ -3,7 +3,17 @@
 import re
 from datetime import UTC, datetime
 
-from congenial.bundle.file_names import AREAS, OF_OUTPUT, README, REPORT, REPORT_ERRORS, REPORT_PICTURE, TABLE
+from congenial.bundle.file_names import (
+    AREAS,
+    EXACT_CELLS,
+    EXPECTED_ERRORS,
+    OF_OUTPUT,
+    README,
+    REPORT,
+    REPORT_ERRORS,
+    REPORT_PICTURE,
+    TABLE,
+)
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.naming import STATUSES
 from congenial.bundle.software import SOFTWARE
@@ -35,9 +45,11 @@ def _check_files(manifest: Manifest) -> None:
     areas = [] if manifest.law.areas.name is None else [AREAS]
     there = [name for name in OF_OUTPUT.values() if name not in manifest.left_out]
     tree = [] if manifest.chain is None else tree_file_names(manifest.chain.law.tree.levels)
-    wanted = [TABLE, *areas, *tree, *there, README]
+    found = [*([EXACT_CELLS] if manifest.gives_cells_away else []), EXPECTED_ERRORS]
+    made = [name for name in found if name not in manifest.left_out]
+    wanted = [TABLE, *areas, *tree, *made, *there, README]
     parts = [] if REPORT in manifest.left_out else [REPORT_ERRORS, REPORT_PICTURE]
-    known = [*OF_OUTPUT.values(), *parts]
+    known = [*found, *OF_OUTPUT.values(), *parts]
     if unknown := [name for name in manifest.left_out if name not in known]:
         raise _refuse(f"{unknown[0]!r} is left out, and only {' and '.join(known)} can be")
     if list(manifest.files) != wanted:

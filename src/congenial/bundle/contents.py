@@ -9,6 +9,8 @@ from congenial.arrays import Ints
 from congenial.bundle.areas_file import areas_to_parquet
 from congenial.bundle.file_names import (
     AREAS,
+    EXACT_CELLS,
+    EXPECTED_ERRORS,
     MANIFEST,
     NOT_ASKED_FOR,
     OF_OUTPUT,
@@ -21,7 +23,8 @@ from congenial.bundle.file_names import (
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.parquet import csv_to_parquet
 from congenial.bundle.promises import readme
-from congenial.bundle.report import PARTS, report
+from congenial.bundle.report import PARTS, expected_errors_csv, report
+from congenial.bundle.review_json import exact_cells_to_parquet
 from congenial.bundle.signing import PrivateKey, sign
 from congenial.bundle.table_csv import tables_to_csv, types_of
 from congenial.bundle.tree_files import tree_to_files
@@ -51,12 +54,15 @@ def bundle_files(
         files[AREAS] = areas_to_parquet(manifest.law.areas, columns)
     if manifest.chain is not None:
         files.update(tree_to_files(manifest.chain.law, below))
+    if manifest.gives_cells_away:
+        _add(files, left_out, EXACT_CELLS, lambda: exact_cells_to_parquet(manifest.reviews))
+    parts: dict[str, object] = {}
+    for name, make in PARTS.items() if REPORT not in left_out else ():
+        _add(parts, left_out, name, partial(make, manifest, tables, below))
+    _add(files, left_out, EXPECTED_ERRORS, partial(expected_errors_csv, manifest, tables, below, parts))
     if PARQUET not in left_out:
         _add(files, left_out, PARQUET, lambda: csv_to_parquet(files[TABLE], types_of(manifest.law)))
     if REPORT not in left_out:
-        parts: dict[str, object] = {}
-        for name, make in PARTS.items():
-            _add(parts, left_out, name, partial(make, manifest, tables, below))
         _add(files, left_out, REPORT, lambda: report(manifest, tables, parts, below).encode())
     if REPORT in left_out:
         for name in PARTS:

@@ -54,9 +54,8 @@ def expected_error(plan: Plan, area: Area, centre: Ints, reference: str) -> Expe
     chosen = rows if len(rows) <= _MOST_MARGINS and len(schema.names) > 1 else []
     system = System.of(plan.law.areas[area], plan.law.measured)
     cells = [Row(schema.cell_name(cell), (cell,), (1,)) for cell in range(schema.n_cells)]
-    errors = exact_errors(system, centre, [*cells, *chosen])
-    if errors is None:
-        errors = _drawn_errors(plan, area, centre, chosen)
+    found = exact_errors(system, centre, [*cells, *chosen])
+    errors = _drawn_errors(plan, area, centre, chosen) if found is None else found.size
     own, of_margins = errors[: schema.n_cells], errors[schema.n_cells :].tolist()
     return ExpectedError(reference, area, own, tuple(zip((row.name for row in chosen), of_margins, strict=True)))
 
@@ -83,12 +82,22 @@ def by_size(counts: Ints, edges: Sequence[int]) -> Iterator[tuple[str, NDArray[n
     >>> [(words, mask.tolist()) for words, mask in by_size(np.array([0, 3, 2]), (0, 1, 5, 20))]
     [('0', [True, False, False]), ('1 to 4', [False, True, True])]
     """
-    highs: list[int | None] = [*edges[1:], None]
-    for low, high in zip(edges, highs, strict=True):
+    for low, high in size_classes(edges):
         chosen = (counts >= low) if high is None else (counts >= low) & (counts < high)
         if chosen.any():
-            one = f"{low:,}"
-            yield (f"{one} or more" if high is None else one if high == low + 1 else f"{one} to {high - 1:,}"), chosen
+            yield class_text(low, high), chosen
+
+
+def size_classes(edges: Sequence[int]) -> list[tuple[int, int | None]]:
+    """Return where each class of counts begins and what it stays below; the last has no end."""
+    return list(zip(edges, [*edges[1:], None], strict=True))
+
+
+def class_text(low: int, high: int | None) -> str:
+    """Return a class of counts in words."""
+    if high is None:
+        return f"{low:,} or more"
+    return f"{low:,}" if high == low + 1 else f"{low:,} to {high - 1:,}"
 
 
 def typical_places(sizes: Ints) -> list[int]:

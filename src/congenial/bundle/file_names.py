@@ -7,6 +7,12 @@ PARQUET, REPORT = "table.parquet", "report.html"
 OF_OUTPUT = {"parquet": PARQUET, "report": REPORT}
 """What a curator may leave out, by the name of the output. The manifest says why it is not there."""
 
+EXACT_CELLS = "exact-cells.parquet"
+"""Which cells of which areas the exact numbers give away; where there are none, there is no such file."""
+
+EXPECTED_ERRORS = "expected-errors.csv"
+"""Errors and biases to expect by level and class of count, computed around the release."""
+
 REPORT_ERRORS, REPORT_PICTURE = "report.html: expected errors", "report.html: picture of the noise"
 """Parts of the report without which it still says what matters."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from congenial.arrays import Ints
@@ -12,6 +13,7 @@ from congenial.bundle.law_json import AreaValues, law_as_json, law_of_json
 from congenial.bundle.naming import Naming
 from congenial.bundle.plan_digest import plan_digest
 from congenial.bundle.privacy_json import budget_json, budget_of_json, certificate_json, certificate_of_json
+from congenial.bundle.review_json import counted_json, counted_of_json
 from congenial.bundle.tree_json import TreeParts, tree_as_json, tree_of_json
 from congenial.conditions.condition import Condition
 from congenial.conditions.kinds import from_json as condition_of_json
@@ -19,10 +21,12 @@ from congenial.conditions.kinds.query import Query
 from congenial.errors import BundleError, CongenialError
 from congenial.hierarchy.exact_rows import ExactRows
 from congenial.hierarchy.plan import ChainPlan
+from congenial.hierarchy.review import reviews_of
 from congenial.ledger.receipt import Receipt
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import Certificate
+from congenial.privacy.review import Counted, Review
 from congenial.public_law import PublicLaw
 from congenial.schema import Schema
 
@@ -60,6 +64,8 @@ class Manifest:
     files : mapping from file name to SHA-256
     left_out : mapping from file name to the reason
         What a bundle can have and this one has not.
+    given_away : tuple of Counted
+        How much the exact numbers give away by themselves; of a tree, for each level.
     chain : ChainPlan or None
         How the levels below are drawn, where areas are a tree.
     """
@@ -76,6 +82,7 @@ class Manifest:
     software: Mapping[str, str]
     files: Mapping[str, str]
     left_out: Mapping[str, str]
+    given_away: tuple[Counted, ...]
     chain: ChainPlan | None = None
 
     @classmethod
@@ -109,8 +116,19 @@ class Manifest:
             software=software,
             files={},
             left_out={},
+            given_away=tuple(found.counted for found in reviews_of(plan, conditions)),
             chain=chain,
         )
+
+    @cached_property
+    def reviews(self) -> tuple[Review, ...]:
+        """What the exact numbers give away, area by area; of a tree, for each level."""
+        return reviews_of(self.chain or self.plan, self.conditions)
+
+    @property
+    def gives_cells_away(self) -> bool:
+        """Whether the exact numbers determine any cell that was not declared to have its value."""
+        return any(counted.n_exact for counted in self.given_away)
 
     @property
     def budget(self) -> Budget | None:
@@ -165,6 +183,7 @@ class Manifest:
                 "budget": budget_json(self.budget),
                 "certificate": certificate_json(self.certificate),
             },
+            "given_away": [counted_json(counted) for counted in self.given_away],
             "sampler": {"name": self.sampler, "is_exact": self.is_exact},
             "law": {**law_as_json(self.law), "tree": None if self.chain is None else tree_as_json(self.chain)},
             "receipt": None if self.receipt is None else self.receipt.as_json(),
@@ -258,6 +277,7 @@ class Manifest:
             software=dict(zip(values["software"], read_texts(values["software"].values()), strict=True)),
             files=dict(zip(values["files"], read_texts(values["files"].values()), strict=True)),
             left_out=dict(zip(values["left_out"], read_texts(values["left_out"].values()), strict=True)),
+            given_away=tuple(counted_of_json(entry) for entry in values["given_away"]),
             chain=chain,
         )
 

@@ -2,7 +2,7 @@
 
 from textwrap import wrap
 
-from congenial.bundle.file_names import AREAS, PARQUET, REPORT
+from congenial.bundle.file_names import AREAS, EXACT_CELLS, EXPECTED_ERRORS, PARQUET, REPORT
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.table_csv import formula_warnings, header_of
 from congenial.bundle.tree_files import SPINE, level_file
@@ -46,6 +46,16 @@ def readme(manifest: Manifest) -> str:
         *(
             [f"{AREAS}   the exact numbers of each area, as the manifest lists them"]
             if law.areas.name is not None
+            else []
+        ),
+        *(
+            [f"{EXACT_CELLS}   which cells of which areas follow from the exact numbers, so that nothing protects them"]
+            if manifest.gives_cells_away and EXACT_CELLS not in manifest.left_out
+            else []
+        ),
+        *(
+            [f"{EXPECTED_ERRORS}   errors and biases to expect, by class of count and level"]
+            if EXPECTED_ERRORS not in manifest.left_out
             else []
         ),
     ]

@@ -3,13 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.bundle import promises
+from congenial.bundle import adding_up_text, promises
+from congenial.bundle.adding_up import AddingUp, adding_up
+from congenial.bundle.adding_up_text import errors_csv
 from congenial.bundle.expected_error import NO_ERROR, ExpectedError, by_size, expected_error, typical_places
-from congenial.bundle.file_names import REPORT_ERRORS, REPORT_PICTURE
+from congenial.bundle.file_names import EXACT_CELLS, REPORT_ERRORS, REPORT_PICTURE
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.tree_report import level_errors, level_lines, walk
 from congenial.conditions.areas import Area
@@ -18,6 +21,9 @@ from congenial.noise import Noise
 from congenial.page import render
 from congenial.pictures.drawing import as_svg
 from congenial.pictures.noise import noise_laws
+from congenial.privacy.review_text import sentences
+
+AROUND = "the released tables"
 
 _WHOLE_TABLES = 100  # areas whose tables are laid out by themselves
 _PAGE_OF_AREAS = 100
@@ -63,6 +69,8 @@ def report(
         strength=promises.strength(manifest),
         noise=manifest.plan.noise_text,
         not_protected=(manifest.chain or manifest.plan).not_protected_text,
+        given_away=[(found.counted, sentences(found, manifest.naming.unit)) for found in manifest.reviews],
+        has_exact_cells=manifest.gives_cells_away and EXACT_CELLS not in manifest.left_out,
         conditions=promises.other_conditions(manifest),
         exact_below=promises.exact_below(manifest),
         simulated=promises.SIMULATED,
@@ -74,7 +82,8 @@ def report(
         exact_by_area=_exact_by_area(manifest),
         sheets=sheets,
         left_out=left_out,
-        errors=parts.get(REPORT_ERRORS, []),
+        errors=errors.lines if isinstance(errors := parts.get(REPORT_ERRORS), ErrorsToExpect) else [],
+        sums=_sums(parts.get(REPORT_ERRORS)),
         no_errors=manifest.left_out.get(REPORT_ERRORS),
         certificate=manifest.certificate,
         amounts=_amounts(manifest),
@@ -151,16 +160,51 @@ def _sheets(manifest: Manifest, tables: Mapping[Area, Ints]) -> tuple[list[_Shee
     return pages, len(tables) - n_shown
 
 
-def _expected_errors(manifest: Manifest, tables: Mapping[Area, Ints], below: Sequence[Ints]) -> list[dict[str, object]]:
+@dataclass(frozen=True)
+class ErrorsToExpect:
+    """What the release is off by, around itself: of typical areas or of levels in words, and what sums are off by."""
+
+    lines: list[dict[str, Any]]
+    levels: list[tuple[str, AddingUp]]
+
+
+def expected_errors(manifest: Manifest, tables: Mapping[Area, Ints], below: Sequence[Ints]) -> ErrorsToExpect:
+    """Return the errors to expect, computed around the released tables."""
+    released = np.stack(list(tables.values()))
     if manifest.chain is not None:
-        return level_errors(manifest.chain, [np.stack(list(tables.values())), *below])
-    sizes = np.array([counts.sum() for counts in tables.values()])
-    typical = [manifest.law.areas.labels[place] for place in typical_places(sizes)]
-    errors = [expected_error(manifest.plan, area, tables[area], "the released table") for area in typical]
-    return [_error_lines(manifest, error, tables[error.area]) for error in errors]
+        lines = level_errors(manifest.chain, [released, *below])
+        units = [len(codes) for codes in manifest.chain.law.tree.codes]
+        own = [AddingUp(AROUND, n, n, (), tuple(line["classes"])) for n, line in zip(units, lines, strict=False)]
+        return ErrorsToExpect(lines, [(str(line["name"]), one) for line, one in zip(lines, own, strict=True)])
+    typical = [manifest.law.areas.labels[place] for place in typical_places(released.sum(axis=1))]
+    errors = [expected_error(manifest.plan, area, tables[area], AROUND) for area in typical]
+    lines = [_error_lines(manifest, error, tables[error.area]) for error in errors]
+    return ErrorsToExpect(lines, [(manifest.law.areas.name or "table", adding_up(manifest.plan, released, AROUND))])
 
 
-def _error_lines(manifest: Manifest, error: ExpectedError, counts: Ints) -> dict[str, object]:
+def expected_errors_csv(
+    manifest: Manifest, tables: Mapping[Area, Ints], below: Sequence[Ints], parts: Mapping[str, object] | None = None
+) -> bytes:
+    """Return expected-errors.csv, from the part of the report if that was made already."""
+    made = (parts or {}).get(REPORT_ERRORS)
+    found = made if isinstance(made, ErrorsToExpect) else expected_errors(manifest, tables, below)
+    return errors_csv(found.levels)
+
+
+def _sums(errors: object) -> dict[str, Any] | None:
+    """Return what the page says of sums over areas; nothing of a tree, whose levels add up."""
+    if not isinstance(errors, ErrorsToExpect) or not errors.levels or not errors.levels[0][1].sums:
+        return None
+    found = errors.levels[0][1]
+    return {
+        "warnings": adding_up_text.warning_lines(found),
+        "around": adding_up_text.around(found),
+        "sums": _Sheet("", *adding_up_text.sums_table(found)),
+        "classes": _Sheet("", *adding_up_text.classes_table(found)),
+    }
+
+
+def _error_lines(manifest: Manifest, error: ExpectedError, counts: Ints) -> dict[str, Any]:
     """Sum the errors up: cells by the size of their released count, then the margins."""
     where = "" if error.area is None else f" of {manifest.law.areas.name} {error.area}"
     lines = []
@@ -172,7 +216,7 @@ def _error_lines(manifest: Manifest, error: ExpectedError, counts: Ints) -> dict
 
 
 PARTS: dict[str, Callable[[Manifest, Mapping[Area, Ints], Sequence[Ints]], object]] = {
-    REPORT_ERRORS: _expected_errors,
+    REPORT_ERRORS: expected_errors,
     REPORT_PICTURE: _noise_picture,
 }
 """What the report can do without, by its name in the manifest's `left_out`."""

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.bundle.adding_up import classes
 from congenial.bundle.expected_error import by_size
 from congenial.bundle.tree_files import level_file
 from congenial.hierarchy.plan import ChainPlan
@@ -47,7 +49,7 @@ def _deviation(chain: ChainPlan, number: int) -> float:
     return sqrt(float(noise.variance))
 
 
-def level_errors(chain: ChainPlan, released: Sequence[Ints]) -> list[dict[str, object]]:
+def level_errors(chain: ChainPlan, released: Sequence[Ints]) -> list[dict[str, Any]]:
     """Return mean absolute errors to expect at each level, and the bias by size, from a chain around the release.
 
     The release is drawn around as if it were confidential; what is drawn comes from a public seed.
@@ -56,7 +58,7 @@ def level_errors(chain: ChainPlan, released: Sequence[Ints]) -> list[dict[str, o
     if sum(tables.size for tables in released) > _MOST_NUMBERS:
         return []
     drawn = chain.draw(leaves, ChainWords.simulated(replay_rng("errors of a tree")))
-    out: list[dict[str, object]] = []
+    out: list[dict[str, Any]] = []
     for name, truth, again in zip(law.tree.levels, released, drawn, strict=True):
         gap = again - truth
         sizes = [
@@ -68,6 +70,7 @@ def level_errors(chain: ChainPlan, released: Sequence[Ints]) -> list[dict[str, o
                 "cell": f"{np.abs(gap).mean():.2f}",
                 "total": f"{np.abs(gap.sum(axis=1)).mean():.2f}",
                 "sizes": sizes,
+                "classes": classes(truth, gap.astype(np.float64), gap.astype(np.float64) ** 2),
             }
         )
     return out

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from congenial.bundle.canonical import digest
-from congenial.bundle.file_names import README, REPORT
+from congenial.bundle.file_names import EXACT_CELLS, EXPECTED_ERRORS, README, REPORT
 from congenial.bundle.loading import Bundle, load_bundle
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.software import SOFTWARE, other_versions
@@ -16,8 +16,13 @@ from congenial.ledger.receipt import Receipt
 if TYPE_CHECKING:
     from congenial.ledger import Ledger
 
-_MADE_BY = {README: ("python", "congenial"), REPORT: tuple(name for name in SOFTWARE if name != "duckdb")}
-"""What decides the bytes of each page."""
+_MADE_BY = {
+    README: ("python", "congenial"),
+    REPORT: tuple(name for name in SOFTWARE if name != "duckdb"),
+    EXACT_CELLS: ("python", "congenial", "duckdb"),
+    EXPECTED_ERRORS: ("python", "congenial", "numpy"),
+}
+"""What decides the bytes of each file that follows from the others."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +68,12 @@ def verify_bundle(folder: str | Path, *, key: str | Path | None = None, ledger: 
     ]
     not_checked = list(bundle.not_checked)
     for name, makers in _MADE_BY.items():
-        if name in manifest.left_out:
+        if name not in manifest.files:
             continue
         if others := other_versions(manifest.software, makers):
             not_checked.append(f"{name}, for what makes it has other versions: {', '.join(others)}")
         else:
-            _check_page(bundle, name)
+            _check_file(bundle, name)
             checked.append(f"{name} was made again and is the same")
     if ledger is not None:
         _check_receipt(manifest, ledger)
@@ -86,18 +91,22 @@ def _standing(bundle: Bundle, key: str | Path | None) -> str:
     return f"is as {Path(key).name} published it"
 
 
-def _check_page(bundle: Bundle, name: str) -> None:
-    """Make a page for people again; it must have the digest that the manifest lists."""
+def _check_file(bundle: Bundle, name: str) -> None:
+    """Make a file again that follows from the others; it must have the digest that the manifest lists."""
     from congenial.bundle.promises import readme
-    from congenial.bundle.report import report
+    from congenial.bundle.report import expected_errors_csv, report
+    from congenial.bundle.review_json import exact_cells_to_parquet
 
-    make: dict[str, Callable[[], str]] = {
-        README: lambda: readme(bundle.manifest),
-        REPORT: lambda: report(bundle.manifest, bundle.tables, below=bundle.below),
+    manifest = bundle.manifest
+    make: dict[str, Callable[[], bytes]] = {
+        README: lambda: readme(manifest).encode(),
+        REPORT: lambda: report(manifest, bundle.tables, below=bundle.below).encode(),
+        EXACT_CELLS: lambda: exact_cells_to_parquet(manifest.reviews),
+        EXPECTED_ERRORS: lambda: expected_errors_csv(manifest, bundle.tables, bundle.below),
     }
-    if digest(make[name]().encode()) != bundle.manifest.files[name]:
+    if digest(make[name]()) != manifest.files[name]:
         raise BundleError(
-            f"{name} is not the page that the manifest and the tables make, by the same versions of everything that"
+            f"{name} is not the file that the manifest and the tables make, by the same versions of everything that"
             " draws it; get the bundle from its publisher again"
         )
 

@@ -69,6 +69,39 @@ def dependence(rows: Sequence[Mapping[int, int]]) -> Dependence:
     return Dependence(tuple(pivots), follows)
 
 
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """Rows of a matrix in reduced form, with what of each row every line is made of: all times `scale`.
+
+    Attributes
+    ----------
+    lines : list of list of int
+        Each begins where no other has anything; lines of nothing but zeros are left out.
+    multiples : list of list of int
+    """
+
+    lines: list[list[int]]
+    multiples: list[list[int]]
+    scale: int
+
+
+def reduced(rows: Sequence[Sequence[int]]) -> Reduced:
+    """Reduce integer rows by exact elimination, and keep how.
+
+    Examples
+    --------
+    >>> found = reduced([[1, 1, 1], [0, 1, 1]])
+    >>> found.lines, found.multiples, found.scale
+    ([[1, 0, 0], [0, 1, 1]], [[1, -1], [0, 1]], 1)
+    """
+    n_rows, n_columns = len(rows), len(rows[0])
+    entries = [entry for place, row in enumerate(rows) for entry in (*row, *(int(place == k) for k in range(n_rows)))]
+    matrix, scale, _ = flint.fmpz_mat(n_rows, n_columns + n_rows, entries).rref()
+    found = [[int(entry) for entry in line] for line in matrix.table()]
+    kept = [line for line in found if any(line[:n_columns])]
+    return Reduced([line[:n_columns] for line in kept], [line[n_columns:] for line in kept], int(scale))
+
+
 def echelon(equalities: Sequence[Limited]) -> list[Limited]:
     """Return equivalent equalities, each ending at a cell of its own, as early as possible.
 

@@ -7,10 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.bundle import adding_up_text
+from congenial.bundle.adding_up import adding_up, statistics
 from congenial.conditions.areas import Area
+from congenial.conditions.rows import dense
 from congenial.display import as_grid
 from congenial.errors import BundleError, reason_of
 from congenial.page import render
+from congenial.randomness import secure_rng
 from congenial.released import Release
 from congenial.spec.spec import Spec
 from congenial.table import CONFIDENTIAL
@@ -47,6 +51,7 @@ def write_confidential_report(path: Path, spec: Spec, confidential: Ints, releas
         title=f"CONFIDENTIAL: {spec.release} compared with the truth",
         spec=spec,
         overview=_overview(gaps),
+        **_sums(confidential, release),
         sheets=[(area, *as_grid(spec.schema, gaps[area])) for area in ranked],
         n_tables=len(gaps),
     )
@@ -70,3 +75,18 @@ def _overview(gaps: Mapping[Area, Ints]) -> list[tuple[str, str]]:
         ("cells that came out exactly", f"{(every == 0).mean():.1%}"),
         ("mean L1 distance of a table", f"{np.mean(l1):,.1f}"),
     ]
+
+
+def _sums(confidential: Ints, release: Release) -> dict[str, object]:
+    """Return what sums over areas and cells were to be off by, around the truth, and what they are off by."""
+    found = adding_up(release.plan, confidential, "the confidential tables", rng=secure_rng())
+    rows = dense(statistics(release.plan.law.schema), confidential.shape[1])
+    off = ((release.counts - confidential).sum(axis=0) @ rows.T).tolist()
+    named = dict(zip((row.name for row in statistics(release.plan.law.schema)), off, strict=True))
+    header, lines = adding_up_text.sums_table(found)
+    return {
+        "warnings": adding_up_text.warning_lines(found),
+        "around": adding_up_text.around(found),
+        "sums": ([*header, "this release is off by"], [[*line, f"{named[line[0]]:+,}"] for line in lines]),
+        "classes": adding_up_text.classes_table(found),
+    }

@@ -1,22 +1,26 @@
 """What a release will publish, cost and protect, computed before anything is spent. Public."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
-from congenial.bundle.expected_error import NO_ERROR, ExpectedError, expected_error
-from congenial.conditions.areas import Area
-from congenial.conditions.constraints import Constraints
-from congenial.conditions.queries import Query, margin
+from congenial.bundle.adding_up import AddingUp, adding_up
+from congenial.bundle.expected_error import ExpectedError, expected_error, typical_places
+from congenial.curator.given_away import given_away_lines
 from congenial.curator.pipeline import prepare
-from congenial.curator.public_tables import UNIFORM, read_reference, typical_tables
-from congenial.errors import ReadingError
+from congenial.curator.public_tables import (
+    MADE_UP,
+    UNIFORM,
+    places_by_size,
+    reference_plan,
+    typical_tables,
+    uneven_tables,
+)
 from congenial.plan import Plan
-from congenial.reading.files import find_files
+from congenial.privacy.review import Review
+from congenial.reading.reference import check_public, read_reference
 from congenial.spec.spec import Spec
 
-_LOOKED_AT = 60  # areas in which every cell is looked at, at some 30 milliseconds each
+_MADE_UP_AREAS = 12  # whose errors are computed without a draw: so `plan` need not load the kernels
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,6 +31,10 @@ class Preview:
     plan: Plan
     errors: tuple[ExpectedError, ...]
     digest: str
+    reviews: tuple[Review, ...]
+    """What the invariants give away by themselves."""
+    sums: AddingUp
+    """What tables will add up to, around the reference or a made-up population."""
     rehearsed: tuple[str, ...] = ()
     """What attempts at made-up tables promise, where the time of a draw depends on more than the structure."""
 
@@ -36,46 +44,15 @@ class Preview:
         groups = zip(self.plan.law.areas.groups, self.plan.samplers, strict=True)
         return sum(len(group.places) * sampler.seconds for group, sampler in groups)
 
-    @cached_property
+    @property
+    def unit(self) -> str:
+        """What a protected unit is called."""
+        return "person" if self.spec.unit is None else self.spec.unit.word
+
+    @property
     def given_away(self) -> list[str]:
         """Cells and sums that the invariants give away, in words: no noise protects them."""
-        areas = self.plan.law.areas
-        cells = []
-        for area in areas.labels[:_LOOKED_AT]:
-            where = "" if area is None else f"{areas.name} {area}: "
-            cells += [f"{where}{name} = {value:,}" for name, value in self._disclosed(area).items()]
-        lines = [_listed("The invariants give away", cells)] if cells else []
-        if len(areas) > _LOOKED_AT:
-            lines.append(f"(looked at in the first {_LOOKED_AT} of {len(areas):,} areas)")
-        schema = self.plan.law.schema
-        stated = {limited.row.cells for limited in areas[areas.labels[0]].rows}
-        conditions = [statement.condition for statement in self.spec.invariants]
-        stated |= {row.cells for query in conditions if isinstance(query, Query) for row in query.rows(schema)}
-        rows = {row.name: row.cells for name in schema.names for row in margin(name).rows(schema)}
-        sums = [name for name, error in self.errors[0].margins if error < NO_ERROR and rows.get(name) not in stated]
-        also = (limited.row for group in areas.groups for limited in group.pattern.also_exact)
-        sums += [row.name for row in also if row.cells not in {*stated, *rows.values()}]
-        return [*lines, *([_listed("Exact too, because it follows", list(dict.fromkeys(sums)))] if sums else [])]
-
-    def _disclosed(self, area: Area) -> dict[str, int]:
-        """Return cells that the invariants determine, those that the spec declares to be fixed left out."""
-        drawn = next((error for error in self.errors if error.area == area), None)
-        if drawn is not None and (drawn.cells > NO_ERROR).all():
-            return {}  # every cell varies around a public table: nothing is determined
-        found = self.plan.law.areas[area].disclosed_cells
-        return {name: value for name, value in found.items() if name not in self._declared}
-
-    @cached_property
-    def _declared(self) -> set[str]:
-        """Cells that the spec itself fixes."""
-        schema = self.plan.law.schema
-        declared = Constraints.of(schema, [statement.condition for statement in self.spec.conditions])
-        return {schema.cell_name(cell) for cell in range(schema.n_cells) if declared.is_fixed(cell)}
-
-
-def _listed(head: str, found: Sequence[str]) -> str:
-    more = f" and {len(found) - 8:,} more" if len(found) > 8 else ""
-    return f"{head}: {'; '.join(found[:8])}{more}"
+        return given_away_lines(self.reviews, self.unit)
 
 
 def preview(spec: Spec, folder: Path, reference: Path | None = None) -> Preview:
@@ -86,25 +63,25 @@ def preview(spec: Spec, folder: Path, reference: Path | None = None) -> Preview:
     folder : path
         The folder of the spec, where its paths start.
     reference : path, optional
-        A CSV with a public table of one area; errors are computed around it.
+        A public file of the data's shape, such as last year's: errors are computed around it. It has areas of its own,
+        and its own values of the invariants.
     """
-    if reference is not None and spec.data.status == "confidential" and _is_data(spec, folder, reference):
-        raise ReadingError(
-            "the reference is a data file of the spec itself, which is confidential; give a public table"
-        )
+    if reference is not None:
+        check_public(spec, folder, reference)
     ready = prepare(spec, folder)
     plan = ready.plan
     # Before any draw around a reference, which would have no end where a system is out of reach.
     rehearsed = () if all(sampler.is_steady for sampler in plan.samplers) else tuple(plan.rehearse())
-    if reference is not None:
-        centres = {plan.law.areas.labels[0]: read_reference(plan.law, reference)}
+    if reference is None:
+        centres, around = typical_tables(plan.law), plan
+        places = places_by_size(plan.law, _MADE_UP_AREAS)
+        sums = adding_up(plan, uneven_tables(plan.law, places.tolist()), MADE_UP, places=places)
     else:
-        centres = typical_tables(plan.law)
+        areas, counts = read_reference(spec, reference)
+        around = reference_plan(spec, plan, areas, counts)
+        labels = around.law.areas.labels
+        centres = {labels[place]: counts[place] for place in typical_places(counts.sum(axis=1))}
+        sums = adding_up(around, counts, reference.name)
     name = UNIFORM if reference is None else reference.name
-    errors = tuple(expected_error(plan, area, centre, name) for area, centre in centres.items())
-    return Preview(spec, plan, errors, ready.digest, rehearsed)
-
-
-def _is_data(spec: Spec, folder: Path, reference: Path) -> bool:
-    files = find_files(spec.data.paths, folder)
-    return reference.exists() and any(file.samefile(reference) for file in files)
+    errors = tuple(expected_error(around, area, centre, name) for area, centre in centres.items())
+    return Preview(spec, plan, errors, ready.digest, ready.reviews, sums, rehearsed)

@@ -4,10 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from congenial.bundle import adding_up_text
 from congenial.bundle.expected_error import NO_ERROR, ExpectedError
 from congenial.bundle.privacy_json import certificate_json
 from congenial.bundle.table_csv import formula_warnings
 from congenial.conditions.condition import Condition
+from congenial.curator.given_away import given_away_json
 from congenial.curator.preview import Preview
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown
@@ -29,8 +31,24 @@ def paragraphs(preview: Preview) -> list[tuple[str, list[str]]]:
             [f"{plan.spent.text} for {certificate.per_record}; {asked}", *_charged(plan), certificate.statement],
         ),
         ("What stays protected", [str(plan.meaning), *plan.not_protected_text, *preview.given_away]),
+        *adding_up_section(preview),
         ("Noise", plan.noise_text),
         ("Sampler", _sampler(preview)),
+    ]
+
+
+def adding_up_section(preview: Preview) -> list[tuple[str, list[str]]]:
+    """Warn where tables will add up to too many or too few; nothing where they do not."""
+    lines = adding_up_text.warning_lines(preview.sums)
+    return [("WARNING: sums", [*lines, f"({adding_up_text.around(preview.sums)})"])] if lines else []
+
+
+def sums_tables(preview: Preview) -> list[tuple[str, adding_up_text.Grid]]:
+    """Return what sums and cells are off by, each table with its title."""
+    around = adding_up_text.around(preview.sums)
+    return [
+        (f"Sums: root mean squared error and bias, {around}", adding_up_text.sums_table(preview.sums)),
+        ("Single cells by the size of their count", adding_up_text.classes_table(preview.sums)),
     ]
 
 
@@ -102,7 +120,7 @@ def as_json(preview: Preview) -> dict[str, Any]:
         "certificate": certificate_json(plan.certificate),
         "precisions": {query.text: str(query.precision) for query in plan.law.queries},
         "meaning": str(plan.meaning),
-        "given_away": preview.given_away,
+        "given_away": given_away_json(preview.reviews, preview.unit),
         "warnings": _warnings(preview),
         "sampler": {
             "name": plan.sampler.name,
@@ -112,6 +130,7 @@ def as_json(preview: Preview) -> dict[str, Any]:
         },
         "seconds": preview.seconds,
         "plan_digest": preview.digest,
+        "adding_up": adding_up_text.as_json(preview.sums),
         "expected_error": [
             {
                 "area": error.area,

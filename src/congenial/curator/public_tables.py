@@ -1,8 +1,6 @@
 """Public tables to compute with before anything is spent: made up within the invariants, or given by the curator."""
 
-import csv
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -10,24 +8,33 @@ from congenial.arrays import Ints
 from congenial.baselines.baseline import Problem
 from congenial.baselines.quadratic import least_squares
 from congenial.baselines.topdown import rounded
+from congenial.bundle.adding_up import evenly
 from congenial.bundle.expected_error import typical_places
-from congenial.conditions.areas import Area
+from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import integer_solutions
-from congenial.errors import BaselineError, ReadingError
+from congenial.errors import BaselineError, ConditionError, ReadingError
+from congenial.plan import Plan
 from congenial.public_law import PublicLaw
-from congenial.table import Table
+from congenial.randomness import replay_rng
+from congenial.spec.spec import Spec
 
 UNIFORM = "people spread as evenly as the invariants allow"
+MADE_UP = "a made-up population: totals as published, small groups far rarer than large ones"
 
 
 def typical_tables(law: PublicLaw) -> dict[Area, Ints]:
     """Return an even table for one area, or for three of many: what the invariants say of their size decides which."""
+    labels = [law.areas.labels[place] for place in typical_places(_sizes(law))]
+    return {area: even_table(law, law.areas[area]) for area in labels}
+
+
+def _sizes(law: PublicLaw) -> Ints:
+    """Return how large each area is (area,), as far as the invariants say."""
     sizes = np.zeros(len(law.areas), np.int64)
     for group in law.areas.groups:
         sizes[group.places] = group.values.max(axis=1, initial=0)
-    labels = [law.areas.labels[place] for place in typical_places(sizes)]
-    return {area: even_table(law, law.areas[area]) for area in labels}
+    return sizes
 
 
 def _size(constraints: Constraints) -> int:
@@ -73,25 +80,45 @@ def _even_groups(constraints: Constraints, level: float) -> Ints | None:
     return table if constraints.holds(table) else None
 
 
-def read_reference(law: PublicLaw, path: Path) -> Ints:
-    """Read a public table: the dimensions' columns and one of counts. It stands for the first area."""
-    names = law.schema.names
+def uneven_tables(law: PublicLaw, places: Sequence[int]) -> Ints:
+    """Return a made-up table (area, cell) for each of some areas: within the invariants, and some cells far rarer.
+
+    Cells that no condition tells apart are as populous in relation to each other in every area, as small groups of a
+    population are: what adds up wrongly then shows.
+    """
+    weights = np.log(replay_rng("made-up population").uniforms(law.schema.n_cells)) ** 2
+    starts = replay_rng("made-up rounding").uniforms(len(places))
+    out = []
+    for place, start in zip(places, starts.tolist(), strict=True):
+        constraints = law.areas[law.areas.labels[place]]
+        even = even_table(law, constraints)
+        uneven = even.copy()
+        for cells in constraints.grouped.members:
+            own = [cell for cell in cells if not constraints.is_fixed(cell)]
+            shares = np.cumsum(weights[own]) / max(weights[own].sum(), 1e-300)
+            ends = np.floor(int(even[own].sum()) * shares + start)  # chance decides who has the last of them
+            uneven[own] = np.diff(ends, prepend=0.0)
+        out.append(uneven if constraints.holds(uneven) else even)
+    return np.array(out, np.int64)
+
+
+def places_by_size(law: PublicLaw, most: int) -> Ints:
+    """Return some areas, spread evenly over the sizes that the invariants say."""
+    return evenly(_sizes(law), most)
+
+
+def reference_plan(spec: Spec, plan: Plan, areas: Sequence[str], counts: Ints) -> Plan:
+    """Return a plan at the precisions of another, around tables (area, cell) with invariants' values of their own."""
+    mechanism = spec.mechanism
     try:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
-            records = list(csv.DictReader(lines))
-    except (OSError, UnicodeDecodeError, csv.Error):
-        raise ReadingError(f"the reference table {path} cannot be read as CSV") from None
-    others = [name for name in (records[0] if records else {}) if name not in names]
-    if not records or len(others) != 1 or any(name not in records[0] for name in names):
-        raise ReadingError(f"the reference table needs the columns {', '.join(names)} and one of counts")
-    try:
-        counts = {tuple(record[name] for name in names): int(record[others[0]]) for record in records}
-    except (TypeError, ValueError):
-        raise ReadingError("the reference table has a count that is not a whole number") from None
-    table: Sequence[int] = Table(law.schema, counts, fill=0).counts.tolist()
-    if not law.areas[law.areas.labels[0]].holds(np.array(table)):
-        raise ReadingError(
-            "the reference table does not have the invariants' values of the data; give a table that does, or leave"
-            " --reference out"
-        )
-    return np.array(table, np.int64)
+        if spec.by is None:
+            own = Areas.one(Constraints.of(spec.schema, mechanism.invariants, counts[0].tolist()))
+        else:
+            tables = dict(zip(areas, counts, strict=True))
+            own = Areas.disclosed(spec.schema, mechanism.invariants, tables, name=spec.by.name)
+    except ConditionError as refused:
+        raise ReadingError(f"the reference does not obey the conditions of the spec: {refused}") from None
+    law = PublicLaw(plan.law.schema, plan.law.noise, plan.law.queries, own)
+    made = Plan.of(law, plan.neighbours, plan.rows_per_unit)
+    made.check_samplers()
+    return made

@@ -10,16 +10,29 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.bundle.privacy_json import certificate_json
 from congenial.bundle.tree_report import level_errors, level_lines
+from congenial.curator.given_away import given_away_json, given_away_lines
 from congenial.curator.pipeline import prepare
 from congenial.curator.public_tables import even_table
+from congenial.hierarchy.leaves import check_leaves
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.words import ChainWords
+from congenial.privacy.review import Review
 from congenial.privacy.semantics import meaning
 from congenial.randomness import replay_rng
+from congenial.reading.reference import check_public, read_reference_leaves
 from congenial.spec.spec import Spec
 
 MADE_UP = "a made-up population: the top even, its people spread very unevenly over the leaves"
 _ABOVE = "and so of every unit of the levels above"
+
+
+@dataclass(frozen=True, repr=False)
+class TreeReference:
+    """A public population to compute around: its leaves (leaf, cell), and the tree planned with its exact numbers."""
+
+    name: str
+    chain: ChainPlan
+    leaves: Ints
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,6 +42,9 @@ class TreePreview:
     spec: Spec
     chain: ChainPlan
     digest: str
+    reviews: tuple[Review, ...]
+    """What the invariants give away by themselves, level by level."""
+    reference: TreeReference | None = None
 
     @cached_property
     def leaves(self) -> Ints:
@@ -66,8 +82,11 @@ class TreePreview:
     @cached_property
     def lines(self) -> tuple[list[str], list[list[str]]]:
         """A header and a line for each level: how precise it is, and what that means."""
-        released = self.chain.law.tree.summed(self.leaves)
-        errors = level_errors(self.chain, released)
+        around, leaves = (
+            (self.chain, self.leaves) if self.reference is None else (self.reference.chain, self.reference.leaves)
+        )
+        released = around.law.tree.summed(leaves)
+        errors = level_errors(around, released)
         header = ["level", "units", "share of the budget", "noise", "error of a cell", "of a total", "bias by count"]
         rows = []
         for line, error in zip(level_lines(self.chain, released), errors, strict=True):
@@ -103,7 +122,11 @@ class TreePreview:
             ),
             (
                 "What stays protected",
-                [str(meaning(certificate, chain.top.neighbourhood)), *chain.not_protected_text],
+                [
+                    str(meaning(certificate, chain.top.neighbourhood)),
+                    *chain.not_protected_text,
+                    *given_away_lines(self.reviews, self.unit),
+                ],
             ),
             (
                 "Sampler",
@@ -116,9 +139,19 @@ class TreePreview:
         ]
 
     @property
+    def unit(self) -> str:
+        """What a protected unit is called."""
+        return "person" if self.spec.unit is None else self.spec.unit.word
+
+    @property
     def title(self) -> str:
         """What the errors are computed around."""
-        return f"Mean absolute error to expect, around {MADE_UP}"
+        return f"Mean absolute error to expect, around {self.around}"
+
+    @property
+    def around(self) -> str:
+        """What the errors are computed around."""
+        return MADE_UP if self.reference is None else self.reference.name
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -130,8 +163,9 @@ class TreePreview:
             "cells": self.chain.law.n_cells,
             "cost": {"currency": self.chain.spent.currency, "amount": str(self.chain.spent.amount)},
             "certificate": certificate_json(self.chain.certificate),
+            "given_away": given_away_json(self.reviews, self.unit),
             "plan_digest": self.digest,
-            "around": MADE_UP,
+            "around": self.around,
         }
 
 
@@ -145,9 +179,24 @@ def _shared(people: int, weights: Floats) -> Ints:
     return out
 
 
-def tree_preview(spec: Spec, folder: Path) -> TreePreview:
-    """Return what a spec with a hierarchy will do. Of its data, only what the invariants disclose enters."""
+def tree_preview(spec: Spec, folder: Path, reference: Path | None = None) -> TreePreview:
+    """Return what a spec with a hierarchy will do. Of its data, only what the invariants disclose enters.
+
+    Parameters
+    ----------
+    reference : path, optional
+        A public file of the data's shape, such as last year's: errors are computed around it.
+    """
+    if reference is not None:
+        check_public(spec, folder, reference)
     ready = prepare(spec, folder)
     if ready.chain is None:
         raise ValueError("the spec has no hierarchy")
-    return TreePreview(spec, ready.chain, ready.digest)
+    law = ready.chain.law
+    given = None
+    if reference is not None:
+        leaves = read_reference_leaves(spec, law.tree, reference)
+        check_leaves(law.tree, law.n_cells, law.zeros, leaves)
+        hierarchy = spec.tree_mechanism(law.tree, law.zeros)
+        given = TreeReference(reference.name, hierarchy.plan(hierarchy.disclose(leaves)), leaves)
+    return TreePreview(spec, ready.chain, ready.digest, ready.reviews, given)

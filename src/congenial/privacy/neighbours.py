@@ -169,8 +169,8 @@ class Neighbours:
         return tuple(out)
 
     @property
-    def no_longer_protected(self) -> tuple[str, ...]:
-        """What the published conditions give away by themselves, in sentences."""
+    def bare_records(self) -> tuple[str, ...]:
+        """What of a record is not protected, or only together with others, in sentences."""
         if self.k is not None and self.k > 1:
             what = "change its value" if self.relation == "bounded" else "come or go"
             out = [f"no single record can {what} alone: what is promised is promised to {self.k} records together"]
@@ -179,6 +179,12 @@ class Neighbours:
             if self.lonely_cells and self.k == 1:
                 shown = "; ".join(self.lonely_cells[:4]) + ("; ..." if len(self.lonely_cells) > 4 else "")
                 out.append(f"records of {shown} cannot change alone: nothing is promised to them at k = 1")
+        return tuple(out)
+
+    @property
+    def no_longer_protected(self) -> tuple[str, ...]:
+        """What the published conditions give away by themselves, in sentences: of records, then of cells."""
+        out = list(self.bare_records)
         name, bounds = self.constraints.schema.cell_name, self._bounds
         disclosed = {name(cell): bounds.lower[cell] for cell in bounds.pinned}
         if disclosed:

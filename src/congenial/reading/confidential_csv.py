@@ -11,7 +11,9 @@ from congenial.plain_text import is_taken_for_a_formula, on_one_line
 _MOST_ROWS = 10_000
 
 
-def write_confidential_csv(file: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def write_confidential_csv(
+    file: Path, header: Sequence[str], rows: Iterable[Sequence[object]], *, most_rows: int | None = _MOST_ROWS
+) -> str:
     """Write some rows and return where they are, as the end of a sentence.
 
     A person reads the file, in a spreadsheet perhaps, and its texts may come from anywhere: characters that do not show
@@ -23,7 +25,7 @@ def write_confidential_csv(file: Path, header: Sequence[str], rows: Iterable[Seq
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream)
             writer.writerow(map(_cell, header))
-            writer.writerows(map(_cell, row) for row in islice(rows, _MOST_ROWS))
+            writer.writerows(map(_cell, row) for row in islice(rows, most_rows))
     except OSError:
         return f"could not be written to {file.name}: is the folder of the spec writable?"
     return f"is in {file.name}, which stays confidential"

@@ -1,4 +1,4 @@
-"""Root mean squared errors of sums of cells, computed without a draw where that is quick.
+"""Bias and root mean squared error of sums of cells, computed without a draw where that is quick.
 
 Cells with equal columns act on all rows through their sum alone. Given these sums the groups are independent, and the
 law of a part of a group given the group's sum comes from convolutions. What is left is an average over the sums that
@@ -37,12 +37,19 @@ class _Reach(NamedTuple):
     meets_floor: bool
 
 
+class Errors(NamedTuple):
+    """Of each statistic (statistic,): its mean error, and its root mean squared error."""
+
+    bias: Floats
+    size: Floats
+
+
 class _NotQuickError(Exception):
     """The system is too large or too rare for this way; draws will do."""
 
 
-def exact_errors(system: System, centre: Ints, statistics: Sequence[Row]) -> Floats | None:
-    """Return the root mean squared error of each statistic around a public table; None where draws are better.
+def exact_errors(system: System, centre: Ints, statistics: Sequence[Row]) -> Errors | None:
+    """Return bias and root mean squared error of each statistic around a public table; None where draws are better.
 
     Parameters
     ----------
@@ -184,9 +191,9 @@ class _Errors:
             inside &= (found[:, position] >= start) & (found[:, position] <= end)
         return found[inside]
 
-    def of(self, statistics: Sequence[Row]) -> Floats:
-        """Return the error of each statistic."""
-        known: dict[object, float] = {}
+    def of(self, statistics: Sequence[Row]) -> Errors:
+        """Return the errors of each statistic."""
+        known: dict[object, tuple[float, float]] = {}
         out = []
         for row in statistics:
             by_group: dict[int, list[int]] = {}
@@ -198,9 +205,9 @@ class _Errors:
             if key not in known:
                 known[key] = self._error(by_group)
             out.append(known[key])
-        return np.array(out)
+        return Errors(*np.array(out).reshape(-1, 2).T)
 
-    def _error(self, by_group: dict[int, list[int]]) -> float:
+    def _error(self, by_group: dict[int, list[int]]) -> tuple[float, float]:
         mean = variance = 0.0
         for component in self.components:
             touched = [group for group in component.groups if group in by_group]
@@ -215,7 +222,7 @@ class _Errors:
             average = float(chances @ means)
             mean += average
             variance += float(chances @ (variances + (means - average) ** 2))
-        return sqrt(max(mean**2 + variance, 0.0))
+        return mean, sqrt(max(mean**2 + variance, 0.0))
 
     def _moments(self, group: int, cells: Sequence[int], sums: Ints) -> tuple[Floats, Floats]:
         """Return mean and variance of the deviation of some cells of a group, given the group's sum."""

@@ -1,0 +1,131 @@
+"""Which cells the conditions determine, in all areas of a group at once: no noise protects them.
+
+Limits are narrowed on arrays, a line an area, by the stated rows and by sums that follow from them. Where the rows
+leave each group of cells a known sum, or are both margins of complete two-way tables, what comes out are the tightest
+limits there are (Fréchet's), so nothing is missed. Elsewhere integer programs settle the first areas that differ, and
+it is said of how many areas nobody knows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.arrays import Ints
+from congenial.conditions.areas import Group
+from congenial.conditions.constraints import Constraints
+from congenial.conditions.known_sums import KnownSum, Solved, with_sums
+from congenial.conditions.lattice import dependence
+from congenial.conditions.many_bounds import quick_bounds
+
+MOST_PROGRAMS = 60
+"""Areas settled by integer programs, at some 30 milliseconds each; those with the same values count once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Determined:
+    """What the conditions say of single cells in each area of a group.
+
+    Attributes
+    ----------
+    is_known : array (area, cell)
+        Whether a cell can have one value only.
+    values : array (area, cell)
+        What it is then; 0 elsewhere.
+    is_settled : array (area,)
+        Whether it is proven that no other cell of the area has one value only.
+    """
+
+    is_known: NDArray[np.bool_]
+    values: Ints
+    is_settled: NDArray[np.bool_]
+
+
+def determined(group: Group, solved: Solved, sums: Sequence[KnownSum], n_programs: int) -> tuple[Determined, int]:
+    """Return the determined cells of a group, and how many integer programs are left to spend.
+
+    Parameters
+    ----------
+    group : Group
+        Areas that differ in values: `distinct` makes one of each kind.
+    solved : Solved
+        The equalities of the group's pattern.
+    sums : sequence of KnownSum
+        What is known to follow from them; limits are narrowed by it.
+    n_programs : int
+        How many areas may be settled by integer programs.
+    """
+    own = solved.own_sums(group)
+    wider = with_sums(group, [*sums, *own])
+    bounds = quick_bounds(wider)
+    known = bounds.pinned
+    values = np.where(known, bounds.low, 0)
+    if is_tight(wider.pattern, {one.row.cells for one in own}):
+        return Determined(known, values, np.ones(len(known), np.bool_)), n_programs
+    is_settled: NDArray[np.bool_] = np.asarray(known.all(axis=1))
+    for place in np.flatnonzero(~is_settled)[:n_programs].tolist():
+        found = group.constraints(place).cell_bounds
+        pinned = list(found.pinned)
+        known[place, pinned], values[place, pinned] = True, [found.lower[cell] for cell in pinned]
+        open_cells = [cell for cell, limits in enumerate(found.limits) if not limits.is_point]
+        is_settled[place] = all(found.is_tight[cell] or found.limits[cell].high is None for cell in open_cells)
+        n_programs -= 1
+    return Determined(known, values, is_settled), n_programs
+
+
+def distinct(group: Group) -> tuple[Group, Ints]:
+    """Return a group with one area of each kind, and which kind every area is of: equal values, equal cells."""
+    if group.values.dtype == object or not group.values.size:
+        return group, np.arange(len(group.places))
+    values, first, which = np.unique(group.values, axis=0, return_index=True, return_inverse=True)
+    return Group(group.pattern, group.places[first], values), which.reshape(-1)
+
+
+def is_tight(pattern: Constraints, known: set[tuple[int, ...]]) -> bool:
+    """Whether narrowing finds the tightest limits: known sums, cells in no row, and complete two-way tables alone.
+
+    Parameters
+    ----------
+    known : set of tuples of cells
+        Groups of cells whose sum is known.
+    """
+    if pattern.ranges or any(not own.is_point and (own.low is None or own.high is not None) for own in pattern.limits):
+        return False
+    loose = [tuple(cell for cell in cells if not pattern.is_fixed(cell)) for cells in pattern.grouped.members]
+    lines = [{g: times for g, times in row.coefficients.items() if loose[g]} for row in pattern.grouped.rows]
+    plain = [line for line in lines if set(line.values()) == {1}]
+    if dependence(plain).rank < dependence(lines).rank:  # a share, for one, that does not come down to sums
+        return False
+    open_groups = {g for g, cells in enumerate(loose) if cells and cells not in known}
+    families = {frozenset(line) & open_groups for line in plain} - {frozenset()}
+    return all(_is_two_way(part) for part in _connected(families))
+
+
+def _connected(families: set[frozenset[int]]) -> list[set[frozenset[int]]]:
+    """Split sets of groups into parts that share none."""
+    parts: list[set[frozenset[int]]] = []
+    for family in families:
+        touching = [part for part in parts if any(family & other for other in part)]
+        parts = [part for part in parts if part not in touching]
+        parts.append({family}.union(*touching))
+    return parts
+
+
+def _is_two_way(part: set[frozenset[int]]) -> bool:
+    """Whether the smallest sums are the lines and columns of a table in which every pair meets in one group.
+
+    The others must follow from these, as the sum of all does.
+    """
+    smallest = [one for one in part if not any(other < one for other in part)]
+    lines = [one for one in smallest if one == smallest[0] or not one & smallest[0]]
+    columns = [one for one in smallest if one not in lines]
+    everything = frozenset().union(*part)
+    is_cut = all(
+        frozenset().union(*side) == everything and not any(a & b for a, b in combinations(side, 2))
+        for side in (lines, columns)
+    )
+    if not is_cut or any(len(line & column) != 1 for line in lines for column in columns):
+        return False
+    return dependence([dict.fromkeys(one, 1) for one in part]).rank == len(lines) + len(columns) - 1

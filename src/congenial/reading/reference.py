@@ -1,0 +1,63 @@
+"""A public table that stands in for the confidential ones: a file of the data's shape, with areas of its own."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from congenial.arrays import Ints
+from congenial.errors import ReadingError
+from congenial.hierarchy.tree import Tree
+from congenial.reading import sql
+from congenial.reading.files import find_files
+from congenial.reading.headers import read_sources
+from congenial.reading.session import session
+from congenial.reading.tables import read_counts, read_leaves
+from congenial.spec.levels import Levels
+from congenial.spec.spec import Spec
+
+
+def check_public(spec: Spec, folder: Path, reference: Path) -> None:
+    """Refuse the confidential data as their own reference: what is computed around it may be shown to anybody."""
+    if spec.data.status != "confidential" or not reference.exists():
+        return
+    if any(file.samefile(reference) for file in find_files(spec.data.paths, folder)):
+        raise ReadingError(
+            "the reference is a data file of the spec itself, which is confidential; give a public table"
+        )
+
+
+def read_reference(spec: Spec, path: Path) -> tuple[tuple[str, ...], Ints]:
+    """Read a file of the data's shape, such as last year's or another country's: labels of areas, counts (area, cell).
+
+    Its columns are those of the data. Areas are those that the file has; cells without a row are empty.
+    """
+    if spec.by is None:
+        return (), read_counts(_standing_in(spec, path), path.absolute().parent)
+    codes = _codes(spec, spec.by, str(path.absolute()))
+    by = Levels(spec.by.name, spec.by.column, codes, codes)
+    return codes, read_counts(replace(_standing_in(spec, path), by=by), path.absolute().parent)
+
+
+def read_reference_leaves(spec: Spec, tree: Tree, path: Path) -> Ints:
+    """Read a file of the data's shape for a tree (leaf, cell): its leaves are the tree's, those without a row empty."""
+    return read_leaves(_standing_in(spec, path), tree, path.absolute().parent)
+
+
+def _standing_in(spec: Spec, path: Path) -> Spec:
+    """Return a spec that reads another file as it reads its data."""
+    return replace(spec, data=replace(spec.data, paths=(str(path.absolute()),), missing_cells="zero"), unit=None)
+
+
+def _codes(spec: Spec, by: Levels, file: str) -> tuple[str, ...]:
+    """Return the areas that the file has."""
+    paths = find_files([file], Path(file).parent)
+    with session(paths) as database:
+        sources = read_sources(database, paths, spec.data.separator)
+        for source in sources:
+            source.place(by.column)
+        rows = sql.rows_of(sources, [by.column], spec.data.separator)
+        found = database.columns(f"SELECT DISTINCT v0 FROM ({rows})")  # noqa: S608
+    if found is None or np.ma.getmaskarray(found["v0"]).any():
+        raise ReadingError(f"the reference {Path(file).name} cannot be read, or a row of it has no {by.name}")
+    return tuple(sorted(str(code) for code in found["v0"].tolist()))
