@@ -1,6 +1,7 @@
 """Counts and microdata, CSV and Parquet: the tables are those that a plain loop makes."""
 
 import csv
+import gzip
 import io
 from collections import Counter
 from fractions import Fraction
@@ -44,6 +45,16 @@ def test_microdata(tmp_path: Path) -> None:
 def test_counts(tmp_path: Path) -> None:
     write(tmp_path, "age,n,SEX\ny,3,01\no,0,01\ny,9007199254740992,2\no,0007,2\n")
     assert counts(spec("kind: counts, count: n"), tmp_path) == [3, 0, 2**53, 7]
+
+
+def test_files_packed_by_gzip(tmp_path: Path) -> None:
+    """In one piece or in several, under any name, beside files that are not packed."""
+    first, second = b"SEX,age\n01,y\n2,", b"o\n01,y\n2,y\n"
+    write(tmp_path, gzip.compress(first) + gzip.compress(second), "a.csv.gz")
+    write(tmp_path, first + second, "b.csv")
+    write(tmp_path, gzip.compress(first + second), "c.csv")
+    assert counts(spec(path="a.csv.gz"), tmp_path) == [2, 0, 1, 1]
+    assert counts(spec(path="[a.csv.gz, b.csv, c.csv]"), tmp_path) == [6, 0, 3, 3]
 
 
 def test_cells_without_a_row_may_be_zero(tmp_path: Path) -> None:

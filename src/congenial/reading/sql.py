@@ -57,7 +57,8 @@ def scan(source: Source, separator: str) -> str:
     columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(len(source.columns)))
     return (
         f"read_csv({files}, auto_detect = false, header = true, delim = {quoted(separator)}, quote = '\"',"
-        f" escape = '\"', strict_mode = true, null_padding = false, ignore_errors = false, compression = 'none',"
+        f" escape = '\"', strict_mode = true, null_padding = false, ignore_errors = false,"
+        f" compression = {quoted('gzip' if source.is_packed else 'none')},"
         f" hive_partitioning = false, columns = {{{columns}}})"
     )
 

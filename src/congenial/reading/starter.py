@@ -65,7 +65,7 @@ def _columns(path: Path) -> tuple[list[str], str]:
 
 
 def _release_name(path: Path) -> str:
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-._")[:60]
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(path.name.removesuffix(".gz")).stem).strip("-._")[:60]
     return _quoted(name or "my-release")
 
 

@@ -130,7 +130,9 @@ class Section(BaseModel):
 class DataEntry(Section):
     """Where the confidential data are and how to read them."""
 
-    path: Texts | None = Field(None, description="CSV or Parquet: a file, a list of files, or a pattern with *")
+    path: Texts | None = Field(
+        None, description="CSV, .csv.gz or Parquet: a file, a list of files, or a pattern with *"
+    )
     kind: Literal["counts", "microdata"] | None = Field(None, description="one row a cell, or one row a record")
     count: Text | None = Field(None, description="the column of counts (kind: counts)")
     status: Literal["confidential", "public", "simulated"] = "confidential"
