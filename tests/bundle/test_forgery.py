@@ -82,6 +82,8 @@ FORGERIES = {
     "no receipt, and a simulation": both(at("receipt", value=None), at("is_for_release", value=False)),
     "a simulation": at("is_for_release", value=False),
     "a free receipt": at("receipt", "loss", value="0"),
+    "a file without a hash": at("public_files", value=[{"gives": "areas", "name": "a.csv", "sha256": "0"}]),
+    "a parent of one table": at("parents", value=[["North", 1]]),
     "another currency": at("receipt", "currency", value="rho"),
     "less spent than it cost": both(at("receipt", "spent", value="0"), at("receipt", "left", value="4")),
     "more spent by the first spend": both(at("receipt", "spent", value="2"), at("receipt", "left", value="2")),

@@ -1,6 +1,8 @@
 """What a release is called, and whose privacy it protects."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from itertools import groupby
 
 from congenial.errors import BundleError
 from congenial.plain_text import what_is_hidden
@@ -9,8 +11,26 @@ STATUSES = ("confidential", "public", "simulated")
 
 
 @dataclass(frozen=True)
+class PublicFile:
+    """A public file that a spec names.
+
+    Attributes
+    ----------
+    gives : str
+        What it is a list of, in words.
+    name : str
+        Without its folder.
+    sha256 : str
+    """
+
+    gives: str
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Naming:
-    """What a release is called, and whose privacy it protects, in words.
+    """What a release is called, whose privacy it protects, and which public files say what there is.
 
     Attributes
     ----------
@@ -19,6 +39,9 @@ class Naming:
         What a protected unit is called, such as person.
     status : str
         Of the data: confidential, public or simulated.
+    public_files : tuple of PublicFile
+    parents : tuple of (str, int)
+        What areas are part of, to find them by: so many of them, in their order, of this one, then of the next.
     """
 
     release: str
@@ -26,9 +49,24 @@ class Naming:
     title: str
     unit: str = "person"
     status: str = "confidential"
+    public_files: tuple[PublicFile, ...] = ()
+    parents: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            text = getattr(self, field.name)
-            if wrong := what_is_hidden(text, f"the {field.name} {text!r}"):
+        named = [(name, getattr(self, name)) for name in ("release", "dataset", "title", "unit", "status")]
+        named += [(field.name, getattr(file, field.name)) for file in self.public_files for field in fields(file)]
+        named += [("parent", parent) for parent, _ in self.parents]
+        for what, text in named:
+            if wrong := what_is_hidden(text, f"the {what} {text!r}"):
                 raise BundleError(wrong)
+
+
+def runs_of(parents: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    """Return what areas are part of, those side by side together.
+
+    Examples
+    --------
+    >>> runs_of(["Ohio", "Ohio", "Utah"])
+    (('Ohio', 2), ('Utah', 1))
+    """
+    return tuple((parent, len(list(areas))) for parent, areas in groupby(parents))

@@ -4,7 +4,7 @@ import csv
 import io
 from pathlib import Path
 
-from congenial.reading.packing import opened
+from congenial.packing import opened
 
 
 def csv_trouble(path: Path, n_columns: int, separator: str) -> str | None:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from congenial.errors import ReadingError, did_you_mean, reason_of
-from congenial.reading.packing import GZIP, beginning
+from congenial.packing import GZIP, beginning
 from congenial.table import CONFIDENTIAL
 
 _HEAD = 1_000_000  # bytes in which the header of a CSV file must end

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from congenial.errors import ReadingError
+from congenial.packing import check_whole, is_packed
 from congenial.reading.files import Column, Source, csv_columns, first_bytes, is_parquet
-from congenial.reading.packing import check_whole, is_packed
 from congenial.reading.session import Session, path_list
 
 

@@ -16,6 +16,7 @@ from congenial.reading.csv_trouble import csv_trouble
 from congenial.reading.files import Source, find_files
 from congenial.reading.headers import read_sources
 from congenial.reading.ids import check_ids
+from congenial.reading.public_files import check_apart
 from congenial.reading.session import Session, session
 from congenial.reading.unknown_values import raise_unknown
 from congenial.spec.levels import Levels
@@ -68,6 +69,7 @@ def read_counts(spec: Spec, folder: str | Path) -> NDArray[np.int64]:
             " release the areas in parts"
         )
     paths = find_files(spec.data.paths, base)
+    check_apart(spec, base, paths)
     with session(paths) as database:
         sources = read_sources(database, paths, spec.data.separator)
         sql.check_types(sources, levels, spec.data.count)

@@ -43,11 +43,16 @@ def load_spec(path: str | Path) -> Spec:
         reason = reason_of(error) if isinstance(error, OSError) else "this is not a file name"
         message = f"the spec cannot be read: {reason}"
         raise SpecError([Mistake(str(path), 1, 1, "", message)]) from None
-    return parse_spec(content, file.name)
+    return parse_spec(content, file.name, file.absolute().parent)
 
 
-def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
+def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path | None = None) -> Spec:
     """Check the text of a spec file.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Where the public lists are that it names.
 
     Examples
     --------
@@ -64,7 +69,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
       exact: total(), total of voting
       budget: epsilon 0.5, bounded neighbours
     """
-    document = yaml_text.parse(content, file_name)
+    document = yaml_text.parse(content, file_name, folder)
     mistakes = Mistakes(document)
     file, places = checked_format(document, mistakes)
     dimensions = read_dimensions(file, mistakes)

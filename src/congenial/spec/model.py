@@ -114,17 +114,42 @@ def _shape(value: object) -> str:
     return "<list>" if isinstance(value, list) else "<mapping>"
 
 
+def _levels_shape(value: object) -> str:
+    return "<file>" if isinstance(value, dict) and "file" in value else _shape(value)
+
+
 # A short and a long form of one thing; pydantic is told which by the shape, so that it complains about one only.
 _SHAPE = Discriminator(_shape)
 Texts = Annotated[Annotated[Text, Tag("<text>")] | Annotated[list[Text], Tag("<list>")], _SHAPE]
 Selection = Annotated[Annotated[Text, Tag("<text>")] | Annotated[dict[Text, Texts], Tag("<mapping>")], _SHAPE]
-LevelsOrCodes = Annotated[Annotated[list[Text], Tag("<list>")] | Annotated[dict[Text, Text], Tag("<mapping>")], _SHAPE]
+_CODES = {"type": "object", "additionalProperties": _SCALAR, "not": {"required": ["file"]}}
+Codes = Annotated[dict[Text, Text], WithJsonSchema(_CODES)]
 
 
 class Section(BaseModel):
     """A section of the file: keys that it does not know are mistakes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+class ListEntry(Section):
+    """A public file with a row for every level."""
+
+    file: Text | None = Field(None, description="CSV, packed by gzip or not; from the folder of the spec")
+    code: Text | None = Field(None, description="its column of codes, as the data have them; the name if not said")
+    label: Text | None = Field(None, description="its column of labels; the codes if not said")
+    separator: Separator = Field(",", description="between the columns of the file")
+
+
+class AreaListEntry(ListEntry):
+    """A public file with a row for every area."""
+
+    parent: Text | None = Field(None, description="its column of what an area is part of, to find areas in the report")
+
+
+def _levels_or(entry: Any) -> Any:
+    listed, codes = Annotated[list[Text], Tag("<list>")], Annotated[Codes, Tag("<mapping>")]
+    return Annotated[listed | codes | Annotated[entry, Tag("<file>")], Discriminator(_levels_shape)]
 
 
 class DataEntry(Section):
@@ -165,7 +190,9 @@ class DimensionEntry(Section):
     """One dimension of the table."""
 
     column: Text | None = Field(None, description="the column in the data; the dimension's name if not said")
-    levels: LevelsOrCodes | None = Field(None, description="every level, or a mapping from codes in the data to labels")
+    levels: _levels_or(ListEntry) | None = Field(  # type: ignore[valid-type]
+        None, description="every level, a mapping from codes in the data to labels, or a file"
+    )
     cut: list[Number] | None = Field(None, description="ends of half-open intervals of a numeric column")
     below: Truth = Field(False, description="whether values below the first cut are a level of their own")
     groups: dict[Text, Group] = Field({}, description="named sets of levels")
@@ -177,7 +204,9 @@ class AreaEntry(Section):
 
     name: Text | None = None
     column: Text | None = Field(None, description="the column in the data; the name if not said")
-    levels: LevelsOrCodes | None = Field(None, description="every area, or a mapping from codes in the data to labels")
+    levels: _levels_or(AreaListEntry) | None = Field(  # type: ignore[valid-type]
+        None, description="every area, a mapping from codes in the data to labels, or a file"
+    )
 
 
 class LevelEntry(Section):

@@ -13,6 +13,7 @@ from congenial.mechanism import Mechanism
 from congenial.schema import Schema
 from congenial.spec.conditions import Statement
 from congenial.spec.levels import Levels, schema_of
+from congenial.spec.public_list import Listed
 from congenial.spec.tree import TreeFile
 
 
@@ -115,6 +116,12 @@ class Spec:
     def areas(self) -> tuple[str, ...] | None:
         """The areas' labels; None when there is one table."""
         return None if self.by is None else self.by.labels
+
+    @property
+    def lists(self) -> tuple[Listed, ...]:
+        """The public files that list levels and areas."""
+        levels = (*self.dimensions, *(() if self.by is None else (self.by,)))
+        return tuple(own.listed for own in levels if own.listed is not None)
 
     @property
     def rows_per_unit(self) -> int:
