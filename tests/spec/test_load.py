@@ -243,6 +243,13 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "empty path": ("path: a.csv", "path: []", "data need a `path:`"),
     "no kind": ("kind: counts, ", "", "data need a `kind:`"),
     "no count": (", count: n", "", "counts need a `count:`"),
+    "empty code": (
+        "levels: [0-17, 18+]",
+        'levels: {0-17: 0-17, "": 18+}',
+        "write `empty: not stated` beside `levels:`",
+    ),
+    "empty in order": ("levels: [0-17, 18+]", "levels: [0-17, 18+], empty: none, ordered: true", "do not go together"),
+    "empty label twice": ("levels: [0-17, 18+]", "levels: [0-17, 18+], empty: 18+", "has the level '18+' already"),
     "count of microdata": ("kind: counts", "kind: microdata", "`count` goes with `kind: counts`"),
     "microdata without unit": ("kind: counts, count: n", "kind: microdata", "microdata need a `unit:`"),
     "unit of counts": ("budget", "unit: {id: x}\nbudget", "`unit` goes with microdata"),

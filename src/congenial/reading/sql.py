@@ -28,8 +28,8 @@ def rows_of(sources: Sequence[Source], columns: Sequence[str | Levels], separato
     Parameters
     ----------
     columns : names or levels
-        A name, and levels with codes, give exact text; levels that cut a numeric column give a double, NULL for what
-        is not a number.
+        A name, and levels with codes, give exact text; levels that cut a numeric column give a double, NaN for what
+        is not a number. NULL is an empty value.
     """
     return " UNION ALL ".join(_rows_of(source, columns, separator) for source in sources)
 
@@ -45,7 +45,8 @@ def _value(source: Source, column: str | Levels) -> str:
     if isinstance(column, str) or not column.cut:
         return f"c{place}::VARCHAR"
     if source.columns[place].type == "VARCHAR":
-        return f"CASE WHEN regexp_full_match(c{place}, {quoted(_NUMBER)}) THEN TRY_CAST(c{place} AS DOUBLE) END"
+        number = f"CASE WHEN regexp_full_match(c{place}, {quoted(_NUMBER)}) THEN TRY_CAST(c{place} AS DOUBLE) END"
+        return f"CASE WHEN nullif(c{place}, '') IS NOT NULL THEN coalesce({number}, 'nan'::DOUBLE) END"
     return f"c{place}::DOUBLE"
 
 
@@ -87,11 +88,14 @@ def check_types(sources: Sequence[Source], levels: Sequence[Levels], count: str 
 def place_of(value: str, levels: Levels, number: int) -> tuple[str, str]:
     """Return the expression for the place of a value among the levels, NULL if there is none, and the join it needs."""
     if not levels.cut:
-        return f"l{number}.place", f" LEFT JOIN levels_{number} AS l{number} ON {value} = l{number}.code"
-    places = ["0" if levels.has_below else "NULL", *map(str, range(levels.has_below, len(levels.labels)))]
+        text = f"coalesce({value}, '')" if levels.has_empty else value
+        return f"l{number}.place", f" LEFT JOIN levels_{number} AS l{number} ON {text} = l{number}.code"
+    empty = levels.n_stated if levels.has_empty else "NULL"
+    places = ["0" if levels.has_below else "NULL", *map(str, range(levels.has_below, levels.n_stated))]
     branches = [f"WHEN {value} < {_double(end)} THEN {place}" for end, place in zip(levels.cut, places, strict=False)]
     return (
-        f"CASE WHEN {value} IS NULL OR NOT isfinite({value}) THEN NULL {' '.join(branches)} ELSE {places[-1]} END",
+        f"CASE WHEN {value} IS NULL THEN {empty} WHEN NOT isfinite({value}) THEN NULL"
+        f" {' '.join(branches)} ELSE {places[-1]} END",
         "",
     )
 

@@ -28,6 +28,8 @@ class Levels:
         The values in the data, one for each label; empty when a numeric column is cut.
     cut : tuple of float
         Where the intervals begin; `has_below` says whether a level lies below the first.
+    has_empty : bool
+        Whether the last label is of rows without a value; its code is the empty text.
     groups : mapping from name to labels
     listed : Listed or None
         The public file that lists the levels, where the spec names one.
@@ -39,6 +41,7 @@ class Levels:
     codes: tuple[str, ...] = ()
     cut: tuple[float, ...] = ()
     has_below: bool = False
+    has_empty: bool = False
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     is_ordered: bool = False
     listed: Listed | None = None
@@ -50,6 +53,11 @@ class Levels:
             return None
         inner = [Fraction(repr(high)) - Fraction(repr(low)) for low, high in pairwise(self.cut)]
         return (*(inner[:1] if self.has_below else []), *inner, inner[-1])
+
+    @property
+    def n_stated(self) -> int:
+        """How many levels are of values that a row can have."""
+        return len(self.labels) - self.has_empty
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -97,14 +105,21 @@ def declared(
         if isinstance(said, list):
             levels = _written(name, name, said)
         elif isinstance(said, DimensionEntry):
-            levels = replace(_dimension(name, said, folder), is_ordered=said.ordered or said.cut is not None)
+            levels = _with_empty(_dimension(name, said, folder), said.empty)
+            if said.ordered and levels.has_empty:
+                raise SchemaError(
+                    "`ordered` and `empty` do not go together: rows without a value stand nowhere in order"
+                )
+            is_ordered = said.ordered or (said.cut is not None and not levels.has_empty)
+            levels = replace(levels, is_ordered=is_ordered)
             for group, members in said.groups.items():
                 with mistakes.at((*path, "groups", group)):
                     levels.groups[group] = _members(levels, group, members)
         elif isinstance(said.levels, ListEntry):
-            levels = _from_file(name, said.column or name, read_list(said.levels, name, "areas", folder))
+            listed = read_list(said.levels, name, "areas", folder)
+            levels = _with_empty(_from_file(name, said.column or name, listed), said.empty)
         else:
-            levels = _written(name, said.column or name, said.levels)
+            levels = _with_empty(_written(name, said.column or name, said.levels), said.empty)
     return levels if len(mistakes.found) == before else None
 
 
@@ -138,6 +153,18 @@ def _written(name: str, column: str, said: list[str] | dict[str, str] | None) ->
             raise SchemaError(f"{name!r} has the level {label!r} twice")
         seen.add(label)
     return Levels(name, column, labels, tuple(said))
+
+
+def _with_empty(levels: Levels, label: str | None) -> Levels:
+    """Add the level of rows that have no value, if one is declared."""
+    if label is None:
+        return levels
+    if label in levels.places:
+        raise SchemaError(
+            f"{levels.name!r} has the level {label!r} already; rows without a value need one of their own"
+        )
+    codes = () if levels.cut else (*levels.codes, "")
+    return replace(levels, labels=(*levels.labels, label), codes=codes, has_empty=True)
 
 
 def _intervals(name: str, column: str, cut: list[Fraction], *, has_below: bool) -> Levels:
@@ -175,7 +202,7 @@ def _members(levels: Levels, group: str, said: "str | list[str] | RangeEntry") -
     if said.start is None and said.end is None:
         raise SchemaError(f"group {group!r} of {levels.name!r} needs a `from`, a `to` or both")
     start = 0 if said.start is None else _place(levels, said.start)
-    end = len(levels.labels) - 1 if said.end is None else _place(levels, said.end)
+    end = levels.n_stated - 1 if said.end is None else _place(levels, said.end)
     if start > end:
         raise SchemaError(f"group {group!r} of {levels.name!r}: {said.start!r} stands after {said.end!r}; swap them")
     return levels.labels[start : end + 1]

@@ -46,6 +46,12 @@ def _readable(text: str) -> str:
     return text
 
 
+def _code(text: str) -> str:
+    if not text:
+        raise ValueError("an empty code is none; for rows without a value write `empty: not stated` beside `levels:`")
+    return _readable(text)
+
+
 def _name(text: str) -> str:
     if TO_FILL_IN in text:
         raise ValueError("this is still to be filled in")
@@ -123,7 +129,7 @@ _SHAPE = Discriminator(_shape)
 Texts = Annotated[Annotated[Text, Tag("<text>")] | Annotated[list[Text], Tag("<list>")], _SHAPE]
 Selection = Annotated[Annotated[Text, Tag("<text>")] | Annotated[dict[Text, Texts], Tag("<mapping>")], _SHAPE]
 _CODES = {"type": "object", "additionalProperties": _SCALAR, "not": {"required": ["file"]}}
-Codes = Annotated[dict[Text, Text], WithJsonSchema(_CODES)]
+Codes = Annotated[dict[Annotated[str, AfterValidator(_code)], Text], WithJsonSchema(_CODES)]
 
 
 class Section(BaseModel):
@@ -195,6 +201,7 @@ class DimensionEntry(Section):
     )
     cut: list[Number] | None = Field(None, description="ends of half-open intervals of a numeric column")
     below: Truth = Field(False, description="whether values below the first cut are a level of their own")
+    empty: Text | None = Field(None, description="the label of a last level, for rows that have no value")
     groups: dict[Text, Group] = Field({}, description="named sets of levels")
     ordered: Truth = Field(False, description="whether neighbouring levels are alike, as ages are")
 
@@ -207,6 +214,7 @@ class AreaEntry(Section):
     levels: _levels_or(AreaListEntry) | None = Field(  # type: ignore[valid-type]
         None, description="every area, a mapping from codes in the data to labels, or a file"
     )
+    empty: Text | None = Field(None, description="the label of a last area, for rows that name none")
 
 
 class LevelEntry(Section):
