@@ -39,6 +39,7 @@ FREE: dict[str, Change] = {
     "status": at("status", value="public"),
     "unit.word": at("unit", "word", value="household"),
     "public_files": at("public_files", value=[{"gives": "areas", "name": "a.csv", "sha256": "0" * 64}]),
+    "kept_rows": at("kept_rows", value=[{"column": "c", "values": ["1"], "is_public": True}]),
     "parents": at("parents", value=[["North", 1], ["South", 1]]),
     "release": both(at("release", value="other"), at("receipt", "release", value="other")),
     "dataset": both(at("dataset", value="other"), at("receipt", "dataset", value="other")),

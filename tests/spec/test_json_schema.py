@@ -91,7 +91,8 @@ def test_the_example_of_the_document_is_one(tmp_path: Path) -> None:
     assert spec.rows_per_unit == 2
     assert spec.mechanism.schema.n_cells == 2 * 3 * 5
     (tmp_path / "persons.csv").write_text(
-        "person_id,county_fips,SEX,age,income\n7,001,1,0-17,0\n7,001,2,65+,-3.5\n8,003,2,18-64,\n"
+        "person_id,state,county_fips,SEX,age,income\n"
+        "7,44,001,1,0-17,0\n7,44,001,2,65+,-3.5\n8,15,003,2,18-64,\n9,06,075,1,65+,1\n"
     )
     tables = read_tables(spec, tmp_path)
     assert {area: table.total for area, table in tables.items()} == {"North": 2, "South": 1}

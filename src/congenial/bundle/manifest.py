@@ -8,6 +8,7 @@ from congenial.arrays import Ints
 from congenial.bundle.canonical import check_texts, digest, is_untouched, parsed, read_as, read_texts, rendered
 from congenial.bundle.differences import first_difference
 from congenial.bundle.exact_numbers import Exactly, exactly
+from congenial.bundle.kept_rows import KeptRows
 from congenial.bundle.law_json import AreaValues, law_as_json, law_of_json
 from congenial.bundle.naming import Naming, PublicFile
 from congenial.bundle.plan_digest import plan_digest
@@ -156,6 +157,7 @@ class Manifest:
             "unit": {"word": naming.unit, "rows": self.rows_per_unit},
             "public_files": [asdict(file) for file in naming.public_files],
             "parents": [list(run) for run in naming.parents],
+            "kept_rows": [{**asdict(rows), "values": list(rows.values)} for rows in naming.kept_rows],
             "conditions": [{"text": condition.title, **condition.as_json()} for condition in self.conditions],
             "measured": [{"text": query.title, **query.as_json()} for query in self.plan.asked],
             "exactly": [
@@ -253,6 +255,14 @@ class Manifest:
                     for file in values["public_files"]
                 ),
                 parents=tuple((read_as(str, parent), read_as(int, n)) for parent, n in values["parents"]),
+                kept_rows=tuple(
+                    KeptRows(
+                        read_as(str, rows["column"]),
+                        tuple(read_texts(rows["values"])),
+                        read_as(bool, rows["is_public"]),
+                    )
+                    for rows in values["kept_rows"]
+                ),
             ),
             made_at=read_as(str, values["made_at"]),
             plan=plan,

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from itertools import groupby
 
+from congenial.bundle.kept_rows import KeptRows
 from congenial.errors import BundleError
 from congenial.plain_text import what_is_hidden
 
@@ -30,7 +31,7 @@ class PublicFile:
 
 @dataclass(frozen=True)
 class Naming:
-    """What a release is called, whose privacy it protects, and which public files say what there is.
+    """What a release is called, whose privacy it protects, and which files and rows it is made from.
 
     Attributes
     ----------
@@ -42,6 +43,8 @@ class Naming:
     public_files : tuple of PublicFile
     parents : tuple of (str, int)
         What areas are part of, to find them by: so many of them, in their order, of this one, then of the next.
+    kept_rows : tuple of KeptRows
+        Which rows are counted; empty where all are.
     """
 
     release: str
@@ -51,11 +54,13 @@ class Naming:
     status: str = "confidential"
     public_files: tuple[PublicFile, ...] = ()
     parents: tuple[tuple[str, int], ...] = ()
+    kept_rows: tuple[KeptRows, ...] = ()
 
     def __post_init__(self) -> None:
         named = [(name, getattr(self, name)) for name in ("release", "dataset", "title", "unit", "status")]
         named += [(field.name, getattr(file, field.name)) for file in self.public_files for field in fields(file)]
         named += [("parent", parent) for parent, _ in self.parents]
+        named += [("kept row", text) for rows in self.kept_rows for text in (rows.column, *rows.values)]
         for what, text in named:
             if wrong := what_is_hidden(text, f"the {what} {text!r}"):
                 raise BundleError(wrong)

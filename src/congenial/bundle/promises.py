@@ -3,6 +3,7 @@
 from textwrap import wrap
 
 from congenial.bundle.file_names import AREAS, PARQUET, REPORT
+from congenial.bundle.kept_rows import membership
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.table_csv import formula_warnings, header_of
 from congenial.bundle.tree_files import SPINE, level_file
@@ -13,12 +14,13 @@ SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed a
 
 
 def strength(manifest: Manifest) -> str:
-    """Return what an observer can learn about one unit, in a sentence or two."""
+    """Return whose records are counted, and what an observer can learn about one unit, in a few sentences."""
     text = str(meaning(manifest.certificate, manifest.plan.neighbourhood))
     if manifest.rows_per_unit > 1:
         most = f"up to {manifest.rows_per_unit} records, and all of them are covered"
         text = f"One {manifest.naming.unit} may have {most}. {text}"
-    return text
+    naming = manifest.naming
+    return " ".join([*membership(naming.kept_rows, manifest.plan.neighbours, naming.unit), text])
 
 
 def cost(manifest: Manifest) -> str:

@@ -89,6 +89,7 @@ def _naming(spec: Spec, folder: Path) -> Naming:
         unit="person" if spec.unit is None else spec.unit.word,
         status=spec.data.status,
         public_files=public_files(spec, folder),
+        kept_rows=spec.kept_rows,
         parents=() if spec.by is None or spec.by.listed is None else runs_of(spec.by.listed.parents),
     )
 

@@ -103,7 +103,7 @@ class TreePreview:
             ),
             (
                 "What stays protected",
-                [str(meaning(certificate, chain.top.neighbourhood)), *chain.not_protected_text],
+                [*spec.membership, str(meaning(certificate, chain.top.neighbourhood)), *chain.not_protected_text],
             ),
             (
                 "Sampler",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from congenial.bundle.kept_rows import KeptRows
 from congenial.errors import ReadingError, did_you_mean, reason_of
 from congenial.packing import GZIP, beginning
 from congenial.table import CONFIDENTIAL
@@ -30,12 +31,13 @@ class Column:
 
 @dataclass(frozen=True)
 class Source:
-    """Files of one format with the same columns."""
+    """Files of one format with the same columns, and which of their rows are read."""
 
     paths: tuple[Path, ...]
     is_parquet: bool
     columns: tuple[Column, ...]
     is_packed: bool = False
+    kept_rows: tuple[KeptRows, ...] = ()
 
     def place(self, name: str) -> int:
         """Return where the one column of this name stands."""

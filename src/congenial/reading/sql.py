@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from congenial.bundle.kept_rows import KeptRows
 from congenial.errors import ReadingError
 from congenial.reading.files import Source
 from congenial.reading.session import path_list, quoted
@@ -37,7 +38,13 @@ def rows_of(sources: Sequence[Source], columns: Sequence[str | Levels], separato
 def _rows_of(source: Source, columns: Sequence[str | Levels], separator: str) -> str:
     names = [f"c{place}" for place in range(len(source.columns))]
     picked = [f"{_value(source, column)} AS v{number}" for number, column in enumerate(columns)]
-    return f"SELECT {', '.join(picked)} FROM {scan(source, separator)} AS file({', '.join(names)})"  # noqa: S608
+    where = " AND ".join(_is_kept(source, rows) for rows in source.kept_rows)
+    rows = f"SELECT {', '.join(picked)} FROM {scan(source, separator)} AS file({', '.join(names)})"  # noqa: S608
+    return f"{rows} WHERE {where}" if where else rows
+
+
+def _is_kept(source: Source, rows: KeptRows) -> str:
+    return f"c{source.place(rows.column)}::VARCHAR IN ({', '.join(map(quoted, rows.values))})"
 
 
 def _value(source: Source, column: str | Levels) -> str:
@@ -75,6 +82,13 @@ def check_types(sources: Sequence[Source], levels: Sequence[Levels], count: str 
                 raise ReadingError(
                     f"column {column.name!r} of {source.paths[0].name} holds values of type {kind};"
                     f" store them as {fix}" + ("" if dimension.cut else ", or cut the column into intervals")
+                )
+        for rows in source.kept_rows:
+            column = source.columns[source.place(rows.column)]
+            if (kind := column.type.split("(")[0]) not in _EXACT_TEXT:
+                raise ReadingError(
+                    f"rows are kept by column {column.name!r} of {source.paths[0].name}, which holds values of type"
+                    f" {kind}; store them as text or whole numbers"
                 )
         if count is not None:
             column = source.columns[source.place(count)]

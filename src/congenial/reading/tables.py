@@ -71,16 +71,17 @@ def read_counts(spec: Spec, folder: str | Path) -> NDArray[np.int64]:
     paths = find_files(spec.data.paths, base)
     check_apart(spec, base, paths)
     with session(paths) as database:
-        sources = read_sources(database, paths, spec.data.separator)
+        read = read_sources(database, paths, spec.data.separator)
+        sources = [replace(source, kept_rows=spec.kept_rows) for source in read]
         sql.check_types(sources, levels, spec.data.count)
         _check_names(sources, spec)
         found = _grouped(database, sources, levels, spec)
         if found is None:
             raise ReadingError(_trouble(sources, spec.data.separator))
         if not len(found["n"]):
-            raise ReadingError(
-                f"{paths[0].name} has a header and no rows" if len(paths) == 1 else "the files have no rows"
-            )
+            few = "no row that `keep_rows` keeps" if spec.kept_rows else "no rows"
+            one = len(paths) == 1
+            raise ReadingError(f"{paths[0].name} has a header and {few}" if one else f"the files have {few}")
         places = [found[f"p{number}"] for number in range(len(levels))]
         if any(np.ma.getmaskarray(place).any() for place in places):
             file = base / f"{CONFIDENTIAL}unknown-levels-{spec.release}.csv"
@@ -98,6 +99,7 @@ def _check_names(sources: Sequence[Source], spec: Spec) -> None:
     columns = [levels.column for levels in spec.dimensions]
     columns += [] if spec.by is None else [spec.by.column]
     columns += [] if spec.data.count is None else [spec.data.count]
+    columns += [rows.column for rows in spec.kept_rows]
     columns += [] if spec.unit is None or spec.unit.id_column is None else [spec.unit.id_column]
     for source in sources:
         for column in columns:

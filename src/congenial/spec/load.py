@@ -14,7 +14,7 @@ from congenial.spec import yaml_text
 from congenial.spec.conditions import Reader, Statement
 from congenial.spec.levels import Levels, schema_of
 from congenial.spec.mistakes import Mistakes, checked_format
-from congenial.spec.sections import check_columns, read_areas, read_data, read_dimensions, read_unit
+from congenial.spec.sections import check_columns, read_areas, read_data, read_dimensions, read_kept, read_unit
 from congenial.spec.spec import DataFiles, PrivacyUnit, Spec
 from congenial.spec.tree import check_levels_of, read_hierarchy, tree_noise
 
@@ -74,7 +74,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
     file, places = checked_format(document, mistakes)
     dimensions = read_dimensions(file, mistakes)
     by = read_areas(file, mistakes)
-    data, unit = read_data(file, mistakes), read_unit(file, mistakes)
+    data, unit, kept = read_data(file, mistakes), read_unit(file, mistakes), read_kept(file, mistakes)
     if file.release is None:
         mistakes.add(("release",), "a spec needs a `release:`, the name of this release")
     check_columns(mistakes, dimensions, by, data, unit)
@@ -100,6 +100,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
         _check_clash(schema, [*invariants, *conditions], mistakes)
     mistakes.raise_all()
     spec = _spec(document, file, data, unit, tuple(dimensions or ()), by, measured, invariants, conditions)
+    spec = replace(spec, kept_rows=kept)
     if hierarchy is not None:
         return replace(spec, hierarchy=hierarchy, noise=tree_noise(file, mistakes))
     with mistakes.at(("measure",)):  # what is left to find: queries that cannot be measured together

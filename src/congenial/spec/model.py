@@ -169,6 +169,7 @@ class DataEntry(Section):
     status: Literal["confidential", "public", "simulated"] = "confidential"
     missing_cells: Literal["zero", "error"] | None = Field(None, description="what a cell without a row means")
     separator: Separator = Field(",", description="between the columns of a CSV file")
+    public_columns: list[Text] = Field([], description="columns of keep_rows: everybody may know whose rows are kept")
 
 
 class UnitEntry(Section):
@@ -314,6 +315,7 @@ class SpecFile(Section):
     title: Text | None = None
     dataset: Name | None = Field(None, description="whose budget is charged; the release's name if not said")
     data: DataEntry | None = None
+    keep_rows: dict[Text, Texts] = Field({}, description="columns of the data with the values that a counted row has")
     unit: UnitEntry | None = None
     dimensions: dict[
         Text, Annotated[Annotated[list[Text], Tag("<list>")] | Annotated[DimensionEntry, Tag("<mapping>")], _SHAPE]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from congenial.bundle.kept_rows import KeptRows, membership
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query
 from congenial.hierarchy.hierarchy import Hierarchy
@@ -83,6 +84,8 @@ class Spec:
     outputs : tuple of str
     hierarchy : TreeFile or None
         The tree of areas, when they add up.
+    kept_rows : tuple of KeptRows
+        Which rows of the data are counted; empty where all are.
     text : str
         The file as it was written.
     """
@@ -106,6 +109,7 @@ class Spec:
     neighbours: str
     outputs: tuple[str, ...]
     hierarchy: TreeFile | None = None
+    kept_rows: tuple[KeptRows, ...] = ()
 
     @cached_property
     def schema(self) -> Schema:
@@ -122,6 +126,11 @@ class Spec:
         """The public files that list levels and areas."""
         levels = (*self.dimensions, *(() if self.by is None else (self.by,)))
         return tuple(own.listed for own in levels if own.listed is not None)
+
+    @property
+    def membership(self) -> list[str]:
+        """Whose rows are counted, and whether that is protected, in sentences."""
+        return membership(self.kept_rows, self.neighbours, "person" if self.unit is None else self.unit.word)
 
     @property
     def rows_per_unit(self) -> int:
