@@ -2,6 +2,7 @@
 
 from textwrap import wrap
 
+from congenial.bundle.exact_numbers import with_commas
 from congenial.bundle.file_names import AREAS, PARQUET, REPORT
 from congenial.bundle.kept_rows import membership
 from congenial.bundle.manifest import Manifest
@@ -33,7 +34,7 @@ def readme(manifest: Manifest) -> str:
     """Return README.txt: one page for an analyst."""
     law = manifest.law
     tables = "one table" if len(law.areas) == 1 else f"{len(law.areas):,} tables, one for each {law.areas.name}"
-    values = [f": {exact.values[None]}" if law.areas.name is None else "" for exact in manifest.exactly]
+    values = [f": {with_commas(exact.values[None])}" if law.areas.name is None else "" for exact in manifest.exactly]
     exact_lines = [
         f"  - {exact.text}{value}" + (f" ({exact.mandate})" if exact.mandate else "")
         for exact, value in zip(manifest.exactly, values, strict=True)
