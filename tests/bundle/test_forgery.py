@@ -84,6 +84,7 @@ FORGERIES = {
     "a free receipt": at("receipt", "loss", value="0"),
     "a file without a hash": at("public_files", value=[{"gives": "areas", "name": "a.csv", "sha256": "0"}]),
     "rows kept in secret": at("kept_rows", value=[{"column": "c", "values": ["1"], "is_public": False}]),
+    "unpublished and one table": at("unpublished", value=["03"]),
     "a parent of one table": at("parents", value=[["North", 1]]),
     "another currency": at("receipt", "currency", value="rho"),
     "less spent than it cost": both(at("receipt", "spent", value="0"), at("receipt", "left", value="4")),

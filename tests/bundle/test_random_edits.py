@@ -32,13 +32,14 @@ def _without_parquet(values: dict[str, Any]) -> None:
 
 CASE_OF = {
     **dict.fromkeys(("conditions[].mandate", "conditions[]", "privacy.budget"), "ranges"),
-    "parents": "areas with totals",
+    **dict.fromkeys(("parents", "unpublished"), "areas with totals"),
 }
 FREE: dict[str, Change] = {
     "title": at("title", value="Other"),
     "status": at("status", value="public"),
     "unit.word": at("unit", "word", value="household"),
     "public_files": at("public_files", value=[{"gives": "areas", "name": "a.csv", "sha256": "0" * 64}]),
+    "unpublished": at("unpublished", value=["03"]),
     "kept_rows": at("kept_rows", value=[{"column": "c", "values": ["1"], "is_public": True}]),
     "parents": at("parents", value=[["North", 1], ["South", 1]]),
     "release": both(at("release", value="other"), at("receipt", "release", value="other")),

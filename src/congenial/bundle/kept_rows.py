@@ -45,3 +45,21 @@ def membership(kept: Sequence[KeptRows], neighbours: str, unit: str) -> list[str
         return [head, f"Whether a {unit} is among them is protected as their record is: it is added or removed."]
     columns = ", ".join(rows.column for rows in kept)
     return [head, f"Whether a {unit} is among them is NOT protected: it is declared to be public ({columns})."]
+
+
+def left_unpublished(areas: Sequence[str], name: str | None) -> list[str]:
+    """Return which areas are left out of a release, as sentences; nothing where none is.
+
+    Examples
+    --------
+    >>> left_unpublished(["Ashby"], "town")
+    ['Left unpublished: town Ashby. Its people are in none of the tables, and nothing here protects that they are not.']
+    """
+    if not areas:
+        return []
+    more = f" and {len(areas) - _SHOWN:,} more" if len(areas) > _SHOWN else ""
+    whose = "Its" if len(areas) == 1 else "Their"
+    return [
+        f"Left unpublished: {name} {', '.join(areas[:_SHOWN])}{more}. {whose} people are in none of the tables, and"
+        " nothing here protects that they are not."
+    ]

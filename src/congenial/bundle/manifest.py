@@ -157,6 +157,7 @@ class Manifest:
             "unit": {"word": naming.unit, "rows": self.rows_per_unit},
             "public_files": [asdict(file) for file in naming.public_files],
             "parents": [list(run) for run in naming.parents],
+            "unpublished": list(naming.unpublished),
             "kept_rows": [{**asdict(rows), "values": list(rows.values)} for rows in naming.kept_rows],
             "conditions": [{"text": condition.title, **condition.as_json()} for condition in self.conditions],
             "measured": [{"text": query.title, **query.as_json()} for query in self.plan.asked],
@@ -255,6 +256,7 @@ class Manifest:
                     for file in values["public_files"]
                 ),
                 parents=tuple((read_as(str, parent), read_as(int, n)) for parent, n in values["parents"]),
+                unpublished=tuple(read_texts(values["unpublished"])),
                 kept_rows=tuple(
                     KeptRows(
                         read_as(str, rows["column"]),

@@ -45,6 +45,8 @@ class Naming:
         What areas are part of, to find them by: so many of them, in their order, of this one, then of the next.
     kept_rows : tuple of KeptRows
         Which rows are counted; empty where all are.
+    unpublished : tuple of str
+        Areas that are left out by name.
     """
 
     release: str
@@ -55,11 +57,13 @@ class Naming:
     public_files: tuple[PublicFile, ...] = ()
     parents: tuple[tuple[str, int], ...] = ()
     kept_rows: tuple[KeptRows, ...] = ()
+    unpublished: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         named = [(name, getattr(self, name)) for name in ("release", "dataset", "title", "unit", "status")]
         named += [(field.name, getattr(file, field.name)) for file in self.public_files for field in fields(file)]
         named += [("parent", parent) for parent, _ in self.parents]
+        named += [("unpublished area", area) for area in self.unpublished]
         named += [("kept row", text) for rows in self.kept_rows for text in (rows.column, *rows.values)]
         for what, text in named:
             if wrong := what_is_hidden(text, f"the {what} {text!r}"):

@@ -4,7 +4,7 @@ from textwrap import wrap
 
 from congenial.bundle.exact_numbers import with_commas
 from congenial.bundle.file_names import AREAS, PARQUET, REPORT
-from congenial.bundle.kept_rows import membership
+from congenial.bundle.kept_rows import left_unpublished, membership
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.table_csv import formula_warnings, header_of
 from congenial.bundle.tree_files import SPINE, level_file
@@ -21,7 +21,8 @@ def strength(manifest: Manifest) -> str:
         most = f"up to {manifest.rows_per_unit} records, and all of them are covered"
         text = f"One {manifest.naming.unit} may have {most}. {text}"
     naming = manifest.naming
-    return " ".join([*membership(naming.kept_rows, manifest.plan.neighbours, naming.unit), text])
+    counted = membership(naming.kept_rows, manifest.plan.neighbours, naming.unit)
+    return " ".join([*counted, *left_unpublished(naming.unpublished, manifest.law.areas.name), text])
 
 
 def cost(manifest: Manifest) -> str:

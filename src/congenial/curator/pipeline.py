@@ -90,7 +90,8 @@ def _naming(spec: Spec, folder: Path) -> Naming:
         status=spec.data.status,
         public_files=public_files(spec, folder),
         kept_rows=spec.kept_rows,
-        parents=() if spec.by is None or spec.by.listed is None else runs_of(spec.by.listed.parents),
+        parents=runs_of(spec.parents),
+        unpublished=spec.unpublished,
     )
 
 

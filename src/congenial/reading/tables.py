@@ -29,9 +29,10 @@ _MOST_CELLS = 50_000_000  # of all areas together
 def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
     """Read the data that a spec names: from each area's label, or from None, to its table. Confidential."""
     counts = read_counts(spec, folder)
-    areas: Sequence[str | None] = [None] if spec.areas is None else spec.areas
+    areas: Sequence[str | None] = [None] if spec.by is None else spec.by.labels
     tables = counts.reshape(len(areas), *spec.schema.shape)
-    return {area: Table(spec.schema, table) for area, table in zip(areas, tables, strict=True)}
+    left_out = set(spec.unpublished)
+    return {area: Table(spec.schema, table) for area, table in zip(areas, tables, strict=True) if area not in left_out}
 
 
 def read_leaves(spec: Spec, tree: Tree, folder: str | Path) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ from congenial.spec.mistakes import Mistakes, checked_format
 from congenial.spec.sections import check_columns, read_areas, read_data, read_dimensions, read_kept, read_unit
 from congenial.spec.spec import DataFiles, PrivacyUnit, Spec
 from congenial.spec.tree import check_levels_of, read_hierarchy, tree_noise
+from congenial.spec.unpublished import read_unpublished
 
 if TYPE_CHECKING:
     from congenial.spec.model import SpecFile
@@ -90,6 +91,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
         invariants = _statements(file.invariants, "invariants", reader.invariant, mistakes, places)
         conditions = _statements(file.conditions, "conditions", reader.condition, mistakes, places)
         check_levels_of(invariants, file, schema, mistakes)
+    unpublished = read_unpublished(file, by, invariants, mistakes)
     hierarchy = read_hierarchy(file, measured, mistakes)
     if file.hierarchy is None:
         _check_budget(file, measured, mistakes)
@@ -100,7 +102,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
         _check_clash(schema, [*invariants, *conditions], mistakes)
     mistakes.raise_all()
     spec = _spec(document, file, data, unit, tuple(dimensions or ()), by, measured, invariants, conditions)
-    spec = replace(spec, kept_rows=kept)
+    spec = replace(spec, kept_rows=kept, unpublished=unpublished)
     if hierarchy is not None:
         return replace(spec, hierarchy=hierarchy, noise=tree_noise(file, mistakes))
     with mistakes.at(("measure",)):  # what is left to find: queries that cannot be measured together

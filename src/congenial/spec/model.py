@@ -216,6 +216,7 @@ class AreaEntry(Section):
         None, description="every area, a mapping from codes in the data to labels, or a file"
     )
     empty: Text | None = Field(None, description="the label of a last area, for rows that name none")
+    unpublished: list[Text] = Field([], description="labels of areas whose tables are not released")
 
 
 class LevelEntry(Section):
@@ -239,6 +240,7 @@ class TreeEntry(Section):
     levels: dict[Text, LevelEntry] = Field({}, description="above the leaves, the top first")
     separator: Separator = Field(",", description="between the columns of the file")
     uninhabited: Text | None = Field(None, description="a column of the file: 1 or true where nobody can be")
+    unpublished: list[Text] = Field([], description="not possible in a tree: what is left out is a difference")
     shares: dict[Text, Positive] | None = Field(None, description="of the budget by level; the leaves 0.3 if not said")
 
 

@@ -81,11 +81,13 @@ def read_kept(file: "SpecFile", mistakes: Mistakes) -> tuple[KeptRows, ...]:
                 " `neighbours: unbounded`, under which records come and go",
             )
         kept.append(KeptRows(column, values, column in public))
+    areas = [] if file.by is None or not file.by.unpublished else [file.by.column or file.by.name]
     for place, column in enumerate(public):
-        if column not in file.keep_rows:
+        if column not in (*file.keep_rows, *areas):
             mistakes.add(
                 ("data", "public_columns", place),
-                f"{column!r} is no column of `keep_rows:`; a public column says whose rows are kept, and nothing else",
+                f"{column!r} is no column of `keep_rows:`, nor of areas of which some are unpublished; a public column"
+                " says whose rows are counted, and nothing else",
             )
     return tuple(kept)
 
