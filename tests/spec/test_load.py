@@ -243,6 +243,12 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "empty path": ("path: a.csv", "path: []", "data need a `path:`"),
     "no kind": ("kind: counts, ", "", "data need a `kind:`"),
     "no count": (", count: n", "", "counts need a `count:`"),
+    "share that is not rounded": ("budget", "conditions: [{share: f}]\nbudget", "needs its published value, `rounded:"),
+    "rounded invariant": (
+        "budget",
+        "invariants: [{share: f, rounded: 5 %}]\nbudget",
+        "one of entries under `conditions",
+    ),
     "empty code": (
         "levels: [0-17, 18+]",
         'levels: {0-17: 0-17, "": 18+}',

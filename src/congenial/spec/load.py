@@ -91,7 +91,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
         invariants = _statements(file.invariants, "invariants", reader.invariant, mistakes, places)
         conditions = _statements(file.conditions, "conditions", reader.condition, mistakes, places)
         check_levels_of(invariants, file, schema, mistakes)
-    unpublished = read_unpublished(file, by, invariants, mistakes)
+    unpublished = read_unpublished(file, by, invariants, schema, mistakes)
     hierarchy = read_hierarchy(file, measured, mistakes)
     if file.hierarchy is None:
         _check_budget(file, measured, mistakes)

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from congenial.conditions.kinds.margin import Margin
-from congenial.conditions.kinds.total import Total
+from congenial.conditions.condition import Condition
+from congenial.conditions.queries import Query
 from congenial.errors import did_you_mean
+from congenial.schema import Schema
 from congenial.spec.conditions import Statement
 from congenial.spec.levels import Levels
 from congenial.spec.mistakes import Mistakes
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def read_unpublished(
-    file: "SpecFile", by: Levels | None, invariants: Sequence[Statement], mistakes: Mistakes
+    file: "SpecFile", by: Levels | None, invariants: Sequence[Statement], schema: Schema | None, mistakes: Mistakes
 ) -> tuple[str, ...]:
     """Return the areas whose tables are not released; what makes that impossible is noted.
 
@@ -41,8 +42,9 @@ def read_unpublished(
     if len(left_out) >= len(by.labels):
         mistakes.add(("by", "unpublished"), f"every {by.name} is left unpublished; nothing would be released")
     public = [] if file.data is None else file.data.public_columns
-    has_totals = any(_fixes_total(statement) for statement in invariants)
-    if file.neighbours == "bounded" and not has_totals and by.column not in public:
+    if schema is None or file.neighbours != "bounded" or by.column in public:
+        return left_out
+    if not any(_fixes_total(statement.condition, schema) for statement in invariants):
         mistakes.add(
             ("by", "unpublished"),
             f"a person who moves to a {by.name} that is not published leaves the release, and under bounded neighbours"
@@ -53,6 +55,8 @@ def read_unpublished(
     return left_out
 
 
-def _fixes_total(statement: Statement) -> bool:
-    query = statement.condition
-    return isinstance(query, Total | Margin) and query.where is None
+def _fixes_total(query: Condition, schema: Schema) -> bool:
+    """Whether sums that come out exactly add up to all cells."""
+    rows = query.rows(schema) if isinstance(query, Query) and query.stated_range.is_free else []
+    cells = [cell for row in rows if set(row.coefficients) == {1} for cell in row.cells]
+    return sorted(cells) == list(range(schema.n_cells))
