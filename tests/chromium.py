@@ -49,6 +49,14 @@ def look_at(page: Path, folder: Path, *, width: int = 1100, height: int = 2400) 
     return Seen(picture, console, sorted(url for url in asked if not _is_own(url)))
 
 
+def dom_of(page: Path, folder: Path) -> str:
+    """Return a page as it is after its scripts have run."""
+    options = [*_QUIET, _NO_NETWORK, f"--user-data-dir={folder / 'profile'}", "--dump-dom"]
+    return subprocess.run(
+        [chromium(), *options, page.absolute().as_uri()], capture_output=True, text=True, timeout=120, check=True
+    ).stdout
+
+
 def _is_own(url: str) -> bool:
     parts = urlsplit(url)
     host = parts.hostname or ""

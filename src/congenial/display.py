@@ -16,11 +16,13 @@ _LONGEST = 60
 def as_grid(schema: Schema, values: NDArray[np.int64]) -> tuple[list[str], list[list[str]]]:
     """Lay a table out in two directions: a header, then rows, totals last.
 
-    The last dimension runs across unless it has more than eight labels and another has fewer.
+    The last dimension runs across unless it has more than eight labels and another has fewer. One dimension alone runs
+    down when it has more than eight.
     """
-    across = len(schema.shape) - 1
-    if schema.shape[across] > _WIDEST:
-        across = min(range(len(schema.shape)), key=lambda axis: (schema.shape[axis], -axis))
+    across = _across(schema)
+    if across is None:
+        lines = zip(schema.dimensions[0].labels, values.reshape(-1).tolist(), strict=True)
+        return ["", "count"], [[label, _number(n)] for label, n in (*lines, ("total", int(values.sum())))]
     array = np.moveaxis(values.reshape(schema.shape), across, -1).reshape(-1, schema.shape[across])
     down = [dimension.labels for axis, dimension in enumerate(schema.dimensions) if axis != across]
     name, labels = schema.dimensions[across].name, schema.dimensions[across].labels
@@ -33,6 +35,30 @@ def as_grid(schema: Schema, values: NDArray[np.int64]) -> tuple[list[str], list[
         columns = array.T.tolist()
         rows.append(["total", *(_number(sum(column)) for column in columns), _number(sum(map(sum, columns)))])
     return header, rows
+
+
+def _across(schema: Schema) -> int | None:
+    """Return the dimension that runs across; None if the only one runs down."""
+    across = len(schema.shape) - 1
+    if schema.shape[across] <= _WIDEST:
+        return across
+    return min(range(len(schema.shape)), key=lambda axis: (schema.shape[axis], -axis)) if across else None
+
+
+def titles(schema: Schema) -> list[str]:
+    """Return the header of a grid for a page: which dimensions run down and across, and the labels of the latter.
+
+    Examples
+    --------
+    >>> titles(Schema({"sex": ["f", "m"], "age": ["0-17", "18+"]}))
+    ['sex by age', '0-17', '18+', 'total']
+    """
+    across = _across(schema)
+    if across is None:
+        return [schema.names[0], "count"]
+    down = ", ".join(name for axis, name in enumerate(schema.names) if axis != across)
+    dimension = schema.dimensions[across]
+    return [f"{down} by {dimension.name}" if down else dimension.name, *dimension.labels, "total"]
 
 
 def _number(value: int) -> str:

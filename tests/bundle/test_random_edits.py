@@ -30,11 +30,18 @@ def _without_parquet(values: dict[str, Any]) -> None:
     values["left_out"]["table.parquet"] = "the printer was out of paper"
 
 
-CASE_OF = {"conditions[].mandate": "ranges", "conditions[]": "ranges", "privacy.budget": "ranges"}
+CASE_OF = {
+    **dict.fromkeys(("conditions[].mandate", "conditions[]", "privacy.budget"), "ranges"),
+    **dict.fromkeys(("parents", "unpublished"), "areas with totals"),
+}
 FREE: dict[str, Change] = {
     "title": at("title", value="Other"),
     "status": at("status", value="public"),
     "unit.word": at("unit", "word", value="household"),
+    "public_files": at("public_files", value=[{"gives": "areas", "name": "a.csv", "sha256": "0" * 64}]),
+    "unpublished": at("unpublished", value=["03"]),
+    "kept_rows": at("kept_rows", value=[{"column": "c", "values": ["1"], "is_public": True}]),
+    "parents": at("parents", value=[["North", 1], ["South", 1]]),
     "release": both(at("release", value="other"), at("receipt", "release", value="other")),
     "dataset": both(at("dataset", value="other"), at("receipt", "dataset", value="other")),
     "made_at": both(at("made_at", value="2027-01-01T00:00:00Z"), at("receipt", "at", value="2027-01-01T00:00:00Z")),

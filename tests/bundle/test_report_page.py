@@ -1,7 +1,9 @@
 """The report in a browser: it draws, stays offline, can be read by everybody, and stays small."""
 
+import json
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -9,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from chromium import look_at
+from chromium import dom_of, look_at
 from congenial.bundle.loading import Bundle, load_bundle
 from congenial.bundle.report import report
+from congenial.bundle.walk import units_of_areas
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.page import render
@@ -56,7 +59,7 @@ class Outline(HTMLParser):
         for key in ("src", "href", "xlink:href", "action", "data"):
             if (address := given.get(key)) is not None and not address.startswith("#"):
                 self.outside.append(address)
-        if tag in {"script", "link", "iframe"}:
+        if tag in {"link", "iframe"} or (tag == "script" and attrs):
             self.outside.append(f"<{tag}>")
         self.ids += [given["id"] or ""] if "id" in given else []
 
@@ -110,10 +113,11 @@ def test_the_page_can_be_read_by_everybody(name: str, bundles: dict[str, Path]) 
 def test_the_outline_can_fail() -> None:
     outline = Outline(
         '<h1>a</h1><h3>b</h3><img src="x.png"><div role="img" aria-label="words"><svg></svg></div><svg></svg>'
+        '<script type="module"></script>'
     )
     assert outline.headings == [1, 3]
     assert outline.wordless == ["img", "svg"]
-    assert outline.outside == ["x.png"]
+    assert outline.outside == ["x.png", "<script>"]
 
 
 def contrast(text: str, ground: str) -> float:
@@ -160,7 +164,98 @@ def test_thousands_of_areas_stay_under_five_megabytes(bundles: dict[str, Path]) 
     text = report(manifest, tables)
     assert len(manifest.law.areas) == 3_000
     assert len(text.encode()) < 5 * MEGABYTE
-    assert "A line for each county" in text
+    assert "Alder 0 to " in text
+    assert text.count("<table") > 3_000
+    assert not re.search(r"<td>[0-9]{4}", text), "thousands have a comma"
+
+
+def parents_of(bundle: Bundle) -> Any:
+    """Give the areas of a bundle parents: the first forty of them, and the others."""
+    naming = replace(bundle.manifest.naming, parents=(("Northern part", 40), ("Île-Sud", 20)))
+    return replace(bundle.manifest, naming=naming)
+
+
+def test_areas_stand_under_their_parents(bundles: dict[str, Path]) -> None:
+    bundle = load_bundle(bundles["counties"])
+    units, left_out = units_of_areas(parents_of(bundle), bundle.tables)
+    assert ([unit.title for unit in units], left_out) == (["Northern part (40)", "Île-Sud (20)"], 0)
+    titles = [part.title for unit in units for part in unit.parts]
+    assert titles == [f"{area}: {int(counts.sum()):,}" for area, counts in bundle.tables.items()]
+    assert units[1].parts[-1].exact[0] == ("residents", f"{int(bundle.tables['Willow'].sum()):,}")
+
+
+TYPED = """
+<script>
+const input = document.querySelector(".find input"), shown = (own) => own.firstElementChild.textContent;
+const seen = {};
+for (const text of %s) {
+  input.value = text;
+  input.dispatchEvent(new Event("input"));
+  const units = [...document.querySelectorAll("[data-find] details")];
+  seen[text] = [
+    document.querySelector("output").textContent,
+    units.filter((own) => !own.hidden).map(shown).length,
+    units.filter((own) => own.open).map((own) => shown(own).replace(/:.*/, "")),
+  ];
+}
+const answer = document.createElement("pre");
+answer.id = "answer";
+answer.textContent = JSON.stringify(seen);
+document.body.append(answer);
+</script></body>"""
+
+
+def typed(page: str, texts: list[str], folder: Path) -> dict[str, list[Any]]:
+    """Type texts into the page's field, one after the other: what it says, how many are left, which are open."""
+    free = re.sub(r"<meta http-equiv=[^>]*>", "", page)  # the page's own policy lets nobody type by a script
+    file = folder / "typed.html"
+    file.write_text(free.replace("</body>", TYPED % json.dumps(texts)), encoding="utf-8")
+    found = re.search(r'<pre id="answer">(.*?)</pre>', dom_of(file, folder), flags=re.S)
+    assert found is not None
+    answer: dict[str, list[Any]] = json.loads(unescape(found.group(1)))
+    return answer
+
+
+def test_an_area_is_found_by_typing(bundles: dict[str, Path], tmp_path: Path) -> None:
+    bundle = load_bundle(bundles["counties"])
+    page = report(parents_of(bundle), bundle.tables)
+    northern = [str(area) for area in list(bundle.tables)[:40]]
+    with_el = sum("el" in area.lower() for area in northern)
+    assert with_el > 1
+    assert typed(page, ["WILL", "ile sud", "el", "no such", ""], tmp_path) == {
+        "WILL": ["1 found", 2, ["Île-Sud (20)", "Willow"]],
+        "ile sud": ["20 found", 21, ["Île-Sud (20)"]],
+        "el": [f"{with_el} found", with_el + 1, ["Northern part (40)"]],
+        "no such": ["none has this in its name", 0, []],
+        "": ["", 62, []],
+    }
+
+
+def test_without_its_script_the_page_has_every_table(bundles: dict[str, Path]) -> None:
+    text = page_of(bundles["counties"])
+    without = re.sub(r"<script>.*?</script>", "", text, flags=re.S)
+    assert "Find a" not in without, "no field that does nothing"
+    assert without.count("<table") == text.count("<table") > 60
+
+
+def test_a_page_runs_its_own_script_and_no_other(bundles: dict[str, Path], tmp_path: Path) -> None:
+    """What a label might smuggle in is escaped; if it were not, the page's policy would not run it.
+
+    The mutant is a script that differs in one letter from the one whose hash the page names.
+    """
+    text = page_of(bundles["counties"])
+    assert text.count("<script") == 1
+    smuggled = tmp_path / "smuggled.html"
+    smuggled.write_text(
+        text.replace("</main>", "<script>document.title = 'smuggled'</script></main>"), encoding="utf-8"
+    )
+    seen = dom_of(smuggled, tmp_path)
+    assert "<title>smuggled" not in seen
+    assert 'class="find"' in seen
+    changed = tmp_path / "changed.html"
+    changed.write_text(text.replace('"use strict";', "'use strict';"), encoding="utf-8")
+    assert 'class="find"' not in dom_of(changed, tmp_path)
+    assert "script" not in page_of(bundles["p12"]), "one table is found without"
 
 
 def _many(bundle: Bundle, copies: int) -> tuple[Any, dict[Any, Any]]:

@@ -1,5 +1,8 @@
 """What a user says, compiled: names, shares, redundant rows, clashes, implied bounds, disclosed cells."""
 
+from decimal import ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -35,6 +38,48 @@ def test_a_share_of_an_unknown_total_is_a_balance() -> None:
     assert constraints.rows[1].text == "total is at least 1"
     assert constraints.holds([6, 8, 2, 4, 0, 10])
     assert not constraints.holds([0, 0, 0, 0, 0, 0])  # 0/0 is no share
+
+
+@pytest.mark.parametrize("published", ["67 %", "66.7%", "0.5", "1", "0 %"])
+@pytest.mark.parametrize("others", [[], [cg.total()]])
+def test_a_rounded_share_is_every_share_that_rounds_to_it(published: str, others: list[Condition]) -> None:
+    """Against decimal arithmetic, for tables of two cells, and either way to round a half: 1/2 may have become 1.
+
+    The mutant rounds halves down only, and would refuse what an office may have rounded up.
+    """
+    digits = published.rstrip("% ")
+    step = Decimal(1).scaleb(-len(digits.partition(".")[2]))
+    schema, value = cg.Schema({"sex": ["f", "m"]}), cg.share({"sex": "f"}, rounded=published)
+    seen = set()
+    for women, men in product(range(5), repeat=2):
+        exact = 100 * women if "%" in published else women
+        rounded = [
+            (Decimal(exact) / (women + men)).quantize(step, way) if women + men else None
+            for way in (ROUND_HALF_DOWN, ROUND_HALF_UP)
+        ]
+        is_so = Decimal(digits) in rounded
+        seen.add(is_so)
+        try:
+            own = cg.Constraints.of(schema, [*others, value], [women, men])
+            assert own.holds([women, men])
+            assert is_so
+        except cg.errors.ConditionError:
+            assert not is_so, (women, men)
+    assert seen == {True, False}
+
+
+def test_a_rounded_share_of_a_known_total_is_a_range_of_counts() -> None:
+    constraints = of(cg.total(), cg.share({"sex": "f"}, rounded="53 %"), counts=COUNTS)
+    assert [one.text for one in constraints.rows] == ["total is 15", "total of sex=f is 8"]
+    wide = of(cg.total(), cg.share({"sex": "f"}, rounded="0.5"), counts=COUNTS)
+    assert wide.rows[1].text == "total of sex=f is between 7 and 8"
+    assert not wide.also_exact
+    free = of(cg.share({"sex": "f"}, rounded="0.5"), counts=COUNTS)
+    assert [one.text for one in free.rows] == [
+        "20 x [total of sex=f] - 9 x [total] is at least 0",
+        "20 x [total of sex=f] - 11 x [total] is at most 0",
+        "total is at least 1",
+    ]
 
 
 def test_a_share_of_nobody_discloses_that_there_is_nobody() -> None:
@@ -191,6 +236,9 @@ def test_draws_of_the_wrong_kind_are_refused() -> None:
         (lambda: cg.bounds(3, 2), "swap"),
         (lambda: cg.bounds("0"), "whole number"),  # type: ignore[arg-type]
         (lambda: cg.share({"sex": "f"}, equals="3/2"), "between 0 and 1"),
+        (lambda: cg.share({"sex": "f"}, rounded="101 %"), "between 0 and 1"),
+        (lambda: cg.share({"sex": "f"}, rounded="5/6"), "as it was published"),
+        (lambda: cg.share({"sex": "f"}, rounded="83 %", equals="5/6"), "not both"),
         (lambda: of(cg.share({"sex": "f"}, of={"sex": "m"}, equals="1/2")), "picks no cell of its whole"),
         (lambda: of(cg.linear({("f", "y"): 0.5}, equals=1)), "common denominator"),
         (lambda: of(cg.linear({("f", "y"): 0}, equals=1)), "every coefficient is 0"),

@@ -68,10 +68,12 @@ EXAMPLES: dict[str, st.SearchStrategy[Condition]] = {
         lambda of_cells, name, limits: cg.linear(of_cells, name=name, **limits), BY_LABELS | BY_PLACE, NAMES, LIMITS
     ),
     "share": st.builds(
-        lambda where, of, equals: cg.share(where, of=of, equals=equals),
+        lambda where, of, value: cg.share(where, of=of, **value),
         st.sampled_from([{"sex": "f"}, {"sex": ["f", "m"], "age": "y"}]),
         st.sampled_from([None, {"age": ["y", "o"]}]),
-        st.none() | st.fractions(0, 1, max_denominator=30),
+        st.just({})
+        | st.fractions(0, 1, max_denominator=30).map(lambda value: {"equals": value})
+        | st.sampled_from(["83.3 %", "0 %", "100%", "0.5", "7.25 %"]).map(lambda value: {"rounded": value}),
     ),
     "bounds": st.builds(
         lambda low, width, where: cg.bounds(low, None if low is None or width is None else low + width, where=where),

@@ -1,5 +1,6 @@
 """Data that do not fit are refused in words, and no word is from the rows: unmistakable values are pushed through."""
 
+import gzip
 import os
 import traceback
 from pathlib import Path
@@ -111,7 +112,9 @@ REFUSED: dict[str, tuple[Spec, bytes, str]] = {
     "latin-1 header": (MICRO, f"sex,\xe9\n{NAME},y\n".encode("latin-1"), "data.csv is not UTF-8 text: line 1"),
     "utf-16": (COUNTS, f"sex,AGE,n\nf,y,{N}\n".encode("utf-16"), "UTF-16"),
     "utf-16 without a mark": (COUNTS, f"sex,AGE,n\nf,y,{N}\n".encode("utf-16-le"), "UTF-16"),
-    "gzip": (COUNTS, b"\x1f\x8b\x08" + N.encode(), "is packed (gzip)"),
+    "gzip": (COUNTS, b"\x1f\x8b\x08" + N.encode(), "data.csv is cut short or damaged"),
+    "gzip twice": (COUNTS, gzip.compress(gzip.compress(f"sex,AGE,n\nf,y,{N}\n".encode())), "is packed (gzip, twice)"),
+    "gzip of a short row": (COUNTS, gzip.compress(f"sex,AGE,n\nf,y,{N}\n{NAME},y\n".encode()), "data.csv, line 3: the"),
     "zip": (COUNTS, b"PK\x03\x04" + N.encode(), "is packed (zip)"),
     "no Parquet": (COUNTS, b"PAR1" + N.encode() + b"PAR1", "not a Parquet file that can be read"),
     "cut: words": (CUT, f"x\n{NAME}\n".encode(), "numbers outside the declared cuts, or no numbers,"),
@@ -228,6 +231,27 @@ def test_damaged_parquet(tmp_path: Path) -> None:
         file,
     )
     assert "has 2 columns with the name 'n'" in refusal(given_spec, tmp_path)
+
+
+PACKED = gzip.compress(b"sex,AGE,n\n" + b"".join(b"f,y,%d\n" % n for n in range(2_000)), mtime=0)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        PACKED[:-1],  # cut short
+        PACKED[: len(PACKED) // 2],
+        PACKED[:1_000] + bytes([PACKED[1_000] ^ 4]) + PACKED[1_001:],  # a changed bit, which DuckDB reads over
+        PACKED[:-8] + bytes(4) + PACKED[-4:],  # another checksum
+        PACKED + b"more",
+    ],
+)
+def test_damaged_gzip(content: bytes, tmp_path: Path) -> None:
+    packed = spec("kind: counts, count: n", path="data.csv.gz")
+    (tmp_path / "data.csv.gz").write_bytes(content)
+    assert "data.csv.gz is cut short or damaged" in refusal(packed, tmp_path)
+    (tmp_path / "data.csv.gz").write_bytes(gzip.decompress(PACKED))
+    assert "is not packed by gzip, though its name says so" in refusal(packed, tmp_path)
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Counts and microdata, CSV and Parquet: the tables are those that a plain loop makes."""
 
 import csv
+import gzip
 import io
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from congenial.errors import ReadingError
 from congenial.reading import read_tables
 from congenial.spec import Spec, parse_spec
 
@@ -46,9 +49,53 @@ def test_counts(tmp_path: Path) -> None:
     assert counts(spec("kind: counts, count: n"), tmp_path) == [3, 0, 2**53, 7]
 
 
+def test_files_packed_by_gzip(tmp_path: Path) -> None:
+    """In one piece or in several, under any name, beside files that are not packed."""
+    first, second = b"SEX,age\n01,y\n2,", b"o\n01,y\n2,y\n"
+    write(tmp_path, gzip.compress(first) + gzip.compress(second), "a.csv.gz")
+    write(tmp_path, first + second, "b.csv")
+    write(tmp_path, gzip.compress(first + second), "c.csv")
+    assert counts(spec(path="a.csv.gz"), tmp_path) == [2, 0, 1, 1]
+    assert counts(spec(path="[a.csv.gz, b.csv, c.csv]"), tmp_path) == [6, 0, 3, 3]
+
+
 def test_cells_without_a_row_may_be_zero(tmp_path: Path) -> None:
     write(tmp_path, "SEX,age,n\n2,o,5\n")
     assert counts(spec("kind: counts, count: n, missing_cells: zero"), tmp_path) == [0, 0, 0, 5]
+
+
+EMPTY = """{
+  sex: {column: SEX, levels: {'01': female, 2: male}, empty: not stated},
+  income: {cut: [0, 10], below: true, empty: unknown, groups: {some: {from: 0 to <10}}}
+}"""
+
+
+def test_a_level_for_empty_values(tmp_path: Path) -> None:
+    """Of codes and of cut numbers, in CSV (quoted or not) and in Parquet (null or no letter); not for what is wrong."""
+    declared = spec(dimensions=EMPTY, extra="by: {name: town, levels: [a], empty: nowhere}\n")
+    rows = [("01", "5", "a"), ("", "5", "a"), ("2", "", "a"), ("", "", "a"), ("", "-1", ""), ("", "", "")]
+    write(tmp_path, "SEX,income,town\n" + "".join(f'{sex},"{income}",{town}\n' for sex, income, town in rows))
+    sexes, incomes = ("female", "male", "not stated"), ("below 0", "0 to <10", "10 or more", "unknown")
+    found = read_tables(declared, tmp_path)
+    assert (declared.schema.labels("sex"), declared.schema.labels("income")) == (sexes, incomes)
+    expected = {"a": Counter({(0, 1): 1, (2, 1): 1, (1, 3): 1, (2, 3): 1}), "nowhere": Counter({(2, 0): 1, (2, 3): 1})}
+    cells = [(sex, income) for sex in range(3) for income in range(4)]
+    assert {area: table.counts.tolist() for area, table in found.items()} == {
+        area: [own[cell] for cell in cells] for area, own in expected.items()
+    }
+    by_column = zip(*rows, strict=True)
+    columns = [[value if number % 2 else value or None for number, value in enumerate(own)] for own in by_column]
+    pq.write_table(pa.table(dict(zip(("SEX", "income", "town"), columns, strict=True))), tmp_path / "data.parquet")
+    packed = replace(declared, data=replace(declared.data, paths=("data.parquet",)))
+    assert {area: table.counts.tolist() for area, table in read_tables(packed, tmp_path).items()} == {
+        area: table.counts.tolist() for area, table in found.items()
+    }
+    assert declared.dimensions[1].groups == {"some": ("0 to <10", "10 or more")}
+    assert not declared.dimensions[1].is_ordered
+    for wrong in ("3,5,a", "01,x,a", "01,1e999,a", "01,nan,a", " ,5,a", "01,5,b"):
+        write(tmp_path, f"SEX,income,town\n{wrong}\n")
+        with pytest.raises(ReadingError, match="not declared levels"):
+            read_tables(declared, tmp_path)
 
 
 def test_areas(tmp_path: Path) -> None:

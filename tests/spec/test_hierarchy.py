@@ -87,13 +87,18 @@ def test_what_a_tree_cannot_have_is_a_mistake_at_its_line(old: str, new: str, li
 @pytest.mark.parametrize(
     ("blocks", "error", "words"),
     [
-        (BLOCKS + "1a1,S,0\n", HierarchyError, "listed twice, '1a1'"),
-        (BLOCKS.replace("1b1,S", "1b1,"), ReadingError, "'state' of blocks.csv is empty"),
-        (BLOCKS.replace("1a2,S", "1a2,T"), HierarchyError, "part of two state units"),
-        (BLOCKS.replace("1a2,S,1", "1a2,S,yes"), ReadingError, "says 'yes'"),
-        (BLOCKS.replace("geoid", "id"), ReadingError, "no column 'geoid'"),
+        (BLOCKS + "1a1,S,0\n", HierarchyError, "blocks.csv, line 6: block '1a1' stands in line 2 already"),
+        (BLOCKS.replace("1b1,S", "1b1,"), ReadingError, "blocks.csv, line 4: 'state' is empty"),
+        (
+            BLOCKS.replace("1a2,S", "1a2,T"),
+            HierarchyError,
+            "line 3: county '1a' is part of state 'T', and in line 2 of",
+        ),
+        (BLOCKS.replace("1a2,S,1", "1a2,S,yes"), ReadingError, "blocks.csv, line 3: 'empty' is 'yes', and not 1, true"),
+        (BLOCKS.replace("geoid", "id"), ReadingError, "blocks.csv, line 1: there is no column 'geoid'"),
         ("geoid,state,empty\n", ReadingError, "no rows"),
-        (BLOCKS.replace("2a1", "2"), ReadingError, "has 1 characters"),
+        (BLOCKS.replace("2a1", "2"), ReadingError, "blocks.csv, line 5: the code '2' has 1 characters"),
+        (BLOCKS.replace("2a1,T,0", "2a1,T"), ReadingError, "blocks.csv, line 5: the row has 2 fields, the header 3"),
     ],
 )
 def test_lists_of_leaves_that_are_no_tree(blocks: str, error: type[Exception], words: str, tmp_path: Path) -> None:

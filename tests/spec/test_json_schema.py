@@ -22,7 +22,9 @@ data: {path: a.csv, kind: counts, count: n, missing_cells: zero}
 dimensions:
   year: [2010, 2020]
   flag: {levels: {1: true, 2: false}}
+  block: {levels: {file: blocks.csv, code: 010, separator: tab}}
   income: {cut: [0, 0.5, 1e3], below: true, groups: {low: {to: 0.5 to <1e3}, high: [1000 or more]}}
+by: {name: town, levels: {file: towns.csv, parent: county}}
 measure: [cells, {margin: [year], portion: 1/2}]
 invariants: [total, {total: {year: 2010}, equals: 12, mandate: a law}, {margin: year, equals: [1, 2]}]
 conditions: [{bounds: all, at_least: none, at_most: 10}, {linear: [{times: 2, of: {year: 2010}}], at_most: 7}]
@@ -57,6 +59,8 @@ def test_good_specs_validate() -> None:
         ("cut: [0, 0.5, 1e3]", "cut: 0"),
         ("margin: [year], portion", "margn: [year], portion"),
         ("conditions: [", "conditions: [3, ["),
+        ("code: 010", "codes: 010"),
+        ("block: {levels: {file: blocks.csv, code", "block: {levels: {parent: blocks.csv, file"),
         ("epsilon: 0.5", "epsilon: [1]"),
         ("at_least: none", "at_lest: none"),
     ],
@@ -72,7 +76,8 @@ def test_the_schema_and_the_checks_agree_on_the_example() -> None:
     text = GOOD.replace("to: 0.5 to <1e3", "to: 0.5 to <1000").replace("noise", "").replace("true, 2: false", "a, 2: b")
     text = text.replace("measure: [cells, {margin", "measure: [{cells: all, portion: 1}, {margin")
     text = text.replace(", {margin: year, equals: [1, 2]}", "").replace("at_most: 7", "at_most: 700")
-    text = text.replace("at_least: none", "at_least: 0")
+    text = text.replace("at_least: none", "at_least: 0").replace("{file: blocks.csv, code: 010, separator: tab}", "[z]")
+    text = text.replace("{file: towns.csv, parent: county}", "[here]")
     assert list(VALIDATOR.iter_errors(as_editors_read_it(text))) == []
     assert parse_spec(text).schema.n_cells == 2 * 2 * 4
 
@@ -84,9 +89,10 @@ def test_the_example_of_the_document_is_one(tmp_path: Path) -> None:
     assert list(VALIDATOR.iter_errors(as_editors_read_it(blocks[0]))) == []
     spec = parse_spec(blocks[0])
     assert spec.rows_per_unit == 2
-    assert spec.mechanism.schema.n_cells == 2 * 3 * 4
+    assert spec.mechanism.schema.n_cells == 2 * 3 * 5
     (tmp_path / "persons.csv").write_text(
-        "person_id,county_fips,SEX,age,income\n7,001,1,0-17,0\n7,001,2,65+,-3.5\n8,003,2,18-64,50000\n"
+        "person_id,state,county_fips,SEX,age,income\n"
+        "7,44,001,1,0-17,0\n7,44,001,2,65+,-3.5\n8,15,003,2,18-64,\n9,06,075,1,65+,1\n"
     )
     tables = read_tables(spec, tmp_path)
     assert {area: table.total for area, table in tables.items()} == {"North": 2, "South": 1}

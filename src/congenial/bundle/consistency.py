@@ -71,6 +71,17 @@ def _check_names(manifest: Manifest) -> None:
         raise _refuse(f"the status is {naming.status!r}, and it is one of {', '.join(STATUSES)}")
     if manifest.receipt is None and naming.status == STATUSES[0]:
         raise _refuse("a simulation is never of confidential data")
+    for file in naming.public_files:
+        if not _DIGEST.fullmatch(file.sha256):
+            raise _refuse(f"{file.sha256[:70]!r} is not the SHA-256 of a file")
+    sizes, areas = [n for _, n in naming.parents], manifest.law.areas
+    has_parents = areas.name is not None and manifest.chain is None and min(sizes, default=1) > 0
+    if sizes and not (has_parents and sum(sizes) == len(areas)):
+        raise _refuse(f"it has parents for {sum(sizes):,} areas, and {len(areas):,} tables")
+    if set(naming.unpublished) & set(areas) or (naming.unpublished and areas.name is None):
+        raise _refuse("an area is left unpublished that it publishes")
+    if any(not rows.is_public for rows in naming.kept_rows) and manifest.plan.neighbours == "bounded":
+        raise _refuse("rows are kept by a column that is not public, and a changed record could leave them")
     if not _is_moment(manifest.made_at):
         raise _refuse(f"made_at is {manifest.made_at[:40]!r}, and should be a time such as 2026-11-16T11:00:00Z")
     budget, open_ones = manifest.plan.budget, [query for query in manifest.plan.asked if query.precision is None]

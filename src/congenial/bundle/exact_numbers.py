@@ -20,6 +20,17 @@ class Exactly:
     values: Mapping[Area, str]
 
 
+def with_commas(value: str) -> str:
+    """Write a whole number with commas; a value in words as it is.
+
+    Examples
+    --------
+    >>> with_commas("-12345"), with_commas("1/3")
+    ('-12,345', '1/3')
+    """
+    return f"{int(value):,}" if value.removeprefix("-").isdecimal() else value
+
+
 def exactly(
     schema: Schema, conditions: Sequence[Condition], labels: Sequence[Area], tables: Ints
 ) -> tuple[Exactly, ...]:

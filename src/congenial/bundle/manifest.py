@@ -1,7 +1,7 @@
 """The manifest: what was released, by which law, at what cost, under whose mandate. Public, versioned."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -9,8 +9,9 @@ from congenial.arrays import Ints
 from congenial.bundle.canonical import check_texts, digest, is_untouched, parsed, read_as, read_texts, rendered
 from congenial.bundle.differences import first_difference
 from congenial.bundle.exact_numbers import Exactly, exactly
+from congenial.bundle.kept_rows import KeptRows
 from congenial.bundle.law_json import AreaValues, law_as_json, law_of_json
-from congenial.bundle.naming import Naming
+from congenial.bundle.naming import Naming, PublicFile
 from congenial.bundle.plan_digest import plan_digest
 from congenial.bundle.privacy_json import budget_json, budget_of_json, certificate_json, certificate_of_json
 from congenial.bundle.review_json import counted_json, counted_of_json
@@ -172,6 +173,10 @@ class Manifest:
             "status": naming.status,
             "is_for_release": self.is_for_release,
             "unit": {"word": naming.unit, "rows": self.rows_per_unit},
+            "public_files": [asdict(file) for file in naming.public_files],
+            "parents": [list(run) for run in naming.parents],
+            "unpublished": list(naming.unpublished),
+            "kept_rows": [{**asdict(rows), "values": list(rows.values)} for rows in naming.kept_rows],
             "conditions": [{"text": condition.title, **condition.as_json()} for condition in self.conditions],
             "measured": [{"text": query.title, **query.as_json()} for query in self.plan.asked],
             "exactly": [
@@ -265,6 +270,20 @@ class Manifest:
                 title=read_as(str, values["title"]),
                 unit=read_as(str, values["unit"]["word"]),
                 status=read_as(str, values["status"]),
+                public_files=tuple(
+                    PublicFile(*read_texts(file[key] for key in ("gives", "name", "sha256")))
+                    for file in values["public_files"]
+                ),
+                parents=tuple((read_as(str, parent), read_as(int, n)) for parent, n in values["parents"]),
+                unpublished=tuple(read_texts(values["unpublished"])),
+                kept_rows=tuple(
+                    KeptRows(
+                        read_as(str, rows["column"]),
+                        tuple(read_texts(rows["values"])),
+                        read_as(bool, rows["is_public"]),
+                    )
+                    for rows in values["kept_rows"]
+                ),
             ),
             made_at=read_as(str, values["made_at"]),
             plan=plan,

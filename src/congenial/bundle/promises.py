@@ -2,7 +2,9 @@
 
 from textwrap import wrap
 
+from congenial.bundle.exact_numbers import with_commas
 from congenial.bundle.file_names import AREAS, EXACT_CELLS, EXPECTED_ERRORS, PARQUET, REPORT
+from congenial.bundle.kept_rows import left_unpublished, membership
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.table_csv import formula_warnings, header_of
 from congenial.bundle.tree_files import SPINE, level_file
@@ -13,12 +15,14 @@ SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed a
 
 
 def strength(manifest: Manifest) -> str:
-    """Return what an observer can learn about one unit, in a sentence or two."""
+    """Return whose records are counted, and what an observer can learn about one unit, in a few sentences."""
     text = str(meaning(manifest.certificate, manifest.plan.neighbourhood))
     if manifest.rows_per_unit > 1:
         most = f"up to {manifest.rows_per_unit} records, and all of them are covered"
         text = f"One {manifest.naming.unit} may have {most}. {text}"
-    return text
+    naming = manifest.naming
+    counted = membership(naming.kept_rows, manifest.plan.neighbours, naming.unit)
+    return " ".join([*counted, *left_unpublished(naming.unpublished, manifest.law.areas.name), text])
 
 
 def cost(manifest: Manifest) -> str:
@@ -31,7 +35,7 @@ def readme(manifest: Manifest) -> str:
     """Return README.txt: one page for an analyst."""
     law = manifest.law
     tables = "one table" if len(law.areas) == 1 else f"{len(law.areas):,} tables, one for each {law.areas.name}"
-    values = [f": {exact.values[None]}" if law.areas.name is None else "" for exact in manifest.exactly]
+    values = [f": {with_commas(exact.values[None])}" if law.areas.name is None else "" for exact in manifest.exactly]
     exact_lines = [
         f"  - {exact.text}{value}" + (f" ({exact.mandate})" if exact.mandate else "")
         for exact, value in zip(manifest.exactly, values, strict=True)

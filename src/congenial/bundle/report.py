@@ -11,34 +11,22 @@ from congenial.arrays import Floats, Ints
 from congenial.bundle import adding_up_text, promises
 from congenial.bundle.adding_up import AddingUp, adding_up
 from congenial.bundle.adding_up_text import errors_csv
+from congenial.bundle.exact_numbers import with_commas
 from congenial.bundle.expected_error import NO_ERROR, ExpectedError, by_size, expected_error, typical_places
 from congenial.bundle.file_names import EXACT_CELLS, REPORT_ERRORS, REPORT_PICTURE
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.tree_report import level_errors, level_lines, walk
+from congenial.bundle.tree_report import level_errors, level_lines
+from congenial.bundle.walk import Grid, Unit, units_of_areas, units_of_tree
 from congenial.conditions.areas import Area
-from congenial.display import as_grid
 from congenial.noise import Noise
-from congenial.page import render
+from congenial.page import own_script, render
 from congenial.pictures.drawing import as_svg
 from congenial.pictures.noise import noise_laws
 from congenial.privacy.review_text import sentences
 
 AROUND = "the released tables"
 
-_WHOLE_TABLES = 100  # areas whose tables are laid out by themselves
-_PAGE_OF_AREAS = 100
-_MOST_NUMBERS = 300_000  # numbers in the page: about 3 MB
-_MOST_EXACT = 20_000  # exact values in the page
-
-
-@dataclass(frozen=True)
-class _Sheet:
-    """Some tables in the page: a summary to click on, a header, rows, and whether the last row sums the others up."""
-
-    summary: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    ends_in_total: bool = False
+_FEW = 20  # tables that one finds without typing
 
 
 def report(
@@ -59,7 +47,10 @@ def report(
     if parts is None:
         parts = {name: make(manifest, tables, below) for name, make in PARTS.items() if name not in manifest.left_out}
     released = [np.stack(list(tables.values())), *below]
-    sheets, left_out = _sheets(manifest, tables)
+    if manifest.chain is not None:
+        units, left_out = units_of_tree(manifest, manifest.chain, released), 0
+    else:
+        units, left_out = units_of_areas(manifest, tables)
     return render(
         "report.html",
         title=manifest.naming.title,
@@ -77,10 +68,13 @@ def report(
         noise_picture=parts.get(REPORT_PICTURE, ""),
         no_picture=manifest.left_out.get(REPORT_PICTURE),
         exactly=[
-            (exact.text, _grouped(next(iter(exact.values.values()))), exact.mandate or "") for exact in manifest.exactly
+            (exact.text, with_commas(next(iter(exact.values.values()))), exact.mandate or "")
+            for exact in manifest.exactly
         ],
-        exact_by_area=_exact_by_area(manifest),
-        sheets=sheets,
+        is_one=manifest.law.areas.name is None and manifest.chain is None,
+        units=units,
+        unit_words=_unit_words(manifest),
+        script=own_script("find.js") if _n_units(units) > _FEW else None,
         left_out=left_out,
         errors=errors.lines if isinstance(errors := parts.get(REPORT_ERRORS), ErrorsToExpect) else [],
         sums=_sums(parts.get(REPORT_ERRORS)),
@@ -88,25 +82,18 @@ def report(
         certificate=manifest.certificate,
         amounts=_amounts(manifest),
         levels=[] if manifest.chain is None else level_lines(manifest.chain, released),
-        units=[] if manifest.chain is None else walk(manifest.chain, released),
     )
 
 
-def _exact_by_area(manifest: Manifest) -> _Sheet | None:
-    """Lay the exact values of several areas out, a line an area; as many areas as fit."""
-    law, exactly = manifest.law, manifest.exactly
-    if law.areas.name is None or not exactly:
-        return None
-    shown = law.areas.labels[: max(1, _MOST_EXACT // len(exactly))]
-    more = f"; the first {len(shown):,}, the others are in areas.parquet" if len(shown) < len(law.areas) else ""
-    rows = [[str(area), *(_grouped(exact.values[area]) for exact in exactly)] for area in shown]
-    header = [law.areas.name, *(exact.text for exact in exactly)]
-    return _Sheet(f"Their values for each {law.areas.name}{more}", header, rows)
+def _n_units(units: Sequence[Unit]) -> int:
+    return sum(1 + _n_units(unit.parts) for unit in units)
 
 
-def _grouped(value: str) -> str:
-    """Write a whole number with commas; a value in words as it is."""
-    return f"{int(value):,}" if value.removeprefix("-").isdecimal() else value
+def _unit_words(manifest: Manifest) -> str:
+    """Return what one finds among the tables, in words."""
+    if manifest.chain is None:
+        return f"a {manifest.law.areas.name}"
+    return f"a {', a '.join(manifest.chain.law.tree.levels)}"
 
 
 def _amounts(manifest: Manifest) -> list[tuple[str, str]]:
@@ -136,28 +123,6 @@ def _law_of(noise: Noise) -> tuple[Ints, Floats]:
     reach = max(3, int(np.ceil(4 * float(noise.variance) ** 0.5)))
     u = np.arange(-reach, reach + 1) if reach <= 2_000 else np.linspace(-reach, reach, 801).astype(np.int64)
     return u, noise.pmf(u)
-
-
-def _sheets(manifest: Manifest, tables: Mapping[Area, Ints]) -> tuple[list[_Sheet], int]:
-    """Lay the tables out: each by itself while there are few, else a line an area, in pages; as many as fit."""
-    law = manifest.law
-    n_shown = min(len(tables), max(1, _MOST_NUMBERS // law.schema.n_cells))
-    shown = list(islice(tables.items(), n_shown))
-    if len(tables) <= _WHOLE_TABLES:
-        sheets = []
-        for area, counts in shown:
-            header, rows = as_grid(law.schema, counts)
-            down = [name for name in law.schema.names if not header[1].startswith(f"{name}=")]
-            summary = "" if area is None else f"{area}: {int(counts.sum()):,}"
-            sheets.append(_Sheet(summary, [", ".join(down), *header[1:]], rows[:5_000], 1 < len(rows) <= 5_000))
-        return sheets, len(tables) - n_shown
-    header = [law.areas.name or "", "total", *(law.schema.cell_name(cell) for cell in range(law.schema.n_cells))]
-    pages = []
-    for start in range(0, len(shown), _PAGE_OF_AREAS):
-        page = shown[start : start + _PAGE_OF_AREAS]
-        rows = [[str(area), f"{int(counts.sum()):,}", *(str(n) for n in counts.tolist())] for area, counts in page]
-        pages.append(_Sheet(f"{law.areas.name} {page[0][0]} to {page[-1][0]}", header, rows))
-    return pages, len(tables) - n_shown
 
 
 @dataclass(frozen=True)
@@ -199,8 +164,8 @@ def _sums(errors: object) -> dict[str, Any] | None:
     return {
         "warnings": adding_up_text.warning_lines(found),
         "around": adding_up_text.around(found),
-        "sums": _Sheet("", *adding_up_text.sums_table(found)),
-        "classes": _Sheet("", *adding_up_text.classes_table(found)),
+        "sums": Grid(*adding_up_text.sums_table(found), ends_in_total=False),
+        "classes": Grid(*adding_up_text.classes_table(found), ends_in_total=False),
     }
 
 
@@ -210,8 +175,8 @@ def _error_lines(manifest: Manifest, error: ExpectedError, counts: Ints) -> dict
     lines = []
     for name, chosen in by_size(counts, (0, 1, 5, 10, 50, 100, 1_000)) if len(error.cells) else ():
         found = error.cells[chosen]
-        lines.append((name, str(int(chosen.sum())), f"{found.mean():.2f}", f"{found.max():.2f}"))
-    margins = [(name, "exact" if value < NO_ERROR else f"{value:.2f}") for name, value in error.margins]
+        lines.append((name, f"{int(chosen.sum()):,}", f"{found.mean():,.2f}", f"{found.max():,.2f}"))
+    margins = [(name, "exact" if value < NO_ERROR else f"{value:,.2f}") for name, value in error.margins]
     return {"where": where, "cells": lines, "margins": margins, "total": f"{int(counts.sum()):,}"}
 
 

@@ -1,7 +1,6 @@
-"""What a report says of a tree: its levels, their errors, and the upper levels to walk through. Public."""
+"""What a report says of a tree: its levels and their errors. Public."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
 
@@ -15,19 +14,8 @@ from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.words import ChainWords
 from congenial.randomness import replay_rng
 
-_MOST_UNITS = 2_000  # to walk through in the page
 _MOST_NUMBERS = 5_000_000  # redrawn for the errors
 _SIZES = (0, 1, 5, 20, 100)
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A unit to walk through: its name and total, its table, its parts."""
-
-    title: str
-    rows: Sequence[tuple[str, str]]
-    parts: list["Unit"] = field(default_factory=list)
-    more: str = ""
 
 
 def level_lines(chain: ChainPlan, released: Sequence[Ints]) -> list[tuple[str, ...]]:
@@ -62,49 +50,15 @@ def level_errors(chain: ChainPlan, released: Sequence[Ints]) -> list[dict[str, A
     for name, truth, again in zip(law.tree.levels, released, drawn, strict=True):
         gap = again - truth
         sizes = [
-            (words, f"{int(chosen.sum()):,}", f"{gap[chosen].mean():+.2f}") for words, chosen in by_size(truth, _SIZES)
+            (words, f"{int(chosen.sum()):,}", f"{gap[chosen].mean():+,.2f}") for words, chosen in by_size(truth, _SIZES)
         ]
         out.append(
             {
                 "name": name,
-                "cell": f"{np.abs(gap).mean():.2f}",
-                "total": f"{np.abs(gap.sum(axis=1)).mean():.2f}",
+                "cell": f"{np.abs(gap).mean():,.2f}",
+                "total": f"{np.abs(gap.sum(axis=1)).mean():,.2f}",
                 "sizes": sizes,
                 "classes": classes(truth, gap.astype(np.float64), gap.astype(np.float64) ** 2),
             }
         )
     return out
-
-
-def walk(chain: ChainPlan, released: Sequence[Ints]) -> list[Unit]:
-    """Return the units of the upper levels, each with its parts; levels of very many units stay in their files."""
-    law, tree = chain.law, chain.law.tree
-    names = [law.top.schema.cell_name(cell) for cell in range(law.n_cells)]
-    n_levels = 0
-    while n_levels < len(released) and sum(len(tables) for tables in released[: n_levels + 1]) <= _MOST_UNITS:
-        n_levels += 1
-    found: list[list[Unit]] = []
-    for number in range(n_levels):
-        titles = [
-            f"{tree.levels[number]} {code}: {int(table.sum()):,}"
-            for code, table in zip(tree.codes[number], released[number], strict=True)
-        ]
-        more = _more(chain, number, n_levels)
-        found.append(
-            [
-                Unit(title, [(name, f"{n:,}") for name, n in zip(names, table.tolist(), strict=True)], more=more)
-                for title, table in zip(titles, released[number], strict=True)
-            ]
-        )
-        if number:
-            for unit, parent in zip(found[number], tree.parents[number - 1].tolist(), strict=True):
-                found[number - 1][parent].parts.append(unit)
-    return found[0] if found else []
-
-
-def _more(chain: ChainPlan, number: int, n_levels: int) -> str:
-    """Say where the parts of the lowest units in the page are."""
-    levels = chain.law.tree.levels
-    if number < n_levels - 1 or number == len(levels) - 1:
-        return ""
-    return f"its {levels[number + 1]} units are in {level_file(number + 2)}"

@@ -23,6 +23,7 @@ _MOST_UNITS = 100
 def show(bundle: Path, area: str | None, level: str | None, within: str, as_json: bool) -> None:
     """Show what BUNDLE publishes: exact numbers, privacy, and a table. It is verified first."""
     from congenial.bundle import promises
+    from congenial.bundle.exact_numbers import with_commas
     from congenial.bundle.loading import load_bundle
     from congenial.bundle.table_csv import formula_warnings
     from congenial.display import as_text
@@ -70,7 +71,7 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
         say("Exact:")
         for exact in manifest.exactly[:40]:
             mandate = f"  ({exact.mandate})" if exact.mandate else ""
-            say(f"  {exact.text}: {exact.values[chosen]}{mandate}")
+            say(f"  {exact.text}: {with_commas(exact.values[chosen])}{mandate}")
     say(*formula_warnings(manifest.law.schema, (manifest.law.areas.name, *manifest.law.areas)))
     where = "" if chosen is None else f" of {manifest.law.areas.name} {chosen}"
     say("", f"Released table{where}:")

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -77,7 +78,7 @@ def _overview(gaps: Mapping[Area, Ints]) -> list[tuple[str, str]]:
     ]
 
 
-def _sums(confidential: Ints, release: Release) -> dict[str, object]:
+def _sums(confidential: Ints, release: Release) -> dict[str, Any]:
     """Return what sums over areas and cells were to be off by, around the truth, and what they are off by."""
     found = adding_up(release.plan, confidential, "the confidential tables", rng=secure_rng())
     rows = dense(statistics(release.plan.law.schema), confidential.shape[1])

@@ -10,7 +10,7 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.breaches import Breach, each_breach
-from congenial.bundle.naming import Naming
+from congenial.bundle.naming import Naming, runs_of
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.writing import check_new
 from congenial.conditions.areas import Area, Areas
@@ -21,6 +21,7 @@ from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.leaves import check_leaves
 from congenial.ledger import Ledger
 from congenial.reading.confidential_csv import write_confidential_csv
+from congenial.reading.public_files import public_files
 from congenial.reading.spine import read_spine
 from congenial.reading.tables import read_leaves, read_tables
 from congenial.release import STEPS as RELEASE_STEPS
@@ -66,8 +67,7 @@ def prepare(spec: Spec, folder: Path, progress: Callable[[str], None] = no_news)
         return _prepare_tree(spec, spec.hierarchy, folder, progress)
     tables = read_tables(spec, folder)
     progress(STEPS[1])
-    unit = "person" if spec.unit is None else spec.unit.word
-    naming = Naming(spec.release, spec.dataset, spec.title, unit, spec.data.status)
+    naming = _naming(spec, folder)
     with _breaches_in_a_file(spec, folder, tables):
         if spec.by is None:
             return spec.mechanism.prepare(tables[None], naming)
@@ -77,9 +77,22 @@ def prepare(spec: Spec, folder: Path, progress: Callable[[str], None] = no_news)
 def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Callable[[str], None]) -> Prepared:
     hierarchy, counts = _read_tree(spec, given, folder)
     progress(STEPS[1])
-    unit = "person" if spec.unit is None else spec.unit.word
-    naming = Naming(spec.release, spec.dataset, spec.title, unit, spec.data.status)
-    return prepare_tree(hierarchy, counts, naming)
+    return prepare_tree(hierarchy, counts, _naming(spec, folder))
+
+
+def _naming(spec: Spec, folder: Path) -> Naming:
+    """Return what the manifest says of a release besides its law."""
+    return Naming(
+        spec.release,
+        spec.dataset,
+        spec.title,
+        unit="person" if spec.unit is None else spec.unit.word,
+        status=spec.data.status,
+        public_files=public_files(spec, folder),
+        kept_rows=spec.kept_rows,
+        parents=runs_of(spec.parents),
+        unpublished=spec.unpublished,
+    )
 
 
 def _read_tree(spec: Spec, given: TreeFile, folder: Path) -> tuple[Hierarchy, Ints]:

@@ -30,7 +30,10 @@ def paragraphs(preview: Preview) -> list[tuple[str, list[str]]]:
             "What it costs",
             [f"{plan.spent.text} for {certificate.per_record}; {asked}", *_charged(plan), certificate.statement],
         ),
-        ("What stays protected", [str(plan.meaning), *plan.not_protected_text, *preview.given_away]),
+        (
+            "What stays protected",
+            [*preview.spec.membership, str(plan.meaning), *plan.not_protected_text, *preview.given_away],
+        ),
         *adding_up_section(preview),
         ("Noise", plan.noise_text),
         ("Sampler", _sampler(preview)),

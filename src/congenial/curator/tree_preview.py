@@ -123,6 +123,7 @@ class TreePreview:
             (
                 "What stays protected",
                 [
+                    *spec.membership,
                     str(meaning(certificate, chain.top.neighbourhood)),
                     *chain.not_protected_text,
                     *given_away_lines(self.reviews, self.unit),

@@ -1,6 +1,13 @@
-"""Pages: one offline HTML file each, from a template and plain values. Everything is escaped but figures."""
+"""Pages: one offline HTML file each, from a template and plain values. Everything is escaped but figures and scripts.
 
+A page's content security policy allows its own styles, figures inside it, at most one script, known by its hash, and
+nothing from elsewhere.
+"""
+
+from base64 import b64encode
+from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +17,43 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def render(template: str, **values: Any) -> str:
-    """Return the page of a template in this folder.
+def render(template: str, *, script: "Script | None" = None, **values: Any) -> str:
+    """Return the page of a template in this folder; `script` is the one that it runs, if it runs one.
 
     Examples
     --------
     >>> "<title>A &amp; B</title>" in render("base.html", title="A & B", language="en")
     True
     """
-    return _environment().get_template(template).render(**values)
+    return _environment().get_template(template).render(script=script, **values)
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script inside a page, and the hash by which the page allows it and no other.
+
+    Attributes
+    ----------
+    text : str
+        Of this package alone: nothing of a release goes into it.
+    source : str
+        As a content security policy names it.
+    """
+
+    text: str
+    source: str
+
+
+def own_script(name: str) -> Script:
+    """Return a script of this folder.
+
+    Examples
+    --------
+    >>> own_script("find.js").source[:7]
+    'sha256-'
+    """
+    text = (Path(__file__).parent / name).read_text(encoding="utf-8")
+    return Script(text, f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}")
 
 
 def _shown(value: object) -> object:

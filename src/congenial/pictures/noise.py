@@ -24,7 +24,7 @@ def noise_laws(laws: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> "Figure":
                 dash = DASHES[number % len(DASHES)]
                 axis.plot(x, y, color=COLOURS[number % len(COLOURS)], linestyle=dash, label=name)
         if len(laws) > 1:
-            axis.legend(loc="upper right", fontsize=8.5)
+            axis.legend(loc="lower left", bbox_to_anchor=(0, 1), fontsize=8.5)  # above: it would hide the peak
         axis.set_xlabel("noise on one measured number, before the invariants are imposed")
         axis.set_ylabel("probability")
         axis.set_ylim(bottom=0)

@@ -1,20 +1,23 @@
 """Why a CSV file could not be read, in our own words: a line number, never what stands there."""
 
 import csv
+import io
 from pathlib import Path
+
+from congenial.packing import opened
 
 
 def csv_trouble(path: Path, n_columns: int, separator: str) -> str | None:
     """Read a refused file again, slowly, and say what is wrong with it; None when nothing is found."""
     ends: set[bytes] = set()
-    with path.open("rb") as stream:
+    with opened(path) as stream:
         for number, line in enumerate(stream, start=1):
             try:
                 line.decode()
             except UnicodeDecodeError:
                 return f"{path.name} is not UTF-8 text: line {number}; save it as UTF-8"
             ends.add(b"\r\n" if line.endswith(b"\r\n") else line[-1:])
-    with path.open(encoding="utf-8-sig", newline="") as text:
+    with opened(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
         reader = csv.reader(text, delimiter=separator, strict=True)
         try:
             for row in reader:

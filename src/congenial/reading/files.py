@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from congenial.bundle.kept_rows import KeptRows
 from congenial.errors import ReadingError, did_you_mean, reason_of
+from congenial.packing import GZIP, beginning
 from congenial.table import CONFIDENTIAL
 
 _HEAD = 1_000_000  # bytes in which the header of a CSV file must end
 _PARQUET = b"PAR1"
 """How the names of files for the curator's eyes begin; a pattern never takes them for data."""
-_PACKED = {b"\x1f\x8b": "gzip", b"PK": "zip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
+_PACKED = {GZIP: "gzip, twice", b"PK": "zip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SEPARATOR_NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
@@ -29,11 +31,13 @@ class Column:
 
 @dataclass(frozen=True)
 class Source:
-    """Files of one format with the same columns."""
+    """Files of one format with the same columns, and which of their rows are read."""
 
     paths: tuple[Path, ...]
     is_parquet: bool
     columns: tuple[Column, ...]
+    is_packed: bool = False
+    kept_rows: tuple[KeptRows, ...] = ()
 
     def place(self, name: str) -> int:
         """Return where the one column of this name stands."""
@@ -90,10 +94,9 @@ def find_files(patterns: Sequence[str], folder: Path) -> tuple[Path, ...]:
 
 
 def first_bytes(path: Path) -> bytes:
-    """Return the beginning of a file, or say in words why it is of no use."""
+    """Return the beginning of a file, unpacked, or say in words why it is of no use."""
     try:
-        with path.open("rb") as stream:
-            head = stream.read(_HEAD)
+        head = beginning(path, _HEAD)
     except OSError as error:
         raise ReadingError(f"{path.name} cannot be opened: {reason_of(error)}") from None
     if not head:
@@ -114,7 +117,7 @@ def csv_columns(path: Path, head: bytes, separator: str) -> tuple[Column, ...]:
     """Return the columns in the first line of a CSV file."""
     for magic, name in _PACKED.items():
         if head.startswith(magic):
-            raise ReadingError(f"{path.name} is packed ({name}); unpack it, or store it as Parquet")
+            raise ReadingError(f"{path.name} is packed ({name}); unpack it, pack it by gzip, or store it as Parquet")
     if head.startswith(_UTF_16) or b"\0" in head[:4096]:
         raise ReadingError(f"{path.name} is not UTF-8 text (UTF-16, or no text at all); save it as UTF-8")
     header = head.removeprefix(codecs.BOM_UTF8).splitlines(keepends=True)

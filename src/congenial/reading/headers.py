@@ -4,19 +4,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from congenial.errors import ReadingError
+from congenial.packing import check_whole, is_packed
 from congenial.reading.files import Column, Source, csv_columns, first_bytes, is_parquet
 from congenial.reading.session import Session, path_list
 
 
 def read_sources(database: Session, paths: Sequence[Path], separator: str) -> list[Source]:
     """Return the files, those with the same columns together."""
-    together: dict[tuple[bool, tuple[Column, ...]], list[Path]] = {}
+    together: dict[tuple[bool, tuple[Column, ...], bool], list[Path]] = {}
     for path in paths:
         head = first_bytes(path)
-        parquet = is_parquet(path, head)
+        packed, parquet = is_packed(path), is_parquet(path, head)
+        if packed and parquet:
+            raise ReadingError(f"{path.name} is a Parquet file packed by gzip; unpack it, for Parquet is packed inside")
+        if packed:
+            check_whole(path)
         columns = _parquet_columns(database, path) if parquet else csv_columns(path, head, separator)
-        together.setdefault((parquet, columns), []).append(path)
-    return [Source(tuple(files), parquet, columns) for (parquet, columns), files in together.items()]
+        together.setdefault((parquet, columns, packed), []).append(path)
+    return [Source(tuple(files), *alike) for alike, files in together.items()]
 
 
 def _parquet_columns(database: Session, path: Path) -> tuple[Column, ...]:

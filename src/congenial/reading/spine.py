@@ -5,16 +5,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.errors import ReadingError
+from congenial.errors import HierarchyError, ReadingError
 from congenial.hierarchy.tree import Tree
 from congenial.hierarchy.zeros import Zeros
 from congenial.reading import sql
 from congenial.reading.files import find_files
 from congenial.reading.headers import read_sources
 from congenial.reading.session import session
-from congenial.spec.tree import TreeFile
-
-_TRUTH = {"1": True, "true": True, "0": False, "false": False}
+from congenial.reading.spine_trouble import with_line
+from congenial.spec.tree import TRUTH, TreeFile
 
 
 def read_spine(given: TreeFile, n_cells: int, folder: str | Path) -> tuple[Tree, Zeros]:
@@ -25,9 +24,17 @@ def read_spine(given: TreeFile, n_cells: int, folder: str | Path) -> tuple[Tree,
     folder : path
         The folder of the spec, where relative paths start.
     """
-    paths = find_files([given.file], Path(folder).resolve())
     columns = [given.code, *(level.column for level in given.levels if level.column is not None)]
     columns += [] if given.uninhabited is None else [given.uninhabited]
+    base = Path(folder).resolve()
+    try:
+        return _read(given, columns, n_cells, base)
+    except (HierarchyError, ReadingError) as refused:
+        raise with_line(refused, given, columns, base) from None
+
+
+def _read(given: TreeFile, columns: list[str], n_cells: int, folder: Path) -> tuple[Tree, Zeros]:
+    paths = find_files([given.file], folder)
     with session(paths) as database:
         sources = read_sources(database, paths, given.separator)
         for source in sources:
@@ -48,11 +55,11 @@ def read_spine(given: TreeFile, n_cells: int, folder: str | Path) -> tuple[Tree,
     if given.uninhabited is None:
         return tree, Zeros()
     words = next(places)
-    if wrong := sorted({str(word) for word in words.tolist()} - set(_TRUTH)):
+    if wrong := sorted({str(word) for word in words.tolist()} - set(TRUTH)):
         raise ReadingError(
             f"column {given.uninhabited!r} of {given.file} says {wrong[0]!r}, and not 1, 0, true or false"
         )
-    is_empty = np.array([_TRUTH[str(word)] for word in words.tolist()], np.bool_)
+    is_empty = np.array([TRUTH[str(word)] for word in words.tolist()], np.bool_)
     if not is_empty.any():
         return tree, Zeros()
     return tree, Zeros.of_leaves(tree, np.repeat(is_empty[:, None], n_cells, axis=1))

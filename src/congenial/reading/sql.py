@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from congenial.bundle.kept_rows import KeptRows
 from congenial.errors import ReadingError
 from congenial.reading.files import Source
 from congenial.reading.session import path_list, quoted
@@ -28,8 +29,8 @@ def rows_of(sources: Sequence[Source], columns: Sequence[str | Levels], separato
     Parameters
     ----------
     columns : names or levels
-        A name, and levels with codes, give exact text; levels that cut a numeric column give a double, NULL for what
-        is not a number.
+        A name, and levels with codes, give exact text; levels that cut a numeric column give a double, NaN for what
+        is not a number. NULL is an empty value.
     """
     return " UNION ALL ".join(_rows_of(source, columns, separator) for source in sources)
 
@@ -37,7 +38,13 @@ def rows_of(sources: Sequence[Source], columns: Sequence[str | Levels], separato
 def _rows_of(source: Source, columns: Sequence[str | Levels], separator: str) -> str:
     names = [f"c{place}" for place in range(len(source.columns))]
     picked = [f"{_value(source, column)} AS v{number}" for number, column in enumerate(columns)]
-    return f"SELECT {', '.join(picked)} FROM {scan(source, separator)} AS file({', '.join(names)})"  # noqa: S608
+    where = " AND ".join(_is_kept(source, rows) for rows in source.kept_rows)
+    rows = f"SELECT {', '.join(picked)} FROM {scan(source, separator)} AS file({', '.join(names)})"  # noqa: S608
+    return f"{rows} WHERE {where}" if where else rows
+
+
+def _is_kept(source: Source, rows: KeptRows) -> str:
+    return f"c{source.place(rows.column)}::VARCHAR IN ({', '.join(map(quoted, rows.values))})"
 
 
 def _value(source: Source, column: str | Levels) -> str:
@@ -45,7 +52,8 @@ def _value(source: Source, column: str | Levels) -> str:
     if isinstance(column, str) or not column.cut:
         return f"c{place}::VARCHAR"
     if source.columns[place].type == "VARCHAR":
-        return f"CASE WHEN regexp_full_match(c{place}, {quoted(_NUMBER)}) THEN TRY_CAST(c{place} AS DOUBLE) END"
+        number = f"CASE WHEN regexp_full_match(c{place}, {quoted(_NUMBER)}) THEN TRY_CAST(c{place} AS DOUBLE) END"
+        return f"CASE WHEN nullif(c{place}, '') IS NOT NULL THEN coalesce({number}, 'nan'::DOUBLE) END"
     return f"c{place}::DOUBLE"
 
 
@@ -57,7 +65,8 @@ def scan(source: Source, separator: str) -> str:
     columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(len(source.columns)))
     return (
         f"read_csv({files}, auto_detect = false, header = true, delim = {quoted(separator)}, quote = '\"',"
-        f" escape = '\"', strict_mode = true, null_padding = false, ignore_errors = false, compression = 'none',"
+        f" escape = '\"', strict_mode = true, null_padding = false, ignore_errors = false,"
+        f" compression = {quoted('gzip' if source.is_packed else 'none')},"
         f" hive_partitioning = false, columns = {{{columns}}})"
     )
 
@@ -74,6 +83,13 @@ def check_types(sources: Sequence[Source], levels: Sequence[Levels], count: str 
                     f"column {column.name!r} of {source.paths[0].name} holds values of type {kind};"
                     f" store them as {fix}" + ("" if dimension.cut else ", or cut the column into intervals")
                 )
+        for rows in source.kept_rows:
+            column = source.columns[source.place(rows.column)]
+            if (kind := column.type.split("(")[0]) not in _EXACT_TEXT:
+                raise ReadingError(
+                    f"rows are kept by column {column.name!r} of {source.paths[0].name}, which holds values of type"
+                    f" {kind}; store them as text or whole numbers"
+                )
         if count is not None:
             column = source.columns[source.place(count)]
             if column.type not in {*_INTEGERS, "VARCHAR"}:
@@ -86,11 +102,14 @@ def check_types(sources: Sequence[Source], levels: Sequence[Levels], count: str 
 def place_of(value: str, levels: Levels, number: int) -> tuple[str, str]:
     """Return the expression for the place of a value among the levels, NULL if there is none, and the join it needs."""
     if not levels.cut:
-        return f"l{number}.place", f" LEFT JOIN levels_{number} AS l{number} ON {value} = l{number}.code"
-    places = ["0" if levels.has_below else "NULL", *map(str, range(levels.has_below, len(levels.labels)))]
+        text = f"coalesce({value}, '')" if levels.has_empty else value
+        return f"l{number}.place", f" LEFT JOIN levels_{number} AS l{number} ON {text} = l{number}.code"
+    empty = levels.n_stated if levels.has_empty else "NULL"
+    places = ["0" if levels.has_below else "NULL", *map(str, range(levels.has_below, levels.n_stated))]
     branches = [f"WHEN {value} < {_double(end)} THEN {place}" for end, place in zip(levels.cut, places, strict=False)]
     return (
-        f"CASE WHEN {value} IS NULL OR NOT isfinite({value}) THEN NULL {' '.join(branches)} ELSE {places[-1]} END",
+        f"CASE WHEN {value} IS NULL THEN {empty} WHEN NOT isfinite({value}) THEN NULL"
+        f" {' '.join(branches)} ELSE {places[-1]} END",
         "",
     )
 

@@ -65,7 +65,7 @@ def _columns(path: Path) -> tuple[list[str], str]:
 
 
 def _release_name(path: Path) -> str:
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-._")[:60]
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(path.name.removesuffix(".gz")).stem).strip("-._")[:60]
     return _quoted(name or "my-release")
 
 
@@ -108,7 +108,7 @@ def _dimensions(names: list[str]) -> str:
         "# Each dimension declares all its levels, in their order; they are not taken from the data. Three ways:",
         "#   sex: [female, male]",
         '#   sex: {column: SEX, levels: {"1": female, "2": male}}    # codes in the data and their labels',
-        "#   income: {cut: [0, 10000, 50000]}    # intervals of a numeric column",
+        "#   income: {cut: [0, 10000, 50000], empty: not stated}    # intervals of a numeric column, and no value",
         "# Take out the columns that the table does not need.",
         "dimensions:",
     ]

@@ -16,6 +16,7 @@ from congenial.reading.csv_trouble import csv_trouble
 from congenial.reading.files import Source, find_files
 from congenial.reading.headers import read_sources
 from congenial.reading.ids import check_ids
+from congenial.reading.public_files import check_apart
 from congenial.reading.session import Session, session
 from congenial.reading.unknown_values import raise_unknown
 from congenial.spec.levels import Levels
@@ -28,9 +29,10 @@ _MOST_CELLS = 50_000_000  # of all areas together
 def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
     """Read the data that a spec names: from each area's label, or from None, to its table. Confidential."""
     counts = read_counts(spec, folder)
-    areas: Sequence[str | None] = [None] if spec.areas is None else spec.areas
+    areas: Sequence[str | None] = [None] if spec.by is None else spec.by.labels
     tables = counts.reshape(len(areas), *spec.schema.shape)
-    return {area: Table(spec.schema, table) for area, table in zip(areas, tables, strict=True)}
+    left_out = set(spec.unpublished)
+    return {area: Table(spec.schema, table) for area, table in zip(areas, tables, strict=True) if area not in left_out}
 
 
 def read_leaves(spec: Spec, tree: Tree, folder: str | Path) -> NDArray[np.int64]:
@@ -68,17 +70,19 @@ def read_counts(spec: Spec, folder: str | Path) -> NDArray[np.int64]:
             " release the areas in parts"
         )
     paths = find_files(spec.data.paths, base)
+    check_apart(spec, base, paths)
     with session(paths) as database:
-        sources = read_sources(database, paths, spec.data.separator)
+        read = read_sources(database, paths, spec.data.separator)
+        sources = [replace(source, kept_rows=spec.kept_rows) for source in read]
         sql.check_types(sources, levels, spec.data.count)
         _check_names(sources, spec)
         found = _grouped(database, sources, levels, spec)
         if found is None:
             raise ReadingError(_trouble(sources, spec.data.separator))
         if not len(found["n"]):
-            raise ReadingError(
-                f"{paths[0].name} has a header and no rows" if len(paths) == 1 else "the files have no rows"
-            )
+            few = "no row that `keep_rows` keeps" if spec.kept_rows else "no rows"
+            one = len(paths) == 1
+            raise ReadingError(f"{paths[0].name} has a header and {few}" if one else f"the files have {few}")
         places = [found[f"p{number}"] for number in range(len(levels))]
         if any(np.ma.getmaskarray(place).any() for place in places):
             file = base / f"{CONFIDENTIAL}unknown-levels-{spec.release}.csv"
@@ -96,6 +100,7 @@ def _check_names(sources: Sequence[Source], spec: Spec) -> None:
     columns = [levels.column for levels in spec.dimensions]
     columns += [] if spec.by is None else [spec.by.column]
     columns += [] if spec.data.count is None else [spec.data.count]
+    columns += [rows.column for rows in spec.kept_rows]
     columns += [] if spec.unit is None or spec.unit.id_column is None else [spec.unit.id_column]
     for source in sources:
         for column in columns:

@@ -31,7 +31,8 @@ def raise_unknown(
         has_empty, unknown = _misfits(session, sources, dimension, number, separator)
         if has_empty:
             problems.append(
-                f"column {dimension.column!r} has empty values; give each row a level, or declare one for them"
+                f"column {dimension.column!r} has empty values; give each row a level, or declare one for"
+                " them: `empty: not stated` beside its levels"
             )
         if unknown:
             what = "numbers outside the declared cuts, or no numbers," if dimension.cut else "values"

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path as Folder
 from typing import TYPE_CHECKING
 
 from congenial.errors import ConditionError, SchemaError, did_you_mean
 from congenial.schema import Schema
 from congenial.spec.mistakes import Mistakes
+from congenial.spec.public_list import Listed, read_list
 from congenial.spec.yaml_text import Path
 
 if TYPE_CHECKING:
@@ -26,7 +28,11 @@ class Levels:
         The values in the data, one for each label; empty when a numeric column is cut.
     cut : tuple of float
         Where the intervals begin; `has_below` says whether a level lies below the first.
+    has_empty : bool
+        Whether the last label is of rows without a value; its code is the empty text.
     groups : mapping from name to labels
+    listed : Listed or None
+        The public file that lists the levels, where the spec names one.
     """
 
     name: str
@@ -35,8 +41,10 @@ class Levels:
     codes: tuple[str, ...] = ()
     cut: tuple[float, ...] = ()
     has_below: bool = False
+    has_empty: bool = False
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     is_ordered: bool = False
+    listed: Listed | None = None
 
     @property
     def widths(self) -> tuple[Fraction, ...] | None:
@@ -45,6 +53,11 @@ class Levels:
             return None
         inner = [Fraction(repr(high)) - Fraction(repr(low)) for low, high in pairwise(self.cut)]
         return (*(inner[:1] if self.has_below else []), *inner, inner[-1])
+
+    @property
+    def n_stated(self) -> int:
+        """How many levels are of values that a row can have."""
+        return len(self.labels) - self.has_empty
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -84,24 +97,35 @@ def declared(
     name: str, said: "list[str] | DimensionEntry | AreaEntry", mistakes: Mistakes, path: Path
 ) -> Levels | None:
     """Return the levels that a dimension, or the areas, declare; None when they are noted as mistaken."""
-    from congenial.spec.model import DimensionEntry
+    from congenial.spec.model import DimensionEntry, ListEntry
 
     before = len(mistakes.found)
-    levels = None
+    levels, folder = None, mistakes.document.folder
     with mistakes.at(path):
         if isinstance(said, list):
-            levels = Levels(name, name, *_labels_and_codes(name, said))
+            levels = _written(name, name, said)
         elif isinstance(said, DimensionEntry):
-            levels = replace(_dimension(name, said), is_ordered=said.ordered or said.cut is not None)
+            levels = _with_empty(_dimension(name, said, folder), said.empty)
+            if said.ordered and levels.has_empty:
+                raise SchemaError(
+                    "`ordered` and `empty` do not go together: rows without a value stand nowhere in order"
+                )
+            is_ordered = said.ordered or (said.cut is not None and not levels.has_empty)
+            levels = replace(levels, is_ordered=is_ordered)
             for group, members in said.groups.items():
                 with mistakes.at((*path, "groups", group)):
                     levels.groups[group] = _members(levels, group, members)
+        elif isinstance(said.levels, ListEntry):
+            listed = read_list(said.levels, name, "areas", folder)
+            levels = _with_empty(_from_file(name, said.column or name, listed), said.empty)
         else:
-            levels = Levels(name, said.column or name, *_labels_and_codes(name, said.levels))
+            levels = _with_empty(_written(name, said.column or name, said.levels), said.empty)
     return levels if len(mistakes.found) == before else None
 
 
-def _dimension(name: str, said: "DimensionEntry") -> Levels:
+def _dimension(name: str, said: "DimensionEntry", folder: Folder | None) -> Levels:
+    from congenial.spec.model import ListEntry
+
     if (said.levels is None) == (said.cut is None):
         raise SchemaError(f"dimension {name!r} needs its `levels`, or a `cut` for a numeric column: one of them")
     if said.below and said.cut is None:
@@ -109,19 +133,38 @@ def _dimension(name: str, said: "DimensionEntry") -> Levels:
     column = said.column or name
     if said.cut is not None:
         return _intervals(name, column, said.cut, has_below=said.below)
-    return Levels(name, column, *_labels_and_codes(name, said.levels))
+    if isinstance(said.levels, ListEntry):
+        return _from_file(name, column, read_list(said.levels, name, f"levels of {name}", folder))
+    return _written(name, column, said.levels)
 
 
-def _labels_and_codes(name: str, said: list[str] | dict[str, str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _from_file(name: str, column: str, listed: Listed) -> Levels:
+    return Levels(name, column, listed.labels, listed.codes, listed=listed)
+
+
+def _written(name: str, column: str, said: list[str] | dict[str, str] | None) -> Levels:
+    """Return levels that stand in the spec itself."""
     if not said:
-        raise SchemaError(f"{name!r} needs its `levels`: a list, or a mapping from codes in the data to labels")
+        raise SchemaError(f"{name!r} needs its `levels`: a list, a mapping from codes in the data to labels, or a file")
     labels = tuple(said if isinstance(said, list) else said.values())
     seen: set[str] = set()
     for label in labels:
         if label in seen:
             raise SchemaError(f"{name!r} has the level {label!r} twice")
         seen.add(label)
-    return labels, tuple(said)
+    return Levels(name, column, labels, tuple(said))
+
+
+def _with_empty(levels: Levels, label: str | None) -> Levels:
+    """Add the level of rows that have no value, if one is declared."""
+    if label is None:
+        return levels
+    if label in levels.places:
+        raise SchemaError(
+            f"{levels.name!r} has the level {label!r} already; rows without a value need one of their own"
+        )
+    codes = () if levels.cut else (*levels.codes, "")
+    return replace(levels, labels=(*levels.labels, label), codes=codes, has_empty=True)
 
 
 def _intervals(name: str, column: str, cut: list[Fraction], *, has_below: bool) -> Levels:
@@ -159,7 +202,7 @@ def _members(levels: Levels, group: str, said: "str | list[str] | RangeEntry") -
     if said.start is None and said.end is None:
         raise SchemaError(f"group {group!r} of {levels.name!r} needs a `from`, a `to` or both")
     start = 0 if said.start is None else _place(levels, said.start)
-    end = len(levels.labels) - 1 if said.end is None else _place(levels, said.end)
+    end = levels.n_stated - 1 if said.end is None else _place(levels, said.end)
     if start > end:
         raise SchemaError(f"group {group!r} of {levels.name!r}: {said.start!r} stands after {said.end!r}; swap them")
     return levels.labels[start : end + 1]

@@ -14,9 +14,10 @@ from congenial.spec import yaml_text
 from congenial.spec.conditions import Reader, Statement
 from congenial.spec.levels import Levels, schema_of
 from congenial.spec.mistakes import Mistakes, checked_format
-from congenial.spec.sections import check_columns, read_areas, read_data, read_dimensions, read_unit
+from congenial.spec.sections import check_columns, read_areas, read_data, read_dimensions, read_kept, read_unit
 from congenial.spec.spec import DataFiles, PrivacyUnit, Spec
 from congenial.spec.tree import check_levels_of, read_hierarchy, tree_noise
+from congenial.spec.unpublished import read_unpublished
 
 if TYPE_CHECKING:
     from congenial.spec.model import SpecFile
@@ -43,11 +44,16 @@ def load_spec(path: str | Path) -> Spec:
         reason = reason_of(error) if isinstance(error, OSError) else "this is not a file name"
         message = f"the spec cannot be read: {reason}"
         raise SpecError([Mistake(str(path), 1, 1, "", message)]) from None
-    return parse_spec(content, file.name)
+    return parse_spec(content, file.name, file.absolute().parent)
 
 
-def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
+def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path | None = None) -> Spec:
     """Check the text of a spec file.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Where the public lists are that it names.
 
     Examples
     --------
@@ -64,12 +70,12 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
       exact: total(), total of voting
       budget: epsilon 0.5, bounded neighbours
     """
-    document = yaml_text.parse(content, file_name)
+    document = yaml_text.parse(content, file_name, folder)
     mistakes = Mistakes(document)
     file, places = checked_format(document, mistakes)
     dimensions = read_dimensions(file, mistakes)
     by = read_areas(file, mistakes)
-    data, unit = read_data(file, mistakes), read_unit(file, mistakes)
+    data, unit, kept = read_data(file, mistakes), read_unit(file, mistakes), read_kept(file, mistakes)
     if file.release is None:
         mistakes.add(("release",), "a spec needs a `release:`, the name of this release")
     check_columns(mistakes, dimensions, by, data, unit)
@@ -85,6 +91,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
         invariants = _statements(file.invariants, "invariants", reader.invariant, mistakes, places)
         conditions = _statements(file.conditions, "conditions", reader.condition, mistakes, places)
         check_levels_of(invariants, file, schema, mistakes)
+    unpublished = read_unpublished(file, by, invariants, schema, mistakes)
     hierarchy = read_hierarchy(file, measured, mistakes)
     if file.hierarchy is None:
         _check_budget(file, measured, mistakes)
@@ -95,6 +102,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml") -> Spec:
         _check_clash(schema, [*invariants, *conditions], mistakes)
     mistakes.raise_all()
     spec = _spec(document, file, data, unit, tuple(dimensions or ()), by, measured, invariants, conditions)
+    spec = replace(spec, kept_rows=kept, unpublished=unpublished)
     if hierarchy is not None:
         return replace(spec, hierarchy=hierarchy, noise=tree_noise(file, mistakes))
     with mistakes.at(("measure",)):  # what is left to find: queries that cannot be measured together

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MOST = 1_000
 _LISTS = ("measure", "invariants", "conditions")
-_SHAPES = {"<text>": "text", "<list>": "a list", "<mapping>": "a mapping"}
+_SHAPES = {"<text>": "text", "<list>": "a list", "<mapping>": "a mapping", "<file>": "a file"}
 _NEEDED_SHAPE = {"string_type": "text", "list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping"}
 
 
@@ -138,4 +138,6 @@ def _keys(location: Path) -> list[str]:
     }
     here = model.SpecFile if len(location) == 1 else sections[str(location[0])]
     here = model.TermEntry if "linear" in location[:-1] else here
+    if "<file>" in location:
+        here = model.AreaListEntry if location[0] == "by" else model.ListEntry
     return [field.alias or name for name, field in here.model_fields.items()]

@@ -46,6 +46,12 @@ def _readable(text: str) -> str:
     return text
 
 
+def _code(text: str) -> str:
+    if not text:
+        raise ValueError("an empty code is none; for rows without a value write `empty: not stated` beside `levels:`")
+    return _readable(text)
+
+
 def _name(text: str) -> str:
     if TO_FILL_IN in text:
         raise ValueError("this is still to be filled in")
@@ -114,11 +120,16 @@ def _shape(value: object) -> str:
     return "<list>" if isinstance(value, list) else "<mapping>"
 
 
+def _levels_shape(value: object) -> str:
+    return "<file>" if isinstance(value, dict) and "file" in value else _shape(value)
+
+
 # A short and a long form of one thing; pydantic is told which by the shape, so that it complains about one only.
 _SHAPE = Discriminator(_shape)
 Texts = Annotated[Annotated[Text, Tag("<text>")] | Annotated[list[Text], Tag("<list>")], _SHAPE]
 Selection = Annotated[Annotated[Text, Tag("<text>")] | Annotated[dict[Text, Texts], Tag("<mapping>")], _SHAPE]
-LevelsOrCodes = Annotated[Annotated[list[Text], Tag("<list>")] | Annotated[dict[Text, Text], Tag("<mapping>")], _SHAPE]
+_CODES = {"type": "object", "additionalProperties": _SCALAR, "not": {"required": ["file"]}}
+Codes = Annotated[dict[Annotated[str, AfterValidator(_code)], Text], WithJsonSchema(_CODES)]
 
 
 class Section(BaseModel):
@@ -127,15 +138,38 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
 
+class ListEntry(Section):
+    """A public file with a row for every level."""
+
+    file: Text | None = Field(None, description="CSV, packed by gzip or not; from the folder of the spec")
+    code: Text | None = Field(None, description="its column of codes, as the data have them; the name if not said")
+    label: Text | None = Field(None, description="its column of labels; the codes if not said")
+    separator: Separator = Field(",", description="between the columns of the file")
+
+
+class AreaListEntry(ListEntry):
+    """A public file with a row for every area."""
+
+    parent: Text | None = Field(None, description="its column of what an area is part of, to find areas in the report")
+
+
+def _levels_or(entry: Any) -> Any:
+    listed, codes = Annotated[list[Text], Tag("<list>")], Annotated[Codes, Tag("<mapping>")]
+    return Annotated[listed | codes | Annotated[entry, Tag("<file>")], Discriminator(_levels_shape)]
+
+
 class DataEntry(Section):
     """Where the confidential data are and how to read them."""
 
-    path: Texts | None = Field(None, description="CSV or Parquet: a file, a list of files, or a pattern with *")
+    path: Texts | None = Field(
+        None, description="CSV, .csv.gz or Parquet: a file, a list of files, or a pattern with *"
+    )
     kind: Literal["counts", "microdata"] | None = Field(None, description="one row a cell, or one row a record")
     count: Text | None = Field(None, description="the column of counts (kind: counts)")
     status: Literal["confidential", "public", "simulated"] = "confidential"
     missing_cells: Literal["zero", "error"] | None = Field(None, description="what a cell without a row means")
     separator: Separator = Field(",", description="between the columns of a CSV file")
+    public_columns: list[Text] = Field([], description="columns of keep_rows: everybody may know whose rows are kept")
 
 
 class UnitEntry(Section):
@@ -163,9 +197,12 @@ class DimensionEntry(Section):
     """One dimension of the table."""
 
     column: Text | None = Field(None, description="the column in the data; the dimension's name if not said")
-    levels: LevelsOrCodes | None = Field(None, description="every level, or a mapping from codes in the data to labels")
+    levels: _levels_or(ListEntry) | None = Field(  # type: ignore[valid-type]
+        None, description="every level, a mapping from codes in the data to labels, or a file"
+    )
     cut: list[Number] | None = Field(None, description="ends of half-open intervals of a numeric column")
     below: Truth = Field(False, description="whether values below the first cut are a level of their own")
+    empty: Text | None = Field(None, description="the label of a last level, for rows that have no value")
     groups: dict[Text, Group] = Field({}, description="named sets of levels")
     ordered: Truth = Field(False, description="whether neighbouring levels are alike, as ages are")
 
@@ -175,7 +212,11 @@ class AreaEntry(Section):
 
     name: Text | None = None
     column: Text | None = Field(None, description="the column in the data; the name if not said")
-    levels: LevelsOrCodes | None = Field(None, description="every area, or a mapping from codes in the data to labels")
+    levels: _levels_or(AreaListEntry) | None = Field(  # type: ignore[valid-type]
+        None, description="every area, a mapping from codes in the data to labels, or a file"
+    )
+    empty: Text | None = Field(None, description="the label of a last area, for rows that name none")
+    unpublished: list[Text] = Field([], description="labels of areas whose tables are not released")
 
 
 class LevelEntry(Section):
@@ -199,6 +240,7 @@ class TreeEntry(Section):
     levels: dict[Text, LevelEntry] = Field({}, description="above the leaves, the top first")
     separator: Separator = Field(",", description="between the columns of the file")
     uninhabited: Text | None = Field(None, description="a column of the file: 1 or true where nobody can be")
+    unpublished: list[Text] = Field([], description="not possible in a tree: what is left out is a difference")
     shares: dict[Text, Positive] | None = Field(None, description="of the budget by level; the leaves 0.3 if not said")
 
 
@@ -275,6 +317,7 @@ class SpecFile(Section):
     title: Text | None = None
     dataset: Name | None = Field(None, description="whose budget is charged; the release's name if not said")
     data: DataEntry | None = None
+    keep_rows: dict[Text, Texts] = Field({}, description="columns of the data with the values that a counted row has")
     unit: UnitEntry | None = None
     dimensions: dict[
         Text, Annotated[Annotated[list[Text], Tag("<list>")] | Annotated[DimensionEntry, Tag("<mapping>")], _SHAPE]

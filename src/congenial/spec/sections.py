@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from congenial.bundle.kept_rows import KeptRows
 from congenial.spec.levels import Levels, declared
 from congenial.spec.mistakes import Mistakes
 from congenial.spec.spec import DataFiles, PrivacyUnit
@@ -61,6 +62,34 @@ def read_data(file: "SpecFile", mistakes: Mistakes) -> DataFiles | None:
     if not paths or said.kind is None:
         return None
     return DataFiles(tuple(paths), said.kind, said.count, said.status, said.missing_cells or "error", said.separator)
+
+
+def read_kept(file: "SpecFile", mistakes: Mistakes) -> tuple[KeptRows, ...]:
+    """Return which rows are counted; where a record changes its value, what keeps a row must be public."""
+    public = [] if file.data is None else file.data.public_columns
+    kept = []
+    for column, said in file.keep_rows.items():
+        values = tuple(dict.fromkeys([said] if isinstance(said, str) else said))
+        if not values:
+            mistakes.add(("keep_rows", column), "no value is named; name those that a kept row has")
+        if column not in public and file.neighbours == "bounded":
+            mistakes.add(
+                ("keep_rows", column),
+                f"column {column!r} is not declared public. Under bounded neighbours a record changes its value, and"
+                " with another value here it would no longer be counted: the certificate does not cover that. If"
+                f" everybody may know whose rows are kept, write `public_columns: [{column}]` under `data:`; if not,"
+                " `neighbours: unbounded`, under which records come and go",
+            )
+        kept.append(KeptRows(column, values, column in public))
+    areas = [] if file.by is None or not file.by.unpublished else [file.by.column or file.by.name]
+    for place, column in enumerate(public):
+        if column not in (*file.keep_rows, *areas):
+            mistakes.add(
+                ("data", "public_columns", place),
+                f"{column!r} is no column of `keep_rows:`, nor of areas of which some are unpublished; a public column"
+                " says whose rows are counted, and nothing else",
+            )
+    return tuple(kept)
 
 
 def read_unit(file: "SpecFile", mistakes: Mistakes) -> PrivacyUnit | None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from congenial.bundle.kept_rows import KeptRows, left_unpublished, membership
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query
 from congenial.hierarchy.hierarchy import Hierarchy
@@ -13,6 +14,7 @@ from congenial.mechanism import Mechanism
 from congenial.schema import Schema
 from congenial.spec.conditions import Statement
 from congenial.spec.levels import Levels, schema_of
+from congenial.spec.public_list import Listed
 from congenial.spec.tree import TreeFile
 
 
@@ -82,6 +84,10 @@ class Spec:
     outputs : tuple of str
     hierarchy : TreeFile or None
         The tree of areas, when they add up.
+    kept_rows : tuple of KeptRows
+        Which rows of the data are counted; empty where all are.
+    unpublished : tuple of str
+        Areas that are read and not released.
     text : str
         The file as it was written.
     """
@@ -105,6 +111,8 @@ class Spec:
     neighbours: str
     outputs: tuple[str, ...]
     hierarchy: TreeFile | None = None
+    kept_rows: tuple[KeptRows, ...] = ()
+    unpublished: tuple[str, ...] = ()
 
     @cached_property
     def schema(self) -> Schema:
@@ -113,8 +121,30 @@ class Spec:
 
     @property
     def areas(self) -> tuple[str, ...] | None:
-        """The areas' labels; None when there is one table."""
-        return None if self.by is None else self.by.labels
+        """The labels of the areas that are released; None when there is one table."""
+        left_out = set(self.unpublished)
+        return None if self.by is None else tuple(label for label in self.by.labels if label not in left_out)
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """What each released area is part of, where a list of areas says it."""
+        if self.by is None or self.by.listed is None or not self.by.listed.parents:
+            return ()
+        parents = (*self.by.listed.parents, *((self.by.labels[-1],) if self.by.has_empty else ()))
+        left_out = set(self.unpublished)
+        return tuple(own for label, own in zip(self.by.labels, parents, strict=True) if label not in left_out)
+
+    @property
+    def lists(self) -> tuple[Listed, ...]:
+        """The public files that list levels and areas."""
+        levels = (*self.dimensions, *(() if self.by is None else (self.by,)))
+        return tuple(own.listed for own in levels if own.listed is not None)
+
+    @property
+    def membership(self) -> list[str]:
+        """Whose rows are counted, and whether that is protected, in sentences."""
+        kept = membership(self.kept_rows, self.neighbours, "person" if self.unit is None else self.unit.word)
+        return [*kept, *left_unpublished(self.unpublished, None if self.by is None else self.by.name)]
 
     @property
     def rows_per_unit(self) -> int:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _SOME_CHILDREN = 4  # rows that cross are refused from so many children on; how many there are is known later
 
+TRUTH = {"1": True, "true": True, "0": False, "false": False}
+"""How a list of leaves says whether nobody can be in one."""
+
 
 @dataclass(frozen=True)
 class LevelOfCode:

@@ -6,6 +6,7 @@ are refused, so that what stands in the file is all there is.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path as Folder
 from typing import TYPE_CHECKING, Any
 
 from congenial.errors import Mistake, SpecError
@@ -23,7 +24,7 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """A parsed spec file: mappings, lists and texts, and where each of them stands."""
+    """A parsed spec file: mappings, lists and texts, where each of them stands, and in which folder the file is."""
 
     file_name: str
     text: str
@@ -31,6 +32,7 @@ class Document:
     values: dict[Path, tuple[int, int]]
     keys: dict[Path, tuple[int, int]]
     mistakes: list[Mistake] = field(default_factory=list)
+    folder: Folder | None = None
 
     def resolve(self, location: Path) -> Path:
         """Return the part of the file that a location names; steps that the file does not have are left out."""
@@ -58,7 +60,7 @@ def in_words(path: Path) -> str:
     return ", ".join(f"entry {step + 1}" if isinstance(step, int) else step for step in path)
 
 
-def parse(content: bytes | str, file_name: str = "spec.yaml") -> Document:
+def parse(content: bytes | str, file_name: str = "spec.yaml", folder: Folder | None = None) -> Document:
     """Read a spec file's text.
 
     Examples
@@ -73,7 +75,7 @@ def parse(content: bytes | str, file_name: str = "spec.yaml") -> Document:
     from ruamel.yaml.error import MarkedYAMLError
     from ruamel.yaml.reader import ReaderError
 
-    document = Document(file_name, text, {}, {(): (1, 1)}, {})
+    document = Document(file_name, text, {}, {(): (1, 1)}, {}, folder=folder)
     try:
         events = YAML(typ="safe", pure=True).parse(text)
         _read(document, events)

@@ -1,8 +1,10 @@
-"""A proportion that must come out exactly."""
+"""A proportion that must come out exactly, or as it was published: rounded."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil, floor
 from typing import Any, ClassVar
 
 from congenial.conditions.condition import Claim, Condition, Counts, arguments
@@ -14,14 +16,23 @@ from congenial.errors import ConditionError
 from congenial.fraction import exact_fraction
 from congenial.schema import Schema, Where, frozen_where
 
+_PUBLISHED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)\s?(%?)", re.ASCII)
+
 
 @dataclass(frozen=True)
 class Share(Condition):
-    """A part of the cells in proportion to their whole."""
+    """A part of the cells in proportion to their whole.
+
+    Attributes
+    ----------
+    rounded : str or None
+        The proportion as it was published, such as ``"83.3 %"``: whatever rounds to it is allowed, ends included.
+    """
 
     where: Where
     of: Where | None = None
     equals: Fraction | None = None
+    rounded: str | None = None
 
     kind: ClassVar[str] = "share"
     needs_others: ClassVar[bool] = True
@@ -30,7 +41,12 @@ class Share(Condition):
         "invariants": {
             "share": Key("cells", "the proportion of these cells ..."),
             "of": Key("cells", "... among these; among all if not said"),
-        }
+        },
+        "conditions": {
+            "share": Key("cells", "a published proportion of these cells ..."),
+            "of": Key("cells", "... among these; among all if not said"),
+            "rounded": Key("text", "the proportion as it was published, such as 83.3 %"),
+        },
     }
 
     @property
@@ -43,12 +59,13 @@ class Share(Condition):
     def title(self) -> str:
         """The proportion as readers see it."""
         among = "" if self.of is None else f" among {where_text(self.of)}"
-        return self.name or f"share of {where_text(self.where)}{among}"
+        title = self.name or f"share of {where_text(self.where)}{among}"
+        return title if self.rounded is None else f"{title} rounds to {self.rounded}"
 
     @property
     def is_stated(self) -> bool:
         """Whether the proportion is given."""
-        return self.equals is not None
+        return self.equals is not None or self.rounded is not None
 
     def check(self, schema: Schema) -> None:
         """Refuse unknown labels, and a part outside its whole."""
@@ -73,7 +90,7 @@ class Share(Condition):
 
     def mentioned(self, schema: Schema) -> list[Row]:
         """Return the counts above and below the line: where one of them is exact, the other is too."""
-        return list(self._both(schema))
+        return list(self._both(schema)) if self.rounded is None else []
 
     def value(self, schema: Schema, counts: Counts | None) -> Fraction | None:
         """Return the share as stated or as the confidential counts have it; None for 0/0."""
@@ -89,6 +106,9 @@ class Share(Condition):
     def claims(self, schema: Schema, counts: Counts | None, known: Equalities) -> list[Claim]:
         """Say the share as a plain count if the other equalities fix its whole, else as a balance of two counts."""
         part, whole = self._both(schema)
+        if self.rounded is not None:
+            limits = _within(part, whole, rounded_range(self.rounded), known.implied(whole))
+            return [Claim(f"{self.text} is {self.rounded}, rounded", tuple(limits))]
         value = self._value(part, whole, counts)
         size = known.implied(whole)
         count = None if value is None or size is None else value * size
@@ -99,7 +119,9 @@ class Share(Condition):
         return [Claim(limited.text, (limited,)) for limited in limits]
 
     def exact_values(self, schema: Schema, counts: Counts) -> list[tuple[str, str]]:
-        """Return the proportion; the counts above and below the line may carry noise."""
+        """Return the proportion; the counts above and below the line may carry noise, and a rounded one does too."""
+        if self.rounded is not None:
+            return []
         value = _proportion(*self._both(schema), counts)
         shown = "no one to take a share of" if value is None else f"{value} ({float(value):.4%})"
         return [(self.title, shown)]
@@ -110,12 +132,18 @@ class Share(Condition):
         where = entry.where("share")
         if where is None:
             raise ConditionError("the share of all cells is 1; name the cells of the part")
+        if entry.stands_in == "conditions":
+            if "rounded" not in entry.said:
+                raise ConditionError(
+                    "a share here needs its published value, `rounded: 83.3 %`; an exact one is invariant"
+                )
+            return share(where, of=entry.where("of"), rounded=entry.said["rounded"])
         return share(where, of=entry.where("of"), equals=entry.fraction("equals"))
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Condition:
         """Return the condition that plain values determine."""
-        said = arguments(given, cls.kind, ("where", "of", "equals"))
+        said = arguments(given, cls.kind, ("where", "of", "equals", "rounded"))
         return share(said.pop("where", {}), **said)
 
 
@@ -124,20 +152,49 @@ def share(
     *,
     of: Where | None = None,
     equals: object = None,
+    rounded: str | None = None,
     name: str | None = None,
     mandate: str | None = None,
 ) -> Share:
     """The proportion of `where` among `of` (all cells when not given).
+
+    Parameters
+    ----------
+    rounded : str, optional
+        The proportion as it was published, ``"83.3 %"`` or ``"0.833"``: a range, from which it may be drawn.
 
     Examples
     --------
     >>> share({"sex": "female"}, of={"age": "65+"}).text
     'share(sex=female, of age=65+)'
     """
+    if rounded is not None:
+        if equals is not None:
+            raise ConditionError(f"a share is exact, equals {equals}, or rounded, {rounded!r}, and not both")
+        rounded_range(rounded)
     stated = None if equals is None else exact_fraction(equals, "a share")
     if stated is not None and not 0 <= stated <= 1:
         raise ConditionError(f"a share lies between 0 and 1, not {stated}")
-    return Share(frozen_where(where) or {}, frozen_where(of), stated, name=name, mandate=mandate)
+    return Share(frozen_where(where) or {}, frozen_where(of), stated, rounded, name=name, mandate=mandate)
+
+
+def rounded_range(published: object) -> tuple[Fraction, Fraction]:
+    """Return the least and the largest proportion that round to a published one, whichever way halves are rounded.
+
+    Examples
+    --------
+    >>> [str(end) for end in rounded_range("83.3 %")], [str(end) for end in rounded_range("0.0")]
+    (['333/400', '1667/2000'], ['0', '1/20'])
+    """
+    found = _PUBLISHED.fullmatch(published) if isinstance(published, str) else None
+    if found is None:
+        raise ConditionError(f'a rounded share is written as it was published, "83.3 %" or "0.833", not {published!r}')
+    number, sign = found.groups()
+    unit = Fraction(1, 10 ** len(number.partition(".")[2])) / (100 if sign else 1)
+    value = Fraction(number) / (100 if sign else 1)
+    if value > 1:
+        raise ConditionError(f"a share lies between 0 and 1, or 0 % and 100 %, not at {published!r}")
+    return max(Fraction(0), value - unit / 2), min(Fraction(1), value + unit / 2)
 
 
 def _proportion(part: Row, whole: Row, counts: Counts) -> Fraction | None:
@@ -149,9 +206,31 @@ def _balance(part: Row, whole: Row, value: Fraction | None) -> list[Limited]:
     """Return ``q * part - p * whole = 0`` for the share p/q, and that the whole is not empty: 0/0 is no share."""
     if value is None:
         return [Limited.equal(whole, 0)]
+    return [*_held(part, whole, value, (0, 0)), Limited.of(whole, 1, None)]
+
+
+def _within(part: Row, whole: Row, ends: tuple[Fraction, Fraction], size: Fraction | None) -> list[Limited]:
+    """Return ``low <= part / whole <= high``: a range of the count above the line where the whole is known.
+
+    Else, for the ends p/d and q/d, ``d * part - p * whole >= 0`` and ``d * part - q * whole <= 0``, and a whole that is
+    not empty: 0/0 is no share.
+    """
+    low, high = ends
+    if size and ceil(low * size) <= floor(high * size):
+        return [Limited.of(part, ceil(low * size), floor(high * size))]
+    above, below = _held(part, whole, low, (0, None)), _held(part, whole, high, (None, 0))
+    return [*above, *below, Limited.of(whole, 1, None)]
+
+
+def _held(part: Row, whole: Row, end: Fraction, limits: tuple[int | None, int | None]) -> list[Limited]:
+    row = _difference(part, whole, end)
+    return [] if row is None else [Limited.of(row, *limits)]
+
+
+def _difference(part: Row, whole: Row, value: Fraction) -> Row | None:
+    """Return ``q * part - p * whole`` for the share p/q; None where it is 0 whatever the counts."""
     above = set(part.cells)
     of_cell = {cell: value.denominator * (cell in above) - value.numerator for cell in whole.cells}
     kept = {cell: times for cell, times in of_cell.items() if times}
     name = f"{value.denominator:,} x [{part.name}] - {value.numerator:,} x [{whole.name}]"
-    balance = [Limited.equal(Row(name, tuple(kept), tuple(kept.values())), 0)] if kept else []
-    return [*balance, Limited.of(whole, 1, None)]
+    return Row(name, tuple(kept), tuple(kept.values())) if kept else None

@@ -1,0 +1,128 @@
+"""The released tables as a report lays them out: one, or units to find and to open, those of one parent together."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from congenial.arrays import Ints
+from congenial.bundle.exact_numbers import with_commas
+from congenial.bundle.manifest import Manifest
+from congenial.bundle.tree_files import level_file
+from congenial.conditions.areas import Area
+from congenial.display import as_grid, titles
+from congenial.hierarchy.plan import ChainPlan
+from congenial.schema import Schema
+
+_MOST_NUMBERS = 200_000  # in the page: about 4 MB
+_MOST_TABLES = 5_000
+_MOST_EXACT = 20_000  # exact values in the page
+_MOST_ROWS = 5_000  # of one table
+_TOGETHER = 100  # areas without parents that stand under one heading, where there are more
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table in two directions: a header, rows, and whether the last row sums the others up."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    ends_in_total: bool
+
+    @classmethod
+    def of(cls, schema: Schema, counts: Ints) -> "Grid":
+        """Lay a table out; of a very long one its beginning."""
+        _, rows = as_grid(schema, counts)
+        return cls(titles(schema), rows[:_MOST_ROWS], 1 < len(rows) <= _MOST_ROWS)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What one opens by its title: a table with what is exact of it, its parts, or both."""
+
+    title: str
+    grid: Grid | None = None
+    exact: Sequence[tuple[str, str]] = ()
+    parts: list["Unit"] = field(default_factory=list)
+    more: str = ""
+
+
+def units_of_areas(manifest: Manifest, tables: Mapping[Area, Ints]) -> tuple[list[Unit], int]:
+    """Return the areas, under their parents where the release names them, and how many did not fit."""
+    law, shown = manifest.law, dict(islice(tables.items(), _n_shown(manifest.law.schema, len(tables))))
+    units = [
+        Unit(f"{area}: {int(counts.sum()):,}", Grid.of(law.schema, counts), _exact(manifest, area, len(shown)))
+        for area, counts in shown.items()
+    ]
+    left_out = len(tables) - len(shown)
+    if manifest.naming.parents:
+        return _under(zip(_each(manifest.naming.parents), units, strict=False)), left_out
+    if len(units) <= _TOGETHER:
+        return units, left_out
+    labels, out = list(shown), []
+    for start in range(0, len(units), _TOGETHER):
+        some = units[start : start + _TOGETHER]
+        out.append(Unit(f"{labels[start]} to {labels[start + len(some) - 1]}", parts=some))
+    return out, left_out
+
+
+def _exact(manifest: Manifest, area: Area, n_shown: int) -> list[tuple[str, str]]:
+    """Return what is exact of an area, if there is room for that of all areas."""
+    if len(manifest.exactly) * n_shown > _MOST_EXACT:
+        return []
+    return [(exact.text, with_commas(exact.values[area])) for exact in manifest.exactly]
+
+
+def _n_shown(schema: Schema, n_tables: int) -> int:
+    return min(n_tables, _MOST_TABLES, max(1, _MOST_NUMBERS // schema.n_cells))
+
+
+def _each(runs: Iterable[tuple[str, int]]) -> Iterator[str]:
+    for parent, n in runs:
+        yield from [parent] * n
+
+
+def _under(parts: Iterable[tuple[str, Unit]]) -> list[Unit]:
+    """Put units under their parents, those in the order in which they come first."""
+    found: dict[str, list[Unit]] = {}
+    for parent, unit in parts:
+        found.setdefault(parent, []).append(unit)
+    return [Unit(f"{parent} ({len(units):,})", parts=units) for parent, units in found.items()]
+
+
+def units_of_tree(manifest: Manifest, chain: ChainPlan, released: Sequence[Ints]) -> list[Unit]:
+    """Return the units of the upper levels, each with its parts; levels of very many units stay in their files."""
+    schema, tree = chain.law.top.schema, chain.law.tree
+    n_levels = 1
+    while n_levels < len(released):
+        n_units = sum(map(len, released[: n_levels + 1]))
+        if _n_shown(schema, n_units) < n_units:
+            break
+        n_levels += 1
+    found: list[list[Unit]] = []
+    for number, (name, codes, tables) in enumerate(zip(tree.levels, tree.codes, released, strict=True)):
+        if number == n_levels:
+            break
+        more, n_shown = _more(chain, number, n_levels), _n_shown(schema, len(codes))
+        found.append(
+            [
+                Unit(
+                    f"{name} {code}: {int(table.sum()):,}",
+                    Grid.of(schema, table),
+                    () if number else _exact(manifest, manifest.law.areas.labels[place], n_shown),
+                    more=more,
+                )
+                for place, (code, table) in enumerate(zip(codes[:n_shown], tables, strict=False))
+            ]
+        )
+        if number:
+            for unit, parent in zip(found[number], tree.parents[number - 1].tolist(), strict=True):
+                found[number - 1][parent].parts.append(unit)
+    return found[0]
+
+
+def _more(chain: ChainPlan, number: int, n_levels: int) -> str:
+    """Say where the parts of the lowest units in the page are."""
+    levels = chain.law.tree.levels
+    if number < n_levels - 1 or number == len(levels) - 1:
+        return ""
+    return f"its {levels[number + 1]} units are in {level_file(number + 2)}"
