@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from answers_real import answer_small_tables
+from areas_together import ask_all_counties
 from blocks_plan import plan_blocks
 from counties import county_tables
 from real_tables import BLOCK_SCHEMA, blocks, small_tables
@@ -102,6 +103,7 @@ def main() -> None:
     is_kept = compare_small_tables(given.data, given.releases)
     is_kept &= wide_tables(given.data, max(1, given.releases // 5))
     add_blocks_up(given.data)
+    ask_all_counties(given.data)
     is_kept &= plan_blocks(given.data)
     is_kept &= estimate_states(given.data, max(1, given.releases // 50))
     sys.exit(0 if check_counties(given.data) and is_kept else 1)

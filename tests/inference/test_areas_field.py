@@ -7,7 +7,7 @@ import congenial as cg
 from agreement import own_rng
 from congenial.arrays import Floats, Ints
 from congenial.inference import areas_field
-from congenial.inference.areas_field import AreasField, Covariance, Deviations, log_widths
+from congenial.inference.areas_field import N_POWERS, AreasField, Covariance, Deviations, log_widths
 from congenial.inference.kernels import log_rates
 from congenial.inference.smooth_terms import DEVIATIONS, effects
 from congenial.inference.theta_steps import normals
@@ -62,15 +62,15 @@ def from_the_prior(rng: RandomStream) -> tuple[AreasField, Ints]:
     sizes = np.array([1, 3, 10, 30])[:, None] * np.ones((N_AREAS, 6), np.int64)
     found = AreasField.start(SCHEMA, ORDERED, sizes, np.ones((N_AREAS, 6), bool), WordSupply(rng))
     n_effects = len(found.hyper)
-    found.hyper, found.shared_hyper = normals((n_effects,), rng), normals((n_effects,), rng)
-    shared = found.shared.at(found.shared.scales(found.shared_hyper))
-    profile = np.linalg.cholesky(shared) @ normals((6,), rng)
-    found.profile = profile - profile.mean() + normals((1,), rng)
+    found.hyper, found.shared_hyper = normals((n_effects,), rng), normals((N_POWERS, n_effects), rng)
+    for power, hyper in enumerate(found.shared_hyper):
+        profile = np.linalg.cholesky(found.shared.at(found.shared.scales(hyper))) @ normals((6,), rng)
+        found.profiles[power] = profile - profile.mean() + normals((1,), rng)
     found.slope = 0.3 * float(normals((1,), rng)[0])
     found.spread = max(1e-3, 0.3 * abs(float(normals((1,), rng)[0])))
     found.log_width = found.slope * found.log_size + found.spread * normals((N_AREAS,), rng)
     own = normals((N_AREAS, 6), rng) @ np.linalg.cholesky(found.own.at(found.scales)).T
-    off = log_widths(SCHEMA, ORDERED) + found.profile + np.exp(found.log_width)[:, None] * own
+    off = log_widths(SCHEMA, ORDERED) + found.powers @ found.profiles + np.exp(found.log_width)[:, None] * own
     level = found.mean_level + LEVEL_DEVIATION * normals((N_AREAS, 1), rng)
     found.eta = off - off.mean(axis=1, keepdims=True) + level
     numbers = np.random.default_rng(int(rng.words(1)[0]))
@@ -79,10 +79,10 @@ def from_the_prior(rng: RandomStream) -> tuple[AreasField, Ints]:
 
 def statistics(found: AreasField) -> Floats:
     off = found.eta - found.eta.mean(axis=1, keepdims=True)
-    shape = found.profile - found.profile.mean()
-    own = [*np.log(found.scales), *np.log(found.shared.scales(found.shared_hyper)), *found.log_width]
+    shape = found.profiles - found.profiles.mean(axis=1, keepdims=True)
+    own = [*np.log(found.scales), *np.log(found.shared.scales(found.shared_hyper[0])), *found.log_width]
     levels = found.eta.mean(axis=1) - found.mean_level
-    return np.asarray(np.tanh([*off.reshape(-1), *shape, *own, *levels, found.slope, found.spread]))
+    return np.asarray(np.tanh([*off.reshape(-1), *shape.reshape(-1), *own, *levels, found.slope, found.spread]))
 
 
 def z_scores(n_starts: int, rng: RandomStream, *, is_mutant: bool = False) -> Floats:

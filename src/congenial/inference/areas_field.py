@@ -2,8 +2,10 @@
 
 The effects of `smooth_terms` enter by their covariance alone, so that what one effect takes from another need not be
 sampled. Given all log rates, the scales of effects are decided by one matrix of sums of products, whatever the number
-of areas; and the profile is normal. Areas of few people deviate more (a prison, a college): the width of an area's
-deviations goes with its size and has a part of its own, both estimated.
+of areas; and the profile is normal. It goes with an area's size, along a line and a parabola: small counties are older
+than large ones, and what the prior gets wrong a little in each adds up over thousands. Areas of few people also deviate
+more (a prison, a college): the width of an area's deviations goes with its size and has a part of its own, both
+estimated.
 """
 
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ _START = 0.7  # of the normals behind scales
 _LEAST = 1e-6  # added to the variance of each cell's own effect: covariances have factors
 _LEVEL_DEVIATION = 10.0  # of an area's mean log rate: next to nothing is known of it
 _BY_SIZE = 0.3  # deviation of the slope of log widths along log sizes
+N_POWERS = 3
 _OWN_WIDTH = 0.3  # of the deviation of log widths, half-normal
 _FEW_WORDS = 80  # for one slice
 
@@ -107,8 +110,8 @@ class AreasField:
     mean_level: float
     supply: WordSupply
     hyper: Floats
-    shared_hyper: Floats
-    profile: Floats
+    shared_hyper: Floats  # (power, effect)
+    profiles: Floats  # (power, cell) by which log rates go with the powers of an area's size
     eta: Floats
     log_width: Floats
     slope: float = 0.0
@@ -131,11 +134,17 @@ class AreasField:
             float(np.log(counts.mean() + 0.5)),
             supply,
             np.full(n_effects, _START),
-            np.full(n_effects, _START),
-            np.zeros(schema.n_cells),
+            np.full((N_POWERS, n_effects), _START),
+            np.zeros((N_POWERS, schema.n_cells)),
             np.log(counts + 0.5),
             np.zeros(len(counts)),
         )
+
+    @cached_property
+    def powers(self) -> Floats:
+        """The powers of an area's size that profiles go with (area, power): 1, size, and its square less its mean."""
+        own = self.log_size / max(1.0, float(self.log_size.std()))
+        return np.stack([np.ones(len(own)), own, own**2 - (own**2).mean()], axis=1)
 
     @property
     def scales(self) -> Floats:
@@ -151,7 +160,7 @@ class AreasField:
         """Move everything once, given tables (area, cell)."""
         from congenial.inference.kernels.log_rates import move_log_rates
 
-        law, centre = Deviations(self.own.at(self.scales)), self.offset + self.profile
+        law, centre = Deviations(self.own.at(self.scales)), self.offset + self.powers @ self.profiles
         done, most = 0, self._most_words
         while done < len(counts):
             done = move_log_rates(
@@ -171,7 +180,7 @@ class AreasField:
                 self.supply.at_least(most),
             )
         self._move_widths()
-        self._move_profile(law)
+        self._move_profiles(law)
         self._move_scales()
 
     def _move_widths(self) -> None:
@@ -186,21 +195,23 @@ class AreasField:
             self.spread, _OWN_WIDTH, len(self.log_width), squares, self.supply.at_least(_FEW_WORDS)
         )
 
-    def _move_profile(self, law: Deviations) -> None:
-        """Draw the profile given the log rates; its mean means nothing."""
-        weights, n_cells = np.exp(-2 * self.log_width), len(self.profile)
-        prior = Deviations(self.shared.at(self.shared.scales(self.shared_hyper))).precision
-        precision = weights.sum() * law.precision + prior + n_cells**-2
-        pulled = law.precision @ (weights @ (self.eta - self.offset))
-        root = np.linalg.cholesky(precision)
-        half = np.linalg.solve(root, pulled) + normals((n_cells,), self.supply.rng)
-        self.profile = np.linalg.solve(root.T, half).astype(np.float64)
+    def _move_profiles(self, law: Deviations) -> None:
+        """Draw one profile after the other given the log rates; their means mean nothing."""
+        weights, n_cells = np.exp(-2 * self.log_width), self.profiles.shape[1]
+        for power, along in enumerate(self.powers.T):
+            prior = Deviations(self.shared.at(self.shared.scales(self.shared_hyper[power]))).precision
+            precision = float(weights @ along**2) * law.precision + prior + n_cells**-2
+            rest = self.eta - self.offset - np.delete(self.powers, power, 1) @ np.delete(self.profiles, power, 0)
+            root = np.linalg.cholesky(precision)
+            half = np.linalg.solve(root, law.precision @ ((weights * along) @ rest))
+            self.profiles[power] = np.linalg.solve(root.T, half + normals((n_cells,), self.supply.rng))
 
     def _move_scales(self) -> None:
-        """Move the scales of deviations, and of the profile."""
-        off = (self.eta - self.offset - self.profile) * np.exp(-self.log_width)[:, None]
+        """Move the scales of deviations, and of the profiles."""
+        off = (self.eta - self.offset - self.powers @ self.profiles) * np.exp(-self.log_width)[:, None]
         _move_hyper(self.own, self.hyper, off, self.supply)
-        _move_hyper(self.shared, self.shared_hyper, self.profile[None, :], self.supply)
+        for hyper, profile in zip(self.shared_hyper, self.profiles, strict=True):
+            _move_hyper(self.shared, hyper, profile[None, :], self.supply)
 
 
 def log_widths(schema: Schema, ordered: Widths) -> Floats:

@@ -120,7 +120,7 @@ def _slice_width(log_width: float, centre: float, spread: float, n: int, squares
 def move_log_rates(
     precision: Floats,  # (cell, cell) of deviations, whatever their mean
     root: Floats,  # (cell, cell) lower factor of their covariance
-    profile: Floats,  # (cell)
+    profiles: Floats,  # (area, cell)
     mean_level: float,  # of log rates, and the precision with which it is known
     level_precision: float,
     counts: Ints,  # (area, cell)
@@ -136,11 +136,16 @@ def move_log_rates(
     """Move log rates and width of each area, given its counts; return the area before which words may run out."""
     n_areas, n = counts.shape
     factor, centre, fresh, drawn = np.empty((n, n)), np.empty(n), np.empty(n), np.empty(n)
-    trial, pulled = np.empty(n), precision @ profile
+    trial, pulled = np.empty(n), np.empty(n)
     for a in range(first, n_areas):
         if chance.words.size - chance.used[0] < n_words:
             return a
+        profile = profiles[a]
         by = math.exp(-2.0 * log_width[a])
+        for i in range(n):
+            pulled[i] = 0.0
+            for j in range(n):
+                pulled[i] += precision[i, j] * profile[j]
         for i in range(n):
             weight = counts[a, i] + 0.5 if is_open[a, i] else 0.0
             for j in range(i, n):
