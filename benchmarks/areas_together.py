@@ -1,4 +1,4 @@
-"""All US counties asked together: what the pooled posterior and intervals by the error's law take, and how near they are."""
+"""All US counties asked together: what the pooled posterior and the error's law take, and how near they are."""
 
 import resource
 import time
@@ -46,9 +46,8 @@ def ask_all_counties(folder: Path, every: int = 1) -> None:
     by_law = together.error_intervals(query, rng=cg.replay_rng("errors"))
     covered = np.mean([one.low <= number <= one.high for one, number in zip(by_law.values(), truth, strict=True)])
     print(f"  intervals by the error's law: {time.process_time() - start:.0f} CPU s, {covered:.1%} covered")
-    print(
-        f"  sum over counties: {together.total(query)}; by the error's law {together.error_total(query)}; {truth.sum():,}"
-    )
+    print(f"  sum over counties: {together.total(query)}; the truth is {truth.sum():,}")
+    print(f"  by the error's law: {together.error_total(query, rng=cg.replay_rng('errors of the sum'))}")
     print(
         f"  effective draws of the sum: {quality_of(values.sum(axis=2)).effective_draws:.0f} of {values[..., 0].size}"
     )
