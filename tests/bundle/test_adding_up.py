@@ -160,7 +160,8 @@ def test_plan_without_a_reference_is_around_a_made_up_population(folder: Path) -
     said = CliRunner().invoke(main, ["plan", str(folder / "spec.yaml")])
     assert said.exit_code == 0, said.output
     assert "a made-up population" in said.output
-    assert "12 areas stand for all 120" in said.output
+    assert "24 areas stand for all 120" in said.output
+    assert warning_lines(planned(folder).sums)[0].startswith("These 120 tables will add up wrongly: in a made-up")
     assert "Single cells by the size of their count" in said.output
 
 

@@ -96,6 +96,8 @@ class AddingUp:
         All cells together, each level of each dimension, each cell.
     classes : tuple of ClassError
         Single cells by the size of their count.
+    is_made_up : bool
+        Whether the tables are made up: then which sums are small means nothing.
     """
 
     reference: str
@@ -103,6 +105,7 @@ class AddingUp:
     n_looked_at: int
     sums: tuple[SumError, ...]
     classes: tuple[ClassError, ...]
+    is_made_up: bool = False
 
     @property
     def biased(self) -> tuple[SumError, ...]:
@@ -212,7 +215,10 @@ def _summed_up(
     """
     n_cells, times = tables.shape[1], n_areas / len(tables)
     deviation = np.maximum(square.sum(axis=0) - (bias**2).sum(axis=0) + doubt, 0.0)  # variances of areas add up
-    between = len(tables) * bias.var(axis=0) if times > 1 else np.zeros(len(rows))
+    # Areas were taken at even steps of size: how much those of neighbouring sizes differ is what the steps leave open.
+    by_size = bias[np.argsort(tables.sum(axis=1), kind="stable")]
+    steps = np.diff(by_size, axis=0) if times > 1 else np.zeros((1, len(rows)))
+    between = len(tables) * (steps**2).mean(axis=0) / 2
     of_all = times * bias.sum(axis=0)
     doubts = times * np.sqrt(doubt + between * (1 - 1 / times))
     squares = of_all**2 + times * deviation
