@@ -88,6 +88,8 @@ def test_many_areas_are_drawn_and_some_may_stand_for_all(
     monkeypatch.setattr(module, "_NUMBERS", 100 * len(statistics(SCHEMA)))
     some = adding_up(plan, tables, "")
     assert (some.n_looked_at, some.n_areas) == (100, 400)
+    assert some.sums[0].count == tables.sum()
+    assert some.classes[0].n_cells == (tables == 0).sum()
     check_sums(some, truth)
     with pytest.raises(AssertionError):
         check_sums(some, {name: (4 * bias, 4 * size) for name, (bias, size) in truth.items()})
