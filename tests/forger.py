@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from congenial.bundle.canonical import digest, rendered
-from congenial.bundle.file_names import README, REPORT
+from congenial.bundle.file_names import EXPECTED_ERRORS, README, REPORT
 from congenial.bundle.promises import readme
-from congenial.bundle.report import report
+from congenial.bundle.report import expected_errors_csv, report
 from congenial.bundle.table_csv import tables_from_csv
 from congenial.errors import CongenialError
 from releases import manifest_of
@@ -52,7 +52,7 @@ def forge(folder: Path, change: Change, *, plan: bool = True, pages: bool = Fals
     plan : bool
         Compute the digest of the plan in the receipt anew, too, where what came out is a manifest.
     pages : bool
-        Make the report and the README of what came out.
+        Make the report, the README and the errors to expect of what came out.
     """
     values = json.loads((folder / "manifest.json").read_bytes())
     del values["digest"]
@@ -70,9 +70,11 @@ def forge(folder: Path, change: Change, *, plan: bool = True, pages: bool = Fals
         found = manifest_of(folder)
     if pages:
         (folder / README).write_text(readme(found), encoding="utf-8")
+        tables = tables_from_csv(found.law, (folder / "table.csv").read_bytes())
         if REPORT in found.files:
-            tables = tables_from_csv(found.law, (folder / "table.csv").read_bytes())
             (folder / REPORT).write_text(report(found, tables), encoding="utf-8")
+        if EXPECTED_ERRORS in found.files:
+            (folder / EXPECTED_ERRORS).write_bytes(expected_errors_csv(found, tables, ()))
         _list_files(folder, values)
         _write(folder, values)
     return folder

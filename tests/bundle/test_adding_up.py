@@ -88,6 +88,8 @@ def test_many_areas_are_drawn_and_some_may_stand_for_all(
     monkeypatch.setattr(module, "_NUMBERS", 100 * len(statistics(SCHEMA)))
     some = adding_up(plan, tables, "")
     assert (some.n_looked_at, some.n_areas) == (100, 400)
+    assert some.sums[0].count == tables.sum()
+    assert some.classes[0].n_cells == (tables == 0).sum()
     check_sums(some, truth)
     with pytest.raises(AssertionError):
         check_sums(some, {name: (4 * bias, 4 * size) for name, (bias, size) in truth.items()})
@@ -160,7 +162,8 @@ def test_plan_without_a_reference_is_around_a_made_up_population(folder: Path) -
     said = CliRunner().invoke(main, ["plan", str(folder / "spec.yaml")])
     assert said.exit_code == 0, said.output
     assert "a made-up population" in said.output
-    assert "12 areas stand for all 120" in said.output
+    assert "24 areas stand for all 120" in said.output
+    assert warning_lines(planned(folder).sums)[0].startswith("These 120 tables will add up wrongly: in a made-up")
     assert "Single cells by the size of their count" in said.output
 
 

@@ -49,7 +49,7 @@ from releases import (
     simulate,
 )
 
-ALL_FILES = {"README.txt", "manifest.json", "report.html", "table.csv", "table.parquet"}
+ALL_FILES = {"README.txt", "expected-errors.csv", "manifest.json", "report.html", "table.csv", "table.parquet"}
 
 
 def released(folder: Path, case: Case, **options: object) -> tuple[Published, Ledger]:
@@ -391,6 +391,6 @@ def test_confidential_data_are_not_simulated(tmp_path: Path) -> None:
 def test_outputs_are_what_was_asked_for(tmp_path: Path) -> None:
     case = CASES["one table"]
     made, _ = released(tmp_path, replace(case, spec=case.spec + "outputs: [csv]\n"))
-    assert {path.name for path in made.folder.iterdir()} == {"README.txt", "manifest.json", "table.csv"}
+    assert {path.name for path in made.folder.iterdir()} == ALL_FILES - {"report.html", "table.parquet"}
     assert "report.html" not in (made.folder / "README.txt").read_text(encoding="utf-8")
     load_bundle(made.folder)

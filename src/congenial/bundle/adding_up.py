@@ -5,10 +5,11 @@ what hardly shows in one area does in the sum of thousands.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.bundle.expected_error import class_text, size_classes
@@ -27,7 +28,7 @@ SIZES = (0, 1, 5, 10, 50, 100, 1_000)
 EXACTLY = 24
 """Up to so many areas have their moments computed without a draw, at some 50 milliseconds each."""
 
-_SECONDS = 6.0  # of draws, by the samplers' own estimate, which is about twice what they take
+_SECONDS = 8.0  # of draws, by the samplers' own estimate, which is about twice what they take
 _NUMBERS = 4_000_000  # kept at a time: of areas that are drawn around, times sums
 _FEWEST_AREAS, _MOST_DRAWS = 25, 5_000
 _MOST_LEVELS = 60
@@ -96,6 +97,8 @@ class AddingUp:
         All cells together, each level of each dimension, each cell.
     classes : tuple of ClassError
         Single cells by the size of their count.
+    is_made_up : bool
+        Whether the tables are made up: then which sums are small means nothing.
     """
 
     reference: str
@@ -103,6 +106,7 @@ class AddingUp:
     n_looked_at: int
     sums: tuple[SumError, ...]
     classes: tuple[ClassError, ...]
+    is_made_up: bool = False
 
     @property
     def biased(self) -> tuple[SumError, ...]:
@@ -148,7 +152,8 @@ def adding_up(
     n_draws = int(np.clip(_SECONDS / seconds / len(chosen), 2, max(2, _MOST_DRAWS // len(chosen))))
     bias, square = _drawn(plan, tables[chosen], of_areas[chosen], rows, n_draws, rng or replay_rng("adding up"))
     doubt = np.maximum(square - bias**2, 0.0).sum(axis=0) / (n_draws - 1)
-    return _summed_up(rows, tables[chosen], bias, square, doubt, reference, n_areas)
+    made = _summed_up(rows, tables[chosen], bias, square, doubt, reference, n_areas)
+    return made if places is not None else _with_counts(made, rows, tables)
 
 
 def statistics(schema: Schema) -> list[Row]:
@@ -212,7 +217,10 @@ def _summed_up(
     """
     n_cells, times = tables.shape[1], n_areas / len(tables)
     deviation = np.maximum(square.sum(axis=0) - (bias**2).sum(axis=0) + doubt, 0.0)  # variances of areas add up
-    between = len(tables) * bias.var(axis=0) if times > 1 else np.zeros(len(rows))
+    # Areas were taken at even steps of size: how much those of neighbouring sizes differ is what the steps leave open.
+    by_size = bias[np.argsort(tables.sum(axis=1), kind="stable")]
+    steps = np.diff(by_size, axis=0) if times > 1 else np.zeros((1, len(rows)))
+    between = len(tables) * (steps**2).mean(axis=0) / 2
     of_all = times * bias.sum(axis=0)
     doubts = times * np.sqrt(doubt + between * (1 - 1 / times))
     squares = of_all**2 + times * deviation
@@ -235,11 +243,23 @@ def _summed_up(
     return AddingUp(reference, n_areas, len(tables), tuple(sums), tuple(found))
 
 
+def _with_counts(found: AddingUp, rows: Sequence[Row], tables: Ints) -> AddingUp:
+    """Return the same with the counts of all areas, where only some were drawn around."""
+    counts = (tables.sum(axis=0) @ dense(rows, tables.shape[1]).T).tolist()
+    sums = tuple(replace(one, count=count) for one, count in zip(found.sums, counts, strict=True))
+    own = tuple(replace(one, n_cells=int(_in_class(tables, one.low, one.high).sum())) for one in found.classes)
+    return replace(found, sums=sums, classes=own)
+
+
+def _in_class(tables: Ints, low: int, high: int | None) -> NDArray[np.bool_]:
+    return (tables >= low) & (tables < (np.inf if high is None else high))
+
+
 def classes(tables: Ints, bias: Floats, square: Floats, times: float = 1.0) -> Sequence[ClassError]:
     """Return the errors of single cells (area, cell) by the size of their count."""
     out = []
     for low, high in size_classes(SIZES):
-        own = (tables >= low) & (tables < (np.inf if high is None else high))
+        own = _in_class(tables, low, high)
         if own.any():
             size = float(np.sqrt(square[own].mean()))
             out.append(ClassError(low, high, round(times * int(own.sum())), float(bias[own].mean()), size))

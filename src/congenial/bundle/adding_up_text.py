@@ -13,6 +13,7 @@ Grid = tuple[list[str], list[list[str]]]
 _NAMED = 3  # sums in a warning
 _MOST_CELLS = 16  # that have a line each
 
+_WHY = "Counts are not negative: noise on cells that are 0 can only add, and larger ones make up for it."
 WAYS_OUT = (
     "Ways out: areas that add up (`hierarchy:` in the spec), so that sums have noise of their own; a coarser table,"
     " with fewer cells that are 0; more budget."
@@ -30,11 +31,18 @@ def warning_lines(found: AddingUp) -> list[str]:
     """  # noqa: E501
     if not found.biased:
         return []
+    if found.is_made_up:
+        worst = found.biased[0]
+        side = "large" if worst.bias_of_all > 0 else "small"
+        return [
+            f"These {found.n_areas:,} tables will add up wrongly: in a made-up population a group of {worst.count:,}"
+            f" comes out about {_rounded(abs(worst.bias_of_all)):,} too {side}. {_WHY}",
+            f"Give --reference FILE, a public file of the data's shape, for the groups of yours. {WAYS_OUT}",
+        ]
     listed = [_off(one) for one in found.biased[:_NAMED]]
     more = f"; {len(found.biased) - _NAMED:,} more sums are off" if len(found.biased) > _NAMED else ""
     return [
-        f"These {found.n_areas:,} tables will add up to {', '.join(listed)}{more}. Counts are not negative: noise on"
-        " cells that are 0 can only add, and larger ones make up for it.",
+        f"These {found.n_areas:,} tables will add up to {', '.join(listed)}{more}. {_WHY}",
         WAYS_OUT,
     ]
 

@@ -1,9 +1,9 @@
 """What a release will publish, cost and protect, computed before anything is spent. Public."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from congenial.bundle.adding_up import AddingUp, adding_up
+from congenial.bundle.adding_up import EXACTLY, AddingUp, adding_up, statistics
 from congenial.bundle.expected_error import ExpectedError, expected_error, typical_places
 from congenial.curator.given_away import given_away_lines
 from congenial.curator.pipeline import prepare
@@ -20,7 +20,7 @@ from congenial.privacy.review import Review
 from congenial.reading.reference import check_public, read_reference
 from congenial.spec.spec import Spec
 
-_MADE_UP_AREAS = 12  # whose errors are computed without a draw: so `plan` need not load the kernels
+_MADE_UP_SUMS = 1_000  # in 12 to 24 areas, computed without a draw: so `plan` need not load the kernels
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,8 +74,10 @@ def preview(spec: Spec, folder: Path, reference: Path | None = None) -> Preview:
     rehearsed = () if all(sampler.is_steady for sampler in plan.samplers) else tuple(plan.rehearse())
     if reference is None:
         centres, around = typical_tables(plan.law), plan
-        places = places_by_size(plan.law, _MADE_UP_AREAS)
-        sums = adding_up(plan, uneven_tables(plan.law, places.tolist()), MADE_UP, places=places)
+        n_areas = max(12, min(EXACTLY, _MADE_UP_SUMS // len(statistics(spec.schema))))
+        places = places_by_size(plan.law, n_areas)
+        made_up = uneven_tables(plan.law, places.tolist())
+        sums = replace(adding_up(plan, made_up, MADE_UP, places=places), is_made_up=True)
     else:
         areas, counts = read_reference(spec, reference)
         around = reference_plan(spec, plan, areas, counts)
