@@ -23,13 +23,15 @@ from congenial.hierarchy.words import ChainWords
 from congenial.interrupts import first_interrupt_held
 from congenial.ledger.receipt import Receipt
 from congenial.ledger.request import Request, moment
+from congenial.ledger.withdrawal import what_became
 from congenial.plan import Plan
+from congenial.privacy.budget import Budget
 from congenial.randomness import RandomStream, Streams, UnitStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
 from congenial.released import Release
 
 if TYPE_CHECKING:
-    from congenial.ledger import Ledger
+    from congenial.ledger import Ledger, Status
 
 STEPS = ("planning", "charging the budget", "drawing")
 
@@ -132,6 +134,7 @@ def charged(
         invariants=_disclosed(ready),
         plan_digest=ready.digest,
         who=who,
+        replaces=ready.naming.replaces,
     )
     no_core_file()
     keys = _key_folder(ledger, request.dataset)
@@ -146,6 +149,14 @@ def charged(
             yield from _finished(ready, file, receipt, progress)
     finally:
         file.close()
+
+
+def check_first(ledger: "Ledger", naming: Naming, *, neighbours: str, budget: Budget | None) -> "Status":
+    """Refuse what could not be charged whatever the plan, before anything is planned; return the dataset's account."""
+    _clear_stale(_key_folder(ledger, naming.dataset), ledger, naming.dataset, naming.release)
+    return ledger.check_asked(
+        naming.dataset, naming.release, neighbours=neighbours, budget=budget, replaces=naming.replaces
+    )
 
 
 def _charge(ledger: "Ledger", request: Request, now: datetime | None, file: KeyFile) -> Receipt:
@@ -197,6 +208,8 @@ def resumed(
                 f"{name} was charged for other data, another spec or other versions of the software than there are now;"
                 " put them back as they were, or give the release up: congenial release --abandon"
             )
+        if (became := what_became(ready.naming.release, ledger.withdrawals(ready.naming.dataset))) is not None:
+            raise BundleError(f"{name} was {became.text}; give it up instead: congenial release --abandon")
         ready.whole.rehearse()
         with first_interrupt_held() as tell:
             tell(_HELD)

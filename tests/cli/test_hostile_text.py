@@ -107,7 +107,7 @@ def test_texts_that_show_come_out_as_they_are(name: str, tmp_path: Path, monkeyp
     assert "for a formula: import table.csv as text" in run("check", "spec.yaml").stdout
     planned = run("plan", "spec.yaml").stdout
     run("init", "data.csv", "--out", "starter.yaml")
-    run("release", "spec.yaml", "--out", "out", *book, "--who", "[link=https://attack.example]x")
+    run("release", "spec.yaml", "--yes", "--out", "out", *book, "--who", "[link=https://attack.example]x")
     run("verify", "out", *book)
     shown = run("show", "out").stdout
     history = run("ledger", "history", "town", *book).stdout
@@ -154,7 +154,7 @@ def test_studies_go_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 COMMANDS = {
     "check": [],
     "plan": [],
-    "release": [*LEDGER, "--who", "Ada"],
+    "release": [*LEDGER, "--who", "Ada", "--yes"],
     "simulate": [],
     "compare": [],
     "study coverage": [],
@@ -307,7 +307,8 @@ def test_names_of_files_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for hidden in (*HIDDEN, r"\[/x]", "[link=x]y[/link]", "\udce9"):
         name = f"n{hidden}".replace("/", "_")
         for line in (
-            ["init", name], ["check", name], ["plan", name], ["release", name, "--ledger", name], ["verify", name],
+            ["init", name], ["check", name], ["plan", name], ["verify", name],
+            ["release", name, "--yes", "--ledger", name],
             ["show", name], ["infer", name, "--query", "all"], ["ledger", "status", "--ledger", name],
             ["simulate", name], ["compare", name], ["study", "coverage", name],
         ):  # fmt: skip

@@ -43,7 +43,7 @@ sys.modules["congenial.cli.release"].progress_bar = told
 main(sys.argv[1:])
 """
     arguments = ["release", folder / "spec.yaml", "--out", folder / "out", "--ledger", folder / "budget.db"]
-    return run_python(program, *arguments, "--who", "Ada", "--no-confidential-report")
+    return run_python(program, *arguments, "--who", "Ada", "--no-confidential-report", "--yes")
 
 
 BETWEEN = ["charging the budget", "drawing", "writing the bundle"]
@@ -129,7 +129,7 @@ def in_small_disk(script: str, folder: Path) -> "subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=folder)
 
 
-RELEASE = "$CONGENIAL release spec.yaml --out $DISK/out --ledger budget.db --who Ada --no-confidential-report"
+RELEASE = "$CONGENIAL release spec.yaml --out $DISK/out --ledger budget.db --who Ada --no-confidential-report --yes"
 
 
 def test_a_full_disk(tmp_path: Path) -> None:

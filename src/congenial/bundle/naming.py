@@ -19,6 +19,8 @@ class Naming:
         What a protected unit is called, such as person.
     status : str
         Of the data: confidential, public or simulated.
+    replaces : str or None
+        An earlier release of the dataset that this one is the corrected edition of.
     """
 
     release: str
@@ -26,9 +28,12 @@ class Naming:
     title: str
     unit: str = "person"
     status: str = "confidential"
+    replaces: str | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             text = getattr(self, field.name)
+            if text is None:
+                continue
             if wrong := what_is_hidden(text, f"the {field.name} {text!r}"):
                 raise BundleError(wrong)

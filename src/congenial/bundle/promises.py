@@ -27,6 +27,12 @@ def cost(manifest: Manifest) -> str:
     return f"at most {certificate.amounts} for {certificate.per_record} ({certificate.neighbours} neighbours)"
 
 
+def replaced(manifest: Manifest) -> list[str]:
+    """Say which earlier release this one is the corrected edition of; nothing if it is a first one."""
+    earlier = manifest.naming.replaces
+    return [] if earlier is None else [f"A corrected edition: it replaces release {earlier}, which should not be used."]
+
+
 def readme(manifest: Manifest) -> str:
     """Return README.txt: one page for an analyst."""
     law = manifest.law
@@ -67,6 +73,7 @@ def readme(manifest: Manifest) -> str:
         "",
         *([SIMULATED, ""] if not manifest.is_for_release else []),
         f"Release {manifest.naming.release} of dataset {manifest.naming.dataset}, {manifest.made_at}.",
+        *replaced(manifest),
         f"{tables[0].upper()}{tables[1:]} of {law.schema.n_cells:,} cells by {', '.join(law.schema.names)}.",
         "",
         "What it is",

@@ -58,6 +58,7 @@ def report(
         "report.html",
         title=manifest.naming.title,
         manifest=manifest,
+        replaced=promises.replaced(manifest),
         law=manifest.law,
         cost=promises.cost(manifest),
         strength=promises.strength(manifest),

@@ -6,7 +6,7 @@ import click
 
 from congenial.cli.output import as_json_option, refusals_in_words, say, show_json, show_lines, show_table
 from congenial.cli.release import ledger_option, user_name, who_option
-from congenial.errors import LedgerError, reason_of
+from congenial.errors import LedgerError, OtherVersionError, reason_of
 from congenial.privacy.relation import RELATIONS
 
 
@@ -44,6 +44,27 @@ def create(
         show_json(book.status(dataset).as_json())
     else:
         say(*str(book.status(dataset)).split("\n"))
+
+
+@ledger.command()
+@ledger_option
+@as_json_option
+@refusals_in_words
+def upgrade(place: str | None, as_json: bool) -> None:
+    """Bring the tables of a ledger that an older version made up to date; its records stay as they are."""
+    from congenial.ledger import open_ledger
+
+    try:
+        open_ledger(place)
+    except OtherVersionError:
+        found = open_ledger(place, create=True).verify()
+        told = "The tables are up to date now."
+    else:
+        found, told = open_ledger(place).verify(), "The tables were up to date."
+    if as_json:
+        show_json({"result": told})
+    else:
+        say(told, *str(found).split("\n"))
 
 
 @ledger.command()

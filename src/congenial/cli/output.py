@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from congenial.errors import CongenialError, reason_of
+from congenial.errors import CongenialError, LedgerError, reason_of
 from congenial.plain_text import on_one_line, printable_json
 
 if TYPE_CHECKING:
@@ -98,8 +98,12 @@ def say(*lines: str, bold: bool = False, err: bool = False) -> None:
         click.echo(click.style(text, bold=True) if bold else text, err=err)
 
 
-def ask(question: str) -> None:
-    """Go on if the answer is yes."""
+def ask(question: str, *, yes: bool) -> None:
+    """Go on with what cannot be undone if the answer is yes; where nobody can be asked, only if it was given."""
+    if yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise LedgerError(f"this cannot be undone, and there is no terminal to ask: {question}? If so, add --yes")
     click.confirm(on_one_line(question), abort=True, err=True)
 
 

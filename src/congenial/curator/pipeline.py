@@ -10,7 +10,6 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.breaches import Breach, each_breach
-from congenial.bundle.naming import Naming
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.writing import check_new
 from congenial.conditions.areas import Area, Areas
@@ -19,7 +18,7 @@ from congenial.curator.confidential_report import check_place, write_confidentia
 from congenial.errors import BrokenError
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.leaves import check_leaves
-from congenial.ledger import Ledger
+from congenial.ledger import Ledger, Status
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.spine import read_spine
 from congenial.reading.tables import read_leaves, read_tables
@@ -28,6 +27,7 @@ from congenial.release import (
     Prepared,
     begun,
     charged,
+    check_first,
     check_not_confidential,
     no_news,
     resumed,
@@ -66,20 +66,16 @@ def prepare(spec: Spec, folder: Path, progress: Callable[[str], None] = no_news)
         return _prepare_tree(spec, spec.hierarchy, folder, progress)
     tables = read_tables(spec, folder)
     progress(STEPS[1])
-    unit = "person" if spec.unit is None else spec.unit.word
-    naming = Naming(spec.release, spec.dataset, spec.title, unit, spec.data.status)
     with _breaches_in_a_file(spec, folder, tables):
         if spec.by is None:
-            return spec.mechanism.prepare(tables[None], naming)
-        return spec.mechanism.prepare(_by_label(tables), naming, area=spec.by.name)
+            return spec.mechanism.prepare(tables[None], spec.naming)
+        return spec.mechanism.prepare(_by_label(tables), spec.naming, area=spec.by.name)
 
 
 def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Callable[[str], None]) -> Prepared:
     hierarchy, counts = _read_tree(spec, given, folder)
     progress(STEPS[1])
-    unit = "person" if spec.unit is None else spec.unit.word
-    naming = Naming(spec.release, spec.dataset, spec.title, unit, spec.data.status)
-    return prepare_tree(hierarchy, counts, naming)
+    return prepare_tree(hierarchy, counts, spec.naming)
 
 
 def _read_tree(spec: Spec, given: TreeFile, folder: Path) -> tuple[Hierarchy, Ints]:
@@ -125,6 +121,11 @@ def _by_label(tables: Mapping[Area, Table]) -> dict[str, Table]:
     return {label: table for label, table in tables.items() if label is not None}
 
 
+def check_chargeable(spec: Spec, ledger: Ledger) -> Status:
+    """Refuse what the ledger could not be charged for, before any data are read; return the dataset's account."""
+    return check_first(ledger, spec.naming, neighbours=spec.neighbours, budget=spec.budget)
+
+
 def release(
     spec: Spec,
     folder: Path,
@@ -158,6 +159,7 @@ def release(
     place, secret = _checked_places(out, confidential_report)
     check_new(place)
     terms = _terms(spec, place, key)
+    check_chargeable(spec, ledger)
     ready = prepare(spec, folder, progress)
     with charged(ready, ledger=ledger, who=who, terms=terms, now=now, progress=progress) as made:
         progress(STEPS[-1])

@@ -274,6 +274,7 @@ class SpecFile(Section):
     release: Name | None = Field(None, description="the name of this release, unique for its dataset")
     title: Text | None = None
     dataset: Name | None = Field(None, description="whose budget is charged; the release's name if not said")
+    replaces: Name | None = Field(None, description="the earlier release that this one is the corrected edition of")
     data: DataEntry | None = None
     unit: UnitEntry | None = None
     dimensions: dict[

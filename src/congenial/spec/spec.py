@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from congenial.bundle.naming import Naming
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.tree import Tree
 from congenial.hierarchy.zeros import Zeros
 from congenial.mechanism import Mechanism
+from congenial.privacy.budget import Budget
 from congenial.schema import Schema
 from congenial.spec.conditions import Statement
 from congenial.spec.levels import Levels, schema_of
@@ -82,6 +84,8 @@ class Spec:
     outputs : tuple of str
     hierarchy : TreeFile or None
         The tree of areas, when they add up.
+    replaces : str or None
+        The earlier release that this one is the corrected edition of.
     text : str
         The file as it was written.
     """
@@ -105,6 +109,7 @@ class Spec:
     neighbours: str
     outputs: tuple[str, ...]
     hierarchy: TreeFile | None = None
+    replaces: str | None = None
 
     @cached_property
     def schema(self) -> Schema:
@@ -115,6 +120,17 @@ class Spec:
     def areas(self) -> tuple[str, ...] | None:
         """The areas' labels; None when there is one table."""
         return None if self.by is None else self.by.labels
+
+    @property
+    def budget(self) -> Budget | None:
+        """What the release may cost; None where every precision is given."""
+        return Budget.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho, noise=self.noise)
+
+    @property
+    def naming(self) -> Naming:
+        """What the release is called, and whose privacy it protects."""
+        unit = "person" if self.unit is None else self.unit.word
+        return Naming(self.release, self.dataset, self.title, unit, self.data.status, self.replaces)
 
     @property
     def rows_per_unit(self) -> int:
