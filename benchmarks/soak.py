@@ -42,7 +42,7 @@ import contextlib, sys
 from congenial.cli import main
 @contextlib.contextmanager
 def told(*_):
-    yield lambda step: print(step, file=sys.stderr, flush=True)
+    yield lambda step, *_: print(step, file=sys.stderr, flush=True)
 sys.modules["congenial.cli.release"].progress_bar = told
 main(sys.argv[1:])
 """

@@ -12,7 +12,7 @@ SOURCE = Path(congenial.__file__).parent
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
     {"plain_text", "errors", "arrays"},
-    {"disk", "interrupts", "fraction", "balls", "randomness", "label_widths", "schema"},
+    {"disk", "interrupts", "progress", "fraction", "balls", "randomness", "label_widths", "schema"},
     {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},
     {"privacy"},

@@ -1,6 +1,6 @@
 """A release: validate everything, charge the budget, draw once, publish."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -26,6 +26,7 @@ from congenial.ledger.request import Request, moment
 from congenial.ledger.withdrawal import what_became
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
+from congenial.progress import DRAWING, Progress, no_news
 from congenial.randomness import RandomStream, Streams, UnitStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
 from congenial.released import Release
@@ -33,13 +34,9 @@ from congenial.released import Release
 if TYPE_CHECKING:
     from congenial.ledger import Ledger, Status
 
-STEPS = ("planning", "charging the budget", "drawing")
+STEPS = ("planning", "charging the budget", DRAWING)
 
 _MOST_DISCLOSED = 2_000  # values that a ledger lists one by one; of more it keeps their digest
-
-
-def no_news(_: str) -> None:
-    """Tell nobody how far the work is."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,16 +82,16 @@ class Prepared:
             return key.tree_words(self.naming.release, self.digest)
         return key.streams(self.naming.release, self.digest, self.plan.law.areas.labels, self.confidential)
 
-    def draw(self, rng: Streams | ChainWords) -> tuple[Ints, ...]:
+    def draw(self, rng: Streams | ChainWords, progress: Progress = no_news) -> tuple[Ints, ...]:
         """Return one draw for every area, in the declared order, and for every level of a tree below the top."""
         if self.chain is not None:
             words = ChainWords.simulated(rng) if isinstance(rng, RandomStream) else rng
             if not isinstance(words, ChainWords):
                 raise BundleError("internal: a tree is drawn from words of its units")
-            return self.chain.draw(self.confidential, words)
+            return self.chain.draw(self.confidential, words, progress=progress)
         if isinstance(rng, ChainWords):
             raise BundleError("internal: areas are drawn from streams of their own")
-        return (self.plan.draw(self.confidential, rng),)
+        return (self.plan.draw(self.confidential, rng, progress),)
 
 
 _RESUME = "congenial release --resume, or mechanism.resume if it was begun from Python"
@@ -112,7 +109,7 @@ def charged(
     who: str,
     terms: Mapping[str, str] = MappingProxyType({}),
     now: datetime | None = None,
-    progress: Callable[[str], None] = no_news,
+    progress: Progress = no_news,
 ) -> Iterator[Release]:
     """Charge a ledger, then draw; what the block does with the release is part of it.
 
@@ -170,12 +167,12 @@ def _charge(ledger: "Ledger", request: Request, now: datetime | None, file: KeyF
         raise
 
 
-def _finished(ready: Prepared, file: KeyFile, receipt: Receipt, progress: Callable[[str], None]) -> Iterator[Release]:
+def _finished(ready: Prepared, file: KeyFile, receipt: Receipt, progress: Progress) -> Iterator[Release]:
     """Draw, hand the release over, and destroy the key when the caller is done with it."""
     assert file.key is not None  # noqa: S101
     with told_that_it_was_charged(receipt):
         progress(STEPS[2])
-        yield _drawn(ready, receipt, ready.streams(file.key), receipt.at)
+        yield _drawn(ready, receipt, ready.streams(file.key), receipt.at, progress)
         file.destroy()
 
 
@@ -185,7 +182,7 @@ def resumed(
     *,
     ledger: "Ledger",
     terms: Mapping[str, str] = MappingProxyType({}),
-    progress: Callable[[str], None] = no_news,
+    progress: Progress = no_news,
 ) -> Iterator[Release]:
     """Go on with a release that was stopped after its charge: the same tables, and no second charge.
 
@@ -319,10 +316,11 @@ def told_that_it_was_charged(receipt: Receipt) -> Iterator[None]:
         ) from None
 
 
-def simulate(ready: Prepared, seed: int, *, now: datetime | None = None) -> Release:
+def simulate(ready: Prepared, seed: int, *, now: datetime | None = None, progress: Progress = no_news) -> Release:
     """Draw from a public seed: what comes out is marked NOT FOR RELEASE, and protects nobody."""
     check_not_confidential(ready.naming.status)
-    return _drawn(ready, None, replay_rng(f"simulate {seed}"), moment(now))
+    progress(STEPS[-1])
+    return _drawn(ready, None, replay_rng(f"simulate {seed}"), moment(now), progress)
 
 
 def check_not_confidential(status: str) -> None:
@@ -334,8 +332,14 @@ def check_not_confidential(status: str) -> None:
         )
 
 
-def _drawn(ready: Prepared, receipt: Receipt | None, rng: Streams | ChainWords, made_at: str) -> Release:
-    counts, *below = ready.draw(rng)
+def _drawn(
+    ready: Prepared,
+    receipt: Receipt | None,
+    rng: Streams | ChainWords,
+    made_at: str,
+    progress: Progress = no_news,
+) -> Release:
+    counts, *below = ready.draw(rng, progress)
     return Release(
         *(ready.plan, ready.naming, ready.conditions, receipt, counts, made_at, ready.software),
         below=tuple(below),

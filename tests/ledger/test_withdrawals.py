@@ -51,8 +51,8 @@ def test_what_became_of_releases_is_kept_and_what_they_cost_stays_spent(place: s
     assert third is None
     verified = ledger.verify()
     assert (verified.n_spends, verified.heads[0].number) == (3, 5)
-    for one in (*ledger.history("county"), *found):
-        assert verify_export(ledger.export(), one.head) == verified
+    for head in [*(spend.head for spend in ledger.history("county")), *(one.head for one in found)]:
+        assert verify_export(ledger.export(), head) == verified
 
 
 def test_a_release_is_withdrawn_once_and_replaced_once(tmp_path: Path) -> None:
@@ -93,7 +93,8 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("line", [3, 4])
 @pytest.mark.parametrize("field", FIELDS[WITHDRAWAL])
 def test_every_edit_of_every_field_shows(text: str, line: int, field: str) -> None:
-    for change in ("another", None, 1.5, 17, [], "", "2030-01-01T00:00:00Z"):
+    changes: list[object] = ["another", None, 1.5, 17, [], "", "2030-01-01T00:00:00Z"]
+    for change in changes:
         lines = lines_of(text)
         if lines[line][field] == change:
             continue

@@ -7,6 +7,7 @@ from congenial.bundle.manifest import Manifest
 from congenial.bundle.table_csv import formula_warnings, header_of
 from congenial.bundle.tree_files import SPINE, level_file
 from congenial.conditions.condition import Condition
+from congenial.privacy.certificate import shown, shown_left
 from congenial.privacy.semantics import meaning
 
 SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed and protects nobody."
@@ -25,6 +26,12 @@ def cost(manifest: Manifest) -> str:
     """Return the certified loss in words."""
     certificate = manifest.certificate
     return f"at most {certificate.amounts} for {certificate.per_record} ({certificate.neighbours} neighbours)"
+
+
+def left(manifest: Manifest) -> str:
+    """Return what the charge has left of the dataset's cap; nothing for a simulation."""
+    receipt = manifest.receipt
+    return "" if receipt is None else f"{shown_left(receipt.left, receipt.cap)} of {shown(receipt.cap)}"
 
 
 def replaced(manifest: Manifest) -> list[str]:

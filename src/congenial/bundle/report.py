@@ -59,6 +59,7 @@ def report(
         title=manifest.naming.title,
         manifest=manifest,
         replaced=promises.replaced(manifest),
+        receipt_left=promises.left(manifest),
         law=manifest.law,
         cost=promises.cost(manifest),
         strength=promises.strength(manifest),

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_json, show_table
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_json, show_table
+from congenial.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from congenial.spec.spec import Spec
@@ -33,7 +34,7 @@ def plan(spec: Path, reference: Path | None, as_json: bool) -> None:
     if stated.hierarchy is not None:
         _plan_tree(stated, spec.absolute().parent, reference, as_json=as_json)
         return
-    with progress_bar(f"planning {spec.name}", 1) as step:
+    with progress_bar(f"planning {spec.name}") as step:
         step("drawing around a public table")
         found = preview(stated, spec.absolute().parent, reference)
     if as_json:
@@ -51,7 +52,7 @@ def _plan_tree(spec: "Spec", folder: Path, reference: Path | None, *, as_json: b
         raise ReadingError(
             "--reference is for one table; the errors of a tree are computed around a made-up population"
         )
-    with progress_bar("planning the tree", 1) as step:
+    with progress_bar("planning the tree") as step:
         step("drawing around a made-up population")
         found = tree_preview(spec, folder)
         header, rows = found.lines

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from congenial.cli.output import as_json_option, ask, progress_bar, refusals_in_words, say, show_json
+from congenial.cli.output import as_json_option, ask, refusals_in_words, say, show_json
+from congenial.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from congenial.curator.pipeline import Published
@@ -95,7 +96,7 @@ def release(
     if not resume:
         account = pipeline.check_chargeable(found, ledger)
         ask(_question(found, account, repr(ledger)), yes=yes)
-    with progress_bar(f"releasing {found.release}", len(pipeline.STEPS)) as step:
+    with progress_bar(f"releasing {found.release}") as step:
         if resume:
             made = pipeline.resume(
                 found, beside, out, ledger=ledger, key=key, confidential_report=secret, progress=step

@@ -1,6 +1,6 @@
 """From a spec to a published bundle: the data read once, the release planned once, charged, drawn and written."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
 from datetime import datetime
@@ -19,6 +19,7 @@ from congenial.errors import BrokenError
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.leaves import check_leaves
 from congenial.ledger import Ledger, Status
+from congenial.progress import Progress, no_news
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.spine import read_spine
 from congenial.reading.tables import read_leaves, read_tables
@@ -29,7 +30,6 @@ from congenial.release import (
     charged,
     check_first,
     check_not_confidential,
-    no_news,
     resumed,
 )
 from congenial.release import simulate as simulate_tables
@@ -59,7 +59,7 @@ class Published:
     missing: str = ""
 
 
-def prepare(spec: Spec, folder: Path, progress: Callable[[str], None] = no_news) -> Prepared:
+def prepare(spec: Spec, folder: Path, progress: Progress = no_news) -> Prepared:
     """Read the data that a spec in this folder names, and plan the release. Nothing is charged, nothing written."""
     progress(STEPS[0])
     if spec.hierarchy is not None:
@@ -72,7 +72,7 @@ def prepare(spec: Spec, folder: Path, progress: Callable[[str], None] = no_news)
         return spec.mechanism.prepare(_by_label(tables), spec.naming, area=spec.by.name)
 
 
-def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Callable[[str], None]) -> Prepared:
+def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Progress) -> Prepared:
     hierarchy, counts = _read_tree(spec, given, folder)
     progress(STEPS[1])
     return prepare_tree(hierarchy, counts, spec.naming)
@@ -136,7 +136,7 @@ def release(
     now: datetime | None = None,
     key: str | Path | None = None,
     confidential_report: str | Path | None = None,
-    progress: Callable[[str], None] = no_news,
+    progress: Progress = no_news,
 ) -> Published:
     """Release what a spec describes into a new bundle, charged to a ledger.
 
@@ -175,7 +175,7 @@ def resume(
     ledger: Ledger,
     key: str | Path | None = None,
     confidential_report: str | Path | None = None,
-    progress: Callable[[str], None] = no_news,
+    progress: Progress = no_news,
 ) -> Published:
     """Go on with a release that was stopped between its charge and its bundle: the same bundle, and no second charge.
 
@@ -228,13 +228,13 @@ def simulate(
     *,
     seed: int,
     now: datetime | None = None,
-    progress: Callable[[str], None] = no_news,
+    progress: Progress = no_news,
 ) -> Published:
     """Make a bundle marked NOT FOR RELEASE, from public or simulated data and a public seed; nothing is charged."""
     place = Path(out)
     check_new(place)
     check_not_confidential(spec.data.status)
-    made = simulate_tables(prepare(spec, folder, progress), seed, now=now)
+    made = simulate_tables(prepare(spec, folder, progress), seed, now=now, progress=progress)
     progress(STEPS[-1])
     made.write(place, outputs=spec.outputs)
     return Published(place, made)
