@@ -15,6 +15,7 @@ from congenial.bundle.plan_digest import areas_digest, plan_digest
 from congenial.bundle.software import software_in_use, source_in_use
 from congenial.bundle.table_csv import check_size
 from congenial.bundle.tree_json import tree_digest
+from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
 from congenial.disk import no_core_file
 from congenial.errors import AlreadySpentError, BundleError, CongenialError, LedgerError, StudyError, UncertainError
@@ -30,6 +31,7 @@ from congenial.progress import DRAWING, Progress, no_news
 from congenial.randomness import RandomStream, Streams, UnitStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
 from congenial.released import Release
+from congenial.table import Table
 
 if TYPE_CHECKING:
     from congenial.ledger import Ledger, Status
@@ -75,6 +77,15 @@ class Prepared:
     def of_areas(self) -> Ints:
         """The confidential tables of areas (area, cell); of a tree, of the units at the top."""
         return self.confidential if self.chain is None else self.chain.law.tree.summed(self.confidential)[0]
+
+    @property
+    def tables(self) -> dict[Area, Table]:
+        """The confidential table of each area."""
+        schema = self.plan.law.schema
+        return {
+            area: Table(schema, counts.reshape(schema.shape))
+            for area, counts in zip(self.plan.law.areas, self.of_areas, strict=True)
+        }
 
     def streams(self, key: ReleaseKey) -> UnitStreams | ChainWords:
         """Return the random words of every area, or of every unit of a tree, under a key."""

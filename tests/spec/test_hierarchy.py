@@ -54,8 +54,10 @@ def test_a_preview_shows_every_level(tmp_path: Path) -> None:
     assert header[-1] == "bias by count"
     assert found.leaves.sum() == 18
     assert not found.leaves[1].any()
-    text = " ".join(line for _, lines in found.paragraphs() for line in lines)
-    assert "rho 1 for one record changed" in text
+    text = " ".join(line for section in found.screen() for line in section.lines)
+    assert "Rho 1 for one record changed" in text
+    assert "states" not in text
+    assert any("proof and audit" in line for section in found.screen(full=True) for line in section.lines)
     assert found.as_json()["certificate"]["kind"] == "chain_gaussian"
 
 
@@ -123,8 +125,8 @@ def test_exact_numbers_at_a_level(tmp_path: Path) -> None:
     bundle = cg.load_bundle(published.folder)
     assert bundle.level("block")[1].sum(axis=1).tolist() == [9, 0, 2, 7]
     assert bundle.level("county")[1].sum(axis=1).tolist() == [9, 2, 7]
-    shown = dict(tree_preview(load_spec(tmp_path / "spec.yaml"), tmp_path).paragraphs())
-    assert shown["Exactly, of each block"] == ["total", "and so of every unit of the levels above"]
+    shown = tree_preview(load_spec(tmp_path / "spec.yaml"), tmp_path).screen()
+    assert "Exactly, of each block, and so of every unit above it: total." in shown[0].lines
 
 
 @pytest.mark.parametrize(

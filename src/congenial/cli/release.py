@@ -114,7 +114,7 @@ def _question(spec: "Spec", account: "Status", where: str) -> str:
     from congenial.privacy.certificate import shown, shown_left
 
     dataset = account.dataset
-    cost = "" if spec.budget is None else f", at most {spec.budget.text},"
+    cost = "" if spec.budget is None else f", at most {spec.budget.amount},"
     left = f"{shown_left(account.left, dataset.cap)} of {dataset.currency} {shown(dataset.cap)} is left, and nothing is"
     return f"charge release {spec.release!r}{cost} to dataset {dataset.name!r} in {where} ({left} ever refunded)"
 

@@ -1,18 +1,24 @@
 """What a release will publish, cost and protect, computed before anything is spent. Public."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
+from congenial.arrays import Ints
 from congenial.bundle.expected_error import NO_ERROR, ExpectedError, expected_error
 from congenial.conditions.areas import Area
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query, margin
 from congenial.curator.pipeline import prepare
+from congenial.curator.price import Alternative, Price, alternatives, price_of
 from congenial.curator.public_tables import UNIFORM, read_reference, typical_tables
+from congenial.curator.target import Reached, Target, reach
 from congenial.errors import ReadingError
 from congenial.plan import Plan
+from congenial.progress import Progress, no_news
 from congenial.reading.files import find_files
 from congenial.spec.spec import Spec
 
@@ -29,6 +35,27 @@ class Preview:
     digest: str
     rehearsed: tuple[str, ...] = ()
     """What attempts at made-up tables promise, where the time of a draw depends on more than the structure."""
+    centre: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The public table of the middle one of the areas whose errors are shown."""
+    alternatives: tuple[Alternative, ...] = ()
+    """The same release with invariants left out."""
+    reached: Reached | None = None
+    """The budget that reaches an error, where one was asked for."""
+
+    @property
+    def middle(self) -> ExpectedError:
+        """The errors of the table, or of the middle one of the areas that are shown."""
+        return self.errors[len(self.errors) // 2]
+
+    @cached_property
+    def price(self) -> Price:
+        """What the release has for its budget."""
+        return price_of("as planned", self.plan, self.middle.area, self.centre)
+
+    @cached_property
+    def prices(self) -> tuple[tuple[str, Price | None], ...]:
+        """What the same budget would give with an invariant left out, and with all left out; None where unknown."""
+        return tuple((other.text, other.price(self.middle.area, self.centre)) for other in self.alternatives)
 
     @property
     def seconds(self) -> float:
@@ -78,7 +105,14 @@ def _listed(head: str, found: Sequence[str]) -> str:
     return f"{head}: {'; '.join(found[:8])}{more}"
 
 
-def preview(spec: Spec, folder: Path, reference: Path | None = None) -> Preview:
+def preview(
+    spec: Spec,
+    folder: Path,
+    reference: Path | None = None,
+    *,
+    target: Target | None = None,
+    progress: Progress = no_news,
+) -> Preview:
     """Return what a spec will do. Of its data, only what the invariants disclose enters.
 
     Parameters
@@ -87,12 +121,14 @@ def preview(spec: Spec, folder: Path, reference: Path | None = None) -> Preview:
         The folder of the spec, where its paths start.
     reference : path, optional
         A CSV with a public table of one area; errors are computed around it.
+    target : Target, optional
+        An error to find the budget for.
     """
     if reference is not None and spec.data.status == "confidential" and _is_data(spec, folder, reference):
         raise ReadingError(
             "the reference is a data file of the spec itself, which is confidential; give a public table"
         )
-    ready = prepare(spec, folder)
+    ready = prepare(spec, folder, progress)
     plan = ready.plan
     # Before any draw around a reference, which would have no end where a system is out of reach.
     rehearsed = () if all(sampler.is_steady for sampler in plan.samplers) else tuple(plan.rehearse())
@@ -101,8 +137,14 @@ def preview(spec: Spec, folder: Path, reference: Path | None = None) -> Preview:
     else:
         centres = typical_tables(plan.law)
     name = UNIFORM if reference is None else reference.name
-    errors = tuple(expected_error(plan, area, centre, name) for area, centre in centres.items())
-    return Preview(spec, plan, errors, ready.digest, rehearsed)
+    errors = []
+    for number, (area, centre) in enumerate(centres.items()):
+        progress("errors to expect", number, len(centres))
+        errors.append(expected_error(plan, area, centre, name))
+    others = alternatives(spec, ready.tables)
+    reached = None if target is None else reach(spec, plan.law.areas, centres, target, progress)
+    middle = list(centres.values())[len(centres) // 2]
+    return Preview(spec, plan, tuple(errors), ready.digest, rehearsed, middle, others, reached)
 
 
 def _is_data(spec: Spec, folder: Path, reference: Path) -> bool:
