@@ -34,6 +34,7 @@ CASE_OF = {"conditions[].mandate": "ranges", "conditions[]": "ranges", "privacy.
 FREE: dict[str, Change] = {
     "title": at("title", value="Other"),
     "status": at("status", value="public"),
+    "replaces": at("replaces", value="another"),
     "unit.word": at("unit", "word", value="household"),
     "release": both(at("release", value="other"), at("receipt", "release", value="other")),
     "dataset": both(at("dataset", value="other"), at("receipt", "dataset", value="other")),

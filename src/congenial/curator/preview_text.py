@@ -19,7 +19,7 @@ from congenial.curator.section import Section
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown
 
-_MOST_LINES = 6
+_MOST_LINES, _LONGEST_LINE = 6, 200  # of what is not protected, on the first screen
 
 
 def screen(preview: Preview, *, full: bool = False) -> list[Section]:
@@ -50,7 +50,7 @@ def cost(preview: Preview) -> Section:
 
 def protected(preview: Preview) -> Section:
     """Say what stays protected, and what does not."""
-    lines = [*preview.plan.not_protected_text, *preview.given_away]
+    lines = [*map(_shortened, preview.plan.not_protected_text), *preview.given_away]
     return Section("What stays protected, and what does not", [str(preview.plan.meaning), *_some(lines)])
 
 
@@ -115,7 +115,8 @@ def every_number(preview: Preview) -> Section:
     """List the error of every released number, and all that is not protected."""
     header, rows = error_table(preview)
     lines = [*preview.plan.not_protected_text, *preview.given_away]
-    return Section(error_title(preview), lines if len(lines) > _MOST_LINES else [], [header, *rows])
+    is_cut = len(lines) > _MOST_LINES or any(len(line) > _LONGEST_LINE for line in lines)
+    return Section(error_title(preview), lines if is_cut else [], [header, *rows])
 
 
 SCREEN: tuple[Callable[[Preview], Section | None], ...] = (
@@ -133,6 +134,10 @@ EXPERT: tuple[Callable[[Preview], Section | None], ...] = (certified, noise, sam
 def _some(lines: list[str]) -> list[str]:
     more = [f"and {len(lines) - _MOST_LINES:,} more: --full"] if len(lines) > _MOST_LINES else []
     return [*lines[:_MOST_LINES], *more]
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE].rpartition(', ')[0]} ... (--full)"
 
 
 def _priced(text: str, price: Price | None, *, by_budget: bool) -> list[str]:
