@@ -42,7 +42,7 @@ import contextlib, sys
 from congenial.cli import main
 @contextlib.contextmanager
 def told(*_):
-    yield lambda step: print(step, file=sys.stderr, flush=True)
+    yield lambda step, *_: print(step, file=sys.stderr, flush=True)
 sys.modules["congenial.cli.release"].progress_bar = told
 main(sys.argv[1:])
 """
@@ -79,7 +79,7 @@ def start(soak: Soak, name: str, *options: str) -> "subprocess.Popen[str]":
     text = (example_files() / "spec.yaml").read_text(encoding="utf-8").replace("release: p12-demo", f"release: {name}")
     (soak.folder / f"{name}.yaml").write_text(text, encoding="utf-8")
     spec, out, place = soak.folder / f"{name}.yaml", soak.folder / name, soak.folder / "budget.db"
-    arguments = ["release", spec, "--out", out, "--ledger", place, "--who", "soak", "--json", *options]
+    arguments = ["release", spec, "--out", out, "--ledger", place, "--who", "soak", "--yes", "--json", *options]
     command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

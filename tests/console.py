@@ -9,6 +9,9 @@ from click.testing import CliRunner
 
 from congenial.cli import main
 
+JARGON = re.compile(r"\bwidths?\b|\bstates\b|\bk\b|\bD\b|GM|factor of two|\w\('|precision|sampler|zCDP|orders")
+"""What a statistician without a course in differential privacy stumbles over, on the first screen."""
+
 
 def congenial_lines(document: Path) -> list[list[str]]:
     """Return the arguments of every `congenial` command in the shell blocks of a document, in order."""

@@ -12,7 +12,7 @@ SOURCE = Path(congenial.__file__).parent
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
     {"plain_text", "errors", "arrays"},
-    {"disk", "packing", "interrupts", "fraction", "balls", "randomness", "label_widths", "schema"},
+    {"disk", "packing", "interrupts", "progress", "fraction", "balls", "randomness", "label_widths", "schema"},
     {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},
     {"privacy"},
@@ -33,10 +33,10 @@ LAYERS = [
 ]
 COMMANDS = [
     *["check", "compare", "demo", "estimate", "infer", "init", "keygen", "ledger"],
-    *["plan", "release", "reproduce", "show", "simulate", "study", "verify"],
+    *["plan", "release", "reproduce", "show", "simulate", "study", "verify", "withdraw"],
 ]
 ONLY_HERE = {
-    "alembic": {"ledger.store", "ledger.migrations.env", "ledger.migrations.versions.v0001"},
+    "alembic": {"ledger.store", "ledger.migrations.env", *(f"ledger.migrations.versions.v000{n}" for n in (1, 2))},
     "numba": {"sampling.kernels.compiled"},
     "cryptography": {"randomness", "bundle.signing"},
     "daqp": {"baselines.quadratic"},
@@ -66,6 +66,7 @@ ONLY_HERE = {
     "sqlalchemy": {
         "ledger.address",
         "ledger.migrations.versions.v0001",
+        "ledger.migrations.versions.v0002",
         "ledger.postgresql",
         "ledger.sqlite",
         "ledger.store",

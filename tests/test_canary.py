@@ -194,7 +194,7 @@ def test_commands_say_the_same_wherever_a_condition_is_broken(tmp_path: Path) ->
     lines = {
         "check": [],
         "plan": [],
-        "release": ["--out", str(tmp_path / "out"), "--ledger", str(tmp_path / "budget.db"), "--who", "Ada"],
+        "release": ["--out", str(tmp_path / "out"), "--ledger", str(tmp_path / "budget.db"), "--who", "Ada", "--yes"],
         "simulate": ["--out", str(tmp_path / "simulated")],
         "compare": ["--releases", "2", "--method", "raw"],
         "study coverage": ["--releases", "1", "--draws", "10"],

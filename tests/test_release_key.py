@@ -553,7 +553,7 @@ def test_the_key_lies_in_a_private_file_and_then_nowhere(tmp_path: Path) -> None
     spec_path, ledger = place(tmp_path, CASES["one table"]), ledger_for(tmp_path, CASES["one table"])
     spec, seen = load_spec(spec_path), []
 
-    def watch(step: str) -> None:
+    def watch(step: str, done: int = 0, of: int = 0) -> None:
         for path in (tmp_path / "budget.db.keys").glob("*"):
             assert path.stat().st_mode & 0o777 == 0o600
             assert path.parent.stat().st_mode & 0o777 == 0o700

@@ -139,6 +139,10 @@ class LedgerError(CongenialError):
     """A budget ledger that cannot be opened, read or written, or a request that it cannot record."""
 
 
+class OtherVersionError(LedgerError):
+    """A ledger whose tables another version of the software made."""
+
+
 class BudgetError(LedgerError):
     """A release that would cost more than a dataset has left, or in a currency that the dataset does not take."""
 

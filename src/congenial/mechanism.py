@@ -223,6 +223,7 @@ class Mechanism:
         title: str | None = None,
         area: str = "area",
         unit: str = "person",
+        replaces: str | None = None,
     ) -> "Release":
         """Charge a ledger and draw one table for each area: exactly once, never refunded.
 
@@ -245,6 +246,8 @@ class Mechanism:
             What an area is called, such as county.
         unit : str
             What a protected unit is called in the report.
+        replaces : str, optional
+            An earlier release of the dataset that this one is the corrected edition of.
 
         Returns
         -------
@@ -252,9 +255,11 @@ class Mechanism:
             The plan, the receipt and the drawn tables; `release.write(folder)` writes their bundle.
         """
         from congenial.bundle.naming import Naming
-        from congenial.release import charge_and_draw
+        from congenial.release import charge_and_draw, check_first
 
-        ready = self.prepare(tables, Naming(release, dataset, title or release, unit), area=area)
+        naming = Naming(release, dataset, title or release, unit, replaces=replaces)
+        check_first(ledger, naming, neighbours=self.neighbours, budget=self.budget)
+        ready = self.prepare(tables, naming, area=area)
         return charge_and_draw(ready, ledger=ledger, who=who, folder=folder)
 
     def resume(
@@ -268,12 +273,13 @@ class Mechanism:
         title: str | None = None,
         area: str = "area",
         unit: str = "person",
+        replaces: str | None = None,
     ) -> "Release":
         """Go on with a `release` that was stopped after its charge, called the same way: the same tables, no charge."""
         from congenial.bundle.naming import Naming
         from congenial.release import resume_and_draw
 
-        ready = self.prepare(tables, Naming(release, dataset, title or release, unit), area=area)
+        ready = self.prepare(tables, Naming(release, dataset, title or release, unit, replaces=replaces), area=area)
         return resume_and_draw(ready, ledger=ledger, folder=folder)
 
     def prepare(self, tables: Tables, naming: "Naming", *, area: str = "area") -> "Prepared":

@@ -21,12 +21,14 @@ from congenial.privacy.compose import Part
 from congenial.privacy.neighbours import Neighbours
 from congenial.privacy.pricing import Pricing
 from congenial.privacy.semantics import Meaning, meaning
+from congenial.progress import DRAWING, Progress, no_news
 from congenial.public_law import MeasuredQuery, PublicLaw
 from congenial.randomness import Streams, replay_rng
 from congenial.sampling.choose import choose_sampler
 from congenial.sampling.sampler import Sampler
 from congenial.sampling.system import System
 
+_AT_ONCE = 500  # areas that are drawn together; a few milliseconds to start with each time
 _FEW, _MANY = 2, 12  # areas of a group that are rehearsed: where time is known from the structure, and elsewhere
 
 
@@ -145,12 +147,22 @@ class Plan:
                 _check_invariants(self.law.areas[label].holds(drawn))
         return [sentence for sentence in dict.fromkeys(out) if sentence]
 
-    def draw(self, tables: Ints, rng: Streams) -> Ints:
-        """Return one draw for each area (area, cell) around its confidential table, in the declared order."""
+    def draw(self, tables: Ints, rng: Streams, progress: Progress = no_news) -> Ints:
+        """Return one draw for each area (area, cell) around its confidential table, in the declared order.
+
+        Parameters
+        ----------
+        progress : Progress
+            Is told how many areas are drawn, where there are many.
+        """
         self.check_samplers()
-        drawn = np.empty_like(tables)
+        drawn, n_done = np.empty_like(tables), 0
         for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
-            drawn[group.places] = sampler.draw_each(tables[group.places], rng.some(group.places))
+            for places in np.array_split(group.places, -(-len(group.places) // _AT_ONCE)):
+                drawn[places] = sampler.draw_each(tables[places], rng.some(places))
+                n_done += len(places)
+                if len(tables) > _AT_ONCE:
+                    progress(DRAWING, n_done, len(tables))
         _check_invariants(self.law.areas.holds(drawn))
         return drawn
 

@@ -1,6 +1,6 @@
 """A release: validate everything, charge the budget, draw once, publish."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,6 +16,7 @@ from congenial.bundle.plan_digest import areas_digest, plan_digest
 from congenial.bundle.software import software_in_use, source_in_use
 from congenial.bundle.table_csv import check_size
 from congenial.bundle.tree_json import tree_digest
+from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
 from congenial.disk import no_core_file
 from congenial.errors import AlreadySpentError, BundleError, CongenialError, LedgerError, StudyError, UncertainError
@@ -25,22 +26,22 @@ from congenial.hierarchy.words import ChainWords
 from congenial.interrupts import first_interrupt_held
 from congenial.ledger.receipt import Receipt
 from congenial.ledger.request import Request, moment
+from congenial.ledger.withdrawal import what_became
 from congenial.plan import Plan
+from congenial.privacy.budget import Budget
 from congenial.privacy.review import Review
+from congenial.progress import DRAWING, Progress, no_news
 from congenial.randomness import RandomStream, Streams, UnitStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
 from congenial.released import Release
+from congenial.table import Table
 
 if TYPE_CHECKING:
-    from congenial.ledger import Ledger
+    from congenial.ledger import Ledger, Status
 
-STEPS = ("planning", "charging the budget", "drawing")
+STEPS = ("planning", "charging the budget", DRAWING)
 
 _MOST_DISCLOSED = 2_000  # values that a ledger lists one by one; of more it keeps their digest
-
-
-def no_news(_: str) -> None:
-    """Tell nobody how far the work is."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,22 +86,31 @@ class Prepared:
         """The confidential tables of areas (area, cell); of a tree, of the units at the top."""
         return self.confidential if self.chain is None else self.chain.law.tree.summed(self.confidential)[0]
 
+    @property
+    def tables(self) -> dict[Area, Table]:
+        """The confidential table of each area."""
+        schema = self.plan.law.schema
+        return {
+            area: Table(schema, counts.reshape(schema.shape))
+            for area, counts in zip(self.plan.law.areas, self.of_areas, strict=True)
+        }
+
     def streams(self, key: ReleaseKey) -> UnitStreams | ChainWords:
         """Return the random words of every area, or of every unit of a tree, under a key."""
         if self.chain is not None:
             return key.tree_words(self.naming.release, self.digest)
         return key.streams(self.naming.release, self.digest, self.plan.law.areas.labels, self.confidential)
 
-    def draw(self, rng: Streams | ChainWords) -> tuple[Ints, ...]:
+    def draw(self, rng: Streams | ChainWords, progress: Progress = no_news) -> tuple[Ints, ...]:
         """Return one draw for every area, in the declared order, and for every level of a tree below the top."""
         if self.chain is not None:
             words = ChainWords.simulated(rng) if isinstance(rng, RandomStream) else rng
             if not isinstance(words, ChainWords):
                 raise BundleError("internal: a tree is drawn from words of its units")
-            return self.chain.draw(self.confidential, words)
+            return self.chain.draw(self.confidential, words, progress=progress)
         if isinstance(rng, ChainWords):
             raise BundleError("internal: areas are drawn from streams of their own")
-        return (self.plan.draw(self.confidential, rng),)
+        return (self.plan.draw(self.confidential, rng, progress),)
 
 
 _RESUME = "congenial release --resume, or mechanism.resume if it was begun from Python"
@@ -118,7 +128,7 @@ def charged(
     who: str,
     terms: Mapping[str, str] = MappingProxyType({}),
     now: datetime | None = None,
-    progress: Callable[[str], None] = no_news,
+    progress: Progress = no_news,
 ) -> Iterator[Release]:
     """Charge a ledger, then draw; what the block does with the release is part of it.
 
@@ -141,6 +151,7 @@ def charged(
         invariants=_disclosed(ready),
         plan_digest=ready.digest,
         who=who,
+        replaces=ready.naming.replaces,
     )
     no_core_file()
     keys = _key_folder(ledger, request.dataset)
@@ -157,6 +168,14 @@ def charged(
         file.close()
 
 
+def check_first(ledger: "Ledger", naming: Naming, *, neighbours: str, budget: Budget | None) -> "Status":
+    """Refuse what could not be charged whatever the plan, before anything is planned; return the dataset's account."""
+    _clear_stale(_key_folder(ledger, naming.dataset), ledger, naming.dataset, naming.release)
+    return ledger.check_asked(
+        naming.dataset, naming.release, neighbours=neighbours, budget=budget, replaces=naming.replaces
+    )
+
+
 def _charge(ledger: "Ledger", request: Request, now: datetime | None, file: KeyFile) -> Receipt:
     """Charge. If that is refused the key goes; if nobody knows whether it was written, the key stays."""
     try:
@@ -168,12 +187,12 @@ def _charge(ledger: "Ledger", request: Request, now: datetime | None, file: KeyF
         raise
 
 
-def _finished(ready: Prepared, file: KeyFile, receipt: Receipt, progress: Callable[[str], None]) -> Iterator[Release]:
+def _finished(ready: Prepared, file: KeyFile, receipt: Receipt, progress: Progress) -> Iterator[Release]:
     """Draw, hand the release over, and destroy the key when the caller is done with it."""
     assert file.key is not None  # noqa: S101
     with told_that_it_was_charged(receipt):
         progress(STEPS[2])
-        yield _drawn(ready, receipt, ready.streams(file.key), receipt.at)
+        yield _drawn(ready, receipt, ready.streams(file.key), receipt.at, progress)
         file.destroy()
 
 
@@ -183,7 +202,7 @@ def resumed(
     *,
     ledger: "Ledger",
     terms: Mapping[str, str] = MappingProxyType({}),
-    progress: Callable[[str], None] = no_news,
+    progress: Progress = no_news,
 ) -> Iterator[Release]:
     """Go on with a release that was stopped after its charge: the same tables, and no second charge.
 
@@ -206,6 +225,8 @@ def resumed(
                 f"{name} was charged for other data, another spec or other versions of the software than there are now;"
                 " put them back as they were, or give the release up: congenial release --abandon"
             )
+        if (became := what_became(ready.naming.release, ledger.withdrawals(ready.naming.dataset))) is not None:
+            raise BundleError(f"{name} was {became.text}; give it up instead: congenial release --abandon")
         ready.whole.rehearse()
         with first_interrupt_held() as tell:
             tell(_HELD)
@@ -315,10 +336,11 @@ def told_that_it_was_charged(receipt: Receipt) -> Iterator[None]:
         ) from None
 
 
-def simulate(ready: Prepared, seed: int, *, now: datetime | None = None) -> Release:
+def simulate(ready: Prepared, seed: int, *, now: datetime | None = None, progress: Progress = no_news) -> Release:
     """Draw from a public seed: what comes out is marked NOT FOR RELEASE, and protects nobody."""
     check_not_confidential(ready.naming.status)
-    return _drawn(ready, None, replay_rng(f"simulate {seed}"), moment(now))
+    progress(STEPS[-1])
+    return _drawn(ready, None, replay_rng(f"simulate {seed}"), moment(now), progress)
 
 
 def check_not_confidential(status: str) -> None:
@@ -330,8 +352,14 @@ def check_not_confidential(status: str) -> None:
         )
 
 
-def _drawn(ready: Prepared, receipt: Receipt | None, rng: Streams | ChainWords, made_at: str) -> Release:
-    counts, *below = ready.draw(rng)
+def _drawn(
+    ready: Prepared,
+    receipt: Receipt | None,
+    rng: Streams | ChainWords,
+    made_at: str,
+    progress: Progress = no_news,
+) -> Release:
+    counts, *below = ready.draw(rng, progress)
     return Release(
         *(ready.plan, ready.naming, ready.conditions, receipt, counts, made_at, ready.software),
         below=tuple(below),

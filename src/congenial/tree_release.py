@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from congenial.arrays import Ints
 from congenial.bundle.naming import Naming
 from congenial.hierarchy.hierarchy import Hierarchy
-from congenial.release import Prepared, charge_and_draw, resume_and_draw
+from congenial.release import Prepared, charge_and_draw, check_first, resume_and_draw
 from congenial.released import Release
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def release_tree(
     title: str | None = None,
     unit: str = "person",
     folder: str | Path | None = None,
+    replaces: str | None = None,
 ) -> Release:
     """Charge a ledger, draw the tree once, and write the bundle if a folder is named.
 
@@ -65,7 +66,8 @@ def release_tree(
     >>> codes, int(counties.sum()), bool((bundle.level("block")[1][2] == counties[1]).all())
     (('1', '2'), 12, True)
     """
-    naming = Naming(release, dataset, title or release, unit)
+    naming = Naming(release, dataset, title or release, unit, replaces=replaces)
+    check_first(ledger, naming, neighbours=hierarchy.neighbours, budget=hierarchy.budget)
     ready = prepare_tree(hierarchy, hierarchy.counts_of(leaves), naming)
     return charge_and_draw(ready, ledger=ledger, who=who, folder=folder)
 
@@ -80,8 +82,9 @@ def resume_tree(
     title: str | None = None,
     unit: str = "person",
     folder: str | Path | None = None,
+    replaces: str | None = None,
 ) -> Release:
     """Go on with a tree whose release was stopped after its charge: the same tables, and no second charge."""
-    naming = Naming(release, dataset, title or release, unit)
+    naming = Naming(release, dataset, title or release, unit, replaces=replaces)
     ready = prepare_tree(hierarchy, hierarchy.counts_of(leaves), naming)
     return resume_and_draw(ready, ledger=ledger, folder=folder)

@@ -37,6 +37,7 @@ CASE_OF = {
 FREE: dict[str, Change] = {
     "title": at("title", value="Other"),
     "status": at("status", value="public"),
+    "replaces": at("replaces", value="another"),
     "unit.word": at("unit", "word", value="household"),
     "public_files": at("public_files", value=[{"gives": "areas", "name": "a.csv", "sha256": "0" * 64}]),
     "unpublished": at("unpublished", value=["03"]),

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from congenial.bundle.loading import load_bundle
 from congenial.cli import main
+from congenial.curator.pipeline import STEPS
 from congenial.ledger import open_ledger
 
 
@@ -15,7 +16,7 @@ def test_demo_shows_both_tables_and_leaves_a_verified_bundle(tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(main, ["demo"])
     assert result.exit_code == 0, result.output
-    assert result.stderr == ""
+    assert result.stderr.splitlines() == [f"demo: {step}" for step in STEPS]
     assert "Every invariant holds" in result.stdout
     lines = result.stdout.splitlines()
     totals = next(line for line in lines if "all ages" in line)

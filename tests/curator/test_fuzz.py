@@ -147,7 +147,17 @@ def test_a_result_or_a_refusal_in_words(chunk: int, tmp_path: Path) -> None:
         spec.write_bytes(content)
         (tmp_path / "data.csv").write_bytes(table)
         out = tmp_path / f"out-{number}"
-        line = ["release", str(spec), "--out", str(out), "--ledger", str(tmp_path / "budget.db"), "--who", "Ada"]
+        line = [
+            "release",
+            str(spec),
+            "--out",
+            str(out),
+            "--ledger",
+            str(tmp_path / "budget.db"),
+            "--who",
+            "Ada",
+            "--yes",
+        ]
         lines = [["check", str(spec)], [*line, "--no-confidential-report"]]
         lines += [["plan", str(spec)]] if number % 5 == 0 else []
         for one in lines:

@@ -38,12 +38,12 @@ from congenial.cli import main
 moments = {moments!r}
 @contextlib.contextmanager
 def told(*_):
-    yield lambda step: [os.kill(os.getpid(), {int(number)}) for moment in moments if moment == step]
+    yield lambda step, *_: [os.kill(os.getpid(), {int(number)}) for moment in moments if moment == step]
 sys.modules["congenial.cli.release"].progress_bar = told
 main(sys.argv[1:])
 """
     arguments = ["release", folder / "spec.yaml", "--out", folder / "out", "--ledger", folder / "budget.db"]
-    return run_python(program, *arguments, "--who", "Ada", "--no-confidential-report")
+    return run_python(program, *arguments, "--who", "Ada", "--no-confidential-report", "--yes")
 
 
 BETWEEN = ["charging the budget", "drawing", "writing the bundle"]
@@ -73,12 +73,12 @@ def test_one_interruption_between_charge_and_bundle_is_held(number: int, tmp_pat
 
 
 def test_nothing_is_said_to_be_charged_where_the_charge_is_refused(tmp_path: Path) -> None:
-    poor = replace(CASES["one table"], cap=("epsilon", "1/100"))
+    poor = replace(CASES["given precisions"], cap=("epsilon", "1/100"))  # what it costs is known when it is planned
     place(tmp_path, poor)
     ledger_for(tmp_path, poor)
     run = interrupted(tmp_path, ["charging the budget"], signal.SIGINT)
     assert run.returncode == 1
-    assert run.stderr.startswith("Error: release 'small' costs epsilon 1, and")
+    assert run.stderr.startswith("Error: release 'small' costs epsilon 1.4899, and")
 
 
 @pytest.mark.parametrize("moments", [["drawing", "drawing"], ["drawing", "writing the bundle"]])
@@ -129,7 +129,7 @@ def in_small_disk(script: str, folder: Path) -> "subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=folder)
 
 
-RELEASE = "$CONGENIAL release spec.yaml --out $DISK/out --ledger budget.db --who Ada --no-confidential-report"
+RELEASE = "$CONGENIAL release spec.yaml --out $DISK/out --ledger budget.db --who Ada --no-confidential-report --yes"
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_disk_that_is_full_for_the_ledger(tmp_path: Path) -> None:
 mount -t tmpfs -o size=128k none $DISK
 cp budget.db $DISK
 head -c 200k /dev/zero > $DISK/filler 2> /dev/null || true
-$CONGENIAL release spec.yaml --out out --ledger $DISK/budget.db --who Ada --no-confidential-report || echo code $?
+$CONGENIAL release spec.yaml --out out --ledger $DISK/budget.db --who Ada --no-confidential-report --yes || echo code $?
 rm $DISK/filler
 $CONGENIAL ledger verify --ledger $DISK/budget.db --json
 $CONGENIAL ledger status --ledger $DISK/budget.db --json
@@ -196,7 +196,7 @@ def test_a_ledger_that_is_read_only(tmp_path: Path) -> None:
 mount -t tmpfs none $DISK
 cp budget.db $DISK
 mount -o remount,ro $DISK
-$CONGENIAL release spec.yaml --out out --ledger $DISK/budget.db --who Ada --no-confidential-report || echo code $?
+$CONGENIAL release spec.yaml --out out --ledger $DISK/budget.db --who Ada --no-confidential-report --yes || echo code $?
 $CONGENIAL ledger status --ledger $DISK/budget.db > /dev/null
 """
     run = in_small_disk(script, tmp_path)
@@ -215,13 +215,15 @@ def test_a_spec_in_a_read_only_folder(tmp_path: Path) -> None:
 mount -t tmpfs none $DISK
 cp spec.yaml data.csv $DISK
 mount -o remount,ro $DISK
-$CONGENIAL release $DISK/spec.yaml --out out --ledger budget.db --who Ada || echo code $?
+$CONGENIAL release $DISK/spec.yaml --out out --ledger budget.db --who Ada --yes || echo code $?
 """
     run = in_small_disk(script, tmp_path)
     assert run.stdout == "code 1\n", run
     assert "its folder is read-only" in run.stderr
     assert ledger.verify().n_spends == 0
-    again = "mount -t tmpfs none $DISK\n$CONGENIAL release spec.yaml --out out --ledger budget.db --who Ada --json"
+    again = (
+        "mount -t tmpfs none $DISK\n$CONGENIAL release spec.yaml --out out --ledger budget.db --who Ada --yes --json"
+    )
     (tmp_path / "disk").rmdir()
     assert in_small_disk(again, tmp_path).returncode == 0
     assert load_bundle(tmp_path / "out").manifest.receipt is not None

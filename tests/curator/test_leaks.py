@@ -96,7 +96,7 @@ def test_no_byte_of_a_release_is_confidential(tmp_path: Path, temporary: Path, m
         ["init", "data.csv", "--out", "starter.yaml"],
         ["check", str(spec)],
         ["plan", str(spec)],
-        ["release", str(spec), "--out", out, *book, "--who", "Ada", "--sign", "key"],
+        ["release", str(spec), "--out", out, *book, "--yes", "--who", "Ada", "--sign", "key"],
         ["verify", out, *book, "--key", "key.pub"],
         ["show", out],
         ["ledger", "status", *book],
@@ -104,8 +104,8 @@ def test_no_byte_of_a_release_is_confidential(tmp_path: Path, temporary: Path, m
         ["ledger", "verify", "--bundle", out, *book],
         ["ledger", "export", *book],
         # refused
-        ["release", str(spec), "--out", out, *book, "--who", "Ada"],
-        ["release", str(spec), "--out", "second", *book, "--who", "Ada"],
+        ["release", str(spec), "--out", out, *book, "--yes", "--who", "Ada"],
+        ["release", str(spec), "--out", "second", *book, "--yes", "--who", "Ada"],
         ["simulate", str(spec), "--out", "third"],
         ["compare", str(spec), "--releases", "2"],
         ["plan", str(spec), "--reference", "data.csv"],
@@ -113,7 +113,7 @@ def test_no_byte_of_a_release_is_confidential(tmp_path: Path, temporary: Path, m
         ["check", "data.csv"],
         ["ledger", "status", "--ledger", "data.csv"],
         ["verify", out, "--key", "data.csv"],
-        ["release", str(spec), "--out", "fourth", *book, "--who", "Ada", "--sign", "data.csv"],
+        ["release", str(spec), "--out", "fourth", *book, "--yes", "--who", "Ada", "--sign", "data.csv"],
     ]
     refused = 0
     for command in commands:
@@ -175,7 +175,7 @@ def test_no_refusal_of_a_command_names_a_value(name: str, tmp_path: Path, tempor
     for command in ("check", "plan", "release", "compare"):
         arguments = [command, str(work / "spec.yaml")]
         if command == "release":
-            arguments += ["--out", str(work / "out"), "--ledger", str(work / "budget.db"), "--who", "Ada"]
+            arguments += ["--out", str(work / "out"), "--ledger", str(work / "budget.db"), "--who", "Ada", "--yes"]
         done = CliRunner().invoke(main, arguments)
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         check_clean(done.stdout, f"stdout of {command}")

@@ -6,7 +6,7 @@ import pytest
 
 import congenial as cg
 from congenial.curator.preview import preview
-from congenial.curator.preview_text import paragraphs
+from congenial.curator.preview_text import screen
 from congenial.spec.load import load_spec
 
 TOWNS = "town,sex,ill,n\n" + "".join(
@@ -20,7 +20,7 @@ def protected(folder: Path, text: str) -> list[str]:
     (folder / "data.csv").write_text(TOWNS, encoding="utf-8")
     (folder / "spec.yaml").write_text(text, encoding="utf-8")
     found = preview(load_spec(folder / "spec.yaml"), folder)
-    return next(lines for heading, lines in paragraphs(found) if "protected" in heading)
+    return list(next(section.lines for section in screen(found) if "protected" in section.heading))
 
 
 HEAD = "release: r\ndata: {path: data.csv, kind: counts, count: n}\nbudget: {epsilon: 1}\n"

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from congenial.bundle.loading import load_bundle
 from congenial.cli import main
-from console import congenial_lines, run_lines
+from console import JARGON, congenial_lines, run_lines
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BUNDLES = {"p12": "p12-demo", "counties": "counties-2026", "microdata": "work-2026", "state": "state-2026"}
@@ -27,6 +27,9 @@ def test_the_commands_of_the_readme_run(name: str, tmp_path: Path, monkeypatch: 
     shutil.copytree(EXAMPLES / name, folder)
     printed = run_lines(folder / "README.md", folder, monkeypatch)
     assert [line.split()[0] for line in printed] == ["check", "plan", "ledger", "release", "verify", "show"]
+    planned = printed["plan spec.yaml"]
+    assert len(planned.splitlines()) <= 45, "one screen"
+    assert not JARGON.findall(planned)
     bundle = load_bundle(folder / BUNDLES[name])
     assert bundle.manifest.is_for_release
     assert bundle.manifest.sampler, "it says how it was drawn"
@@ -63,15 +66,15 @@ def plan_of(name: str) -> str:
 
 def test_plans_say_what_the_invariants_give_away() -> None:
     plan = " ".join(plan_of("microdata").split())
-    given_away = plan.partition("The invariants give away: ")[2].partition(" Noise")[0]
+    given_away = plan.partition("The invariants give away: ")[2].partition(" How far")[0]
     assert given_away.count("age=0 to <16, employment=not in labour force, income=0 to <15000") == 4
     assert "unemployed" not in given_away, "structural zeros are declared, not given away"
 
 
 def test_plans_of_many_areas_have_a_column_for_the_smallest_the_median_and_the_largest() -> None:
     lines = [line.split() for line in plan_of("counties").splitlines()]
-    assert ["released", "number", "county", "Alder", "county", "Harbor", "county", "Pine"] in lines
-    assert ["age=under", "5", "exact", "exact", "exact"] in lines, "three totals determine a fourth"
+    assert ["county", "Alder", "county", "Harbor", "county", "Pine"] in lines
+    assert any(" ".join(line).count(", 1 exact") == 3 for line in lines), "three totals determine a fourth"
 
 
 def test_a_state_is_released_and_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ def bundle(place: Path) -> Bundle:
 @pytest.fixture(scope="module")
 def estimate(bundle: Bundle) -> TreeEstimate:
     said: list[str] = []
-    found = bundle.estimate(n_draws=200, rng=cg.replay_rng("tree"), progress=said.append)
+    found = bundle.estimate(n_draws=200, rng=cg.replay_rng("tree"), progress=lambda step, *_: said.append(step))
     assert any("draw" in text for text in said)
     return found
 

@@ -12,7 +12,7 @@ import pytest
 from congenial.bundle.promises import readme
 from congenial.curator.pipeline import prepare, simulate
 from congenial.curator.preview import preview
-from congenial.curator.preview_text import paragraphs
+from congenial.curator.preview_text import protected
 from congenial.errors import ReadingError, SpecError
 from congenial.reading import read_tables
 from congenial.spec import Spec, parse_spec
@@ -82,7 +82,7 @@ def test_the_words_say_whose_membership_is_not_protected(tmp_path: Path) -> None
     kept = "Only rows whose state is 01 or 02 were counted."
     public = "Whether a unit is among them is NOT protected: it is declared to be public (state)."
     assert spec.membership == [kept, public]
-    assert dict(paragraphs(preview(spec, tmp_path)))["What stays protected"][:2] == spec.membership
+    assert protected(preview(spec, tmp_path)).lines[:2] == spec.membership
     published = simulate(spec, tmp_path, tmp_path / "out", seed=1)
     stated = json.loads((published.folder / "manifest.json").read_text())
     assert stated["kept_rows"] == [{"column": "state", "values": ["01", "02"], "is_public": True}]

@@ -54,8 +54,10 @@ def test_a_preview_shows_every_level(tmp_path: Path) -> None:
     assert header[-1] == "bias by count"
     assert found.leaves.sum() == 18
     assert not found.leaves[1].any()
-    text = " ".join(line for _, lines in found.paragraphs() for line in lines)
-    assert "rho 1 for one record changed" in text
+    text = " ".join(line for section in found.screen() for line in section.lines)
+    assert "Rho 1 for one record changed" in text
+    assert "states" not in text
+    assert any("proof and audit" in line for section in found.screen(full=True) for line in section.lines)
     assert found.as_json()["certificate"]["kind"] == "chain_gaussian"
 
 
@@ -141,8 +143,8 @@ def test_errors_are_around_a_reference_where_there_is_one(tmp_path: Path) -> Non
 def test_what_is_given_away_is_said_level_by_level(tmp_path: Path) -> None:
     spec = SPEC.replace("invariants: [total]", "invariants: [total, {total: all, at: block}]")
     people = PEOPLE.replace("1b1,f,2", "1b1,f,1")
-    shown = dict(tree_preview(load_spec(placed(tmp_path, spec, people=people)), tmp_path).paragraphs())
-    protected = shown["What stays protected"]
+    found = tree_preview(load_spec(placed(tmp_path, spec, people=people)), tmp_path)
+    (protected,) = (one.lines for one in found.screen() if one.heading.startswith("What stays protected"))
     assert "block: In 1 of 4 areas (25 %) total is 1: what is exact there is about one person" in protected
     assert not any("1a2" in line for line in protected), "nobody lives there by declaration: no news"
 
@@ -153,8 +155,8 @@ def test_exact_numbers_at_a_level(tmp_path: Path) -> None:
     bundle = cg.load_bundle(published.folder)
     assert bundle.level("block")[1].sum(axis=1).tolist() == [9, 0, 2, 7]
     assert bundle.level("county")[1].sum(axis=1).tolist() == [9, 2, 7]
-    shown = dict(tree_preview(load_spec(tmp_path / "spec.yaml"), tmp_path).paragraphs())
-    assert shown["Exactly, of each block"] == ["total", "and so of every unit of the levels above"]
+    shown = tree_preview(load_spec(tmp_path / "spec.yaml"), tmp_path).screen()
+    assert "Exactly, of each block, and so of every unit above it: total." in shown[0].lines
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,12 @@ def _check_names(manifest: Manifest) -> None:
     try:
         check_name(naming.release, "a release's name")
         check_name(naming.dataset, "a dataset's name")
+        if naming.replaces is not None:
+            check_name(naming.replaces, "the name of a replaced release")
     except LedgerError as wrong:
         raise _refuse(str(wrong)) from None
+    if naming.replaces == naming.release:
+        raise _refuse("it replaces itself")
     if manifest.rows_per_unit < 1:
         raise _refuse(f"a unit has at least one row, and it says {manifest.rows_per_unit}")
     if naming.status not in STATUSES:

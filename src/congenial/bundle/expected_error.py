@@ -60,6 +60,14 @@ def expected_error(plan: Plan, area: Area, centre: Ints, reference: str) -> Expe
     return ExpectedError(reference, area, own, tuple(zip((row.name for row in chosen), of_margins, strict=True)))
 
 
+def quick_errors(plan: Plan, area: Area, centre: Ints) -> Floats | None:
+    """Return the errors of single cells around a public table of one area; None where draws would be needed."""
+    schema = plan.law.schema
+    cells = [Row(schema.cell_name(cell), (cell,), (1,)) for cell in range(schema.n_cells)]
+    found = exact_errors(System.of(plan.law.areas[area], plan.law.measured), centre, cells)
+    return None if found is None else found.size
+
+
 def _drawn_errors(plan: Plan, area: Area, centre: Ints, rows: Sequence[Row]) -> Floats:
     """Estimate the errors of cells and rows from repeatable draws."""
     n_cells = plan.law.schema.n_cells

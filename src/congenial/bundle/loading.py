@@ -1,7 +1,7 @@
 """A bundle from its folder: verified as it is loaded, or refused with everything that is wrong."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -27,6 +27,7 @@ from congenial.hierarchy.disclosed import exact_sums
 from congenial.hierarchy.exact_rows import ExactRows
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.tree import Tree
+from congenial.progress import Progress, no_news
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream
 from congenial.schema import Schema
@@ -202,7 +203,7 @@ class Bundle:
         n_draws: int | None = None,
         n_chains: int = 2,
         rng: RandomStream | None = None,
-        progress: Callable[[str], None] = lambda _: None,
+        progress: Progress = no_news,
     ) -> "TreeEstimate":
         """Return estimates for every unit of a tree: the release is a draw, and for small areas these are to be used.
 
@@ -210,7 +211,7 @@ class Bundle:
         ----------
         n_draws : int, optional
             Draws to keep, in all chains together: 1,000 for small trees, 100 for large ones if not given.
-        progress : function of a text
+        progress : Progress
             Told what is being done.
         """
         from congenial.inference.tree.estimate import estimate_tree

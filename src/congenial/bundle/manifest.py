@@ -169,6 +169,7 @@ class Manifest:
             "release": naming.release,
             "title": naming.title,
             "dataset": naming.dataset,
+            "replaces": naming.replaces,
             "made_at": self.made_at,
             "status": naming.status,
             "is_for_release": self.is_for_release,
@@ -284,6 +285,7 @@ class Manifest:
                     )
                     for rows in values["kept_rows"]
                 ),
+                replaces=None if values["replaces"] is None else read_as(str, values["replaces"]),
             ),
             made_at=read_as(str, values["made_at"]),
             plan=plan,

@@ -47,6 +47,8 @@ class Naming:
         Which rows are counted; empty where all are.
     unpublished : tuple of str
         Areas that are left out by name.
+    replaces : str or None
+        An earlier release of the dataset that this one is the corrected edition of.
     """
 
     release: str
@@ -58,6 +60,7 @@ class Naming:
     parents: tuple[tuple[str, int], ...] = ()
     kept_rows: tuple[KeptRows, ...] = ()
     unpublished: tuple[str, ...] = ()
+    replaces: str | None = None
 
     def __post_init__(self) -> None:
         named = [(name, getattr(self, name)) for name in ("release", "dataset", "title", "unit", "status")]
@@ -65,6 +68,7 @@ class Naming:
         named += [("parent", parent) for parent, _ in self.parents]
         named += [("unpublished area", area) for area in self.unpublished]
         named += [("kept row", text) for rows in self.kept_rows for text in (rows.column, *rows.values)]
+        named += [] if self.replaces is None else [("replaced release", self.replaces)]
         for what, text in named:
             if wrong := what_is_hidden(text, f"the {what} {text!r}"):
                 raise BundleError(wrong)

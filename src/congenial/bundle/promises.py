@@ -9,6 +9,7 @@ from congenial.bundle.manifest import Manifest
 from congenial.bundle.table_csv import formula_warnings, header_of
 from congenial.bundle.tree_files import SPINE, level_file
 from congenial.conditions.condition import Condition
+from congenial.privacy.certificate import shown, shown_left
 from congenial.privacy.semantics import meaning
 
 SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed and protects nobody."
@@ -29,6 +30,18 @@ def cost(manifest: Manifest) -> str:
     """Return the certified loss in words."""
     certificate = manifest.certificate
     return f"at most {certificate.amounts} for {certificate.per_record} ({certificate.neighbours} neighbours)"
+
+
+def left(manifest: Manifest) -> str:
+    """Return what the charge has left of the dataset's cap; nothing for a simulation."""
+    receipt = manifest.receipt
+    return "" if receipt is None else f"{shown_left(receipt.left, receipt.cap)} of {shown(receipt.cap)}"
+
+
+def replaced(manifest: Manifest) -> list[str]:
+    """Say which earlier release this one is the corrected edition of; nothing if it is a first one."""
+    earlier = manifest.naming.replaces
+    return [] if earlier is None else [f"A corrected edition: it replaces release {earlier}, which should not be used."]
 
 
 def readme(manifest: Manifest) -> str:
@@ -81,6 +94,7 @@ def readme(manifest: Manifest) -> str:
         "",
         *([SIMULATED, ""] if not manifest.is_for_release else []),
         f"Release {manifest.naming.release} of dataset {manifest.naming.dataset}, {manifest.made_at}.",
+        *replaced(manifest),
         f"{tables[0].upper()}{tables[1:]} of {law.schema.n_cells:,} cells by {', '.join(law.schema.names)}.",
         "",
         "What it is",

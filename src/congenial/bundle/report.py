@@ -55,6 +55,8 @@ def report(
         "report.html",
         title=manifest.naming.title,
         manifest=manifest,
+        replaced=promises.replaced(manifest),
+        receipt_left=promises.left(manifest),
         law=manifest.law,
         cost=promises.cost(manifest),
         strength=promises.strength(manifest),

@@ -12,6 +12,7 @@ from congenial.bundle.manifest import Manifest
 from congenial.bundle.software import SOFTWARE, other_versions
 from congenial.errors import BundleError
 from congenial.ledger.receipt import Receipt
+from congenial.ledger.withdrawal import Withdrawal, what_became
 
 if TYPE_CHECKING:
     from congenial.ledger import Ledger
@@ -35,12 +36,15 @@ class Verified:
     standing : str
         What the bundle is now known to be: in agreement with itself, or as a key published it.
     checked, not_checked : tuple of str
+    became : Withdrawal or None
+        What the ledger says of the release after its publication; None if it stands, or without a ledger.
     """
 
     bundle: Bundle
     standing: str
     checked: tuple[str, ...]
     not_checked: tuple[str, ...]
+    became: Withdrawal | None = None
 
 
 def verify_bundle(folder: str | Path, *, key: str | Path | None = None, ledger: "Ledger | None" = None) -> Verified:
@@ -67,6 +71,7 @@ def verify_bundle(folder: str | Path, *, key: str | Path | None = None, ledger: 
         "the certificate was computed again from the law" + ("" if manifest.plan.budget is None else " and the budget"),
     ]
     not_checked = list(bundle.not_checked)
+    became = None
     for name, makers in _MADE_BY.items():
         if name not in manifest.files:
             continue
@@ -77,10 +82,11 @@ def verify_bundle(folder: str | Path, *, key: str | Path | None = None, ledger: 
             checked.append(f"{name} was made again and is the same")
     if ledger is not None:
         _check_receipt(manifest, ledger)
+        became = what_became(manifest.naming.release, ledger.withdrawals(manifest.naming.dataset))
         checked.append("the ledger holds the spend that paid for it, with this receipt and for this plan")
     elif manifest.receipt is not None:
         checked.append("the receipt adds up and is for this plan; whether a ledger holds it, --ledger says")
-    return Verified(bundle, _standing(bundle, key), tuple(checked), tuple(not_checked))
+    return Verified(bundle, _standing(bundle, key), tuple(checked), tuple(not_checked), became)
 
 
 def _standing(bundle: Bundle, key: str | Path | None) -> str:

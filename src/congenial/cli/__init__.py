@@ -18,6 +18,7 @@ from congenial.cli.show import show
 from congenial.cli.simulate import simulate
 from congenial.cli.study import study
 from congenial.cli.verify import verify
+from congenial.cli.withdraw import withdraw
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -26,7 +27,7 @@ def main() -> None:
     """Publish tables under differential privacy with some numbers exact.
 
     \b
-    A curator's way:   init, check, plan, ledger create, release
+    A curator's way:   init, check, plan, ledger create, release; later withdraw
     An analyst's way:  verify, show, infer, estimate
     To study:          simulate, compare, study coverage, reproduce, demo
 
@@ -39,6 +40,7 @@ for command in (
     check,
     plan,
     release,
+    withdraw,
     verify,
     show,
     infer,

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_json
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_json
+from congenial.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from congenial.study.comparison import Comparison
@@ -47,7 +48,7 @@ def compare(
     if found.hierarchy is not None:
         hierarchy, leaves = read_tree(found, found.hierarchy, folder)
         n_releases = 10 if releases is None else releases
-        with progress_bar("comparing", n_releases * max(1, len(methods))) as step:
+        with progress_bar("comparing") as step:
             result = compare_tree(
                 hierarchy,
                 leaves,
@@ -60,7 +61,7 @@ def compare(
             )
     else:
         tables = read_tables(found, folder)
-        with progress_bar("comparing", len(tables)) as step:
+        with progress_bar("comparing") as step:
             result = run(
                 found.mechanism,
                 tables.values(),

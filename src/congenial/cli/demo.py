@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_grid, show_json
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_grid, show_json
+from congenial.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,11 +25,10 @@ def demo(out: Path | None, as_json: bool) -> None:
     """
     from congenial.bundle.exact_numbers import with_commas
     from congenial.curator.demonstration import demonstrate
-    from congenial.curator.pipeline import STEPS
     from congenial.examples import p12_table
 
     folder = _free(Path("congenial-demo")) if out is None else out
-    with progress_bar("demo", len(STEPS)) as step:
+    with progress_bar("demo") as step:
         made = demonstrate(folder, progress=step)
     released = made.bundle.tables[None]
     if as_json:

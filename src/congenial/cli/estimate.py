@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_json
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_json
+from congenial.cli.progress import progress_bar
 
 
 @click.command()
@@ -32,7 +33,7 @@ def estimate(bundle: Path, out: Path, level: float, draws: int | None, seed: int
     for line in loaded.not_checked:
         say(f"NOT checked: {line}", bold=True, err=True)
     rng = secure_rng() if seed is None else replay_rng(f"estimate {seed}")
-    with progress_bar("estimating", 20) as step:
+    with progress_bar("estimating") as step:
         found = loaded.estimate(n_draws=draws, rng=rng, progress=step)
     write_estimate(found, out, level)
     if as_json:

@@ -6,7 +6,8 @@ from warnings import catch_warnings, simplefilter, warn
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_json, show_table
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_json, show_table
+from congenial.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from congenial.inference.answers import Answers
@@ -55,14 +56,14 @@ def infer(
     rng = secure_rng() if seed is None else replay_rng(f"infer {seed}")
     found: list[Answers] = []
     is_pooled = len(chosen) > 1 and prior == "smooth"
-    with catch_warnings(record=True) as heard, progress_bar("inferring", len(chosen) + is_pooled) as step:
+    with catch_warnings(record=True) as heard, progress_bar("inferring") as step:
         simplefilter("always")
         together = None
         if is_pooled:
             step("all areas together")
             together = loaded.posterior(prior=prior, n_draws=draws, rng=rng)
-        for area in chosen:
-            step("the table" if area is None else str(area))
+        for number, area in enumerate(chosen):
+            step("one table" if area is None else "one by one", number, len(chosen))
             found.append(
                 answer(
                     loaded,

@@ -6,8 +6,10 @@ import click
 
 from congenial.cli.output import as_json_option, refusals_in_words, say, show_json, show_lines, show_table
 from congenial.cli.release import ledger_option, user_name, who_option
-from congenial.errors import LedgerError, reason_of
+from congenial.errors import LedgerError, OtherVersionError, reason_of
 from congenial.privacy.relation import RELATIONS
+
+_MOST_LISTED = 200
 
 
 @click.group()
@@ -47,6 +49,27 @@ def create(
 
 
 @ledger.command()
+@ledger_option
+@as_json_option
+@refusals_in_words
+def upgrade(place: str | None, as_json: bool) -> None:
+    """Bring the tables of a ledger that an older version made up to date; its records stay as they are."""
+    from congenial.ledger import open_ledger
+
+    try:
+        open_ledger(place)
+    except OtherVersionError:
+        found = open_ledger(place, create=True).verify()
+        told = "The tables are up to date now."
+    else:
+        found, told = open_ledger(place).verify(), "The tables were up to date."
+    if as_json:
+        show_json({"result": told})
+    else:
+        say(told, *str(found).split("\n"))
+
+
+@ledger.command()
 @click.argument("dataset", required=False)
 @ledger_option
 @as_json_option
@@ -69,44 +92,49 @@ def status(dataset: str | None, place: str | None, as_json: bool) -> None:
 
 @ledger.command()
 @click.argument("dataset")
+@click.option("--release", "name", help="Only this release, with every number that it disclosed exactly.")
 @ledger_option
 @as_json_option
 @refusals_in_words
-def history(dataset: str, place: str | None, as_json: bool) -> None:
-    """List every spend of DATASET, and what was disclosed exactly."""
+def history(dataset: str, name: str | None, place: str | None, as_json: bool) -> None:
+    """List what was charged to DATASET, the newest first, what became of it, and what was disclosed exactly."""
     from congenial.ledger import open_ledger
+    from congenial.ledger.past import past_of, summary_of_disclosed
+    from congenial.privacy.certificate import shown
 
-    book = open_ledger(place)
-    spends = book.history(dataset)
+    found = past_of(open_ledger(place), dataset, name)
     if as_json:
-        show_json(
-            [
-                {
-                    "number": spend.number,
-                    "release": spend.release,
-                    "at": spend.at,
-                    "who": spend.who,
-                    "loss": str(spend.loss),
-                    "spent": str(spend.spent),
-                    "invariants": [list(pair) for pair in spend.invariants],
-                    "hash": spend.hash,
-                }
-                for spend in spends
-            ]
-        )
+        show_json([one.as_json() for one in found])
         return
+    if not found:
+        say(f"Nothing was charged to dataset {dataset!r} so far.")
+        return
+    header = ["record", "release", "at", "who", "loss", "spent in all"]
     rows = [
-        (str(spend.number), spend.release, spend.at, spend.who, f"{float(spend.loss):.6g}", f"{float(spend.spent):.6g}")
-        for spend in spends
+        [
+            str(one.spend.number),
+            one.spend.release,
+            one.spend.at,
+            one.spend.who,
+            shown(one.spend.loss),
+            shown(one.spend.spent),
+        ]
+        for one in found
     ]
-    show_table(("spend", "release", "at", "who", "loss", "spent in all"), rows, f"Spends of dataset {dataset}")
-    known = book.disclosed(dataset)
-    if known:
-        show_table(
-            ("disclosed exactly", "value", "by release"),
-            [(disclosure.statistic, disclosure.value, disclosure.release) for disclosure in known[:200]],
-            "" if len(known) <= 200 else f"the first 200 of {len(known):,} disclosed statistics",
-        )
+    if any(one.became for one in found):
+        header.append("since then")
+        rows = [[*row, one.standing] for row, one in zip(rows, found, strict=True)]
+    show_table(header, rows, f"Releases of dataset {dataset}, the newest first")
+    say("Disclosed exactly, whatever became of the release; no noise protects it:", bold=True)
+    if name is not None:
+        (one,) = found
+        show_table(("statistic", "value"), one.spend.invariants[:_MOST_LISTED])
+        if len(one.spend.invariants) > _MOST_LISTED:
+            say(f"These are the first {_MOST_LISTED} of {len(one.spend.invariants):,}; --json lists all.")
+        return
+    for one in found:
+        say(f"  {one.spend.release}: {summary_of_disclosed(one.spend.invariants)}")
+    say("Every number of one release: --release NAME.")
 
 
 @ledger.command()

@@ -1,4 +1,4 @@
-"""What every command shares: results on stdout, progress on a terminal only, refusals in words, exit codes.
+"""What every command shares: results on stdout, refusals in words, exit codes.
 
 Whatever is printed goes through this file and is text: no markup is read in it, what a terminal would obey is escaped.
 """
@@ -10,12 +10,11 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from congenial.errors import CongenialError, reason_of
+from congenial.errors import CongenialError, LedgerError, reason_of
 from congenial.plain_text import on_one_line, printable_json
 
 if TYPE_CHECKING:
@@ -98,8 +97,12 @@ def say(*lines: str, bold: bool = False, err: bool = False) -> None:
         click.echo(click.style(text, bold=True) if bold else text, err=err)
 
 
-def ask(question: str) -> None:
-    """Go on if the answer is yes."""
+def ask(question: str, *, yes: bool) -> None:
+    """Go on with what cannot be undone if the answer is yes; where nobody can be asked, only if it was given."""
+    if yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise LedgerError(f"this cannot be undone, and there is no terminal to ask: {question}? If so, add --yes")
     click.confirm(on_one_line(question), abort=True, err=True)
 
 
@@ -135,10 +138,11 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str 
 
 def show_grid(grid: "Table", width: int | None = None) -> None:
     """Print a table whose cells are texts already."""
-    _console(width=width).print(grid)
+    console(width=width).print(grid)
 
 
-def _console(**options: Any) -> "Console":
+def console(**options: Any) -> "Console":
+    """Return what prints text as it is."""
     from rich.console import Console
 
     return Console(highlight=False, markup=False, emoji=False, **options)
@@ -150,36 +154,3 @@ def _is_number(text: str) -> bool:
         or text.lstrip("+-").replace(",", "").replace(".", "").removesuffix("%").isdigit()
         or text in {"exact", "inf", "nan"}
     )
-
-
-def _is_first_run() -> bool:
-    """Whether no compiled kernel is kept on disk yet, as far as the usual places tell."""
-    import os
-
-    import congenial
-
-    kept = os.environ.get("NUMBA_CACHE_DIR") or str(Path(congenial.__file__).parent / "sampling" / "kernels")
-    return not any(Path(kept).rglob("*.nbi"))
-
-
-@contextmanager
-def progress_bar(what: str, n_steps: int) -> Iterator[Callable[[str], None]]:
-    """Give a function that names the next step; a bar on stderr shows it if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    if _is_first_run():
-        say("The first run compiles the sampler, once; that takes about a minute.", err=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=_console(stderr=True), transient=True) as bar:
-        task = bar.add_task(on_one_line(what), total=n_steps)
-        begun = 0
-
-        def step(name: str) -> None:
-            nonlocal begun
-            bar.update(task, completed=begun, description=on_one_line(f"{what}: {name}"))
-            begun += 1
-
-        yield step

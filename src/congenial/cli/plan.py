@@ -1,13 +1,16 @@
 """`congenial plan`: what a release will publish, cost and protect, before it is made."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_json, show_table
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_json, show_table
+from congenial.cli.progress import progress_bar
 
 if TYPE_CHECKING:
+    from congenial.curator.section import Section
     from congenial.spec.spec import Spec
 
 
@@ -19,44 +22,73 @@ if TYPE_CHECKING:
     help="A public file of the data's shape, such as last year's: errors and biases are computed around it.",
 )
 @click.option("--list", "is_listed", is_flag=True, help="List every cell that the invariants give away, in a file.")
+@click.option("--full", is_flag=True, help="Show what an expert asks for as well: proof, noise, sampler, every number.")
+@click.option(
+    "--target-error",
+    type=float,
+    help="Say which budget would reach this root mean squared error, in people, around the public table.",
+)
+@click.option(
+    "--target-of",
+    type=click.Choice(["cells", "margins", "areas"]),
+    default="cells",
+    show_default=True,
+    help="Whose error: single cells, numbers by a single dimension, or cells added up over all areas.",
+)
 @as_json_option
 @refusals_in_words
-def plan(spec: Path, reference: Path | None, is_listed: bool, as_json: bool) -> None:
-    """Show what SPEC will publish, what it costs and what stays protected. Nothing is spent.
+def plan(
+    spec: Path,
+    reference: Path | None,
+    is_listed: bool,
+    full: bool,
+    target_error: float | None,
+    target_of: str,
+    as_json: bool,
+) -> None:
+    """Show what SPEC will publish, what it costs, what stays protected and how large errors are. Nothing is spent.
 
     Of the data, only the values of the invariants enter.
     """
     from congenial.curator import preview_text
     from congenial.curator.given_away import write_given_away
     from congenial.curator.preview import preview
+    from congenial.curator.target import Target
+    from congenial.errors import StudyError
     from congenial.spec.load import load_spec
 
     stated = load_spec(spec)
+    target = None if target_error is None else Target(target_error, target_of)
     if stated.hierarchy is not None:
-        _plan_tree(stated, spec.absolute().parent, reference, is_listed=is_listed, as_json=as_json)
+        if target is not None:
+            raise StudyError("--target-error is for tables and areas; of a tree, try shares and budgets one by one")
+        _plan_tree(stated, spec.absolute().parent, reference, is_listed=is_listed, full=full, as_json=as_json)
         return
-    with progress_bar(f"planning {spec.name}", 1) as step:
-        step("drawing around a public table")
-        found = preview(stated, spec.absolute().parent, reference)
+    with progress_bar(f"planning {spec.name}") as step:
+        found = preview(stated, spec.absolute().parent, reference, target=target, progress=step)
+        if found.alternatives:
+            step("what each exact number costs")
+        values: Any = preview_text.as_json(found) if as_json else preview_text.screen(found, full=full)
     if is_listed:
         where = write_given_away(stated, spec.absolute().parent, found.reviews)
         say(f"Every cell that the invariants give away {where} until the release", err=True)
     if as_json:
-        show_json(preview_text.as_json(found))
+        show_json(values)
         return
-    _say(preview_text.paragraphs(found))
-    for title, grid in preview_text.sums_tables(found):
-        show_table(*grid, title)
-    show_table(*preview_text.error_table(found), preview_text.error_title(found))
+    _show(values)
+    if not full:
+        say("What is proven, the noise, and the error of every number: --full.")
 
 
-def _plan_tree(spec: "Spec", folder: Path, reference: Path | None, *, is_listed: bool, as_json: bool) -> None:
+def _plan_tree(
+    spec: "Spec", folder: Path, reference: Path | None, *, is_listed: bool, full: bool, as_json: bool
+) -> None:
     from congenial.curator.given_away import write_given_away
     from congenial.curator.tree_preview import tree_preview
 
-    with progress_bar("planning the tree", 1) as step:
+    with progress_bar("planning the tree") as step:
+        found = tree_preview(spec, folder, reference, step)
         step("drawing around a public population")
-        found = tree_preview(spec, folder, reference)
         header, rows = found.lines
     if is_listed:
         where = write_given_away(spec, folder, found.reviews)
@@ -64,17 +96,18 @@ def _plan_tree(spec: "Spec", folder: Path, reference: Path | None, *, is_listed:
     if as_json:
         show_json(found.as_json())
         return
-    _say(found.paragraphs())
+    _show(found.screen(full=full))
     show_table(header, rows, found.title)
 
 
-def _say(paragraphs: list[tuple[str, list[str]]]) -> None:
-    for heading, lines in paragraphs:
-        say(heading, bold=True)
-        for line in lines:
+def _show(sections: "list[Section]") -> None:
+    for section in sections:
+        say(section.heading, bold=True)
+        for line in section.lines:
             say(*_wrapped(line))
+        say(*(f"  {line}" for line in section.aligned))
         say("")
 
 
 def _wrapped(line: str) -> list[str]:
-    return click.wrap_text(line, width=100, initial_indent="  ", subsequent_indent="  ").split("\n")
+    return wrap(line, 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)

@@ -1,16 +1,17 @@
 """`congenial release`: charge the budget, draw once, write the bundle."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from congenial.cli.output import as_json_option, ask, progress_bar, refusals_in_words, say, show_json
+from congenial.cli.output import as_json_option, ask, refusals_in_words, say, show_json
+from congenial.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from congenial.curator.pipeline import Published
-    from congenial.ledger import Ledger
+    from congenial.ledger import Ledger, Status
+    from congenial.spec.spec import Spec
 
 ledger_option = click.option(
     "--ledger",
@@ -44,7 +45,7 @@ def user_name(who: str | None) -> str:
 @keys_option
 @who_option
 @click.option("--sign", "key", type=click.Path(path_type=Path), help="Private key to sign with; see congenial keygen.")
-@click.option("--yes", is_flag=True, help="Do not ask before the budget is charged.")
+@click.option("--yes", is_flag=True, help="Charge the budget without asking; needed where there is no terminal.")
 @click.option("--resume", is_flag=True, help="Go on with a release that was stopped after its charge; charges nothing.")
 @click.option("--abandon", is_flag=True, help="Give up a release that was stopped after its charge; the spend stays.")
 @click.option(
@@ -70,7 +71,8 @@ def release(
 ) -> None:
     """Release what SPEC describes into a bundle that can be published.
 
-    Everything is checked first; then the budget is charged, one table is drawn for each area, and the bundle appears
+    A release name that was used and a budget that is too full are found at once. Then everything else is checked; then
+    the budget is charged, one table is drawn for each area, and the bundle appears
     whole or not at all. The charge is never refunded. A release that was stopped after its charge ends in the same
     bundle with --resume, if data, spec and software are the same.
     """
@@ -92,8 +94,9 @@ def release(
     secret = beside / f"{CONFIDENTIAL}{found.release}.html" if confidential_report else None
     name = "" if resume else user_name(who)
     if not resume:
-        _ask(f"Charge release {found.release!r} to dataset {found.dataset!r} in {ledger!r}? It is never refunded", yes)
-    with progress_bar(f"releasing {found.release}", len(pipeline.STEPS)) as step:
+        account = pipeline.check_chargeable(found, ledger)
+        ask(_question(found, account, repr(ledger)), yes=yes)
+    with progress_bar(f"releasing {found.release}") as step:
         if resume:
             made = pipeline.resume(
                 found, beside, out, ledger=ledger, key=key, confidential_report=secret, progress=step
@@ -106,23 +109,31 @@ def release(
     _show(made, secret, as_json=as_json, is_resumed=resume)
 
 
-def _ask(question: str, yes: bool) -> None:
-    if not yes and sys.stdin.isatty() and sys.stderr.isatty():
-        ask(question)
+def _question(spec: "Spec", account: "Status", where: str) -> str:
+    """Ask whether to charge, with what it will cost at most and what is left."""
+    from congenial.privacy.certificate import shown, shown_left
+
+    dataset = account.dataset
+    cost = "" if spec.budget is None else f", at most {spec.budget.amount},"
+    left = f"{shown_left(account.left, dataset.cap)} of {dataset.currency} {shown(dataset.cap)} is left, and nothing is"
+    return f"charge release {spec.release!r}{cost} to dataset {dataset.name!r} in {where} ({left} ever refunded)"
 
 
 def _abandon(ledger: "Ledger", dataset: str, release: str, *, yes: bool) -> None:
+    from congenial.privacy.certificate import shown
     from congenial.release import abandon
 
-    _ask(f"Give up release {release!r} of dataset {dataset!r}? What it cost stays spent", yes)
+    ask(f"give up release {release!r} of dataset {dataset!r} (what it cost stays spent)", yes=yes)
     receipt = abandon(ledger, dataset, release)
     say(
-        f"Gave up release {release!r}: its key is destroyed, and {receipt.currency} {float(receipt.loss):.6g} of"
+        f"Gave up release {release!r}: its key is destroyed, and {receipt.currency} {shown(receipt.loss)} of"
         f" dataset {dataset!r} stays spent."
     )
 
 
 def _show(made: "Published", secret: Path | None, *, as_json: bool, is_resumed: bool) -> None:
+    from congenial.privacy.certificate import shown, shown_left
+
     receipt = made.release.receipt
     if made.missing:
         say(f"Warning: {made.missing}; the bundle is whole", err=True)
@@ -134,8 +145,8 @@ def _show(made: "Published", secret: Path | None, *, as_json: bool, is_resumed: 
     if receipt is not None:
         told = "Charged before, on " + receipt.at + ":" if is_resumed else "Charged"
         say(
-            f"{told} {receipt.currency} {float(receipt.loss):.6g} to dataset {receipt.dataset!r};"
-            f" {float(receipt.left):.6g} of {float(receipt.cap):.6g} left."
+            f"{told} {receipt.currency} {shown(receipt.loss)} to dataset {receipt.dataset!r};"
+            f" {shown_left(receipt.left, receipt.cap)} of {shown(receipt.cap)} left."
         )
     if secret is not None:
         say(f"For you alone: {secret}")

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import progress_bar, refusals_in_words, say, show_grid, show_json
+from congenial.cli.output import refusals_in_words, say, show_grid, show_json
+from congenial.cli.progress import progress_bar
 
 
 @click.command()
@@ -28,10 +29,9 @@ def reproduce(out: Path, tables: Path | None, seed: int, as_json: bool) -> None:
 
     Writes index.html, numbers.csv, and each figure as SVG, PNG and CSV. Takes about a minute.
     """
-    from congenial.study.paper.reproduce import n_parts
     from congenial.study.paper.reproduce import reproduce as run
 
-    with progress_bar("reproducing", n_parts(with_tables=tables is not None)) as step:
+    with progress_bar("reproducing") as step:
         exhibits = run(out, tables=tables, seed=seed, progress=step)
     findings = [finding for exhibit in exhibits for finding in exhibit.findings]
     if as_json:

@@ -45,6 +45,7 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
             {
                 "release": manifest.naming.release,
                 "dataset": manifest.naming.dataset,
+                "replaces": manifest.naming.replaces,
                 "made_at": manifest.made_at,
                 "is_for_release": manifest.is_for_release,
                 "not_checked": found.not_checked,
@@ -60,6 +61,7 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
         return
     say(manifest.naming.title, bold=True)
     say(str(found))
+    say(*promises.replaced(manifest))
     for line in found.not_checked:
         say(f"NOT checked: {line}", bold=True)
     if not manifest.is_for_release:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_json
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_json
+from congenial.cli.progress import progress_bar
 
 
 @click.command()
@@ -15,13 +16,12 @@ from congenial.cli.output import as_json_option, progress_bar, refusals_in_words
 @refusals_in_words
 def simulate(spec: Path, out: Path | None, seed: int, as_json: bool) -> None:
     """Make a bundle from public or simulated data and a public seed. Nothing is charged, nobody is protected."""
-    from congenial.curator.pipeline import STEPS
     from congenial.curator.pipeline import simulate as run
     from congenial.spec.load import load_spec
 
     found = load_spec(spec)
     folder = Path(f"NOT-FOR-RELEASE-{found.release}") if out is None else out
-    with progress_bar("simulating", len(STEPS)) as step:
+    with progress_bar("simulating") as step:
         made = run(found, spec.absolute().parent, folder, seed=seed, progress=step)
     if as_json:
         show_json({"bundle": str(made.folder), "is_for_release": False})

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_json, show_table
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_json, show_table
+from congenial.cli.progress import progress_bar
 
 
 @click.group()
@@ -48,7 +49,7 @@ def coverage(
     found = load_spec(spec)
     tables = read_tables(found, spec.absolute().parent)
     if queries:
-        with progress_bar("coverage", len(tables)) as step:
+        with progress_bar("coverage") as step:
             answered = answered_study(
                 found.mechanism,
                 tables.values(),
@@ -68,7 +69,7 @@ def coverage(
         header = ("number", "n", "coverage", "s.e.", "by error law", "width", "error released", "error estimate")
         show_table(header, answered.rows(), f"90% intervals, prior {prior}")
         return
-    with progress_bar("coverage", len(tables)) as step:
+    with progress_bar("coverage") as step:
         result = coverage_study(
             found.mechanism,
             tables.values(),

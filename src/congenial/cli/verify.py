@@ -22,11 +22,12 @@ def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> 
     """Check BUNDLE against itself: whatever follows from its tables and conditions is computed again.
 
     Without a signature it can only agree with itself. With --key, it is as that key published it. With --ledger, the
-    ledger holds the spend that paid for it.
+    ledger holds the spend that paid for it, and says whether the release was withdrawn or replaced since.
 
     The exit code is 1 when anything is wrong, and 3 when nothing is, but something could not be checked because other
     versions of the software made it.
     """
+    from congenial.bundle.promises import replaced
     from congenial.bundle.verifying import verify_bundle
     from congenial.ledger import open_ledger
 
@@ -40,12 +41,17 @@ def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> 
                 "not_checked": found.not_checked,
                 "left_out": found.bundle.manifest.left_out,
                 "signed_by": found.bundle.signed_by,
+                "replaces": found.bundle.manifest.naming.replaces,
+                "withdrawn": None if found.became is None else found.became.row,
                 "is_for_release": found.bundle.manifest.is_for_release,
             }
         )
     else:
         say(str(found.bundle))
         say(f"It {found.standing}.")
+        if found.became is not None:
+            say(f"The ledger says that it should no longer be used: it was {found.became.text}.", bold=True)
+        say(*replaced(found.bundle.manifest))
         for line in found.checked:
             say(f"  {line}")
         for name, reason in found.bundle.manifest.left_out.items():

@@ -1,7 +1,6 @@
 """A first release: the P12 example in a folder of its own, with its ledger and its bundle."""
 
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from congenial.bundle.loading import Bundle, load_bundle
 from congenial.curator.pipeline import release
 from congenial.errors import BundleError, reason_of
 from congenial.ledger import open_ledger
-from congenial.release import no_news
+from congenial.progress import Progress, no_news
 from congenial.spec.load import load_spec
 
 DATASET = "p12-example"
@@ -31,7 +30,7 @@ def example_files() -> Path:
     return inside if inside.is_dir() else Path(__file__).parents[3] / "examples" / "p12"
 
 
-def demonstrate(folder: Path, progress: Callable[[str], None] = no_news) -> Demonstration:
+def demonstrate(folder: Path, progress: Progress = no_news) -> Demonstration:
     """Copy the example into a new folder, make a ledger with a budget of epsilon 4, release, and verify."""
     try:
         folder.mkdir(parents=True)

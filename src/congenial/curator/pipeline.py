@@ -1,8 +1,8 @@
 """From a spec to a published bundle: the data read once, the release planned once, charged, drawn and written."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.breaches import Breach, each_breach
-from congenial.bundle.naming import Naming, runs_of
+from congenial.bundle.naming import Naming
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.writing import check_new
 from congenial.conditions.areas import Area, Areas
@@ -19,7 +19,8 @@ from congenial.curator.confidential_report import check_place, write_confidentia
 from congenial.errors import BrokenError
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.leaves import check_leaves
-from congenial.ledger import Ledger
+from congenial.ledger import Ledger, Status
+from congenial.progress import Progress, no_news
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.public_files import public_files
 from congenial.reading.spine import read_spine
@@ -29,8 +30,8 @@ from congenial.release import (
     Prepared,
     begun,
     charged,
+    check_first,
     check_not_confidential,
-    no_news,
     resumed,
 )
 from congenial.release import simulate as simulate_tables
@@ -60,7 +61,7 @@ class Published:
     missing: str = ""
 
 
-def prepare(spec: Spec, folder: Path, progress: Callable[[str], None] = no_news) -> Prepared:
+def prepare(spec: Spec, folder: Path, progress: Progress = no_news) -> Prepared:
     """Read the data that a spec in this folder names, and plan the release. Nothing is charged, nothing written."""
     progress(STEPS[0])
     if spec.hierarchy is not None:
@@ -74,7 +75,7 @@ def prepare(spec: Spec, folder: Path, progress: Callable[[str], None] = no_news)
         return spec.mechanism.prepare(_by_label(tables), naming, area=spec.by.name)
 
 
-def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Callable[[str], None]) -> Prepared:
+def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Progress) -> Prepared:
     hierarchy, counts = _read_tree(spec, given, folder)
     progress(STEPS[1])
     return prepare_tree(hierarchy, counts, _naming(spec, folder))
@@ -82,17 +83,7 @@ def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Callable[
 
 def _naming(spec: Spec, folder: Path) -> Naming:
     """Return what the manifest says of a release besides its law."""
-    return Naming(
-        spec.release,
-        spec.dataset,
-        spec.title,
-        unit="person" if spec.unit is None else spec.unit.word,
-        status=spec.data.status,
-        public_files=public_files(spec, folder),
-        kept_rows=spec.kept_rows,
-        parents=runs_of(spec.parents),
-        unpublished=spec.unpublished,
-    )
+    return replace(spec.naming, public_files=public_files(spec, folder))
 
 
 def _read_tree(spec: Spec, given: TreeFile, folder: Path) -> tuple[Hierarchy, Ints]:
@@ -138,6 +129,11 @@ def _by_label(tables: Mapping[Area, Table]) -> dict[str, Table]:
     return {label: table for label, table in tables.items() if label is not None}
 
 
+def check_chargeable(spec: Spec, ledger: Ledger) -> Status:
+    """Refuse what the ledger could not be charged for, before any data are read; return the dataset's account."""
+    return check_first(ledger, spec.naming, neighbours=spec.neighbours, budget=spec.budget)
+
+
 def release(
     spec: Spec,
     folder: Path,
@@ -148,7 +144,7 @@ def release(
     now: datetime | None = None,
     key: str | Path | None = None,
     confidential_report: str | Path | None = None,
-    progress: Callable[[str], None] = no_news,
+    progress: Progress = no_news,
 ) -> Published:
     """Release what a spec describes into a new bundle, charged to a ledger.
 
@@ -171,6 +167,7 @@ def release(
     place, secret = _checked_places(out, confidential_report)
     check_new(place)
     terms = _terms(spec, place, key)
+    check_chargeable(spec, ledger)
     ready = prepare(spec, folder, progress)
     with charged(ready, ledger=ledger, who=who, terms=terms, now=now, progress=progress) as made:
         progress(STEPS[-1])
@@ -186,7 +183,7 @@ def resume(
     ledger: Ledger,
     key: str | Path | None = None,
     confidential_report: str | Path | None = None,
-    progress: Callable[[str], None] = no_news,
+    progress: Progress = no_news,
 ) -> Published:
     """Go on with a release that was stopped between its charge and its bundle: the same bundle, and no second charge.
 
@@ -239,13 +236,13 @@ def simulate(
     *,
     seed: int,
     now: datetime | None = None,
-    progress: Callable[[str], None] = no_news,
+    progress: Progress = no_news,
 ) -> Published:
     """Make a bundle marked NOT FOR RELEASE, from public or simulated data and a public seed; nothing is charged."""
     place = Path(out)
     check_new(place)
     check_not_confidential(spec.data.status)
-    made = simulate_tables(prepare(spec, folder, progress), seed, now=now)
+    made = simulate_tables(prepare(spec, folder, progress), seed, now=now, progress=progress)
     progress(STEPS[-1])
     made.write(place, outputs=spec.outputs)
     return Published(place, made)

@@ -1,12 +1,17 @@
 """What a release will publish, cost and protect, computed before anything is spent. Public."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
+from congenial.arrays import Ints
 from congenial.bundle.adding_up import EXACTLY, AddingUp, adding_up, statistics
 from congenial.bundle.expected_error import ExpectedError, expected_error, typical_places
 from congenial.curator.given_away import given_away_lines
 from congenial.curator.pipeline import prepare
+from congenial.curator.price import Alternative, Price, alternatives, price_of
 from congenial.curator.public_tables import (
     MADE_UP,
     UNIFORM,
@@ -15,10 +20,13 @@ from congenial.curator.public_tables import (
     typical_tables,
     uneven_tables,
 )
+from congenial.curator.target import Reached, Target, reach
 from congenial.plan import Plan
 from congenial.privacy.review import Review
+from congenial.progress import Progress, no_news
 from congenial.reading.reference import check_public, read_reference
 from congenial.spec.spec import Spec
+from congenial.table import Table
 
 _MADE_UP_SUMS = 1_000  # in 12 to 24 areas, computed without a draw: so `plan` need not load the kernels
 
@@ -35,8 +43,31 @@ class Preview:
     """What the invariants give away by themselves."""
     sums: AddingUp
     """What tables will add up to, around the reference or a made-up population."""
+    around: Plan
+    """The plan in whose areas errors are computed: this one, or that of a reference."""
     rehearsed: tuple[str, ...] = ()
     """What attempts at made-up tables promise, where the time of a draw depends on more than the structure."""
+    centre: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The public table of the middle one of the areas whose errors are shown."""
+    alternatives: tuple[Alternative, ...] = ()
+    """The same release with invariants left out."""
+    reached: Reached | None = None
+    """The budget that reaches an error, where one was asked for."""
+
+    @property
+    def middle(self) -> ExpectedError:
+        """The errors of the table, or of the middle one of the areas that are shown."""
+        return self.errors[len(self.errors) // 2]
+
+    @cached_property
+    def price(self) -> Price:
+        """What the release has for its budget."""
+        return price_of("as planned", self.around, self.middle.area, self.centre)
+
+    @cached_property
+    def prices(self) -> tuple[tuple[str, Price | None], ...]:
+        """What the same budget would give with an invariant left out, and with all left out; None where unknown."""
+        return tuple((other.text, other.price(self.middle.area, self.centre)) for other in self.alternatives)
 
     @property
     def seconds(self) -> float:
@@ -55,7 +86,14 @@ class Preview:
         return given_away_lines(self.reviews, self.unit)
 
 
-def preview(spec: Spec, folder: Path, reference: Path | None = None) -> Preview:
+def preview(
+    spec: Spec,
+    folder: Path,
+    reference: Path | None = None,
+    *,
+    target: Target | None = None,
+    progress: Progress = no_news,
+) -> Preview:
     """Return what a spec will do. Of its data, only what the invariants disclose enters.
 
     Parameters
@@ -65,15 +103,17 @@ def preview(spec: Spec, folder: Path, reference: Path | None = None) -> Preview:
     reference : path, optional
         A public file of the data's shape, such as last year's: errors are computed around it. It has areas of its own,
         and its own values of the invariants.
+    target : Target, optional
+        An error to find the budget for.
     """
     if reference is not None:
         check_public(spec, folder, reference)
-    ready = prepare(spec, folder)
+    ready = prepare(spec, folder, progress)
     plan = ready.plan
     # Before any draw around a reference, which would have no end where a system is out of reach.
     rehearsed = () if all(sampler.is_steady for sampler in plan.samplers) else tuple(plan.rehearse())
     if reference is None:
-        centres, around = typical_tables(plan.law), plan
+        centres, around, tables = typical_tables(plan.law), plan, ready.tables
         n_areas = max(12, min(EXACTLY, _MADE_UP_SUMS // len(statistics(spec.schema))))
         places = places_by_size(plan.law, n_areas)
         made_up = uneven_tables(plan.law, places.tolist())
@@ -82,8 +122,17 @@ def preview(spec: Spec, folder: Path, reference: Path | None = None) -> Preview:
         areas, counts = read_reference(spec, reference)
         around = reference_plan(spec, plan, areas, counts)
         labels = around.law.areas.labels
+        tables = {label: Table(spec.schema, table) for label, table in zip(labels, counts, strict=True)}
         centres = {labels[place]: counts[place] for place in typical_places(counts.sum(axis=1))}
         sums = adding_up(around, counts, reference.name)
     name = UNIFORM if reference is None else reference.name
-    errors = tuple(expected_error(around, area, centre, name) for area, centre in centres.items())
-    return Preview(spec, plan, errors, ready.digest, ready.reviews, sums, rehearsed)
+    errors = []
+    for number, (area, centre) in enumerate(centres.items()):
+        progress("errors to expect", number, len(centres))
+        errors.append(expected_error(around, area, centre, name))
+    others = alternatives(spec, tables)
+    reached = None if target is None else reach(spec, around.law.areas, centres, target, progress)
+    middle = list(centres.values())[len(centres) // 2]
+    return Preview(
+        spec, plan, tuple(errors), ready.digest, ready.reviews, sums, around, rehearsed, middle, others, reached
+    )

@@ -1,5 +1,10 @@
-"""A preview for people: headings with their lines, a table of errors, plain values for JSON."""
+"""What `congenial plan` shows: one screen in plain words, the rest for the expert, plain values for JSON.
 
+A section is a function from a preview to a `Section`, or to nothing. What the first screen has stands in `SCREEN`, and
+what `--full` adds in `EXPERT`: to show something more, write such a function and list it.
+"""
+
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,48 +16,184 @@ from congenial.bundle.table_csv import formula_warnings
 from congenial.conditions.condition import Condition
 from congenial.curator.given_away import given_away_json
 from congenial.curator.preview import Preview
+from congenial.curator.price import Price
+from congenial.curator.section import Section
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown
 
-
-def paragraphs(preview: Preview) -> list[tuple[str, list[str]]]:
-    """Return headings with their lines."""
-    spec, plan = preview.spec, preview.plan
-    law, certificate = plan.law, plan.certificate
-    tables = "one table" if law.areas.name is None else f"{len(law.areas):,} tables, one for each {law.areas.name},"
-    asked = "no budget, every precision is given" if plan.budget is None else f"budget {plan.budget.text}"
-    exact = [_with_mandate(statement.condition) for statement in spec.invariants]
-    shown_cells = f"{law.schema.n_cells:,} cells by {', '.join(law.schema.names)}"
-    return [
-        ("What will be published", [f"{tables} of {shown_cells}: {', '.join(spec.outputs)}", *_warnings(preview)]),
-        ("Exactly", exact or ["nothing"]),
-        (
-            "What it costs",
-            [f"{plan.spent.text} for {certificate.per_record}; {asked}", *_charged(plan), certificate.statement],
-        ),
-        (
-            "What stays protected",
-            [*preview.spec.membership, str(plan.meaning), *plan.not_protected_text, *preview.given_away],
-        ),
-        *adding_up_section(preview),
-        ("Noise", plan.noise_text),
-        ("Sampler", _sampler(preview)),
-    ]
+_MOST_LINES, _LONGEST_LINE = 6, 200  # of what is not protected, on the first screen
 
 
-def adding_up_section(preview: Preview) -> list[tuple[str, list[str]]]:
-    """Warn where tables will add up to too many or too few; nothing where they do not."""
-    lines = adding_up_text.warning_lines(preview.sums)
-    return [("WARNING: sums", [*lines, f"({adding_up_text.around(preview.sums)})"])] if lines else []
+def screen(preview: Preview, *, full: bool = False) -> list[Section]:
+    """Return the sections of the first screen; with `full`, those for the expert as well."""
+    found = [make(preview) for make in (*SCREEN, *(EXPERT if full else ()))]
+    return [section for section in found if section is not None]
 
 
-def sums_tables(preview: Preview) -> list[tuple[str, adding_up_text.Grid]]:
-    """Return what sums and cells are off by, each table with its title."""
+def published(preview: Preview) -> Section:
+    """Say what will be published, and what of it exactly."""
+    spec, law = preview.spec, preview.plan.law
+    tables = "One table" if law.areas.name is None else f"{len(law.areas):,} tables, one for each {law.areas.name},"
+    cells = f"{law.schema.n_cells:,} cells by {' and '.join(law.schema.names)}"
+    stated = [_with_mandate(statement.condition) for statement in spec.invariants]
+    exact = f"Exactly: {'; '.join(stated)}." if stated else "Nothing of it exactly."
+    return Section(
+        "What will be published", [f"{tables} of {cells}: {', '.join(spec.outputs)}.", exact, *_warnings(preview)]
+    )
+
+
+def cost(preview: Preview) -> Section:
+    """Say what a ledger will be charged, and what that means for one person."""
+    plan, dataset = preview.plan, preview.spec.dataset
+    asked = "every precision is given" if plan.budget is None else f"the spec's budget is {plan.budget.amount}"
+    what = f"{plan.spent.text} for {plan.certificate.per_record}, {asked}; charged once to dataset {dataset!r}."
+    return Section("What it costs", [what[0].upper() + what[1:], *_charged(plan)])
+
+
+def protected(preview: Preview) -> Section:
+    """Say what stays protected, and what does not."""
+    lines = [*map(_shortened, preview.plan.not_protected_text), *preview.given_away]
+    return Section(
+        "What stays protected, and what does not", [*preview.spec.membership, str(preview.plan.meaning), *_some(lines)]
+    )
+
+
+def error(preview: Preview) -> Section:
+    """Say how large the errors of cells and sums will be."""
+    found = preview.errors
+    name = preview.plan.law.areas.name
+    header = ["", *([f"{name} {one.area}" for one in found] if name is not None else ["error"])]
+    columns = [_classes(preview, one) for one in found]
+    rows = [[lines[0][0], *(value for _, value in lines)] for lines in zip(*columns, strict=True)]
+    around = f"Root mean squared error, computed around a public table: {found[0].reference}."
+    return Section("How far a released number is off", [around], [header, *rows])
+
+
+def adding(preview: Preview) -> Section | None:
+    """Say what tables will add up to, and cells by the size of their count; of one table if that is a trouble."""
+    warnings = adding_up_text.warning_lines(preview.sums)
+    if not warnings and preview.plan.law.areas.name is None:
+        return None
+    header, rows = adding_up_text.classes_table(preview.sums)
+    title = "WARNING: what tables add up to" if warnings else "What tables add up to"
+    lines = warnings or ["No sum over areas is off in one direction by much. Single cells by the size of their count:"]
+    return Section(
+        title, [*lines, f"({adding_up_text.around(preview.sums)}; every sum: --full)"], [list(header), *rows]
+    )
+
+
+def every_sum(preview: Preview) -> Section:
+    """List the error and the bias of every sum."""
+    header, rows = adding_up_text.sums_table(preview.sums)
     around = adding_up_text.around(preview.sums)
-    return [
-        (f"Sums: root mean squared error and bias, {around}", adding_up_text.sums_table(preview.sums)),
-        ("Single cells by the size of their count", adding_up_text.classes_table(preview.sums)),
+    return Section(f"Sums: root mean squared error and bias, {around}", [], [list(header), *rows])
+
+
+def exactness(preview: Preview) -> Section | None:
+    """Say what exactness costs: the same budget without it."""
+    if not preview.alternatives:
+        return None
+    by_budget = preview.plan.budget is not None
+    lines = [
+        "The same budget, with something left out: the noise that each cell gets (standard deviation), and how far a"
+        " released cell is then off (root mean squared error)."
+        if by_budget
+        else "The same noise, with something left out: what is certified, and how far a released cell is then off."
     ]
+    own = preview.price
+    rows = [["", "noise" if by_budget else "cost", "cell off by"], _priced(own.text, own, by_budget=by_budget)]
+    rows += [_priced(text, price, by_budget=by_budget) for text, price in preview.prices]
+    return Section("What exactness costs", lines, rows)
+
+
+def duration(preview: Preview) -> Section:
+    """Say how long it takes."""
+    if preview.rehearsed:
+        return Section("How long it takes", list(preview.rehearsed))
+    return Section("How long it takes", [f"To draw everything, about {_time(preview)}."])
+
+
+def reached(preview: Preview) -> Section | None:
+    """Say which budget reaches the error that was asked for."""
+    return None if preview.reached is None else Section("Which budget reaches it", preview.reached.lines)
+
+
+def certified(preview: Preview) -> Section:
+    """Say what is proven."""
+    certificate = preview.plan.certificate
+    lines = [f"{certificate.kind}: {certificate.amounts}", certificate.statement, *certificate.reasons]
+    return Section("For the expert: certificate", [*lines, f"proof and audit: {certificate.page}"])
+
+
+def noise(preview: Preview) -> Section:
+    """Say how large the noise on each measured query is."""
+    return Section("For the expert: noise", preview.plan.noise_lines())
+
+
+def sampler(preview: Preview) -> Section:
+    """Say how the tables are drawn."""
+    return Section("For the expert: sampler", [preview.plan.sampler.describe()])
+
+
+def every_number(preview: Preview) -> Section:
+    """List the error of every released number, and all that is not protected."""
+    header, rows = error_table(preview)
+    lines = [*preview.plan.not_protected_text, *preview.given_away]
+    is_cut = len(lines) > _MOST_LINES or any(len(line) > _LONGEST_LINE for line in lines)
+    return Section(error_title(preview), lines if is_cut else [], [header, *rows])
+
+
+SCREEN: tuple[Callable[[Preview], Section | None], ...] = (
+    published,
+    cost,
+    protected,
+    error,
+    adding,
+    exactness,
+    duration,
+    reached,
+)
+EXPERT: tuple[Callable[[Preview], Section | None], ...] = (certified, noise, sampler, every_sum, every_number)
+
+
+def _some(lines: list[str]) -> list[str]:
+    more = [f"and {len(lines) - _MOST_LINES:,} more: --full"] if len(lines) > _MOST_LINES else []
+    return [*lines[:_MOST_LINES], *more]
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE].rpartition(', ')[0]} ... (--full)"
+
+
+def _priced(text: str, price: Price | None, *, by_budget: bool) -> list[str]:
+    if price is None:
+        return [text, "not certified", ""]
+    return [
+        text,
+        f"{price.noise:.2f}" if by_budget else price.cost,
+        "" if price.error is None else f"{price.error:.2f}",
+    ]
+
+
+def _classes(preview: Preview, error: ExpectedError) -> list[tuple[str, str]]:
+    """Return the error of a single cell, and of the sums for each dimension."""
+    schema, values = preview.plan.law.schema, [value for _, value in error.margins]
+    lines = [("a single cell", _span(error.cells.tolist()))]
+    for name in schema.names if values else ():
+        n_levels = len(schema.labels(name))
+        own, values = values[:n_levels], values[n_levels:]
+        lines.append((f"the {n_levels} numbers by {name}", _span(own)))
+    return lines
+
+
+def _span(errors: list[float]) -> str:
+    """Return errors in a word: one number where they are about the same."""
+    loose = [error for error in errors if error > NO_ERROR]
+    if not loose:
+        return "exact"
+    low, high = min(loose), max(loose)
+    text = f"{high:.1f}" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f} to {high:.1f}"
+    return text if len(loose) == len(errors) else f"{text}, {len(errors) - len(loose)} exact"
 
 
 def _warnings(preview: Preview) -> list[str]:
@@ -74,15 +215,10 @@ def _with_mandate(condition: Condition) -> str:
     return condition.title + (f" ({condition.mandate})" if condition.mandate else "")
 
 
-def _sampler(preview: Preview) -> list[str]:
-    if preview.rehearsed:
-        return [preview.plan.sampler.describe(), *preview.rehearsed]
-    return [preview.plan.sampler.describe(), f"a draw of everything takes roughly {_time(preview)}"]
-
-
 def _time(preview: Preview) -> str:
     seconds = preview.seconds
-    return f"{1e3 * seconds:.1g} milliseconds" if seconds < 1 else f"{seconds:.1g} seconds"
+    amount, unit = (1e3 * seconds, "milliseconds") if seconds < 1 else (seconds, "seconds")
+    return f"{float(f'{amount:.1g}'):,g} {unit}"
 
 
 def error_title(preview: Preview) -> str:
@@ -132,6 +268,13 @@ def as_json(preview: Preview) -> dict[str, Any]:
             "rehearsed": list(preview.rehearsed),
         },
         "seconds": preview.seconds,
+        "price_of_exactness": [
+            {"text": text, "noise": None, "error": None, "cost": None}
+            if price is None
+            else {"text": text, "noise": price.noise, "error": price.error, "cost": price.cost}
+            for text, price in ((preview.price.text, preview.price), *preview.prices)
+        ],
+        "target": None if preview.reached is None else preview.reached.as_json(),
         "plan_digest": preview.digest,
         "adding_up": adding_up_text.as_json(preview.sums),
         "expected_error": [

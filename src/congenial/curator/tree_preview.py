@@ -13,17 +13,19 @@ from congenial.bundle.tree_report import level_errors, level_lines
 from congenial.curator.given_away import given_away_json, given_away_lines
 from congenial.curator.pipeline import prepare
 from congenial.curator.public_tables import even_table
+from congenial.curator.section import Section
 from congenial.hierarchy.leaves import check_leaves
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.words import ChainWords
 from congenial.privacy.review import Review
 from congenial.privacy.semantics import meaning
+from congenial.progress import Progress, no_news
 from congenial.randomness import replay_rng
 from congenial.reading.reference import check_public, read_reference_leaves
 from congenial.spec.spec import Spec
 
 MADE_UP = "a made-up population: the top even, its people spread very unevenly over the leaves"
-_ABOVE = "and so of every unit of the levels above"
+_ABOVE = ", and so of every unit above it"
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,33 +97,34 @@ class TreePreview:
             rows.append([line[0], line[1], line[3], line[4], str(error["cell"]), str(error["total"]), bias])
         return header, rows
 
-    def paragraphs(self) -> list[tuple[str, list[str]]]:
-        """Return headings with their lines."""
+    def screen(self, *, full: bool = False) -> list[Section]:
+        """Return the sections of the first screen; with `full`, those for the expert as well."""
         spec, chain = self.spec, self.chain
         certificate, tree = chain.certificate, chain.law.tree
-        asked = "no budget, every precision is given" if chain.budget is None else f"budget {chain.budget.text}"
+        asked = "every precision is given" if chain.budget is None else f"the spec's budget is {chain.budget.amount}"
         exact = {
             level: [
                 statement.condition.title for statement in spec.invariants if (statement.at or tree.levels[0]) == level
             ]
             for level in tree.levels
         }
-        cells = f"{chain.law.n_cells:,} cells by {', '.join(spec.schema.names)}"
-        files = [f"{len(codes):,} tables of a {name}" for name, codes in zip(tree.levels, tree.codes, strict=True)]
-        return [
-            ("What will be published", [f"a tree of tables that add up, of {cells}: {', '.join(files)}"]),
-            *(
-                (f"Exactly, of each {level}", titles if level == tree.levels[0] else [*titles, _ABOVE])
-                for level, titles in exact.items()
-                if titles
-            ),
-            *([] if any(exact.values()) else [("Exactly", ["nothing"])]),
-            (
-                "What it costs",
-                [f"{chain.spent.text} for {certificate.per_record}; {asked}", certificate.statement],
-            ),
-            (
-                "What stays protected",
+        cells = f"{chain.law.n_cells:,} cells by {' and '.join(spec.schema.names)}"
+        files = [
+            f"{len(codes):,} {'table' if len(codes) == 1 else 'tables'} of a {name}"
+            for name, codes in zip(tree.levels, tree.codes, strict=True)
+        ]
+        exactly = [
+            f"Exactly, of each {level}{_ABOVE if level != tree.levels[0] else ''}: {'; '.join(titles)}."
+            for level, titles in exact.items()
+            if titles
+        ]
+        adding_up = f"A tree of tables that add up, of {cells}: {', '.join(files)}."
+        price = f"{chain.spent.text} for {certificate.per_record}, {asked}; charged once to dataset {spec.dataset!r}."
+        sections = [
+            Section("What will be published", [adding_up, *(exactly or ["Nothing of it exactly."])]),
+            Section("What it costs", [price[0].upper() + price[1:]]),
+            Section(
+                "What stays protected, and what does not",
                 [
                     *spec.membership,
                     str(meaning(certificate, chain.top.neighbourhood)),
@@ -129,14 +132,14 @@ class TreePreview:
                     *given_away_lines(self.reviews, self.unit),
                 ],
             ),
-            (
-                "Sampler",
-                [
-                    chain.top.sampler.describe(),
-                    *dict.fromkeys(step.title for step in chain.law.steps),
-                    *(chain.rehearse() if chain.law.exact else ()),
-                ],
-            ),
+        ]
+        if not full:
+            return sections
+        drawn = [chain.top.sampler.describe(), *dict.fromkeys(step.title for step in chain.law.steps)]
+        return [
+            *sections,
+            Section("For the expert: certificate", [certificate.statement, f"proof and audit: {certificate.page}"]),
+            Section("For the expert: sampler", [*drawn, *(chain.rehearse() if chain.law.exact else ())]),
         ]
 
     @property
@@ -180,7 +183,7 @@ def _shared(people: int, weights: Floats) -> Ints:
     return out
 
 
-def tree_preview(spec: Spec, folder: Path, reference: Path | None = None) -> TreePreview:
+def tree_preview(spec: Spec, folder: Path, reference: Path | None = None, progress: Progress = no_news) -> TreePreview:
     """Return what a spec with a hierarchy will do. Of its data, only what the invariants disclose enters.
 
     Parameters
@@ -190,7 +193,7 @@ def tree_preview(spec: Spec, folder: Path, reference: Path | None = None) -> Tre
     """
     if reference is not None:
         check_public(spec, folder, reference)
-    ready = prepare(spec, folder)
+    ready = prepare(spec, folder, progress)
     if ready.chain is None:
         raise ValueError("the spec has no hierarchy")
     law = ready.chain.law

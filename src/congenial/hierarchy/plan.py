@@ -17,6 +17,7 @@ from congenial.plan import Plan
 from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.chain import chain_certificate
+from congenial.progress import DRAWING, Progress, no_news
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +131,15 @@ class ChainPlan:
         found = [sentence for step in self.law.steps for sentence in step.rehearse()]
         return self.top.rehearse() + found
 
-    def draw(self, leaves: Ints, words: ChainWords, *, n_threads: int = 1, always_certain: bool = False) -> TreeTables:
+    def draw(
+        self,
+        leaves: Ints,
+        words: ChainWords,
+        *,
+        n_threads: int = 1,
+        always_certain: bool = False,
+        progress: Progress = no_news,
+    ) -> TreeTables:
         """Return one release: the tables of every level, around confidential leaves in the order of the tree.
 
         Parameters
@@ -139,6 +148,8 @@ class ChainPlan:
             Confidential.
         always_certain : bool
             Whether every decision below the top is made in ball arithmetic: the same tables, slowly.
+        progress : Progress
+            Is told how many units are drawn, level by level.
         """
         check_leaves(self.law.tree, self.law.n_cells, self.law.zeros, leaves)
         tree, tables = self.law.tree, self.law.tree.summed(leaves.astype(np.int64, copy=False))
@@ -146,6 +157,7 @@ class ChainPlan:
         for level, step in enumerate(self.law.steps):
             starts, counts = step.families.starts, tables[level + 1]
             own = words.families(tree.levels[level + 1], tree.codes[level], released[-1], starts, counts)
+            progress(DRAWING, sum(map(len, released)), sum(map(len, tables)))
             released.append(step.draw(counts, released[-1], own, n_threads=n_threads, always_certain=always_certain))
         self.check(released)
         return tuple(released)

@@ -7,6 +7,7 @@ from congenial.ledger.receipt import Receipt
 from congenial.ledger.records import Dataset, Head, Spend
 from congenial.ledger.request import Request
 from congenial.ledger.status import Status
+from congenial.ledger.withdrawal import Withdrawal
 
 __all__ = [
     "Dataset",
@@ -18,6 +19,7 @@ __all__ = [
     "Spend",
     "Status",
     "Verification",
+    "Withdrawal",
     "open_ledger",
     "verify_export",
 ]

@@ -8,7 +8,11 @@ from congenial.errors import BudgetError, TamperedError
 from congenial.ledger.as_text import Row
 from congenial.ledger.charging import price
 from congenial.ledger.dataset_name import folded
-from congenial.ledger.records import DATASET, SPEND, Dataset, Head, Spend, link_hash
+from congenial.ledger.records import DATASET, SPEND, WITHDRAWAL, Dataset, Head, Spend, link_hash
+from congenial.ledger.withdrawal import Withdrawal, wrong_withdrawal
+
+TITLES = {SPEND: "spend", WITHDRAWAL: "withdrawal"}
+"""What records after the first are called."""
 
 
 @dataclass(frozen=True)
@@ -18,11 +22,12 @@ class Chain:
     Attributes
     ----------
     dataset : Row
-    spends : tuple of Row
+    records : tuple of (str, Row)
+        Each with its kind.
     """
 
     dataset: Row
-    spends: tuple[Row, ...]
+    records: tuple[tuple[str, Row], ...]
 
     @property
     def name(self) -> str:
@@ -32,15 +37,25 @@ class Chain:
 
 @dataclass(frozen=True)
 class Account:
-    """A dataset and its spends in order, read from a chain."""
+    """A dataset and its records in order, read from a chain."""
 
     dataset: Dataset
-    spends: tuple[Spend, ...]
+    records: tuple[Spend | Withdrawal, ...]
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        """The charges."""
+        return tuple(record for record in self.records if isinstance(record, Spend))
+
+    @property
+    def withdrawals(self) -> tuple[Withdrawal, ...]:
+        """What was said of releases afterwards."""
+        return tuple(record for record in self.records if isinstance(record, Withdrawal))
 
     @property
     def head(self) -> Head:
         """The newest record."""
-        return self.spends[-1].head if self.spends else self.dataset.head
+        return self.records[-1].head if self.records else self.dataset.head
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,34 +121,40 @@ def _read(chain: Chain, findings: list[str]) -> Account | None:
     except ValueError as error:
         findings.append(f"{title}: {error}")
         return None
-    previous, number, spent, last_at = dataset.hash, 0, Fraction(0), dataset.at
-    releases: set[str] = set()
-    spends = []
-    for row in chain.spends:
-        where = f"{title}, spend {row['number']}"
-        if link_hash(SPEND, row) != row["hash"]:
+    number, previous, last_at, spent = 0, dataset.hash, dataset.at, Fraction(0)
+    charged: set[str] = set()
+    became: dict[str, Withdrawal] = {}
+    records: list[Spend | Withdrawal] = []
+    for kind, row in chain.records:
+        where = f"{title}, {TITLES[kind]} {row['number']}"
+        if link_hash(kind, row) != row["hash"]:
             findings.append(f"{where}: its content does not match its hash")
         try:
-            spend = Spend.of_row(row)
+            record = Spend.of_row(row) if kind == SPEND else Withdrawal.of_row(row)
         except ValueError as error:
             findings.append(f"{where}: {error}")
             previous, number = str(row["hash"]), number + 1
             continue
-        if spend.number != number + 1:
-            findings.append(f"{where}: stands where spend {number + 1} belongs")
-        if spend.previous != previous:
+        if record.number != number + 1:
+            findings.append(f"{where}: stands where record {number + 1} belongs")
+        if record.previous != previous:
             findings.append(f"{where}: does not follow on the record before it")
-        if spend.dataset != dataset.name:
-            findings.append(f"{where}: belongs to dataset {spend.dataset!r}")
-        if spend.release in releases:
-            findings.append(f"{where}: release {spend.release!r} is charged twice")
-        findings += [f"{where}: {wrong}" for wrong in _wrong_amounts(dataset, spend, spent)]
-        if spend.at < last_at:
+        if record.dataset != dataset.name:
+            findings.append(f"{where}: belongs to dataset {record.dataset!r}")
+        if isinstance(record, Withdrawal):
+            wrong = wrong_withdrawal(record, charged, became.get(record.release))
+            became[record.release] = record
+        else:
+            wrong = [f"release {record.release!r} is charged twice"] if record.release in charged else []
+            wrong += _wrong_amounts(dataset, record, spent)
+            spent = record.spent
+            charged.add(record.release)
+        findings += [f"{where}: {what}" for what in wrong]
+        if record.at < last_at:
             findings.append(f"{where}: its time lies before that of the record before it")
-        previous, number, spent, last_at = spend.hash, spend.number, spend.spent, spend.at
-        releases.add(spend.release)
-        spends.append(spend)
-    return Account(dataset, tuple(spends))
+        number, previous, last_at = record.number, record.hash, record.at
+        records.append(record)
+    return Account(dataset, tuple(records))
 
 
 def _wrong_amounts(dataset: Dataset, spend: Spend, before: Fraction) -> Iterable[str]:
@@ -164,7 +185,7 @@ def _findings_at(head: Head, chains: Sequence[Chain]) -> list[str]:
     chain = next((chain for chain in chains if chain.name == head.dataset), None)
     if chain is None:
         return [f"dataset {head.dataset!r} is gone: a receipt names its record {head.number}"]
-    hashes = [chain.dataset["hash"], *(row["hash"] for row in chain.spends)]
+    hashes = [chain.dataset["hash"], *(row["hash"] for _, row in chain.records)]
     if not 0 <= head.number < len(hashes):
         return [
             f"dataset {head.dataset!r}: record {head.number} is gone, the chain ends at {len(hashes) - 1}: it was cut,"

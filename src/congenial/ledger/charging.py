@@ -1,16 +1,19 @@
 """Whether a dataset can pay for a release, and the record of it. Nothing here knows of a database."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
+from typing import NoReturn
 
 from congenial.errors import AlreadySpentError, BudgetError, LedgerError, TamperedError
 from congenial.fraction import exact_fraction, positive_fraction
 from congenial.ledger.as_text import read_time
 from congenial.ledger.dataset_name import check_dataset_name
-from congenial.ledger.records import DATASET, SPEND, Dataset, Spend, link_hash
+from congenial.ledger.records import DATASET, SPEND, WITHDRAWAL, Dataset, Spend, link_hash
 from congenial.ledger.request import Request, check_amount, check_name
-from congenial.privacy.certificate import Certificate, shown, shown_below
+from congenial.ledger.withdrawal import Withdrawal
+from congenial.privacy.budget import Budget
+from congenial.privacy.certificate import Certificate, shown, shown_left
 from congenial.privacy.relation import RELATIONS
 
 LONGEST_SUM = 2_000
@@ -56,11 +59,7 @@ def price(dataset: Dataset, certificate: Certificate) -> Fraction:
     The losses of releases of one dataset add up (docs/claims/composition.md), in epsilon or in rho. Neither turns into
     the other here: a certificate is charged by the bound that it has.
     """
-    if certificate.neighbours != dataset.neighbours:
-        raise BudgetError(
-            f"the certificate speaks of {certificate.neighbours} neighbours and dataset {dataset.name!r} of"
-            f" {dataset.neighbours} ones, whose losses do not add up; plan it with neighbours: {dataset.neighbours}"
-        )
+    _check_relation(dataset, certificate.neighbours)
     cost = certificate.charged_in(dataset.currency)
     if cost is None and dataset.currency == "epsilon":
         raise BudgetError(
@@ -75,50 +74,110 @@ def price(dataset: Dataset, certificate: Certificate) -> Fraction:
     return cost
 
 
-def next_spend(
-    dataset: Dataset, last: Spend | None, namesake: Spend | None, request: Request, at: str, software: str
-) -> Spend:
-    """Return the record that follows the last one, or refuse the request.
+@dataclass(frozen=True)
+class Place:
+    """Where a dataset's chain ends, and what is spent there.
+
+    Attributes
+    ----------
+    spend : Spend or None
+        The newest charge.
+    withdrawal : Withdrawal or None
+        The newest withdrawal.
+    """
+
+    dataset: Dataset
+    spend: Spend | None
+    withdrawal: Withdrawal | None
+
+    @property
+    def spent(self) -> Fraction:
+        """All charges so far."""
+        return Fraction(0) if self.spend is None else self.spend.spent
+
+    @property
+    def left(self) -> Fraction:
+        """What remains of the cap."""
+        return self.dataset.cap - self.spent
+
+    @property
+    def last(self) -> Dataset | Spend | Withdrawal:
+        """The record that the next one follows on."""
+        found = [record for record in (self.spend, self.withdrawal) if record is not None]
+        return max(found, key=lambda record: record.number, default=self.dataset)
+
+    def follow(self, at: str) -> tuple[int, str, str]:
+        """Return number, previous hash and time of the next record; refuses to build on a record that was edited."""
+        kinds = ((DATASET, self.dataset), (SPEND, self.spend), (WITHDRAWAL, self.withdrawal))
+        wrong = [
+            f"{kind.split()[1]}{_number(record)} of dataset {self.dataset.name!r}"
+            for kind, record in kinds
+            if record is not None and link_hash(kind, record.row) != record.hash
+        ]
+        if wrong:
+            findings = tuple(f"{what}: its content does not match its hash" for what in wrong)
+            raise TamperedError(
+                f"{' and '.join(wrong)} was edited after it was written; nothing was charged. Run a verification, and"
+                " go back to a copy of the ledger that verifies",
+                findings,
+            )
+        last = self.last
+        return last.head.number + 1, last.hash, _not_before(last.at, at, self.dataset.name)
+
+
+def check_new(dataset: str, release: str, namesake: Spend | None) -> None:
+    """Refuse a release name that was charged already.
 
     Parameters
     ----------
-    last : Spend or None
-        The newest spend of the dataset.
     namesake : Spend or None
         The spend of a release name that is taken for the same, if there is one.
     """
-    _check_links(dataset, last)
     if namesake is not None:
-        written = "" if namesake.release == request.release else f" as {namesake.release!r}"
+        written = "" if namesake.release == release else f" as {namesake.release!r}"
         raise AlreadySpentError(
-            f"release {request.release!r} of dataset {dataset.name!r} was charged{written} on {namesake.at} by"
+            f"release {release!r} of dataset {dataset!r} was charged{written} on {namesake.at} by"
             f" {namesake.who}, and one spend gives at most one table. If its bundle exists, use that. If a crash came"
             " between the charge and the bundle, go on with it where its key is: congenial release --resume, or"
             " mechanism.resume if it was begun from Python. Otherwise choose a new name"
         )
+
+
+def check_asked(place: Place, release: str, neighbours: str, budget: Budget | None) -> None:
+    """Refuse before any work what could not be charged: losses that do not add up here, and more than what is left.
+
+    A plan costs at most its budget, so a budget that fits will fit. One above what is left is refused even if the plan
+    would come out cheaper.
+    """
+    dataset = place.dataset
+    _check_relation(dataset, neighbours)
+    most = None if budget is None or budget.delta is not None else getattr(budget, dataset.currency)
+    if most is not None and most > place.left:
+        _refuse_cost(place, f"release {release!r} asks for up to {dataset.currency} {shown(most)}")
+    if not place.left:
+        _refuse_cost(place, f"release {release!r} costs something")
+
+
+def next_spend(place: Place, namesake: Spend | None, request: Request, at: str, software: str) -> Spend:
+    """Return the record of a charge, or refuse the request."""
+    dataset = place.dataset
+    number, previous, at = place.follow(at)
+    check_new(dataset.name, request.release, namesake)
     cost = price(dataset, request.certificate)
-    spent = Fraction(0) if last is None else last.spent
-    if spent + cost > dataset.cap:
-        is_empty = spent == dataset.cap
-        way_out = "nothing is left" if is_empty else f"plan it with {dataset.currency} of at most what is left"
-        raise BudgetError(
-            f"release {request.release!r} costs {dataset.currency} {shown(cost)}, and dataset {dataset.name!r} has"
-            f" {shown_below(dataset.cap - spent)} left: {shown(spent)} of {shown(dataset.cap)} is spent. Nothing was"
-            f" charged; {way_out}"
-        )
-    if len(str(spent + cost)) > LONGEST_SUM:
+    if cost > place.left:
+        _refuse_cost(place, f"release {request.release!r} costs {dataset.currency} {shown(cost)}")
+    spent = place.spent + cost
+    if len(str(spent)) > LONGEST_SUM:
         raise LedgerError(
             f"the exact sum of the losses would have more than {LONGEST_SUM:,} digits; round this loss up to a decimal,"
             " congenial.privacy.formulas.round_up"
         )
-    at = _not_before(dataset.at if last is None else last.at, at, dataset.name)
-    previous = dataset.hash if last is None else last.hash
     record = Spend(
         dataset=dataset.name,
-        number=1 if last is None else last.number + 1,
+        number=number,
         release=request.release,
         loss=cost,
-        spent=spent + cost,
+        spent=spent,
         certificate=replace(request.certificate, reasons=()),
         invariants=request.disclosed,
         plan=request.plan_digest,
@@ -132,6 +191,62 @@ def next_spend(
     return replace(record, hash=link_hash(SPEND, record.row))
 
 
+def check_withdrawal(dataset: str, release: str, last: Withdrawal | None, replaced_by: str | None) -> None:
+    """Refuse to withdraw what is withdrawn, and to replace what is replaced; `last` is what was said of it before."""
+    if last is None or (last.replaced_by is None and replaced_by is not None):
+        return
+    way_out = "nothing was written" if replaced_by is None else f"write `replaces: {last.replaced_by}`"
+    raise LedgerError(f"release {release!r} of dataset {dataset!r} was {last.text}; {way_out}")
+
+
+def next_withdrawal(
+    place: Place,
+    release: str,
+    last: Withdrawal | None,
+    *,
+    reason: str,
+    replaced_by: str | None,
+    who: str,
+    at: str,
+    software: str,
+) -> Withdrawal:
+    """Return the record of a withdrawal, or refuse it.
+
+    Parameters
+    ----------
+    release : str
+        One that was charged.
+    last : Withdrawal or None
+        What was said of this release before.
+    """
+    number, previous, at = place.follow(at)
+    check_withdrawal(place.dataset.name, release, last, replaced_by)
+    return Withdrawal(
+        place.dataset.name, number, release, reason, replaced_by, who, at, software, previous, ""
+    ).sealed()
+
+
+def _number(record: Dataset | Spend | Withdrawal) -> str:
+    return "" if isinstance(record, Dataset) else f" {record.number}"
+
+
+def _refuse_cost(place: Place, what: str) -> NoReturn:
+    dataset, left = place.dataset, shown_left(place.left, place.dataset.cap)
+    way_out = "nothing is left" if left == "0" else f"plan it with {dataset.currency} of at most what is left"
+    raise BudgetError(
+        f"{what}, and dataset {dataset.name!r} has {left} left: {shown(place.spent)} of {shown(dataset.cap)} is spent."
+        f" Nothing was charged; {way_out}"
+    )
+
+
+def _check_relation(dataset: Dataset, neighbours: str) -> None:
+    if neighbours != dataset.neighbours:
+        raise BudgetError(
+            f"the certificate speaks of {neighbours} neighbours and dataset {dataset.name!r} of"
+            f" {dataset.neighbours} ones, whose losses do not add up; plan it with neighbours: {dataset.neighbours}"
+        )
+
+
 def _not_before(last: str, at: str, name: str) -> str:
     """Return the time to record: never before the record that it follows on."""
     behind = read_time(last) - read_time(at)
@@ -142,17 +257,3 @@ def _not_before(last: str, at: str, name: str) -> str:
             " wait until then, or create a dataset under another name with what is left, and say so in public"
         )
     return max(last, at)
-
-
-def _check_links(dataset: Dataset, last: Spend | None) -> None:
-    """Refuse to build on a record that was edited: the cap and the sum that decide are those that were written."""
-    wrong = [f"dataset {dataset.name!r}"] if link_hash(DATASET, dataset.row) != dataset.hash else []
-    if last is not None and link_hash(SPEND, last.row) != last.hash:
-        wrong.append(f"spend {last.number} of dataset {dataset.name!r}")
-    if wrong:
-        findings = tuple(f"{what}: its content does not match its hash" for what in wrong)
-        raise TamperedError(
-            f"{' and '.join(wrong)} was edited after it was written; nothing was charged. Run a verification, and go"
-            " back to a copy of the ledger that verifies",
-            findings,
-        )

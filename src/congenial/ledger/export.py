@@ -5,16 +5,16 @@ from collections.abc import Iterable
 
 from congenial.errors import LedgerError, TamperedError
 from congenial.ledger.as_text import Row, canonical
-from congenial.ledger.chain import Chain, Verification, verify_chains
-from congenial.ledger.records import DATASET, FIELDS, SPEND, Head
+from congenial.ledger.chain import TITLES, Chain, Verification, verify_chains
+from congenial.ledger.records import DATASET, FIELDS, Head
 
 
 def export_text(chains: Iterable[Chain]) -> str:
-    """Return chains as lines: each dataset, then its spends in order."""
+    """Return chains as lines: each dataset, then its records in order."""
     lines = []
     for chain in chains:
         lines.append(canonical({"kind": DATASET, **chain.dataset}))
-        lines += [canonical({"kind": SPEND, **row}) for row in chain.spends]
+        lines += [canonical({"kind": kind, **row}) for kind, row in chain.records]
     return "".join(line + "\n" for line in lines)
 
 
@@ -36,7 +36,7 @@ def verify_export(text: str, head: Head | None = None) -> Verification:
 def chains_of(text: str) -> list[Chain]:
     """Read exported lines into chains; their records may be wrong, their shape may not."""
     datasets: dict[str, Row] = {}
-    spends: dict[str, list[Row]] = {}
+    records: dict[str, list[tuple[str, Row]]] = {}
     name = ""
     for number, line in enumerate(text.splitlines(), 1):
         kind, row = _row(line, number)
@@ -44,13 +44,13 @@ def chains_of(text: str) -> list[Chain]:
             name = str(row["name"])
             if name in datasets:
                 raise _broken(f"line {number} repeats dataset {name!r}")
-            datasets[name], spends[name] = row, []
+            datasets[name], records[name] = row, []
         elif not datasets:
-            raise _broken("it starts with a spend and not with its dataset")
+            raise _broken(f"it starts with a {TITLES[kind]} and not with its dataset")
         else:
-            # A spend that stands below another dataset shows as one that does not belong.
-            spends[name].append(row)
-    return [Chain(row, tuple(spends[name])) for name, row in datasets.items()]
+            # A record that stands below another dataset shows as one that does not belong.
+            records[name].append((kind, row))
+    return [Chain(row, tuple(records[name])) for name, row in datasets.items()]
 
 
 def _row(line: str, number: int) -> tuple[str, Row]:

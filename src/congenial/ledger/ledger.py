@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING
 from congenial.errors import LedgerError, TamperedError, did_you_mean
 from congenial.ledger.address import KEYS_VARIABLE, FileAddress, ServerAddress, read_address
 from congenial.ledger.chain import Account, Chain, Verification, verify_chains
-from congenial.ledger.charging import new_dataset, next_spend
+from congenial.ledger.charging import (
+    Place,
+    check_asked,
+    check_new,
+    check_withdrawal,
+    new_dataset,
+    next_spend,
+    next_withdrawal,
+)
 from congenial.ledger.dataset_name import check_dataset_name
 from congenial.ledger.export import export_text
 from congenial.ledger.receipt import Receipt
 from congenial.ledger.records import Dataset, Head, Spend
-from congenial.ledger.request import Request, moment
+from congenial.ledger.request import Request, check_name, moment
 from congenial.ledger.status import Status, status_of
+from congenial.ledger.withdrawal import Withdrawal, check_reason
+from congenial.privacy.budget import Budget
 
 if TYPE_CHECKING:
     from congenial.ledger.store import Store
@@ -116,14 +126,63 @@ class Ledger:
         at, software = moment(now), _software()
 
         def work(book: "Book") -> Receipt:
-            dataset = self._dataset(book, request.dataset)
-            last = book.last_spend(dataset.name)
-            namesake = book.namesake(dataset.name, request.release)
-            spend = next_spend(dataset, last, namesake, request, at, software)
+            place = self._place(book, request.dataset)
+            namesake = book.namesake(place.dataset.name, request.release)
+            replaced = None if request.replaces is None else _charged(book, place.dataset.name, request.replaces)
+            spend = next_spend(place, namesake, request, at, software)
             book.add_spend(spend)
-            return Receipt.of(dataset, spend)
+            if replaced is not None:
+                reason = f"replaced by {spend.release}"
+                self._withdraw(book, replaced, reason, spend.release, request.who, at)
+            return Receipt.of(place.dataset, spend)
 
         return self._store.write(work)
+
+    def check_asked(
+        self, dataset: str, release: str, *, neighbours: str, budget: Budget | None = None, replaces: str | None = None
+    ) -> Status:
+        """Refuse, before a release is planned, what could not be charged whatever its plan; return the account.
+
+        That is a name that was used, a budget above what is left, the other neighbour relation, and a corrected edition
+        of a release that was never charged or was replaced already.
+        """
+
+        def work(book: "Book") -> None:
+            place = self._place(book, dataset)
+            check_new(dataset, release, book.namesake(dataset, release))
+            check_asked(place, release, neighbours, budget)
+            if replaces is not None:
+                replaced = _charged(book, dataset, replaces).release
+                check_withdrawal(dataset, replaced, book.last_withdrawal(dataset, replaced), release)
+
+        self._store.read(work)
+        return self.status(dataset)
+
+    def withdraw(self, dataset: str, release: str, *, reason: str, who: str, now: datetime | None = None) -> Withdrawal:
+        """Record that a release should no longer be used. What it cost stays spent: copies of it may be kept."""
+        why, name, at = check_reason(reason), check_name(who, "who withdraws a release"), moment(now)
+
+        def work(book: "Book") -> Withdrawal:
+            spend = _charged(book, self._dataset(book, dataset).name, release)
+            return self._withdraw(book, spend, why, None, name, at)
+
+        return self._store.write(work)
+
+    def _withdraw(
+        self, book: "Book", spend: Spend, reason: str, replaced_by: str | None, who: str, at: str
+    ) -> Withdrawal:
+        made = next_withdrawal(
+            self._place(book, spend.dataset),
+            spend.release,
+            book.last_withdrawal(spend.dataset, spend.release),
+            reason=reason,
+            replaced_by=replaced_by,
+            who=who,
+            at=at,
+            software=_software(),
+        )
+        book.add_withdrawal(made)
+        return made
 
     def paid(self, dataset: str, release: str) -> tuple[Receipt, str] | None:
         """Return the receipt of a release that was charged, and the commitment to its key; None if it was not.
@@ -151,6 +210,10 @@ class Ledger:
     def history(self, dataset: str) -> tuple[Spend, ...]:
         """Return all spends of a dataset in order; its chain is verified on the way."""
         return self._account(dataset).spends
+
+    def withdrawals(self, dataset: str) -> tuple[Withdrawal, ...]:
+        """Return what was said of releases after publication, in order; the chain is verified on the way."""
+        return self._account(dataset).withdrawals
 
     def disclosed(self, dataset: str) -> tuple[Disclosure, ...]:
         """Return every statistic that any release of a dataset disclosed exactly, in the order of the releases."""
@@ -180,7 +243,7 @@ class Ledger:
 
         def work(book: "Book") -> list[Chain]:
             findings = self._store.backend.check_storage(book.connection)
-            findings += [f"spends name dataset {name!r}, which is gone" for name in book.orphans()]
+            findings += [f"records name dataset {name!r}, which is gone" for name in book.orphans()]
             if findings:
                 raise TamperedError(f"the ledger does not hang together: {'; '.join(findings)}", tuple(findings))
             return self._chains(book, dataset, head)
@@ -214,6 +277,11 @@ class Ledger:
         if dataset is None:
             raise _unknown(book, name)
         return dataset
+
+    def _place(self, book: "Book", name: str) -> Place:
+        """Return where the chain of a dataset ends."""
+        dataset = self._dataset(book, name)
+        return Place(dataset, book.last_spend(name), book.last_withdrawal(name))
 
     def __repr__(self) -> str:
         return self._store.backend.place
@@ -278,6 +346,16 @@ def _unknown(book: "Book", name: object) -> LedgerError:
     spelling = book.spelling(asked)
     hint = did_you_mean(asked, names) if spelling is None else f"did you mean {spelling!r}?"
     return LedgerError(f"dataset {asked!r} is not in the ledger; {hint}")
+
+
+def _charged(book: "Book", dataset: str, release: str) -> Spend:
+    """Return the spend of a release, by its very name."""
+    spend = book.namesake(dataset, check_name(release, "a release's name"))
+    if spend is not None and spend.release == release:
+        return spend
+    names = book.releases(dataset)
+    hint = did_you_mean(release, names) if names else "nothing was"
+    raise LedgerError(f"release {release!r} of dataset {dataset!r} was never charged; {hint}")
 
 
 def _software() -> str:

@@ -1,7 +1,8 @@
 """What a ledger writes down: a dataset with its cap, its spends, and the hash that links each record to the one before.
 
-A record as it is stored is a flat row of texts and one number. Its hash covers every field but itself, and a spend's
-fields include the hash of the record before it, so the records of a dataset form a chain that starts with its cap.
+A record as it is stored is a flat row of texts and one number. Its hash covers every field but itself, and the fields
+of all but the first include the hash of the record before, so the records of a dataset form a chain that starts with
+its cap. What is said of a release after publication stands in `withdrawal`.
 """
 
 from dataclasses import dataclass
@@ -22,12 +23,17 @@ from congenial.privacy.certificate import Certificate
 
 DATASET = "congenial dataset 1"
 SPEND = "congenial spend 1"
+WITHDRAWAL = "congenial withdrawal 1"
 """Kinds of records; the number is the version of their fields."""
 
 FIELDS = {
     DATASET: ("name", "neighbours", "currency", "cap", "delta", "who", "at", "software", "hash"),
     SPEND: (
         *("dataset", "number", "release", "loss", "spent", "certificate", "invariants", "plan", "key"),
+        *("who", "at", "software", "previous", "hash"),
+    ),
+    WITHDRAWAL: (
+        *("dataset", "number", "release", "reason", "replaced_by"),
         *("who", "at", "software", "previous", "hash"),
     ),
 }

@@ -40,6 +40,8 @@ class Request:
     who : str
     key_digest : str
         A commitment to the secret key that the release is drawn with, 64 hexadecimal digits; empty without one.
+    replaces : str or None
+        An earlier release of the dataset that this one is the corrected edition of.
 
     Examples
     --------
@@ -57,11 +59,14 @@ class Request:
     plan_digest: str
     who: str
     key_digest: str = ""
+    replaces: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.dataset, "a dataset's name")
         check_name(self.release, "a release's name")
         check_name(self.who, "who asks")
+        if self.replaces is not None:
+            check_name(self.replaces, "the name of a replaced release")
         _check_certificate(self.certificate)
         _check_digest(self.plan_digest, "the plan's digest")
         if self.key_digest != "":

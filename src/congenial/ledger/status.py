@@ -7,7 +7,7 @@ from fractions import Fraction
 from congenial.ledger.as_text import certificate_as_json
 from congenial.ledger.chain import Account
 from congenial.ledger.records import Dataset, Head, Spend
-from congenial.privacy.certificate import Certificate, shown, shown_below
+from congenial.privacy.certificate import Certificate, shown, shown_left
 from congenial.privacy.compose import add_up
 from congenial.privacy.formulas import epsilon_at
 
@@ -67,7 +67,7 @@ class Status:
         releases = "1 release" if self.n_spends == 1 else f"{self.n_spends} releases"
         lines = [
             f"dataset {self.dataset.name!r}: {currency} {shown(self.spent)} of {shown(self.dataset.cap)} spent,"
-            f" {shown_below(self.left)} left, {releases}, {self.dataset.neighbours} neighbours"
+            f" {shown_left(self.left, self.dataset.cap)} left, {releases}, {self.dataset.neighbours} neighbours"
         ]
         if currency == "rho" and self.certificate.orders == "integer":
             lines.append("rho holds at integer Renyi orders, which is enough for epsilon at any delta")

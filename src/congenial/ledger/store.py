@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from sqlalchemy import Connection, Engine, column, inspect, select, table
 from sqlalchemy.exc import SQLAlchemyError
 
-from congenial.errors import CongenialError, LedgerError, UncertainError
+from congenial.errors import CongenialError, LedgerError, OtherVersionError, UncertainError
 from congenial.ledger.address import FileAddress, ServerAddress
 from congenial.ledger.postgresql import PostgresqlBackend
 from congenial.ledger.sqlite import SqliteBackend
@@ -144,7 +144,7 @@ def _check_version(backend: Backend, connection: Connection) -> None:
         connection.execute(select(column("version_num")).select_from(table(VERSION_TABLE))).scalars().all()
     )
     if found != [VERSION]:
-        raise LedgerError(
-            f"{backend.place} has tables of another version than {VERSION}, which this congenial knows; open it once"
-            " with create=True to upgrade an older one, or install a newer congenial"
+        raise OtherVersionError(
+            f"{backend.place} has tables of another version than {VERSION}, which this congenial knows; bring an older"
+            " one up to date, congenial ledger upgrade or open_ledger(..., create=True), or install a newer congenial"
         )

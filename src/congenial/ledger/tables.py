@@ -3,27 +3,27 @@
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, insert, select
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, insert, select, union
 from sqlalchemy.sql import Select
 
 from congenial.errors import TamperedError
 from congenial.ledger.as_text import Row
 from congenial.ledger.chain import Chain
 from congenial.ledger.dataset_name import folded
-from congenial.ledger.records import DATASET, FIELDS, SPEND, Dataset, Spend
+from congenial.ledger.records import DATASET, FIELDS, SPEND, WITHDRAWAL, Dataset, Spend
+from congenial.ledger.withdrawal import Withdrawal
 
 VERSION_TABLE = "congenial_ledger_version"
-VERSION = "v0001"
+VERSION = "v0002"
 """The newest revision in `migrations/versions`, which has keys, constraints and triggers."""
 
-_Record = TypeVar("_Record", Dataset, Spend)
+_Record = TypeVar("_Record", Dataset, Spend, Withdrawal)
 _metadata = MetaData()
 DATASETS = Table("congenial_datasets", _metadata, *(Column(field, Text) for field in (*FIELDS[DATASET], "folded")))
 _DATASET_RECORD = tuple(DATASETS.c[field] for field in FIELDS[DATASET])  # the folded name is an index, not a record
-SPENDS = Table(
-    "congenial_spends",
-    _metadata,
-    *(Column(field, Integer if field == "number" else Text) for field in FIELDS[SPEND]),
+SPENDS, WITHDRAWALS = (
+    Table(name, _metadata, *(Column(field, Integer if field == "number" else Text) for field in FIELDS[kind]))
+    for name, kind in (("congenial_spends", SPEND), ("congenial_withdrawals", WITHDRAWAL))
 )
 
 
@@ -58,23 +58,34 @@ class Book:
         own = next((name for name in names if folded(str(name)) == wanted), None)
         return None if own is None else self._spend(select(SPENDS).where(mine, SPENDS.c.release == own))
 
+    def releases(self, dataset: str) -> list[str]:
+        """Return the names of all releases of a dataset that were charged."""
+        mine = select(SPENDS.c.release).where(SPENDS.c.dataset == dataset)
+        return [str(name) for name in self.connection.scalars(mine.order_by(SPENDS.c.number))]
+
+    def last_withdrawal(self, dataset: str, release: str | None = None) -> Withdrawal | None:
+        """Return the newest withdrawal of a dataset, or of one of its releases."""
+        mine = select(WITHDRAWALS).where(WITHDRAWALS.c.dataset == dataset)
+        mine = mine if release is None else mine.where(WITHDRAWALS.c.release == release)
+        row = self._one(mine.order_by(WITHDRAWALS.c.number.desc()).limit(1))
+        return None if row is None else _read(Withdrawal, row, f"withdrawal {row['number']} of dataset {dataset!r}")
+
     def chain(self, name: str) -> Chain | None:
         """Return all records of a dataset as they are stored."""
         dataset = self._one(select(*_DATASET_RECORD).where(DATASETS.c.name == name))
         if dataset is None:
             return None
-        query = select(SPENDS).where(SPENDS.c.dataset == name).order_by(SPENDS.c.number)
-        return Chain(dataset, tuple(dict(row) for row in self.connection.execute(query).mappings()))
+        found: list[tuple[str, Row]] = []
+        for kind, table in ((SPEND, SPENDS), (WITHDRAWAL, WITHDRAWALS)):
+            query = select(table).where(table.c.dataset == name).order_by(table.c.number)
+            found += [(kind, dict(row)) for row in self.connection.execute(query).mappings()]
+        return Chain(dataset, tuple(sorted(found, key=_place)))
 
     def orphans(self) -> list[str]:
-        """Return the datasets that spends name and that are not there."""
+        """Return the datasets that records name and that are not there."""
         known = select(DATASETS.c.name)
-        return [
-            str(name)
-            for name in self.connection.scalars(
-                select(SPENDS.c.dataset).where(SPENDS.c.dataset.not_in(known)).distinct()
-            )
-        ]
+        missing = [select(table.c.dataset).where(table.c.dataset.not_in(known)) for table in (SPENDS, WITHDRAWALS)]
+        return [str(name) for name in self.connection.scalars(union(*missing))]
 
     def add_dataset(self, dataset: Dataset) -> None:
         """Write a new dataset."""
@@ -84,6 +95,10 @@ class Book:
         """Write a new spend."""
         self.connection.execute(insert(SPENDS).values(spend.row))
 
+    def add_withdrawal(self, withdrawal: Withdrawal) -> None:
+        """Write a new withdrawal."""
+        self.connection.execute(insert(WITHDRAWALS).values(withdrawal.row))
+
     def _one(self, query: Select[Any]) -> Row | None:
         row = self.connection.execute(query).mappings().first()
         return None if row is None else dict(row)
@@ -91,6 +106,12 @@ class Book:
     def _spend(self, query: Select[Any]) -> Spend | None:
         row = self._one(query)
         return None if row is None else _read(Spend, row, f"spend {row['number']} of dataset {row['dataset']!r}")
+
+
+def _place(record: tuple[str, Row]) -> float:
+    """Return where a record belongs; one whose number was edited away goes last."""
+    number = record[1]["number"]
+    return number if isinstance(number, int) else float("inf")
 
 
 def _read(kind: type[_Record], row: Row, what: str) -> _Record:

@@ -118,6 +118,11 @@ class Budget:
         at = "" if self.delta is None else f" at delta {float(self.delta):.3g}"
         return f"epsilon {shown(self.limit)}{at}"
 
+    @property
+    def amount(self) -> str:
+        """What may be spent, in words that leave Renyi orders out."""
+        return self.text.removesuffix(f" at {self.orders} orders")
+
     def __repr__(self) -> str:
         return f"Budget: {self.text}"
 

@@ -174,6 +174,19 @@ def shown_below(value: Fraction) -> str:
     return f"{float(floor(value / unit) * unit):.6g}"
 
 
+def shown_left(left: Fraction, cap: Fraction) -> str:
+    """Return what remains of a cap, rounded down for people: less than a hundred-thousandth of it is nothing.
+
+    Precisions are rounded toward more noise, so a budget that is used up leaves a trifle.
+
+    Examples
+    --------
+    >>> shown_left(Fraction(1, 3), Fraction(4)), shown_left(Fraction(7, 10**6), Fraction(4))
+    ('0.333333', '0')
+    """
+    return "0" if left * 10**5 < cap else shown_below(left)
+
+
 def shown(value: Fraction, digits: int = 4) -> str:
     """Return a bound rounded up for people; exact where it is short.
 

@@ -78,6 +78,10 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
     data, unit, kept = read_data(file, mistakes), read_unit(file, mistakes), read_kept(file, mistakes)
     if file.release is None:
         mistakes.add(("release",), "a spec needs a `release:`, the name of this release")
+    elif file.replaces == file.release:
+        mistakes.add(
+            ("replaces",), f"release {file.release!r} cannot replace itself; a corrected edition has a new name"
+        )
     check_columns(mistakes, dimensions, by, data, unit)
     if not file.outputs and "outputs" in document.tree:
         mistakes.add(("outputs",), f"name at least one of {', '.join(map(repr, OUTPUTS))}, or leave outputs out")
@@ -143,6 +147,7 @@ def _spec(
         rho=None if file.budget is None else file.budget.rho,
         neighbours=file.neighbours,
         outputs=tuple(dict.fromkeys(file.outputs)),
+        replaces=file.replaces,
     )
 
 

@@ -316,6 +316,7 @@ class SpecFile(Section):
     release: Name | None = Field(None, description="the name of this release, unique for its dataset")
     title: Text | None = None
     dataset: Name | None = Field(None, description="whose budget is charged; the release's name if not said")
+    replaces: Name | None = Field(None, description="the earlier release that this one is the corrected edition of")
     data: DataEntry | None = None
     keep_rows: dict[Text, Texts] = Field({}, description="columns of the data with the values that a counted row has")
     unit: UnitEntry | None = None

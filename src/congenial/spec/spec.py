@@ -5,12 +5,14 @@ from fractions import Fraction
 from functools import cached_property
 
 from congenial.bundle.kept_rows import KeptRows, left_unpublished, membership
+from congenial.bundle.naming import Naming, runs_of
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.tree import Tree
 from congenial.hierarchy.zeros import Zeros
 from congenial.mechanism import Mechanism
+from congenial.privacy.budget import Budget
 from congenial.schema import Schema
 from congenial.spec.conditions import Statement
 from congenial.spec.levels import Levels, schema_of
@@ -88,6 +90,8 @@ class Spec:
         Which rows of the data are counted; empty where all are.
     unpublished : tuple of str
         Areas that are read and not released.
+    replaces : str or None
+        The earlier release that this one is the corrected edition of.
     text : str
         The file as it was written.
     """
@@ -113,6 +117,7 @@ class Spec:
     hierarchy: TreeFile | None = None
     kept_rows: tuple[KeptRows, ...] = ()
     unpublished: tuple[str, ...] = ()
+    replaces: str | None = None
 
     @cached_property
     def schema(self) -> Schema:
@@ -145,6 +150,27 @@ class Spec:
         """Whose rows are counted, and whether that is protected, in sentences."""
         kept = membership(self.kept_rows, self.neighbours, "person" if self.unit is None else self.unit.word)
         return [*kept, *left_unpublished(self.unpublished, None if self.by is None else self.by.name)]
+
+    @property
+    def budget(self) -> Budget | None:
+        """What the release may cost; None where every precision is given."""
+        return Budget.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho, noise=self.noise)
+
+    @property
+    def naming(self) -> Naming:
+        """What the manifest says of the release besides its law, but for the files that it names."""
+        unit = "person" if self.unit is None else self.unit.word
+        return Naming(
+            self.release,
+            self.dataset,
+            self.title,
+            unit=unit,
+            status=self.data.status,
+            parents=runs_of(self.parents),
+            kept_rows=self.kept_rows,
+            unpublished=self.unpublished,
+            replaces=self.replaces,
+        )
 
     @property
     def rows_per_unit(self) -> int:

@@ -17,6 +17,7 @@ from congenial.inference.posterior import Posterior, posterior
 from congenial.inference.question import Statistic, parse_query
 from congenial.law import Law
 from congenial.mechanism import Mechanism
+from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream, secure_rng
 from congenial.schema import Schema
 from congenial.study.asked import SOURCES
@@ -81,7 +82,7 @@ def answered_study(
     n_releases: int = 5,
     n_draws: int = 2_000,
     rng: RandomStream | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = no_news,
 ) -> Answered:
     """Release each table several times, answer the questions from each release, and compare with the table.
 
@@ -98,8 +99,8 @@ def answered_study(
     known = {name: _statistic(mechanism.schema, asked) for name, asked in questions.items()}
     stream, tally = rng or secure_rng(), _Tally()
     truths = list(tables)
-    for number, table in enumerate(truths, 1):
-        progress(f"table {number:,} of {len(truths):,}")
+    for number, table in enumerate(truths):
+        progress("tables", number, len(truths))
         law = mechanism.plan(mechanism.disclose(table)).law
         for released in Law(law, table.counts).sample(n_releases, stream):
             found = posterior(law, None, released, prior=prior, n_draws=n_draws, rng=stream)

@@ -20,6 +20,7 @@ from congenial.mechanism import Mechanism
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget, spent
 from congenial.privacy.certificate import Certificate
+from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream, secure_rng
 from congenial.study.asked import SOURCES, check_asked
 from congenial.study.comparison import Comparison, Result
@@ -46,7 +47,7 @@ def compare(
     n_releases: int = 100,
     rng: RandomStream | None = None,
     out: str | Path | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = no_news,
 ) -> Comparison:
     """Release each table many times by each method, and measure how far the releases lie from the truth.
 
@@ -84,8 +85,8 @@ def compare(
         raise StudyError(f"compare needs one or more tables of the mechanism's schema, {mechanism.schema}")
     stream = rng or secure_rng()
     runs = {method: _Run(n_releases, mechanism.budget) for method in methods}
-    for number, table in enumerate(truths, 1):
-        progress(f"table {number:,} of {len(truths):,}")
+    for number, table in enumerate(truths):
+        progress("tables", number, len(truths))
         _one_table(mechanism, table, runs, n_releases, stream)
     several = max(run.k for run in runs.values()) > 1
     found = Comparison(

@@ -1,7 +1,7 @@
 """A tree released by the chain and by other methods, at equal certified loss, on simulated or public leaves."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.law import TreeTables
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.words import ChainWords
+from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream, secure_rng
 from congenial.study.asked import SOURCES, check_asked
 from congenial.study.tree_comparison import SIZES, TreeComparison, TreeResult, size_of
@@ -48,7 +49,7 @@ def compare_tree(
     n_releases: int = 10,
     rng: RandomStream | None = None,
     out: str | Path | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = no_news,
 ) -> TreeComparison:
     """Release a tree some times by each method, and measure level by level how far the releases lie from the truth.
 
@@ -91,8 +92,8 @@ def compare_tree(
     stream, results = rng or secure_rng(), []
     for method in methods:
         run = _TreeRun(truth)
-        for number in range(1, n_releases + 1):
-            progress(f"{METHODS[method].label.name}, release {number:,} of {n_releases:,}")
+        for number in range(n_releases):
+            progress(METHODS[method].label.name, number, n_releases)
             start = time.process_time()
             released = METHODS[method].release(plan, counts, stream)
             run.add(released, time.process_time() - start)

@@ -5,7 +5,7 @@ around a TopDown release, as if nothing had been repaired. The GLS interval star
 equalities, rounds its ends inward and cuts them at zero.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from warnings import catch_warnings, simplefilter
@@ -24,6 +24,7 @@ from congenial.inference.posterior import posterior
 from congenial.inference.statistic import Statistic
 from congenial.law import Law
 from congenial.mechanism import Mechanism
+from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream, secure_rng
 from congenial.study.asked import SOURCES
 from congenial.study.compare import without_conditions
@@ -77,7 +78,7 @@ def coverage_study(
     n_releases: int = 5,
     n_draws: int = 1_000,
     rng: RandomStream | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = no_news,
 ) -> Coverage:
     """Release each table several times, and count how often each kind of interval covers each cell.
 
@@ -102,8 +103,8 @@ def coverage_study(
     stream = rng or secure_rng()
     tally = _Tally(levels)
     unavailable: dict[str, str] = {}
-    for number, table in enumerate(truths, 1):
-        progress(f"table {number:,} of {len(truths):,}")
+    for number, table in enumerate(truths):
+        progress("tables", number, len(truths))
         _one_table(mechanism, table, n_releases, n_draws, stream, tally, unavailable)
     return Coverage(tally.columns(), unavailable, len(truths), n_releases)
 

@@ -1,7 +1,6 @@
 """Draws of all leaves of a tree, from several chains, and how good they are."""
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,6 +17,7 @@ from congenial.inference.tree.family_law import child_laws
 from congenial.inference.tree.fit import FitCheck, check_fit, replicated
 from congenial.inference.tree.prior import TreePrior
 from congenial.inference.tree.spine import spine_of
+from congenial.progress import Progress
 from congenial.randomness import RandomStream
 
 _FIRST_BURN, _NEXT_BURN, _THIN = 80, 30, 2
@@ -85,7 +85,7 @@ def draw_tree(
     n_draws: int,
     n_chains: int,
     rng: RandomStream,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> TreeDraws:
     """Return draws of the leaves: the top from its own posterior, everything below it given the top.
 
@@ -103,13 +103,14 @@ def draw_tree(
     priors, replicates = [], []
     for number in range(n_chains):
         chain = TreeChain(spine, laws, prior, tops[number * n_each], rng)
-        for sweep in range(_FIRST_BURN if number == 0 else _NEXT_BURN):
+        n_burn = _FIRST_BURN if number == 0 else _NEXT_BURN
+        for sweep in range(n_burn):
             if sweep % 20 == 0:
-                progress(f"chain {number + 1} of {n_chains}, learning the prior, sweep {sweep}")
+                progress(f"chain {number + 1} of {n_chains}, learning the prior", sweep, n_burn)
             chain.sweep()
         for place in range(n_each):
             if place % 20 == 0:
-                progress(f"chain {number + 1} of {n_chains}, draw {place} of {n_each}")
+                progress(f"chain {number + 1} of {n_chains}, drawing", place, n_each)
             chain.set_top(tops[number * n_each + place])
             for _ in range(_THIN):
                 chain.sweep()

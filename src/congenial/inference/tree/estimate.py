@@ -1,6 +1,6 @@
 """What the release of a tree says of every unit: means, medians, whole numbers that add up, and intervals."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from congenial.inference.intervals import Estimate, check_level
 from congenial.inference.question import Statistic, parse_query
 from congenial.inference.tree.draws import TreeDraws, draw_tree, ends, sorted_draws
 from congenial.inference.tree.integers import consistent_integers
+from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream, secure_rng
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def estimate_tree(
     n_draws: int | None = None,
     n_chains: int = 2,
     rng: RandomStream | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = no_news,
 ) -> TreeEstimate:
     """Return estimates for every unit of a tree from what was released of it.
 
@@ -200,7 +201,7 @@ def estimate_tree(
     ----------
     n_draws : int, optional
         Draws to keep, in all chains together: 1,000 for small trees, 100 for large ones if not given.
-    progress : function of a text
+    progress : Progress
         Told what is being done.
     """
     few = min(_MOST_DRAWS, max(_FEWEST_DRAWS, _NUMBERS // release[-1].size))

@@ -9,6 +9,7 @@ from pathlib import Path
 from congenial.errors import StudyError
 from congenial.examples import p12_schema
 from congenial.page import render
+from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream, replay_rng
 from congenial.study.exhibit import Exhibit, Finding, write_csv
 from congenial.study.paper.chains import figure_2, figure_3
@@ -27,7 +28,7 @@ def reproduce(
     *,
     tables: Path | None = None,
     seed: int = 2020,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = no_news,
 ) -> list[Exhibit]:
     """Write the paper's tables and figures into a new folder, and return them.
 
