@@ -69,7 +69,8 @@ class Preview:
     def _declared(self) -> set[str]:
         """Cells that the spec itself fixes."""
         schema = self.plan.law.schema
-        declared = Constraints.of(schema, [statement.condition for statement in self.spec.conditions])
+        same = [own.condition for own in self.spec.conditions if not own.files]
+        declared = Constraints.of(schema, same)
         return {schema.cell_name(cell) for cell in range(schema.n_cells) if declared.is_fixed(cell)}
 
 
