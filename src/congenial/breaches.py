@@ -63,7 +63,8 @@ def each_breach(mechanism: Mechanism, tables: Tables) -> Iterator[Breach]:
 
 def _of_one(mechanism: Mechanism, area: Area, table: Table) -> Iterator[Breach]:
     counts = mechanism.counts_of(table).tolist()
-    for claim in claims_of(mechanism.schema, mechanism.invariants, counts):
+    conditions = [condition.of_area(area) for condition in mechanism.invariants]
+    for claim in claims_of(mechanism.schema, conditions, counts):
         for limited in claim.limits:
             value = limited.row.value(counts)
             if not limited.allows(value):

@@ -70,6 +70,10 @@ def test_a_tree_comes_back_and_adds_up(n_states: int, has_zeros: bool, tmp_path:
     assert np.isfinite(bundle.manifest.chain.law.log_probability(counts, (states, counties, blocks)))
     verified = verify_bundle(place)
     assert any("report.html was made again" in line for line in verified.checked)
+    page = (place / "report.html").read_text(encoding="utf-8")
+    for name, units in zip(bundle.tree.levels, (states, counties, blocks), strict=True):
+        for code, table in zip(bundle.level(name)[0], units, strict=True):
+            assert f"<summary>{name} {code}: {int(table.sum()):,}</summary>" in page
     assert "tree of 3 levels" in str(bundle)
 
 

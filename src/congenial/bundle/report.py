@@ -75,7 +75,7 @@ def report(
         ],
         is_one=manifest.law.areas.name is None and manifest.chain is None,
         units=units,
-        unit_words=_unit_words(manifest),
+        unit_words=_unit_words(manifest, units),
         script=own_script("find.js") if _n_units(units) > _FEW else None,
         left_out=left_out,
         errors=errors.lines if isinstance(errors := parts.get(REPORT_ERRORS), ErrorsToExpect) else [],
@@ -91,11 +91,16 @@ def _n_units(units: Sequence[Unit]) -> int:
     return sum(1 + _n_units(unit.parts) for unit in units)
 
 
-def _unit_words(manifest: Manifest) -> str:
-    """Return what one finds among the tables, in words."""
+def _unit_words(manifest: Manifest, units: Sequence[Unit]) -> str:
+    """Return what one finds among the tables of the page, in words."""
     if manifest.chain is None:
         return f"a {manifest.law.areas.name}"
-    return f"a {', a '.join(manifest.chain.law.tree.levels)}"
+    *most, last = manifest.chain.law.tree.levels[: _depth(units)]
+    return f"a {', a '.join(most)} or a {last}" if most else f"a {last}"
+
+
+def _depth(units: Sequence[Unit]) -> int:
+    return 1 + max((_depth(unit.parts) for unit in units), default=0) if units else 0
 
 
 def _amounts(manifest: Manifest) -> list[tuple[str, str]]:

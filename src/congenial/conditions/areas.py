@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
+from congenial.conditions.by_area import ByArea
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import Constraints
@@ -146,8 +147,13 @@ class Areas(Mapping[Area, Constraints]):
                 compile_conditions(schema, conditions, counts[place].tolist())  # says what is wrong, not in which area
                 raise ConditionError("a confidential table does not obey the conditions that are stated")
             return cls(name, tuple(tables), (group,))
-        own = (Constraints.of(schema, conditions, line) for line in counts.tolist())
-        return cls.collected(name, dict(zip(tables, own, strict=True)))
+        own: dict[Area, Constraints] = {}
+        for label, line in zip(tables, counts.tolist(), strict=True):
+            for condition in conditions:
+                if isinstance(condition, ByArea):
+                    condition.check_table(schema, label, line)
+            own[label] = Constraints.of(schema, [condition.of_area(label) for condition in conditions], line)
+        return cls.collected(name, own)
 
     @cached_property
     def _of_area(self) -> dict[Area, tuple[int, int]]:

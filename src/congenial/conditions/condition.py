@@ -101,6 +101,11 @@ class Condition(ABC):
             What the other conditions fix; filled for those that need others only.
         """
 
+    def of_area(self, area: str | None) -> "Condition":
+        """Return what it says of an area; None where there is one table."""
+        del area
+        return self
+
     def is_same_for_all(self, schema: Schema) -> bool:
         """Whether its rows and limits are the same whatever the counts: then one compilation serves many areas."""
         del schema

@@ -12,7 +12,7 @@ from congenial.spec.spec import Spec
 
 def public_files(spec: Spec, folder: Path) -> tuple[PublicFile, ...]:
     """Return what the manifest says of them: what each gives, its name and its SHA-256."""
-    lists = [listed.file for listed in spec.lists]
+    lists = [fact for _, fact in spec.public_files]
     if spec.hierarchy is not None:
         paths = find_files([spec.hierarchy.file], folder.resolve())
         lists += [public_file(f"every {spec.hierarchy.leaf}", path) for path in paths]
@@ -23,7 +23,7 @@ def check_apart(spec: Spec, folder: Path, data: Sequence[Path]) -> None:
     """Refuse a public list that is a file of confidential data: which levels occur there would be given away."""
     if spec.data.status != "confidential":
         return
-    lists = [listed.path.resolve() for listed in spec.lists]
+    lists = [path.resolve() for path, _ in spec.public_files]
     lists += [] if spec.hierarchy is None else find_files([spec.hierarchy.file], folder)
     for path in lists:
         if path in data:

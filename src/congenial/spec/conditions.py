@@ -14,6 +14,7 @@ from congenial.conditions.where import where_text
 from congenial.errors import ConditionError, did_you_mean
 from congenial.schema import Schema
 from congenial.spec.levels import Levels
+from congenial.spec.public_csv import PublicRows
 from congenial.spec.sentences import Where, dimension_names, selection, sentence
 from congenial.spec.yaml_text import Path
 
@@ -31,12 +32,15 @@ class Statement:
         Where it stands in the spec.
     at : str or None
         The level of the hierarchy that it is exact at; None is the top, or the one table.
+    files : tuple of PublicRows
+        The public files that its values stand in, where they differ by area.
     """
 
     condition: Condition
     path: Path
     line: int
     at: str | None = None
+    files: tuple[PublicRows, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,11 @@ class Levels:
         return len(self.labels) - self.has_empty
 
     @cached_property
+    def codes_known(self) -> frozenset[str]:
+        """The codes, to look up one of thousands."""
+        return frozenset(self.codes)
+
+    @cached_property
     def places(self) -> dict[str, int]:
         """Where each label stands."""
         return {label: place for place, label in enumerate(self.labels)}

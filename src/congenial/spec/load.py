@@ -11,9 +11,11 @@ from congenial.errors import ConditionError, CongenialError, Mistake, SpecError,
 from congenial.released import OUTPUTS
 from congenial.schema import Schema
 from congenial.spec import yaml_text
+from congenial.spec.area_values import files_in, read_by_area
 from congenial.spec.conditions import Reader, Statement
 from congenial.spec.levels import Levels, schema_of
 from congenial.spec.mistakes import Mistakes, checked_format
+from congenial.spec.public_csv import PublicRows
 from congenial.spec.sections import check_columns, read_areas, read_data, read_dimensions, read_kept, read_unit
 from congenial.spec.spec import DataFiles, PrivacyUnit, Spec
 from congenial.spec.tree import check_levels_of, read_hierarchy, tree_noise
@@ -92,8 +94,8 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
     if schema is not None:
         reader = Reader(tuple(dimensions or ()), schema)
         measured = _measured(file, reader, mistakes, places)
-        invariants = _statements(file.invariants, "invariants", reader.invariant, mistakes, places)
-        conditions = _statements(file.conditions, "conditions", reader.condition, mistakes, places)
+        invariants = _statements(file.invariants, "invariants", reader.invariant, mistakes, places, by)
+        conditions = _statements(file.conditions, "conditions", reader.condition, mistakes, places, by)
         check_levels_of(invariants, file, schema, mistakes)
     unpublished = read_unpublished(file, by, invariants, schema, mistakes)
     hierarchy = read_hierarchy(file, measured, mistakes)
@@ -188,17 +190,24 @@ def _measured(file: "SpecFile", reader: Reader, mistakes: Mistakes, places: Plac
     return queries
 
 
-def _statements(entries: Any, section: str, read: Any, mistakes: Mistakes, places: Places) -> list[Statement]:
+def _statements(
+    entries: Any, section: str, read: Any, mistakes: Mistakes, places: Places, by: Levels | None
+) -> list[Statement]:
     found = []
     for place, entry in enumerate(entries):
         path = places.get((section, place), (section, place))
         with mistakes.at(path):
             said = _said(entry)
-            condition, at = read(said), None
+            files: tuple[PublicRows, ...] = ()
+            if not isinstance(said, str) and files_in(said):
+                condition, files = read_by_area(said, read, by, mistakes.document.folder)
+            else:
+                condition = read(said)
+            at = None
             if not isinstance(said, str):
                 called, at = said.get("name") or condition.name, said.get("at")
                 condition = replace(condition, name=called, mandate=said.get("mandate"))
-            found.append(Statement(condition, path, mistakes.document.values[path][0], at))
+            found.append(Statement(condition, path, mistakes.document.values[path][0], at, files))
     return found
 
 

@@ -139,5 +139,6 @@ def _keys(location: Path) -> list[str]:
     here = model.SpecFile if len(location) == 1 else sections[str(location[0])]
     here = model.TermEntry if "linear" in location[:-1] else here
     if "<file>" in location:
-        here = model.AreaListEntry if location[0] == "by" else model.ListEntry
+        lists: dict[str, type[Section]] = {"by": model.AreaListEntry, "dimensions": model.ListEntry}
+        here = lists.get(str(location[0]), model.ValuesEntry)
     return [field.alias or name for name, field in here.model_fields.items()]

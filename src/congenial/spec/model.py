@@ -109,7 +109,6 @@ Positive = Annotated[Fraction, BeforeValidator(lambda text: positive_fraction(te
 Whole = Annotated[int, BeforeValidator(_whole), WithJsonSchema(_INTEGER)]
 AtLeastOne = Annotated[int, BeforeValidator(_whole), AfterValidator(_positive), WithJsonSchema(_INTEGER)]
 Limit = Annotated[int | Literal["none"], BeforeValidator(_limit), WithJsonSchema(_INTEGER)]
-Stated = Annotated[Any, WithJsonSchema({"type": ["string", "number", "array"]})]
 Truth = Annotated[bool, BeforeValidator(_truth), WithJsonSchema({"type": "boolean"})]
 Separator = Annotated[str, AfterValidator(_separator), WithJsonSchema({"enum": ["comma", "semicolon", "tab", "bar"]})]
 
@@ -244,6 +243,24 @@ class TreeEntry(Section):
     shares: dict[Text, Positive] | None = Field(None, description="of the budget by level; the leaves 0.3 if not said")
 
 
+class ValuesEntry(Section):
+    """Values that differ by area, in a public file."""
+
+    file: Text | None = Field(None, description="CSV, packed by gzip or not; from the folder of the spec")
+    code: Text | None = Field(None, description="its column of areas' codes; the name of the areas if not said")
+    value: Texts | None = Field(None, description="its column of values; a list of columns for a margin")
+    separator: Separator = Field(",", description="between the columns of the file")
+
+
+def _or_values(plain: Any) -> Any:
+    """Return a type of plain values, or a file of them."""
+    shape = Discriminator(lambda value: "<file>" if _levels_shape(value) == "<file>" else "<text>")
+    return Annotated[Annotated[plain, Tag("<text>")] | Annotated[ValuesEntry, Tag("<file>")], shape]
+
+
+Stated = Annotated[Any, WithJsonSchema({"type": ["string", "number", "array"]})]
+
+
 class TermEntry(Section):
     """One term of a linear combination of cells."""
 
@@ -255,8 +272,8 @@ _SHAPES: dict[str, Any] = {
     "cells": Selection,
     "dimensions": Texts,
     "terms": list[TermEntry],
-    "values": Stated,
-    "limit": Limit,
+    "values": _or_values(Stated),
+    "limit": _or_values(Limit),
     "positive": Positive,
     "number": Number,
     "text": Text,

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 
 from congenial.bundle.kept_rows import KeptRows, left_unpublished, membership
-from congenial.bundle.naming import Naming, runs_of
+from congenial.bundle.naming import Naming, PublicFile, runs_of
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query
 from congenial.hierarchy.hierarchy import Hierarchy
@@ -16,7 +17,6 @@ from congenial.privacy.budget import Budget
 from congenial.schema import Schema
 from congenial.spec.conditions import Statement
 from congenial.spec.levels import Levels, schema_of
-from congenial.spec.public_list import Listed
 from congenial.spec.tree import TreeFile
 
 
@@ -140,10 +140,13 @@ class Spec:
         return tuple(own for label, own in zip(self.by.labels, parents, strict=True) if label not in left_out)
 
     @property
-    def lists(self) -> tuple[Listed, ...]:
-        """The public files that list levels and areas."""
+    def public_files(self) -> tuple[tuple[Path, PublicFile], ...]:
+        """The public files that list levels and areas, or hold values of areas, and what the manifest says of each."""
         levels = (*self.dimensions, *(() if self.by is None else (self.by,)))
-        return tuple(own.listed for own in levels if own.listed is not None)
+        lists = [(own.listed.path, own.listed.file) for own in levels if own.listed is not None]
+        for statement in (*self.invariants, *self.conditions):
+            lists += [(rows.path, rows.as_fact(f"values of {statement.condition.title}")) for rows in statement.files]
+        return tuple(lists)
 
     @property
     def membership(self) -> list[str]:

@@ -44,7 +44,7 @@ def read_unpublished(
     public = [] if file.data is None else file.data.public_columns
     if schema is None or file.neighbours != "bounded" or by.column in public:
         return left_out
-    if not any(_fixes_total(statement.condition, schema) for statement in invariants):
+    if not any(_fixes_total(statement.condition.of_area(by.labels[0]), schema) for statement in invariants):
         mistakes.add(
             ("by", "unpublished"),
             f"a person who moves to a {by.name} that is not published leaves the release, and under bounded neighbours"

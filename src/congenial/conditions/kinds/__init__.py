@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from congenial.conditions.by_area import ByArea
 from congenial.conditions.condition import Condition
 from congenial.conditions.entry import SpecList
 from congenial.conditions.kinds.bounds import Bounds, StructuralZeros
@@ -35,10 +36,11 @@ def from_json(given: Any) -> Condition:
     if not isinstance(given, Mapping):
         raise ConditionError(f"a condition is a mapping with a kind, not a {type(given).__name__}")
     kind = given.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
+    every: dict[str, type[Condition]] = {**KINDS, ByArea.kind: ByArea}
+    if not isinstance(kind, str) or kind not in every:
         raise ConditionError(f"{str(kind)[:40]!r} is not a kind of condition; {did_you_mean(str(kind), KINDS)}")
     said = dict(given)
     called = {part: said.pop(part, None) for part in ("name", "mandate")}
     if not all(text is None or isinstance(text, str) for text in called.values()):
         raise ConditionError("the name and the mandate of a condition are text")
-    return replace(KINDS[kind].from_json(said), **called)
+    return replace(every[kind].from_json(said), **called)
