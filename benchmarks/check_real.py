@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from answers_real import answer_small_tables
+from answers import answer_small_tables
 from counties import county_tables
 from real_tables import BLOCK_SCHEMA, blocks, small_tables
 from tree_estimates import estimate_states
