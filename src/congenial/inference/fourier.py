@@ -4,10 +4,11 @@ The errors of a group's cells are independent but for the sums, so the law of th
 transforms. Cells with equal counts share one, and a table is a count of counts: hundreds of cells cost as much as a
 few. With the sum of each group published, ``c(s) = prod_g R_g(0)``; with two sums that cross, as P12's do,
 ``c(s) = sum_y prod_g R_g(b_g y)`` over what they leave free. Each cell's error has a factor ``exp(tilt * error)``,
-which cancels, so that sums of 0 are likely and nothing is lost in rounding; where it is, the answer is NaN.
+which cancels, so that sums of 0 are likely and nothing is lost in rounding; where it is, the answer is NaN. Sums that
+are measured weigh the law of their own cells before it goes into the group's, if they are disjoint and inside groups.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil, log2
 from typing import TYPE_CHECKING
@@ -37,6 +38,7 @@ class _Kind:
 
     cells: Ints
     lower: int
+    block: int
     log_transform: NDArray[np.complex128]  # (count, frequency)
 
     def log_product(self, counts: Ints) -> NDArray[np.complex128]:
@@ -52,12 +54,38 @@ class _Kind:
 
 
 @dataclass(frozen=True, eq=False)
+class _Group:
+    """Cells that the published sums cannot tell apart.
+
+    Attributes
+    ----------
+    measured : mapping from block to the weight of its sum's error (error,)
+        Blocks whose sums are measured too; the cells of block -1 are in none.
+    """
+
+    kinds: tuple[_Kind, ...]
+    measured: Mapping[int, Floats]
+
+    def log_product(self, counts: Ints) -> NDArray[np.complex128]:
+        """Return the log transform of the sum of all errors, for each table."""
+        total = np.zeros((len(counts), self.kinds[0].log_transform.shape[1]), np.complex128)
+        inside = {block: total.copy() for block in self.measured}
+        for kind in self.kinds:
+            own = inside.get(kind.block, total)
+            own += kind.log_product(counts)
+        for block, weight in self.measured.items():
+            mass = inside[block][:, :1].real
+            found = np.fft.rfft(np.fft.irfft(np.exp(inside[block] - mass), axis=1) * weight, axis=1)
+            total += mass + np.log(np.where(found == 0, 1e-300, found))
+        return total
+
+
+@dataclass(frozen=True, eq=False)
 class FourierNormalisers:
     """Everything public that the sums need.
 
     Attributes
     ----------
-    groups : tuple of tuples of kinds
     is_tied : tuple of bool
         Whether published sums say anything of each group.
     along : array (group,)
@@ -67,7 +95,7 @@ class FourierNormalisers:
         The log weight of cells with one value.
     """
 
-    groups: tuple[tuple[_Kind, ...], ...]
+    groups: tuple[_Group, ...]
     is_tied: tuple[bool, ...]
     along: Ints
     tilts: Floats
@@ -77,7 +105,7 @@ class FourierNormalisers:
     def of(cls, moving: "Moving", reference: Ints) -> "FourierNormalisers | None":
         """Prepare for tables like a reference (cell); None for laws that need more than this."""
         system, steps = moving.system, moving.steps
-        if any(row.kind != "equal" for row in system.rows) or any(
+        if any(row.kind == "range" for row in system.rows) or any(
             upper is not None and upper != lower for lower, upper in zip(system.lower, system.upper, strict=True)
         ):
             return None
@@ -88,17 +116,17 @@ class FourierNormalisers:
         members: dict[Column, list[int]] = {}
         for cell in free:
             members.setdefault(columns[cell], []).append(cell)
-        along = _along(members)
-        if along is None or len(free) < _WORTH * len(members):
+        along, blocks = _along(members), _blocks(moving, members.values())
+        if along is None or blocks is None or len(free) < _WORTH * len(members):
             return None
         is_tied = tuple(bool(column) for column in members)
         slope, groups, tilts = moving.tilts(np.maximum(reference, 0)[None, :]).slope[0], [], []
         for cells in members.values():
             tilt = _held(moving, cells, float(slope[steps.kind[cells[0]]])) if columns[cells[0]] else 0.0
-            kinds = _kinds(moving, cells, tilt)
-            if kinds is None:
+            group = _group(moving, cells, tilt, blocks)
+            if group is None:
                 return None
-            groups.append(kinds)
+            groups.append(group)
             tilts.append(tilt)
         fixed = [cell for cell in range(system.n_cells) if system.upper[cell] is not None]
         log_fixed = float(np.log(moving.floors[fixed]).sum())
@@ -107,8 +135,8 @@ class FourierNormalisers:
     def __call__(self, counts: Ints) -> Floats:
         """Return ``log c(s)`` of tables (table, cell); NaN where too few digits are left."""
         scale, laws = np.full(len(counts), self.log_fixed), []
-        for kinds, is_tied in zip(self.groups, self.is_tied, strict=True):
-            total = np.sum([kind.log_product(counts) for kind in kinds], axis=0)
+        for group, is_tied in zip(self.groups, self.is_tied, strict=True):
+            total = group.log_product(counts)
             mass = total[:, :1].real
             scale += mass[:, 0]
             if is_tied:
@@ -147,12 +175,25 @@ def _held(moving: "Moving", cells: list[int], tilt: float) -> float:
     return min(most, max(-most, tilt))
 
 
-def _kinds(moving: "Moving", cells: list[int], tilt: float) -> tuple[_Kind, ...] | None:
+def _blocks(moving: "Moving", groups: Iterable[list[int]]) -> dict[int, int] | None:
+    """Return for each cell in a measured sum which one; None unless such sums are disjoint, each within a group."""
+    found: dict[int, int] = {}
+    place = {cell: number for number, cells in enumerate(groups) for cell in cells}
+    rows = [row for row in moving.system.rows if row.kind == "soft"]
+    for number, row in enumerate(rows):
+        own = [(cell, times) for cell, times in row.coefficients if cell in place]
+        if len({place[cell] for cell, _ in own}) > 1 or any(times != 1 or cell in found for cell, times in own):
+            return None
+        found |= {cell: number for cell, _ in own}
+    return found
+
+
+def _group(moving: "Moving", cells: list[int], tilt: float, blocks: Mapping[int, int]) -> _Group | None:
     """Return the transforms of a group's cells, at as many frequencies as the spread of their sum needs."""
     steps = moving.steps
-    of_kind: dict[int, list[int]] = {}
+    of_kind: dict[tuple[int, int], list[int]] = {}
     for cell in cells:
-        of_kind.setdefault(int(steps.kind[cell]), []).append(cell)
+        of_kind.setdefault((int(steps.kind[cell]), blocks.get(cell, -1)), []).append(cell)
     variance, longest, noises = 0.0, 0, []
     for own in of_kind.values():
         first = own[0]
@@ -172,10 +213,14 @@ def _kinds(moving: "Moving", cells: list[int], tilt: float) -> tuple[_Kind, ...]
         waves = weight[:, None] * np.exp(-1j * error[:, None] * frequency)
         above = np.cumsum(waves[::-1], axis=0)[::-1][: reach + 1][::-1]  # errors from -count on
         above = above + (floor - 1.0) * waves[: reach + 1][::-1]
-        out.append(
-            _Kind(np.array(own, np.int64), int(steps.floor[own[0]]), np.log(np.where(above == 0, 1e-300, above)))
-        )
-    return tuple(out)
+        limit, block = int(steps.floor[own[0]]), blocks.get(own[0], -1)
+        out.append(_Kind(np.array(own, np.int64), limit, block, np.log(np.where(above == 0, 1e-300, above))))
+    error = np.abs(np.fft.fftfreq(n_sums, 1 / n_sums))
+    measured = {
+        block: np.exp(steps.row_linear[block] * error + steps.row_quadratic[block] * error**2)
+        for block in {kind.block for kind in out if kind.block >= 0}
+    }
+    return _Group(tuple(out), measured)
 
 
 def _reach(linear: float, quadratic: float, tilt: float) -> int:
