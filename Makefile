@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-tree soak check-real lint types schema commands services lock audit clean
+.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree soak check-real lint types schema commands services lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -39,9 +39,17 @@ audit-chain: .venv/installed
 audit-intervals: .venv/installed
 	$(BIN)/python benchmarks/prior_free.py --systems $(or $(SYSTEMS),3000)
 
-# Level and power of the independence test through the release's own law; P12=100 adds tables that take seconds each.
+# Level and power of the independence test through the release's own law: tables of 2 x 4 cells, and P12 tables.
 bench-independence: .venv/installed
-	$(BIN)/python benchmarks/independence.py --tests $(or $(TESTS),1000) --p12 $(or $(P12),0)
+	$(BIN)/python benchmarks/independence.py --tests $(or $(TESTS),1000) --p12 $(or $(P12),200)
+
+# Coverage and errors of answers on simulated P12 tables, smooth and rough; on twenty real ones: make bench-answers DATA=folder.
+bench-answers: .venv/installed
+	$(BIN)/python benchmarks/answers.py --tables $(or $(TABLES),100) $(if $(DATA),--data $(DATA))
+
+# Simulation-based calibration of the smooth prior's posterior: ranks of the truth, one table and six areas.
+bench-calibration: .venv/installed
+	$(BIN)/python benchmarks/calibration.py --tables $(or $(TABLES),400) --areas $(or $(AREAS),60)
 
 # Blocks of two states, and their trees repeated to 8.2 million: make bench-tree DATA=folder.
 bench-tree: .venv/installed

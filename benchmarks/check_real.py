@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from answers_real import answer_small_tables
+from answers import answer_small_tables
 from areas_together import ask_all_counties
 from blocks_plan import plan_blocks
 from counties import county_tables

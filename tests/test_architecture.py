@@ -79,7 +79,7 @@ ONLY_HERE = {
         "baselines.projection",
         "baselines.topdown",
         "inference.log_linear",
-        "inference.model_test",
+        "inference.independent_draws",
         "inference.null_tables",
         "inference.priors",
         "inference.smooth_chains",

@@ -11,9 +11,11 @@ import congenial as cg
 from agreement import p_value
 from congenial.inference import null_tables
 from congenial.inference.design import Design
+from congenial.inference.independent_draws import independent_draws
 from congenial.inference.log_linear import log_linear
 from congenial.inference.model_test import chi_square, independence_test, trend
 from congenial.inference.null_tables import NullTables
+from congenial.inference.posterior import posterior
 from congenial.randomness import RandomStream, replay_rng
 from published import law_of
 
@@ -50,6 +52,22 @@ def test_the_level_holds_where_the_textbook_s_does_not(request: pytest.FixtureRe
 def test_dependence_is_found(request: pytest.FixtureRequest) -> None:
     rejected = (p_values(9.0, 30, replay_rng(request.node.nodeid)) <= 0.05).mean(axis=0)
     assert rejected[0] > 0.4
+
+
+def test_draws_under_independence_are_those_of_every_table(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chains have the means of all tables gone through, an exact total or none; the release itself is told apart."""
+    monkeypatch.setattr("congenial.inference.independent_draws.all_tables", lambda *_: None)
+    table = cg.Table(SCHEMA, [[9, 0], [1, 6]])
+    for conditions in ([cg.total()], [cg.total(at_most=18)]):
+        mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/3")], invariants=conditions)
+        law, released = law_of(mechanism, table), table.counts.reshape(-1)
+        exactly = posterior(law, None, released, prior="independence", n_draws=4_000, rng=replay_rng(1))
+        _, drawn = independent_draws(law, None, released, 1_000, replay_rng(request.node.nodeid))
+        errors = 5 * drawn.std(axis=0) / np.sqrt(700)
+        assert np.all(np.abs(drawn.mean(axis=0) - exactly.mean()) < errors)
+        assert np.any(np.abs(released - exactly.mean()) > errors)
 
 
 def test_null_tables_have_the_poisson_law_given_the_sums(

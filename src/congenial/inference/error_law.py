@@ -16,7 +16,7 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row, row_values
 from congenial.inference.intervals import check_level, exact_value, number_text
-from congenial.inference.statistic import MEDIAN, ODDS_RATIO, Statistic
+from congenial.inference.statistic import COUNT, MEDIAN, ODDS_RATIO, Statistic
 from congenial.randomness import RandomStream
 from congenial.sampling.choose import sampler_of
 
@@ -60,11 +60,16 @@ class ErrorInterval:
 
 def scale_of(constraints: Constraints, statistic: Statistic) -> float | str:
     """Return what a statistic's count is divided by, or why it is not linear."""
+    below = None if statistic.below is None else exact_value(constraints, Statistic("", COUNT, statistic.below))
+    return scale_given(statistic, below)
+
+
+def scale_given(statistic: Statistic, below: float | None) -> float | str:
+    """Return what a statistic's count is divided by, given the value of that as far as it is known."""
     if statistic.kind in {ODDS_RATIO, MEDIAN}:
         return "it is not linear"
     if statistic.below is None:
         return 1.0
-    below = exact_value(constraints, Statistic("", "count", statistic.below))
     if below is None:
         return "what it is divided by is not published exactly"
     return below or "what it is divided by is zero"
@@ -90,22 +95,43 @@ def interval_of(
     constraints: Constraints, statistic: Statistic, released: Ints, errors: Ints, level: float
 ) -> ErrorInterval:
     """Return the interval of one statistic, given errors of the cells (draw, cell)."""
-    value = float(statistic.values(released[None, :])[0])
-    known = exact_value(constraints, statistic)
+    value, known = float(statistic.values(released[None, :])[0]), exact_value(constraints, statistic)
+    own = row_values([statistic.above], errors)[:, 0].astype(np.float64)
+    scale, ends = scale_of(constraints, statistic), possible_ends(constraints, statistic.above)
+    return interval_by_errors(statistic.text, value, known, scale, own, ends, level)
+
+
+def interval_by_errors(
+    text: str,
+    released: float,
+    known: float | None,
+    scale: float | str,
+    errors: Floats,
+    ends: tuple[float, float],
+    level: float,
+) -> ErrorInterval:
+    """Return the interval of a number from errors of its count.
+
+    Parameters
+    ----------
+    known : float or None
+        The number, if the invariants determine it.
+    scale : float or str
+        What the count is divided by, or why there is no interval.
+    ends : pair of float
+        Between which values the count lies.
+    """
     if known is not None:
-        return ErrorInterval(statistic.text, value, known, known, known, level)
-    scale = scale_of(constraints, statistic)
+        return ErrorInterval(text, released, known, known, known, level)
     if isinstance(scale, str):
         nothing = float("nan")
-        return ErrorInterval(statistic.text, value, nothing, nothing, nothing, level, scale)
-    own = row_values([statistic.above], errors)[:, 0].astype(np.float64)
-    low, high = ends_of(own, level)
-    least, most = _possible(constraints, statistic.above)
-    count = value * scale
+        return ErrorInterval(text, released, nothing, nothing, nothing, level, scale)
+    low, high = ends_of(errors, level)
+    count, (least, most) = released * scale, ends
     estimate, start, stop = (
-        min(max(end, least), most) / scale for end in (count - float(own.mean()), count - high, count - low)
+        min(max(end, least), most) / scale for end in (count - float(errors.mean()), count - high, count - low)
     )
-    return ErrorInterval(statistic.text, value, estimate, start, stop, level)
+    return ErrorInterval(text, released, estimate, start, stop, level)
 
 
 def ends_of(errors: Floats, level: float) -> tuple[float, float]:
@@ -114,7 +140,7 @@ def ends_of(errors: Floats, level: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _possible(constraints: Constraints, row: Row) -> tuple[float, float]:
+def possible_ends(constraints: Constraints, row: Row) -> tuple[float, float]:
     """Return between which values a count lies, as far as the limits of its cells say."""
     least = most = 0.0
     for cell, weight in zip(row.cells, row.coefficients, strict=True):

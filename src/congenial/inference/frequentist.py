@@ -5,7 +5,7 @@ have limits, for linear numbers whose errors the published sums tie together in 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -159,11 +159,11 @@ def _told(law: PublicLaw, area: Area, statistic: Statistic, level: float, is_sim
         return _none(statistic.text, level, "it is not linear in the cells; a posterior answers it")
 
     def known(row: Row) -> float | None:
-        counts = [known_count(law.areas[own], part) for own, part in by_area(statistic, row).items()]
+        counts = [known_count(law.areas[own], part) for own, part in by_area(row).items()]
         return None if None in counts else float(sum(count for count in counts if count is not None))
 
-    def by_area(statistic: Statistic, row: Row) -> dict[Area, Row]:
-        return {area: row} if statistic.areas is None else replace(statistic, above=row).by_area(law.schema.n_cells)
+    def by_area(row: Row) -> dict[Area, Row]:
+        return {area: row} if statistic.areas is None else statistic.by_area(law.schema.n_cells, row)
 
     above, scale = known(statistic.above), 1.0
     if statistic.below is not None:
@@ -176,7 +176,7 @@ def _told(law: PublicLaw, area: Area, statistic: Statistic, level: float, is_sim
     if above is not None:
         value, why = above / scale, "the published invariants determine it"
         return Confidence(statistic.text, value, value, level, DETERMINED, why, is_simultaneous)
-    return _Asked(statistic.text, level, is_simultaneous, by_area(statistic, statistic.above), scale)
+    return _Asked(statistic.text, level, is_simultaneous, by_area(statistic.above), scale)
 
 
 def _exact(law: PublicLaw, number: _Asked, released: Mapping[Area, Ints], miss: float) -> tuple[int, int]:

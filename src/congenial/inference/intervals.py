@@ -120,33 +120,59 @@ def estimates(
     is_simultaneous : bool
         Whether the intervals hold for all statistics together with this probability, not one by one.
     """
+    values = [statistic.values(posterior.tables).reshape(posterior.chains.shape[:2]) for statistic in statistics]
+    return estimates_of_draws(
+        statistics,
+        values,
+        [float(statistic.values(released[None, :])[0]) for statistic in statistics],
+        [exact_value(posterior.constraints, statistic) for statistic in statistics],
+        weights=posterior.weights,
+        n_moves=int((posterior.chains[:, 1:] != posterior.chains[:, :-1]).any(axis=2).sum()),
+        level=level,
+        is_simultaneous=is_simultaneous,
+    )
+
+
+def estimates_of_draws(
+    statistics: Sequence[Statistic],
+    values: Sequence[Floats],
+    released: Sequence[float],
+    known: Sequence[float | None],
+    *,
+    weights: Floats | None = None,
+    n_moves: int = 0,
+    level: float = 0.9,
+    is_simultaneous: bool = False,
+) -> list[Estimate]:
+    """Return the estimate of each statistic from its draws (chain, draw), its released value, and its exact one if any.
+
+    Parameters
+    ----------
+    weights : array (draw,), optional
+        Exact probabilities of draws that are all there are.
+    n_moves : int
+        How often tables changed from draw to draw.
+    """
     check_level(level)
-    known = [exact_value(posterior.constraints, statistic) for statistic in statistics]
-    own = [float(statistic.values(released[None, :])[0]) for statistic in statistics]
-    values = [statistic.values(posterior.tables) for statistic in statistics]
+    flat = [own.reshape(-1) for own in values]
     undetermined = [place for place, value in enumerate(known) if value is None]
     ends = dict.fromkeys(range(len(statistics)), (float("nan"), float("nan")))
     if is_simultaneous and len(undetermined) > 1:
-        joint = _simultaneous(np.stack([values[place] for place in undetermined]), posterior.weights, level)
+        joint = _simultaneous(np.stack([flat[place] for place in undetermined]), weights, level)
         ends |= dict(zip(undetermined, joint, strict=True))
     else:
-        ends |= {place: ends_of_draws(values[place], posterior.weights, level) for place in undetermined}
+        ends |= {place: ends_of_draws(flat[place], weights, level) for place in undetermined}
     out = []
-    n_moves = int((posterior.chains[:, 1:] != posterior.chains[:, :-1]).any(axis=2).sum())
     for place, statistic in enumerate(statistics):
+        asked = (statistic.text, released[place])
         if (value := known[place]) is not None:
             found = (value, value, value, value)
-            out.append(Estimate(statistic.text, own[place], *found, level, True, is_simultaneous, statistic.labels))
+            out.append(Estimate(*asked, *found, level, True, is_simultaneous, statistic.labels))
             continue
-        low, high = ends[place]
-        mean = _mean(values[place], posterior.weights)
-        median = ends_of_draws(values[place], posterior.weights, 1e-12)[0]
-        drawn = values[place].reshape(posterior.chains.shape[:2])
-        quality = EXACTLY if posterior.is_exact else quality_of(drawn, n_moves)
-        found = (mean, median, low, high)
-        out.append(
-            Estimate(statistic.text, own[place], *found, level, False, is_simultaneous, statistic.labels, quality)
-        )
+        median = ends_of_draws(flat[place], weights, 1e-12)[0]
+        found = (_mean(flat[place], weights), median, *ends[place])
+        quality = quality_of(values[place], n_moves) if weights is None else EXACTLY
+        out.append(Estimate(*asked, *found, level, False, is_simultaneous, statistic.labels, quality))
     warn_of_poor(out)
     return out
 
@@ -160,7 +186,7 @@ def warn_of_poor(found: Sequence[Estimate]) -> None:
         warnings.warn(
             f"{worst.query}: {worst.quality.text}{more}: too little for its interval. Raise n_draws (--draws)",
             PoorDrawsWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

@@ -13,9 +13,8 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area
 from congenial.errors import InferenceError, did_you_mean
+from congenial.inference.independent_draws import independent_draws
 from congenial.inference.null_tables import NullTables
-from congenial.inference.posterior import posterior
-from congenial.inference.priors import independence
 from congenial.inference.vocabulary import order_of
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
@@ -120,11 +119,9 @@ def independence_test(
     schema = law.schema
     if len(schema.shape) < 2:
         raise InferenceError("independence is of two dimensions or more, and the table has one")
-    stream, n_draws = rng or secure_rng(), 2 * max(check_replicates(n_replicates), 100)
-    drawn = posterior(law, area, released, prior=independence(schema), n_draws=n_draws, rng=stream)
-    picked = _spread_out(drawn.tables, drawn.weights, n_replicates, stream)
-    rates = _independent_rates(schema, picked, stream)
-    return replicated_test(law, area, released, rates, picked, "independent dimensions", statistic, stream)
+    stream = rng or secure_rng()
+    rates, tables = independent_draws(law, area, released, check_replicates(n_replicates), stream)
+    return replicated_test(law, area, released, rates, tables, "independent dimensions", statistic, stream)
 
 
 def replicated_test(
@@ -157,24 +154,3 @@ def check_replicates(n_replicates: object) -> int:
     if type(n_replicates) is not int or n_replicates < _FEWEST:
         raise InferenceError(f"n_replicates is a whole number from {_FEWEST} on, not {n_replicates!r}")
     return n_replicates
-
-
-def _spread_out(tables: Ints, weights: Floats | None, n: int, rng: RandomStream) -> Ints:
-    """Return n draws of a posterior, evenly apart in its chains, or by their probabilities."""
-    if weights is None:
-        return tables[np.linspace(0, len(tables) - 1, n).astype(np.int64)]
-    return tables[np.minimum(np.searchsorted(np.cumsum(weights), rng.uniforms(n)), len(tables) - 1)]
-
-
-def _independent_rates(schema: Schema, tables: Ints, rng: RandomStream) -> Floats:
-    """Draw the probabilities of each dimension's levels given the table, Dirichlet as their prior; multiply them."""
-    from scipy.special import gammaincinv
-
-    cube = tables.reshape(len(tables), *schema.shape)
-    axes = range(len(schema.shape))
-    rates = cube.sum(axis=tuple(axis + 1 for axis in axes), keepdims=True).astype(np.float64)
-    for axis in axes:
-        sums = cube.sum(axis=tuple(other + 1 for other in axes if other != axis), keepdims=True)
-        parts = gammaincinv(sums + 1.0, rng.uniforms(sums.size).reshape(sums.shape))
-        rates = rates * parts / parts.sum(axis=axis + 1, keepdims=True)
-    return np.asarray(np.maximum(rates.reshape(len(tables), -1), 1e-12))

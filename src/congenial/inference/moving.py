@@ -1,7 +1,7 @@
 """Small steps of the tables of one pattern, as arrays for the kernels: circuits, limits, noise, stand-ins for c(s)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import log
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.inference.circuits import Circuits
+from congenial.inference.fourier import FourierNormalisers
 from congenial.inference.kernels.shapes import Steps
 from congenial.inference.word_supply import WordSupply
 from congenial.randomness import RandomStream
@@ -22,6 +23,7 @@ from congenial.sampling.target import Measured
 
 _NATS = 18.0  # noise that is rarer than exp(-18) makes no difference to a stand-in
 _LONGEST_REACH = 400
+_MOST_PREPARED = 6  # tables at which Fourier sums are prepared: of small areas, of large ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,7 @@ class Moving:
 
     constraints: Constraints
     system: System
+    _prepared: list[FourierNormalisers | None] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of(cls, constraints: Constraints, measured: tuple[Measured, ...]) -> "Moving":
@@ -186,8 +189,25 @@ class Moving:
         return out, gain
 
     def log_normalisers(self, counts: Ints, rng: RandomStream) -> Floats:
-        """Return ``log c(s)`` of tables (table, cell), or what stands for it; where many cells are large, quickly."""
-        return self.sampler.log_normalisers(self.nearer(counts), rng)
+        """Return ``log c(s)`` of tables (table, cell), or what stands for it.
+
+        By Fourier sums where published sums allow it, prepared at tables as they come; else by the sampler, quickly
+        where many cells are large.
+        """
+        out = np.full(len(counts), np.nan)
+        left = np.arange(len(counts))
+        for number in range(_MOST_PREPARED):
+            if number == len(self._prepared):
+                self._prepared.append(FourierNormalisers.of(self, counts[left[0]]))
+            by_fourier = self._prepared[number]
+            if by_fourier is None:
+                break
+            out[left] = by_fourier(counts[left])
+            left = left[np.isnan(out[left])]
+            if not left.size:
+                return out
+        out[left] = self.sampler.log_normalisers(self.nearer(counts[left]), rng)
+        return out
 
     def nearer(self, counts: Ints) -> Ints:
         """Return tables (table, cell) whose releases are off by the same law, with fewer that differ.

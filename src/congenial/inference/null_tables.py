@@ -15,6 +15,7 @@ from congenial.errors import InferenceError
 from congenial.randomness import RandomStream
 
 _STEPS = 1_500  # of the chain of groups' sums
+_AT_ONCE = 100  # steps whose random numbers are drawn together: a call costs more than they do
 _TRIES = 200
 
 
@@ -99,12 +100,15 @@ class NullTables:
             return np.asarray((values * log_rates - gammaln(values + 1.0)).sum(axis=1))
 
         here = log_density(sums)
-        for _ in range(_STEPS):
-            size = 1 + rng.below(np.full(n_lines, longest))
-            sign = 1 - 2 * rng.below(np.full(n_lines, 2))
-            tried = sums + (size * sign)[:, None] * self.moves[rng.below(np.full(n_lines, n_moves))]
-            is_count = (tried >= 0).all(axis=1)
-            there = np.where(is_count, log_density(np.maximum(tried, 0)), -np.inf)
-            taken = np.log(rng.uniforms(n_lines)) < there - here
-            sums, here = np.where(taken[:, None], tried, sums), np.where(taken, there, here)
+        for first in range(0, _STEPS, _AT_ONCE):
+            shape = min(_AT_ONCE, _STEPS - first), n_lines
+            size = (1 + rng.below(np.full(shape, longest))) * (1 - 2 * rng.below(np.full(shape, 2)))
+            steps = size[:, :, None] * self.moves[rng.below(np.full(shape, n_moves))]
+            coins = np.log(rng.uniforms(size.size)).reshape(shape)
+            for step, coin in zip(steps, coins, strict=True):
+                tried = sums + step
+                is_count = (tried >= 0).all(axis=1)
+                there = np.where(is_count, log_density(np.maximum(tried, 0)), -np.inf)
+                taken = coin < there - here
+                sums, here = np.where(taken[:, None], tried, sums), np.where(taken, there, here)
         return sums

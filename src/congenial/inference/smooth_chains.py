@@ -28,7 +28,8 @@ from congenial.schema import Schema
 
 _STEPS_A_CELL = 5
 _STARTS = 100  # draws among which a start is looked for
-_JUMP_EVERY = 10  # sweeps
+_JUMP_EVERY = 10  # sweeps; where there are many cells, jumps are hardly ever taken, and dear
+_MANY_CELLS = 50
 _KEPT_RATES = 10  # draws of a chain whose log rates are kept
 _MANY_AREAS = 200  # each sweep moves what they share
 _FEW_AREAS = 3  # fewer say nothing about a common profile
@@ -79,6 +80,11 @@ class _Pattern:
             n_steps = _STEPS_A_CELL * int(moving.is_open.sum())
             out.append(cls(group.places, own, moving, at_release, moving.tilts(np.maximum(own, 0)), n_steps))
         return out
+
+    @property
+    def jump_every(self) -> int:
+        """The sweeps from one jump to the next."""
+        return _JUMP_EVERY * max(1, int(self.moving.is_open.sum()) // _MANY_CELLS)
 
     def start(self, rng: RandomStream) -> Ints:
         """Return draws of the exact sampler at the release, counts all of them."""
@@ -142,7 +148,7 @@ def smooth_draws(
             if sweep in {burn_in // 4, burn_in // 2}:
                 pattern.tilts = pattern.moving.tilts(counts[0, pattern.places])
             taken = _step(pattern, counts, log_c, eta, supply)
-            if sweep % _JUMP_EVERY == 0:
+            if sweep % pattern.jump_every == 0:
                 _jump(pattern, counts, log_c, eta, rng)
             pattern.n_taken += taken
             pattern.n_tried += n_chains * len(pattern.places)

@@ -58,8 +58,8 @@ class Statistic:
         last = max((cell for row in self.rows for cell in row.cells), default=0)
         if last >= tables.shape[-1]:
             raise InferenceError(
-                f"{self.text!r} spans areas, and the posterior of one area's table cannot answer it; bundle.confidence"
-                " can, if it is linear, and draws of all areas can"
+                f"{self.text!r} spans areas, and the posterior of one area's table cannot answer it; congenial infer"
+                " and bundle.posterior().interval(query) can"
             )
         return self.of_counts(row_values(self.rows, tables).astype(np.float64))
 
@@ -72,16 +72,17 @@ class Statistic:
         """Return the number from the values (draw, row) of its rows."""
         return _VALUES[self.kind](counts)
 
-    def by_area(self, n_cells: int) -> dict[Area, Row]:
-        """Return what a linear number takes from each area's table of so many cells."""
+    def by_area(self, n_cells: int, row: Row | None = None) -> dict[Area, Row]:
+        """Return what one of its counts, `above` if not given, takes from each area's table of so many cells."""
         if self.areas is None:
             raise InferenceError(f"{self.text!r} is of one area's table, and not of several")
         taken: dict[Area, tuple[list[int], list[int]]] = {}
-        for cell, times in zip(self.above.cells, self.above.coefficients, strict=True):
+        whole = self.above if row is None else row
+        for cell, times in zip(whole.cells, whole.coefficients, strict=True):
             cells, coefficients = taken.setdefault(self.areas[cell // n_cells], ([], []))
             cells.append(cell % n_cells)
             coefficients.append(times)
-        return {area: Row(self.above.name, tuple(cells), tuple(times)) for area, (cells, times) in taken.items()}
+        return {area: Row(whole.name, tuple(cells), tuple(times)) for area, (cells, times) in taken.items()}
 
 
 def _quotient(above: Floats, below: Floats) -> Floats:

@@ -1,0 +1,117 @@
+"""Everything that was asked of a bundle: numbers of each area, and numbers that span areas."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from warnings import catch_warnings, simplefilter, warn
+
+from congenial.bundle.loading import Bundle
+from congenial.conditions.areas import Area
+from congenial.errors import InferenceError
+from congenial.inference.across_areas import error_intervals_across, estimates_across
+from congenial.inference.answers import Answer, answer
+from congenial.inference.areas_posterior import AreasPosterior
+from congenial.inference.posterior import Posterior
+from congenial.inference.question import parse_query
+from congenial.progress import Progress, no_news
+from congenial.randomness import RandomStream
+
+SMOOTH = "smooth"
+
+
+@dataclass(frozen=True)
+class Replies:
+    """The answers, the posteriors of the areas asked about, and what was said aloud on the way.
+
+    Attributes
+    ----------
+    numbers : tuple of Answer
+        Those that span areas first; they have no area.
+    """
+
+    numbers: tuple[Answer, ...]
+    posteriors: tuple[Posterior, ...]
+    warnings: tuple[str, ...]
+
+
+def ask(
+    bundle: Bundle,
+    queries: Sequence[str],
+    areas: Sequence[Area] = (),
+    *,
+    level: float = 0.9,
+    prior: str = SMOOTH,
+    n_draws: int = 4_000,
+    is_simultaneous: bool = False,
+    rng: RandomStream,
+    progress: Progress = no_news,
+) -> Replies:
+    """Answer queries about some areas, or all of them, and queries that span areas.
+
+    Parameters
+    ----------
+    areas : sequence of areas
+        None given, all of them.
+    progress : Progress
+        Told what is being done.
+    """
+    spanning = [query for query in queries if parse_query(query, bundle.law.schema, bundle.law.areas)[0].areas]
+    own = [query for query in queries if query not in spanning]
+    if spanning and areas:
+        raise InferenceError(
+            f"{spanning[0]!r} spans areas, and is answered from all of them: leave --area out, and name areas in the"
+            f" query, such as {bundle.law.areas.name}={areas[0]}"
+        )
+    chosen = list(areas) if areas else list(bundle.tables)
+    is_pooled = len(chosen) > 1 and prior == SMOOTH
+    numbers: list[Answer] = []
+    posteriors: list[Posterior] = []
+    with catch_warnings(record=True) as heard:
+        simplefilter("always")
+        together = None
+        if spanning or is_pooled:
+            progress("all areas together")
+            together = bundle.posterior(prior=prior, n_draws=n_draws, rng=rng)
+            if spanning:
+                numbers += answer_across(
+                    bundle, together, spanning, level=level, is_simultaneous=is_simultaneous, rng=rng
+                )
+        for number, area in enumerate(chosen if own else []):
+            progress("one table" if area is None else "one by one", number, len(chosen))
+            found = answer(
+                bundle,
+                own,
+                area,
+                level=level,
+                prior=prior,
+                n_draws=n_draws,
+                is_simultaneous=is_simultaneous,
+                rng=rng,
+                together=together if is_pooled else None,
+            )
+            numbers += found.numbers
+            posteriors.append(found.posterior)
+        if not own and together is not None:
+            posteriors = [together[area] for area in chosen]
+        for posterior in posteriors:
+            fit = posterior.check_fit(rng)
+            if fit is not None and fit.is_contradicted:
+                warn(fit.text, UserWarning, stacklevel=2)
+    said = [str(warning.message) for warning in heard if issubclass(warning.category, UserWarning)]
+    return Replies(tuple(numbers), tuple(posteriors), tuple(dict.fromkeys(said)))
+
+
+def answer_across(
+    bundle: Bundle,
+    together: AreasPosterior,
+    queries: Sequence[str],
+    *,
+    level: float,
+    is_simultaneous: bool,
+    rng: RandomStream,
+) -> list[Answer]:
+    """Return the answers to queries that span areas, from the posterior of all areas together."""
+    statistics = [found for query in queries for found in parse_query(query, bundle.law.schema, bundle.law.areas)]
+    without = bundle.confidence(queries, level=level, is_simultaneous=is_simultaneous)
+    by_error = error_intervals_across(together, statistics, level, rng)
+    estimates = estimates_across(together, statistics, level, is_simultaneous=is_simultaneous)
+    return [Answer(None, *parts) for parts in zip(estimates, without, by_error, strict=True)]
