@@ -131,8 +131,8 @@ def numbers(schema: cg.Schema, tables: Ints, scales: Floats) -> Numbers:
     if tables.shape[1] > 1:
         out["oldest of all areas"] = tables.reshape(len(tables), -1, *schema.shape)[:, :, :, -1].sum(axis=(1, 2))
     terms = effects(schema, WIDTHS[schema])
-    known = [term.name for term in terms if term.is_estimated] + [CELLS]
-    places = [place for place, term in enumerate(terms) if term.is_estimated] + [len(terms)]
+    places = [place for place, term in enumerate(terms) if term.is_estimated or tables.shape[1] > 1]
+    known, places = [*(terms[place].name for place in places), CELLS], [*places, len(terms)]
     return out | {f"scale of {name}": scales[:, place] for name, place in zip(known, places, strict=True)}
 
 
@@ -142,20 +142,20 @@ def drawn_field(schema: cg.Schema, ordered: Widths, n_areas: int, rng: RandomStr
     if n_areas == 1:
         effect, scales = drawn_effects(schema, ordered, ALONE, rng)
         return (offset + effect())[None], scales
-    profile, _ = drawn_effects(schema, ordered, PROFILE, rng)
-    effect, scales = drawn_effects(schema, ordered, DEVIATIONS, rng)
-    shared = offset + profile()
-    return np.stack([shared + effect() for _ in range(n_areas)]), scales
+    profile, _ = drawn_effects(schema, ordered, PROFILE, rng, are_all_estimated=True)
+    effect, scales = drawn_effects(schema, ordered, DEVIATIONS, rng, are_all_estimated=True)
+    shared, spread = offset + profile(), 0.3 * abs(normals(1, rng)[0])  # areas are alike in size
+    return np.stack([shared + np.exp(spread * own) * effect() for own in normals(n_areas, rng)]), scales
 
 
 def drawn_effects(
-    schema: cg.Schema, ordered: Widths, units: Scales, rng: RandomStream
+    schema: cg.Schema, ordered: Widths, units: Scales, rng: RandomStream, *, are_all_estimated: bool = False
 ) -> tuple[Callable[[], Floats], Floats]:
     """Draw the scales of all effects; return what draws their sum, and the scales: formulas, not kernels."""
     terms = effects(schema, ordered, units)
     hyper = normals(len(terms) + 1, rng)
     grown = np.abs(hyper) * np.exp(hyper**2 / 4)
-    known = [(term.scale, term.is_estimated) for term in terms] + [(units.cell, True)]
+    known = [(term.scale, term.is_estimated or are_all_estimated) for term in terms] + [(units.cell, True)]
     scales = np.array([unit * (factor if own else 1.0) for (unit, own), factor in zip(known, grown, strict=True)])
     levels = np.unravel_index(np.arange(schema.n_cells), schema.shape)
 

@@ -88,7 +88,7 @@ ONLY_HERE = {
     "duckdb": {"bundle.parquet", "reading.session"},
     "pydantic": {"spec.json_schema", "spec.mistakes", "spec.model"},
     "ruamel": {"spec.yaml_text"},
-    "rich": {"cli.demo", "cli.output", "cli.reproduce"},
+    "rich": {"cli.demo", "cli.output", "cli.progress", "cli.reproduce"},
     "click": {"cli", "cli.output", "cli.reference", *(f"cli.{name}" for name in COMMANDS)},
     "matplotlib": {
         "pictures.drawing",
