@@ -12,7 +12,7 @@ import congenial as cg
 from agreement import own_rng
 from congenial.cli import main
 from congenial.curator.pipeline import simulate
-from congenial.inference import across_areas
+from congenial.inference import across_areas, areas_errors
 from congenial.inference.across_areas import error_intervals_across, estimates_across
 from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
 from congenial.inference.question import parse_query
@@ -67,7 +67,7 @@ def test_errors_of_areas_add_up(
     together: AreasPosterior, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of tables that are known: mean and spread of a difference as by the exact sampler; a sum's are others."""
-    monkeypatch.setattr(across_areas, "_RELEASES", 400)
+    monkeypatch.setattr(areas_errors, "_RELEASES", 400)
     known = np.array(list(TRUTH.values()), np.int32)[None, None].repeat(12, axis=1)
     sure = AreasPosterior(together.law, together.released, together.prior, known, 1.0)
     rng = own_rng(request)

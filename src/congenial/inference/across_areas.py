@@ -8,15 +8,14 @@ import numpy as np
 from congenial.arrays import Floats
 from congenial.conditions.areas import Area
 from congenial.conditions.rows import Row
+from congenial.inference.areas_errors import areas_errors
 from congenial.inference.areas_posterior import AreasPosterior
 from congenial.inference.error_law import ErrorInterval, interval_by_errors, possible_ends, scale_given
 from congenial.inference.intervals import Estimate, check_level, estimates_of_draws, known_count
-from congenial.inference.moving import Moving
 from congenial.inference.statistic import Statistic
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream
 
-_TABLES, _RELEASES = 12, 30
 _AT_ONCE = 4_000_000  # cells of draws
 
 
@@ -65,29 +64,12 @@ def _by_error(posterior: AreasPosterior, statistic: Statistic, level: float, rng
 
 
 def _errors(posterior: AreasPosterior, parts: dict[Area, Row], rng: RandomStream) -> Floats:
-    """Return errors of a sum of areas' counts: some tables of each are released several times, and errors added."""
-    flat = posterior.chains.reshape(-1, *posterior.chains.shape[2:])
-    picked = flat[np.linspace(0, len(flat) - 1, min(_TABLES, len(flat))).astype(int)].astype(np.int64)
-    n_tables, _, n_cells = picked.shape
-    weights = np.zeros((len(posterior.areas), n_cells), np.int64)
+    """Return errors of a sum of areas' counts."""
+    weights = np.zeros(posterior.released.shape, np.int64)
     for place, area in enumerate(posterior.areas):
         if area in parts:
             weights[place, list(parts[area].cells)] = parts[area].coefficients
-    out = np.zeros(n_tables * _RELEASES)
-    for group in posterior.law.areas.groups:
-        own = group.places[weights[group.places].any(axis=1)]
-        if not own.size:
-            continue
-        moving = Moving.of(group.pattern, posterior.law.measured)
-        lines = np.repeat(own, n_tables)
-        errors = np.empty((len(lines), _RELEASES))
-        for places, drawn in moving.errors(picked.swapaxes(0, 1)[own].reshape(-1, n_cells), _RELEASES, rng):
-            errors[places] = (drawn * weights[lines[places]][:, None, :]).sum(axis=2)
-        # Tables come draw after draw, so the places of errors mean nothing: mix them before areas are added up.
-        of_area = errors.reshape(len(own), -1)
-        order = np.argsort(rng.uniforms(of_area.size).reshape(of_area.shape), axis=1)
-        out += np.take_along_axis(of_area, order, axis=1).sum(axis=0)
-    return out
+    return np.asarray(areas_errors(posterior.law, posterior.chains, weights, rng).sum(axis=0))
 
 
 def _released(posterior: AreasPosterior, statistic: Statistic) -> float:

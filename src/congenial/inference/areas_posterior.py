@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area
 from congenial.errors import InferenceError, did_you_mean
+from congenial.inference.areas_errors import areas_errors
 from congenial.inference.diagnostics import quality_of
-from congenial.inference.error_law import ErrorInterval, ends_of, scale_of
+from congenial.inference.error_law import ErrorInterval, ends_of, interval_by_errors, possible_ends, scale_of
 from congenial.inference.intervals import Estimate, check_level, ends_of_draws, estimates, exact_value, warn_of_poor
 from congenial.inference.moving import Moving
 from congenial.inference.posterior import Posterior, warn_of_rough
@@ -28,7 +29,6 @@ from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
 from congenial.sampling.target import Target
 
-_TABLES, _RELEASES = 12, 30
 _SETTLING = 10  # proposals before the first that is kept
 _MOST_BYTES = 8e8  # of draws
 _MOST_TABLES = 1_000_000  # of all draws together: ten minutes or so for tables of 46 cells
@@ -185,23 +185,10 @@ class AreasPosterior:
         return ErrorInterval(text, own, own - float(errors.mean()), own - high, own - low, level)
 
     def _errors(self, query: str, rng: RandomStream) -> Floats:
-        """Return errors of a count (area, error): each of some tables released several times."""
-        row = self._one(query).above
-        cells, weights = np.array(row.cells, np.int64), np.array(row.coefficients, np.int64)
-        flat = self.chains.reshape(-1, *self.chains.shape[2:])
-        picked = flat[np.linspace(0, len(flat) - 1, min(_TABLES, len(flat))).astype(int)]
-        out = np.empty((len(self.areas), len(picked), _RELEASES))
-        for group in self.law.areas.groups:
-            moving = Moving.of(group.pattern, self.law.measured)
-            tables = picked[:, group.places].astype(np.int64)
-            lines = tables.reshape(-1, tables.shape[-1])
-            own = np.empty((len(lines), _RELEASES))
-            for places, errors in moving.errors(lines, _RELEASES, rng):
-                own[places] = errors[:, :, cells] @ weights
-            out[group.places] = own.reshape(len(picked), len(group.places), _RELEASES).swapaxes(0, 1)
-        # Tables come draw after draw, so the places of errors mean nothing: mix them before areas are added up.
-        mixed = out.reshape(len(self.areas), -1)
-        return np.take_along_axis(mixed, np.argsort(rng.uniforms(mixed.size).reshape(mixed.shape), axis=1), axis=1)
+        """Return errors of a count (area, error)."""
+        row, weights = self._one(query).above, np.zeros(self.released.shape, np.int64)
+        weights[:, list(row.cells)] = row.coefficients
+        return areas_errors(self.law, self.chains, weights, rng)
 
     def __repr__(self) -> str:
         n_chains, n_draws, n_areas, _ = self.chains.shape
@@ -211,20 +198,10 @@ class AreasPosterior:
 def _by_error(
     law: PublicLaw, area: Area, statistic: Statistic, released: Ints, errors: Floats, level: float
 ) -> ErrorInterval:
-    constraints = law.areas[area]
-    value = float(statistic.values(released[None, :])[0])
+    constraints, value = law.areas[area], float(statistic.values(released[None, :])[0])
     known, scale = exact_value(constraints, statistic), scale_of(constraints, statistic)
-    if known is not None:
-        return ErrorInterval(statistic.text, value, known, known, known, level)
-    if isinstance(scale, str):
-        nothing = float("nan")
-        return ErrorInterval(statistic.text, value, nothing, nothing, nothing, level, scale)
-    low, high = ends_of(errors, level)
-    least = 0.0 if all(weight > 0 for weight in statistic.above.coefficients) else -np.inf
-    count = value * scale
-    off = float(errors.mean())
-    estimate, start, stop = (max(end, least) / scale for end in (count - off, count - high, count - low))
-    return ErrorInterval(statistic.text, value, estimate, start, stop, level)
+    ends = possible_ends(constraints, statistic.above)
+    return interval_by_errors(statistic.text, value, known, scale, errors, ends, level)
 
 
 def _estimate(text: str, released: float, drawn: Floats, level: float) -> Estimate:
