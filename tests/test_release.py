@@ -83,7 +83,12 @@ def test_a_refused_folder_loses_nothing(ledger: Ledger, tmp_path: Path) -> None:
         made.write(tmp_path / "first", outputs=("csv", "xlsx"))
     first, second = made.write(tmp_path / "first"), made.write(tmp_path / "second", outputs=("csv",))
     assert (first / "table.csv").read_bytes() == (second / "table.csv").read_bytes()
-    assert sorted(path.name for path in second.iterdir()) == ["README.txt", "manifest.json", "table.csv"]
+    assert sorted(path.name for path in second.iterdir()) == [
+        "README.txt",
+        "expected-errors.csv",
+        "manifest.json",
+        "table.csv",
+    ]
     assert ledger.verify().n_spends == 1
 
 

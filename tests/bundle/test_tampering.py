@@ -13,7 +13,15 @@ from congenial.bundle.signing import check_signature
 from congenial.errors import BundleError
 from releases import Maker
 
-FILES = ["README.txt", "manifest.json", "report.html", "signature.json", "table.csv", "table.parquet"]
+FILES = [
+    "README.txt",
+    "expected-errors.csv",
+    "manifest.json",
+    "report.html",
+    "signature.json",
+    "table.csv",
+    "table.parquet",
+]
 EVERYWHERE = 5_000  # bytes
 
 

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Ints
 from congenial.conditions.areas import Area, Areas, Group
+from congenial.conditions.compile import compile_conditions
 from congenial.conditions.condition import Condition
-from congenial.conditions.constraints import Constraints
 from congenial.conditions.determined import MOST_PROGRAMS, Determined, determined, distinct
 from congenial.conditions.known_sums import Solved
 from congenial.conditions.rows import Row
@@ -190,7 +190,6 @@ def _counted(
 
 def _declared(schema: Schema, conditions: Sequence[Condition]) -> NDArray[np.bool_]:
     """Return the cells that conditions fix by themselves, whatever the data are."""
-    own = Constraints.of(schema, [one for one in conditions if one.is_stated and not one.needs_others])
-    out = np.zeros(schema.n_cells, np.bool_)
-    out[list(own.fixed_cells)] = True
-    return out
+    stated = [one for one in conditions if one.is_stated and not one.needs_others]
+    limits = compile_conditions(schema, stated, None).limits
+    return np.array([own.is_point for own in limits], np.bool_)
