@@ -178,7 +178,7 @@ class Neighbours:
             out = [a.text for a in self.attributes if a.is_pinned or a.is_narrowed]
             if self.lonely_cells and self.k == 1:
                 shown = "; ".join(self.lonely_cells[:4]) + ("; ..." if len(self.lonely_cells) > 4 else "")
-                out.append(f"records of {shown} cannot change alone: nothing is promised to one of them alone")
+                out.append(f"nothing is promised to one record alone where it cannot change alone: records of {shown}")
         return tuple(out)
 
     @property
