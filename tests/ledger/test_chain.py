@@ -194,7 +194,7 @@ def other_dataset(lines: list[dict[str, Any]]) -> str:
 
 def skipped_number(lines: list[dict[str, Any]]) -> str:
     lines[4]["number"] = 9
-    return "stands where spend 4 belongs"
+    return "stands where record 4 belongs"
 
 
 def earlier(lines: list[dict[str, Any]]) -> str:

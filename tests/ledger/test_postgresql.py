@@ -24,7 +24,7 @@ def curator(server: Server, database: str) -> Iterator[str]:
     ledger_with(server.url(database), epsilon="9")
     server.run(
         f"CREATE ROLE {name} LOGIN PASSWORD '{SECRET}'",
-        f"GRANT SELECT, INSERT ON congenial_datasets, congenial_spends TO {name}",
+        f"GRANT SELECT, INSERT ON congenial_datasets, congenial_spends, congenial_withdrawals TO {name}",
         f"GRANT SELECT ON congenial_ledger_version TO {name}",
         database=database,
     )
@@ -146,7 +146,7 @@ def test_settings_of_the_server_do_not_weaken_a_charge(server: Server, database:
     [
         "UPDATE congenial_spends SET loss = '0'",
         "DELETE FROM congenial_spends",
-        "TRUNCATE congenial_spends",
+        "TRUNCATE congenial_spends CASCADE",
         "UPDATE congenial_datasets SET cap = '99'",
         "DELETE FROM congenial_datasets",
         "TRUNCATE congenial_datasets CASCADE",
@@ -179,7 +179,7 @@ def test_a_connection_that_breaks(server: Server, database: str, caplog: pytest.
 
 def test_missing_tables(server: Server, database: str, caplog: pytest.LogCaptureFixture) -> None:
     ledger = ledger_with(server.url(database), epsilon="9")
-    server.run("DROP TABLE congenial_spends", database=database)
+    server.run("DROP TABLE congenial_spends CASCADE", database=database)
     assert "a table of it is missing" in refusal(lambda: ledger.charge(request()), caplog)
 
 
