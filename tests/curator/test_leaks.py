@@ -227,7 +227,8 @@ def test_bundles_depend_on_the_invariants_and_the_draw_alone(
         bundles.append(contents(folder / "out"))
         ledgers.append(ledger.export())
     assert set(bundles[0]) == {
-        "README.txt", "expected-errors.csv", "manifest.json", "report.html", "signature.json", "table.csv", "table.parquet",
+        "README.txt", "expected-errors.csv", "manifest.json", "report.html", "signature.json",
+        "table.csv", "table.parquet",
     }  # fmt: skip
     assert bundles[0] == bundles[1]
     assert ledgers[0] == ledgers[1]
