@@ -26,6 +26,7 @@ invariants:
 conditions:
   - {bounds: {age: o}, at_most: {file: known.csv, code: id, value: beds}, name: beds of homes}
 budget: {epsilon: 1}
+outputs: [csv]
 """
 KNOWN = "id,people,women,men,beds\n3,26,11,15,8\n1,10,3,7,4\n2,14,6,8,9\n"
 PEOPLE = "id,sex,age,n\n1,f,y,1\n1,f,o,2\n1,m,y,3\n1,m,o,4\n2,f,y,1\n2,f,o,5\n2,m,y,2\n2,m,o,6\n" + (

@@ -24,6 +24,7 @@ dimensions: {sex: {column: SEX, levels: {file: sexes.csv, code: code, label: nam
 by: {name: town, levels: {file: towns.csv, code: id, label: name, parent: county}}
 invariants: [total]
 budget: {epsilon: 1}
+outputs: [csv]
 """
 SEXES = "name;code\nfemale;1\nmale;2\n"
 TOWNS = 'id,county,name\n01,North,Ashby\n02,North,"Bow, Upper"\n\n03,South,Cley\n'
@@ -147,7 +148,7 @@ def test_check_reads_the_lists(tmp_path: Path) -> None:
     spec = placed(tmp_path)
     said = CliRunner().invoke(main, ["check", "--spec-only", str(spec)])
     assert said.exit_code == 0, said.output
-    assert f"towns.csv lists areas; its SHA-256 is {sha256(TOWNS.encode()).hexdigest()}." in said.output
+    assert f"towns.csv gives areas; its SHA-256 is {sha256(TOWNS.encode()).hexdigest()}." in said.output
     (tmp_path / "towns.csv").write_text(TOWNS + "03,South,Dunwich\n")
     said = CliRunner().invoke(main, ["check", "--spec-only", str(spec)])
     assert said.exit_code == 1

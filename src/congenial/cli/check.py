@@ -48,6 +48,6 @@ def check(spec: Path, spec_only: bool, as_json: bool) -> None:
     named = f"release {found.release!r} of dataset {found.dataset!r}"
     say(f"The spec is right: {named}, {what} of {found.schema.n_cells:,} cells.")
     for file in files:
-        say(f"{file.name} lists {file.gives}; its SHA-256 is {file.sha256}.")
+        say(f"{file.name} gives {file.gives}; its SHA-256 is {file.sha256}.")
     say(*warnings)
     say("The data were not read." if spec_only else "The data fit it. Nothing was spent.")
