@@ -122,7 +122,8 @@ def preview(
         areas, counts = read_reference(spec, reference)
         around = reference_plan(spec, plan, areas, counts)
         labels = around.law.areas.labels
-        tables = {label: Table(spec.schema, table) for label, table in zip(labels, counts, strict=True)}
+        own = counts.reshape(-1, *spec.schema.shape)
+        tables = {label: Table(spec.schema, table) for label, table in zip(labels, own, strict=True)}
         centres = {labels[place]: counts[place] for place in typical_places(counts.sum(axis=1))}
         sums = adding_up(around, counts, reference.name)
     name = UNIFORM if reference is None else reference.name
