@@ -45,6 +45,23 @@ def normal(chance: Words) -> float:
 
 
 @compiled
+def first_angle(chance: Words) -> tuple[float, float, float]:
+    """Return where a slice of an ellipse begins to look, and the bracket around it."""
+    angle = 2.0 * math.pi * uniform(chance)
+    return angle, angle - 2.0 * math.pi, angle
+
+
+@compiled
+def next_angle(angle: float, low: float, high: float, chance: Words) -> tuple[float, float, float]:
+    """Cut the bracket at an angle that was not taken, and return another one inside."""
+    if angle < 0.0:
+        low = angle
+    else:
+        high = angle
+    return low + uniform(chance) * (high - low), low, high
+
+
+@compiled
 def gamma(shape: float, chance: Words) -> float:
     """Return a gamma number of rate 1, by the squeeze of Marsaglia and Tsang (2000); never 0."""
     power = 1.0

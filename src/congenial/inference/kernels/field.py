@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
-from congenial.inference.kernels.chance import MOST_TRIALS, gamma, normal, uniform
+from congenial.inference.kernels.chance import MOST_TRIALS, first_angle, gamma, next_angle, normal, uniform
 from congenial.inference.kernels.shapes import Terms, Words
 from congenial.sampling.kernels.compiled import compiled
 
@@ -87,8 +87,7 @@ def _slice_block(
         fresh[j] = normal(chance)
     add_effect(terms, t, fresh, scale, room, other)
     least = log_likelihood(counts, is_open, eta) + math.log(uniform(chance))
-    angle = 2.0 * math.pi * uniform(chance)
-    low, high = angle - 2.0 * math.pi, angle
+    angle, low, high = first_angle(chance)
     for _ in range(MOST_TRIALS):
         c, d = math.cos(angle), math.sin(angle)
         for i in range(n_cells):
@@ -100,11 +99,7 @@ def _slice_block(
                 effect[i] = c * effect[i] + d * other[i]
                 eta[i] = trial[i]
             return
-        if angle < 0.0:
-            low = angle
-        else:
-            high = angle
-        angle = low + uniform(chance) * (high - low)
+        angle, low, high = next_angle(angle, low, high, chance)
 
 
 @compiled
@@ -131,8 +126,7 @@ def _slice_together(
             here[i] += effects[t, i]
             there[i] += others[t, i]
     least = log_likelihood(counts, is_open, eta) + math.log(uniform(chance))
-    angle = 2.0 * math.pi * uniform(chance)
-    low, high = angle - 2.0 * math.pi, angle
+    angle, low, high = first_angle(chance)
     for _ in range(MOST_TRIALS):
         c, d = math.cos(angle), math.sin(angle)
         for i in range(n_cells):
@@ -145,11 +139,7 @@ def _slice_together(
                     effects[t, i] = c * effects[t, i] + d * others[t, i]
             eta[:] = trial
             return
-        if angle < 0.0:
-            low = angle
-        else:
-            high = angle
-        angle = low + uniform(chance) * (high - low)
+        angle, low, high = next_angle(angle, low, high, chance)
 
 
 @compiled
@@ -165,18 +155,13 @@ def slice_number(weight: float, rate: float, here: float, scale: float, value: f
     """
     fresh = normal(chance)
     least = weight * here - rate * math.exp(min(here, LARGEST)) + math.log(uniform(chance))
-    angle = 2.0 * math.pi * uniform(chance)
-    low, high = angle - 2.0 * math.pi, angle
+    angle, low, high = first_angle(chance)
     for _ in range(MOST_TRIALS):
         tried = math.cos(angle) * value + math.sin(angle) * fresh
         effect = scale * tried
         if weight * effect - rate * math.exp(min(effect, LARGEST)) > least:
             return tried
-        if angle < 0.0:
-            low = angle
-        else:
-            high = angle
-        angle = low + uniform(chance) * (high - low)
+        angle, low, high = next_angle(angle, low, high, chance)
     return value
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
-from congenial.inference.kernels.chance import MOST_TRIALS, normal, uniform
+from congenial.inference.kernels.chance import MOST_TRIALS, first_angle, next_angle, normal, uniform
 from congenial.inference.kernels.field import LARGEST, scale_of
 from congenial.inference.kernels.shapes import Words
 from congenial.sampling.kernels.compiled import compiled
@@ -81,8 +81,7 @@ def _slice(
 ) -> None:
     """Move log rates along an ellipse around the centre."""
     least = _log_weight(counts, is_open, eta, by_normal) + math.log(uniform(chance))
-    angle = 2.0 * math.pi * uniform(chance)
-    low, high = angle - 2.0 * math.pi, angle
+    angle, low, high = first_angle(chance)
     for _ in range(MOST_TRIALS):
         c, d = math.cos(angle), math.sin(angle)
         for i in range(eta.size):
@@ -90,11 +89,7 @@ def _slice(
         if _log_weight(counts, is_open, trial, by_normal) > least:
             eta[:] = trial
             return
-        if angle < 0.0:
-            low = angle
-        else:
-            high = angle
-        angle = low + uniform(chance) * (high - low)
+        angle, low, high = next_angle(angle, low, high, chance)
 
 
 @compiled
@@ -102,17 +97,12 @@ def _slice_width(log_width: float, centre: float, spread: float, n: int, squares
     """Move the log of an area's width, given n deviations with this sum of squares in units of the shared scales."""
     here, fresh = (log_width - centre) / spread, normal(chance)
     least = -n * log_width - 0.5 * squares * math.exp(-2.0 * log_width) + math.log(uniform(chance))
-    angle = 2.0 * math.pi * uniform(chance)
-    low, high = angle - 2.0 * math.pi, angle
+    angle, low, high = first_angle(chance)
     for _ in range(MOST_TRIALS):
         tried = centre + spread * (math.cos(angle) * here + math.sin(angle) * fresh)
         if -n * tried - 0.5 * squares * math.exp(min(-2.0 * tried, LARGEST)) > least:
             return tried
-        if angle < 0.0:
-            low = angle
-        else:
-            high = angle
-        angle = low + uniform(chance) * (high - low)
+        angle, low, high = next_angle(angle, low, high, chance)
     return log_width
 
 
@@ -193,17 +183,12 @@ def move_spread(spread: float, unit: float, n: int, squares: float, chance: Word
     """Move a half-normal deviation, given n numbers around 0 with this sum of squares."""
     here, fresh = spread / unit, normal(chance)
     least = -n * math.log(spread) - squares / (2.0 * spread * spread) + math.log(uniform(chance))
-    angle = 2.0 * math.pi * uniform(chance)
-    low, high = angle - 2.0 * math.pi, angle
+    angle, low, high = first_angle(chance)
     for _ in range(MOST_TRIALS):
         tried = max(unit * abs(math.cos(angle) * here + math.sin(angle) * fresh), _LEAST_SPREAD)
         if -n * math.log(tried) - squares / (2.0 * tried * tried) > least:
             return tried
-        if angle < 0.0:
-            low = angle
-        else:
-            high = angle
-        angle = low + uniform(chance) * (high - low)
+        angle, low, high = next_angle(angle, low, high, chance)
     return spread
 
 
@@ -270,8 +255,7 @@ def move_hyper(
         fresh, here = normal(chance), hyper[t]
         _covariance(products, scales, least_variance, covariance)
         least = log_density(covariance, n_areas, lines, room) + math.log(uniform(chance))
-        angle = 2.0 * math.pi * uniform(chance)
-        low, high = angle - 2.0 * math.pi, angle
+        angle, low, high = first_angle(chance)
         before = scales[t]
         for trial in range(MOST_TRIALS):
             tried = math.cos(angle) * here + math.sin(angle) * fresh
@@ -280,10 +264,6 @@ def move_hyper(
             if log_density(covariance, n_areas, lines, room) > least:
                 hyper[t] = tried
                 break
-            if angle < 0.0:
-                low = angle
-            else:
-                high = angle
-            angle = low + uniform(chance) * (high - low)
+            angle, low, high = next_angle(angle, low, high, chance)
             if trial == MOST_TRIALS - 1:
                 scales[t] = before

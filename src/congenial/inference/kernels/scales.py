@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
-from congenial.inference.kernels.chance import MOST_TRIALS, normal, uniform
+from congenial.inference.kernels.chance import MOST_TRIALS, first_angle, next_angle, normal, uniform
 from congenial.inference.kernels.field import LARGEST, scale_of
 from congenial.inference.kernels.shapes import Terms, Words
 from congenial.sampling.kernels.compiled import compiled
@@ -27,17 +27,12 @@ def _slice_held(unit: float, hyper: float, n: int, squares: float, chance: Words
 
     fresh = normal(chance)
     least = log_density(scale_of(unit, hyper)) + math.log(uniform(chance))
-    angle = 2.0 * math.pi * uniform(chance)
-    low, high = angle - 2.0 * math.pi, angle
+    angle, low, high = first_angle(chance)
     for _ in range(MOST_TRIALS):
         tried = math.cos(angle) * hyper + math.sin(angle) * fresh
         if log_density(scale_of(unit, tried)) > least:
             return tried
-        if angle < 0.0:
-            low = angle
-        else:
-            high = angle
-        angle = low + uniform(chance) * (high - low)
+        angle, low, high = next_angle(angle, low, high, chance)
     return hyper
 
 
@@ -75,8 +70,7 @@ def move_scales(
         here = scales[t]
         fresh = normal(chance)
         least = _gain(counts, is_open, eta, effects, t, 1.0) + math.log(uniform(chance))
-        angle = 2.0 * math.pi * uniform(chance)
-        low, high = angle - 2.0 * math.pi, angle
+        angle, low, high = first_angle(chance)
         for _ in range(MOST_TRIALS):
             tried = math.cos(angle) * hyper[t] + math.sin(angle) * fresh
             factor = scale_of(terms.scale[t], tried) / max(here, _LEAST)
@@ -87,11 +81,7 @@ def move_scales(
                         eta[a, i] += (factor - 1.0) * effects[a, t, i]
                         effects[a, t, i] *= factor
                 break
-            if angle < 0.0:
-                low = angle
-            else:
-                high = angle
-            angle = low + uniform(chance) * (high - low)
+            angle, low, high = next_angle(angle, low, high, chance)
         # With the effects held.
         stop = terms.start[t + 1] if t < last else terms.start[last] + n_cells
         squares = 0.0
