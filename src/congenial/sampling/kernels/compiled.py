@@ -43,10 +43,27 @@ drop_stale(_HERE, *(_HERE.parent / folder for folder in ("contraction", "look_ah
 
 def compiled(function: Function) -> Function:
     """Compile without the interpreter's lock; keep the result on disk where a folder can be written."""
+    return _compile(function)
+
+
+def inner(function: Function) -> Function:
+    """Compile what other kernels call, and Python never does: it gets no way in from there.
+
+    For kernels that take tuples of many arrays the way in is most of the work of compiling.
+    """
+    return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def inlined(function: Function) -> Function:
+    """Put a function into the kernels that call it; by itself it is compiled when Python calls it, and not before."""
+    return _compile(function, inline="always")
+
+
+def _compile(function: Function, **options: Any) -> Function:
     try:
-        return numba.njit(function, nogil=True, cache=True)  # type: ignore[no-any-return]
+        return numba.njit(function, nogil=True, cache=True, **options)  # type: ignore[no-any-return]
     except RuntimeError:  # no writable cache folder: compile anew in each process
-        return numba.njit(function, nogil=True)  # type: ignore[no-any-return]
+        return numba.njit(function, nogil=True, **options)  # type: ignore[no-any-return]
 
 
 def of_either_type(choose: Function) -> Function:

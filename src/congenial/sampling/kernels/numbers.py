@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.sampling.kernels.compiled import compiled, is_tuple, of_either_type
+from congenial.sampling.kernels.compiled import inner, is_tuple, of_either_type
 from congenial.sampling.kernels.wide import STEP, Wide
 
 _LARGE, _SMALL, _DOWN, _UP = 2.0**256, 2.0**-256, 2.0**-STEP, 2.0**STEP
@@ -179,7 +179,7 @@ def add_products(x: Any, weights: Any, out: Any, room: Any) -> Any:
     return add_wide
 
 
-@compiled
+@inner
 def _end_of_run(power: Ints, start: int) -> int:
     """Return where a run of one power ends."""
     end = start + 1
