@@ -217,8 +217,9 @@ def _with_mandate(condition: Condition) -> str:
 
 def _time(preview: Preview) -> str:
     seconds = preview.seconds
-    amount, unit = (1e3 * seconds, "milliseconds") if seconds < 1 else (seconds, "seconds")
-    return f"{float(f'{amount:.1g}'):,g} {unit}"
+    amount, unit = (1e3 * seconds, "millisecond") if seconds < 1 else (seconds, "second")
+    rounded = float(f"{amount:.1g}")
+    return f"{rounded:,g} {unit}{'' if rounded == 1 else 's'}"
 
 
 def error_title(preview: Preview) -> str:
