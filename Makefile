@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree soak check-real lint types schema commands services lock audit clean
+.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-pipeline soak check-real lint types schema commands services lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -54,6 +54,10 @@ bench-calibration: .venv/installed
 # Blocks of two states, and their trees repeated to 8.2 million: make bench-tree DATA=folder.
 bench-tree: .venv/installed
 	$(BIN)/python benchmarks/tree.py --data $(or $(DATA),$(error say where the data are: make bench-tree DATA=folder))
+
+# From a file of counts to a verified bundle: CPU seconds and memory of release and verify, by areas.
+bench-pipeline: .venv/installed
+	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),10 1000 10000)
 
 # Can a clock tell two tables apart?
 bench-timing: .venv/installed

@@ -74,33 +74,41 @@ def check_size(law: PublicLaw) -> None:
 
 def tables_to_csv(law: PublicLaw, tables: Mapping[Area, Ints]) -> bytes:
     """Return the tables as CSV bytes: labels quoted, so that "010" stays text; areas and cells in declared order."""
-    out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    rows.writerow(header_of(law))
+    # All but the area and the counts is the same in the lines of every area, and made once.
+    ends = ["", *(",".join(map(_quoted, labels)).replace("%", "%%") + ",%d\n" for labels in _labels(law))]
+    out = [",".join(map(_quoted, header_of(law))), "\n"]
     for area in law.areas:
-        head = () if area is None else (area,)
-        for labels, count in zip(_labels(law), tables[area].tolist(), strict=True):
-            rows.writerow((*head, *labels, count))
-    return out.getvalue().encode()
+        head = "" if area is None else f"{_quoted(area)},".replace("%", "%%")
+        out.append(head.join(ends) % tuple(tables[area].tolist()))
+    return "".join(out).encode()
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
 
 
 def tables_from_csv(law: PublicLaw, content: bytes) -> dict[Area, Ints]:
     """Read what `tables_to_csv` wrote, and refuse anything else."""
     try:
+        lines = content.decode().split("\n")[1:-1]
+        counts = np.array([int(line[line.rfind(",") + 1 :]) for line in lines], np.int64)
+        tables = dict(zip(law.areas, counts.reshape(len(law.areas), law.schema.n_cells), strict=True))
+    except (ValueError, OverflowError):
+        raise BundleError(_what_is_wrong(law, content)) from None
+    if tables_to_csv(law, tables) != content:  # 1_0, +1 or other line ends say the same and are not what was written
+        raise BundleError(_what_is_wrong(law, content))
+    return tables
+
+
+def _what_is_wrong(law: PublicLaw, content: bytes) -> str:
+    """Say why a file is not the tables of a law as `tables_to_csv` writes them."""
+    try:
         lines = list(csv.reader(io.StringIO(content.decode()), strict=True))
     except (UnicodeDecodeError, csv.Error):
-        raise BundleError("table.csv is not the CSV that was published") from None
-    n_cells = law.schema.n_cells
-    if not lines or lines[0] != header_of(law) or len(lines) != 1 + n_cells * len(law.areas):
-        raise BundleError("table.csv does not have the columns and rows that the manifest describes")
+        return "table.csv is not the CSV that was published"
+    if not lines or lines[0] != header_of(law) or len(lines) != 1 + law.schema.n_cells * len(law.areas):
+        return "table.csv does not have the columns and rows that the manifest describes"
     expected = [[*([] if area is None else [area]), *labels] for area in law.areas for labels in _labels(law)]
     if [line[:-1] for line in lines[1:]] != expected:
-        raise BundleError("table.csv does not have the labels that the manifest describes, in their order")
-    try:
-        counts = np.array([int(line[-1]) for line in lines[1:]], np.int64).reshape(len(law.areas), n_cells)
-    except (ValueError, OverflowError):
-        raise BundleError("table.csv has a count that is not a whole number") from None
-    tables = dict(zip(law.areas, counts, strict=True))
-    if tables_to_csv(law, tables) != content:  # 1_0, +1 or other line ends say the same and are not what was written
-        raise BundleError("table.csv has a count that is not a whole number as it was written")
-    return tables
+        return "table.csv does not have the labels that the manifest describes, in their order"
+    return "table.csv has a count that is not a whole number as it was written"
