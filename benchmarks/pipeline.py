@@ -1,7 +1,7 @@
 """The whole pipeline, from a file of counts to a verified bundle: CPU seconds and memory of each command, by areas.
 
-Areas of 46 cells are simulated: total, women and voting age come out exactly, as in P12. Every command runs in a process
-of its own, so what it takes to start is in the figures; the smallest run shows how much that is.
+Areas of 46 cells are simulated: total, women and voting age come out exactly, as in P12. Every command runs in a
+process of its own, so what it takes to start is in the figures; the smallest run shows how much that is.
 
 Run with: python benchmarks/pipeline.py --areas 1000 10000
 """

@@ -19,22 +19,42 @@ def as_grid(schema: Schema, values: NDArray[np.int64]) -> tuple[list[str], list[
     The last dimension runs across unless it has more than eight labels and another has fewer. One dimension alone runs
     down when it has more than eight.
     """
+    lines = laid_out(schema, values.reshape(1, -1))[0].tolist()
+    rows = [[title, *map(number, line)] for title, line in zip(row_titles(schema), lines, strict=True)]
     across = _across(schema)
     if across is None:
-        lines = zip(schema.dimensions[0].labels, values.reshape(-1).tolist(), strict=True)
-        return ["", "count"], [[label, _number(n)] for label, n in (*lines, ("total", int(values.sum())))]
-    array = np.moveaxis(values.reshape(schema.shape), across, -1).reshape(-1, schema.shape[across])
-    down = [dimension.labels for axis, dimension in enumerate(schema.dimensions) if axis != across]
+        return ["", "count"], rows
     name, labels = schema.dimensions[across].name, schema.dimensions[across].labels
-    header = ["", f"{name}={labels[0]}", *labels[1:], "total"]
-    rows = [
-        [", ".join(row_labels), *map(_number, line), _number(sum(line))]
-        for row_labels, line in zip(product(*down), array.tolist(), strict=True)
-    ]
-    if len(rows) > 1:
-        columns = array.T.tolist()
-        rows.append(["total", *(_number(sum(column)) for column in columns), _number(sum(map(sum, columns)))])
-    return header, rows
+    return ["", f"{name}={labels[0]}", *labels[1:], "total"], rows
+
+
+def laid_out(schema: Schema, tables: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers of the grids of many tables (table, cell), with their totals: (table, row, column).
+
+    Examples
+    --------
+    >>> laid_out(Schema({"sex": ["f", "m"], "age": ["0-17", "18+"]}), np.array([[1, 2, 3, 4]])).tolist()
+    [[[1, 2, 3], [3, 4, 7], [4, 6, 10]]]
+    """
+    is_large = tables.size and int(np.abs(tables).max()) * schema.n_cells >= 2**63  # then sums of Python's integers
+    array = (tables.astype(object) if is_large else tables).reshape(-1, *schema.shape)
+    across = _across(schema)
+    if across is None:
+        array = array[:, :, None]
+    else:
+        array = np.moveaxis(array, across + 1, -1).reshape(len(array), -1, schema.shape[across])
+        array = np.concatenate([array, array.sum(axis=2, keepdims=True)], axis=2)
+    if array.shape[1] == 1:
+        return array
+    return np.concatenate([array, array.sum(axis=1, keepdims=True)], axis=1)
+
+
+def row_titles(schema: Schema) -> list[str]:
+    """Return what stands before each row of a grid."""
+    across = _across(schema)
+    down = [dimension.labels for axis, dimension in enumerate(schema.dimensions) if axis != across]
+    found = [", ".join(labels) for labels in product(*down)]
+    return found if len(found) == 1 else [*found, "total"]
 
 
 def _across(schema: Schema) -> int | None:
@@ -61,7 +81,8 @@ def titles(schema: Schema) -> list[str]:
     return [f"{down} by {dimension.name}" if down else dimension.name, *dimension.labels, "total"]
 
 
-def _number(value: int) -> str:
+def number(value: int) -> str:
+    """Write a whole number with commas."""
     return f"{value:,}"
 
 

@@ -45,7 +45,7 @@ def report(
         What `PARTS` make, if that was made already.
     """
     if parts is None:
-        parts = {name: make(manifest, tables, below) for name, make in PARTS.items() if name not in manifest.left_out}
+        parts = parts_of(manifest, tables, below)
     released = [np.stack(list(tables.values())), *below]
     if manifest.chain is not None:
         units, left_out = units_of_tree(manifest, manifest.chain, released), 0
@@ -85,6 +85,11 @@ def report(
         amounts=_amounts(manifest),
         levels=[] if manifest.chain is None else level_lines(manifest.chain, released),
     )
+
+
+def parts_of(manifest: Manifest, tables: Mapping[Area, Ints], below: Sequence[Ints] = ()) -> dict[str, object]:
+    """Make every part of the report that was not left out."""
+    return {name: make(manifest, tables, below) for name, make in PARTS.items() if name not in manifest.left_out}
 
 
 def _n_units(units: Sequence[Unit]) -> int:

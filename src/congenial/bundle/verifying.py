@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,14 +72,14 @@ def verify_bundle(folder: str | Path, *, key: str | Path | None = None, ledger: 
         "the certificate was computed again from the law" + ("" if manifest.plan.budget is None else " and the budget"),
     ]
     not_checked = list(bundle.not_checked)
-    became = None
+    became, make = None, _makers(bundle)
     for name, makers in _MADE_BY.items():
         if name not in manifest.files:
             continue
         if others := other_versions(manifest.software, makers):
             not_checked.append(f"{name}, for what makes it has other versions: {', '.join(others)}")
         else:
-            _check_file(bundle, name)
+            _check_file(manifest, name, make[name]())
             checked.append(f"{name} was made again and is the same")
     if ledger is not None:
         _check_receipt(manifest, ledger)
@@ -97,20 +98,25 @@ def _standing(bundle: Bundle, key: str | Path | None) -> str:
     return f"is as {Path(key).name} published it"
 
 
-def _check_file(bundle: Bundle, name: str) -> None:
-    """Make a file again that follows from the others; it must have the digest that the manifest lists."""
+def _makers(bundle: Bundle) -> dict[str, Callable[[], bytes]]:
+    """Return how each file is made again that follows from the others; what two of them share is made once."""
     from congenial.bundle.promises import readme
-    from congenial.bundle.report import expected_errors_csv, report
+    from congenial.bundle.report import expected_errors_csv, parts_of, report
     from congenial.bundle.review_json import exact_cells_to_parquet
 
-    manifest = bundle.manifest
-    make: dict[str, Callable[[], bytes]] = {
+    manifest, tables, below = bundle.manifest, bundle.tables, bundle.below
+    parts = cache(lambda: parts_of(manifest, tables, below) if REPORT in manifest.files else {})
+    return {
         README: lambda: readme(manifest).encode(),
-        REPORT: lambda: report(manifest, bundle.tables, below=bundle.below).encode(),
+        REPORT: lambda: report(manifest, tables, parts(), below).encode(),
         EXACT_CELLS: lambda: exact_cells_to_parquet(manifest.reviews),
-        EXPECTED_ERRORS: lambda: expected_errors_csv(manifest, bundle.tables, bundle.below),
+        EXPECTED_ERRORS: lambda: expected_errors_csv(manifest, tables, below, parts()),
     }
-    if digest(make[name]()) != manifest.files[name]:
+
+
+def _check_file(manifest: Manifest, name: str, again: bytes) -> None:
+    """See that a file made again has the digest that the manifest lists."""
+    if digest(again) != manifest.files[name]:
         raise BundleError(
             f"{name} is not the file that the manifest and the tables make, by the same versions of everything that"
             " draws it; get the bundle from its publisher again"

@@ -3,15 +3,22 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from congenial.arrays import Ints
 from congenial.bundle.exact_numbers import with_commas
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.tree_files import level_file
 from congenial.conditions.areas import Area
-from congenial.display import as_grid, titles
+from congenial.display import laid_out, row_titles, titles
 from congenial.hierarchy.plan import ChainPlan
+from congenial.page import filled_in
 from congenial.schema import Schema
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 _MOST_NUMBERS = 200_000  # in the page: about 4 MB
 _MOST_TABLES = 5_000
@@ -28,11 +35,15 @@ class Grid:
     rows: Sequence[Sequence[str]]
     ends_in_total: bool
 
-    @classmethod
-    def of(cls, schema: Schema, counts: Ints) -> "Grid":
-        """Lay a table out; of a very long one its beginning."""
-        _, rows = as_grid(schema, counts)
-        return cls(titles(schema), rows[:_MOST_ROWS], 1 < len(rows) <= _MOST_ROWS)
+
+def grids(schema: Schema, tables: Ints) -> "list[Markup]":
+    """Lay tables (table, cell) out for a page; of very long ones their beginning."""
+    lines = row_titles(schema)
+    numbers = laid_out(schema, tables)[:, :_MOST_ROWS]
+    header = [title.replace("%", "%%") for title in titles(schema)]
+    rows = [[line.replace("%", "%%"), *["%s"] * numbers.shape[2]] for line in lines[:_MOST_ROWS]]
+    pattern = Grid(header, rows, ends_in_total=1 < len(lines) <= _MOST_ROWS)
+    return filled_in("grid.html", "grid", pattern, numbers.reshape(len(tables), -1).tolist())
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,7 @@ class Unit:
     """What one opens by its title: a table with what is exact of it, its parts, or both."""
 
     title: str
-    grid: Grid | None = None
+    grid: "Markup | None" = None
     exact: Sequence[tuple[str, str]] = ()
     parts: list["Unit"] = field(default_factory=list)
     more: str = ""
@@ -49,9 +60,10 @@ class Unit:
 def units_of_areas(manifest: Manifest, tables: Mapping[Area, Ints]) -> tuple[list[Unit], int]:
     """Return the areas, under their parents where the release names them, and how many did not fit."""
     law, shown = manifest.law, dict(islice(tables.items(), _n_shown(manifest.law.schema, len(tables))))
+    laid = grids(law.schema, np.stack(list(shown.values())))
     units = [
-        Unit(f"{area}: {int(counts.sum()):,}", Grid.of(law.schema, counts), _exact(manifest, area, len(shown)))
-        for area, counts in shown.items()
+        Unit(f"{area}: {int(counts.sum()):,}", grid, _exact(manifest, area, len(shown)))
+        for (area, counts), grid in zip(shown.items(), laid, strict=True)
     ]
     left_out = len(tables) - len(shown)
     if manifest.naming.parents:
@@ -103,15 +115,16 @@ def units_of_tree(manifest: Manifest, chain: ChainPlan, released: Sequence[Ints]
         if number == n_levels:
             break
         more, n_shown = _more(chain, number, n_levels), _n_shown(schema, len(codes))
+        laid = grids(schema, tables[:n_shown])
         found.append(
             [
                 Unit(
                     f"{name} {code}: {int(table.sum()):,}",
-                    Grid.of(schema, table),
+                    grid,
                     () if number else _exact(manifest, manifest.law.areas.labels[place], n_shown),
                     more=more,
                 )
-                for place, (code, table) in enumerate(zip(codes[:n_shown], tables, strict=False))
+                for place, (code, table, grid) in enumerate(zip(codes, tables, laid, strict=False))
             ]
         )
         if number:
