@@ -100,6 +100,9 @@ def _quick_point(rows: Sequence[GroupedRow], box: Box) -> list[int] | None:
     even = _even_point(rows, node)
     if even is not None:
         return even
+    on_line = _least_on_line(rows, node, {})
+    if on_line is not None and on_line.point is not None:
+        return list(on_line.point)
     point = relax(rows, node, {}).point
     return None if point is None else _integer_point(rows, node, point)
 
