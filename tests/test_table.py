@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import congenial as cg
-from congenial.errors import SchemaError, TableError
+from congenial.errors import ConditionError, SchemaError, TableError
+from congenial.table import AreaTables
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "code": ["010", "10", "1"]})
 COUNTS = [[1, 2, 3], [4, 5, 6]]
@@ -158,3 +159,34 @@ def test_a_long_table_is_shortened_and_a_wide_one_turned() -> None:
     assert len(repr(long).splitlines()) < 70
     wide = cg.Table(cg.Schema({"sex": ["f", "m"], "age": [str(i) for i in range(23)]}), np.ones((2, 23), int))
     assert max(map(len, repr(wide).splitlines())) < 40
+
+
+def test_tables_of_areas_are_those_one_by_one() -> None:
+    """One array for all areas discloses and prepares the same as a Table for each."""
+    schema = cg.Schema({"sex": ["female", "male"], "age": ["0-17", "18+"]})
+    counts = np.array([[3, 4, 1, 2], [0, 0, 9, 1], [5, 5, 5, 5]])
+    together = AreaTables(schema, ["a", "b", "c"], counts)
+    each = {label: cg.Table(schema, line.reshape(2, 2)) for label, line in zip("abc", counts, strict=True)}
+    assert dict(together) == each
+    counts[0, 0] = 7  # what was checked stays as it was
+    assert together["a"] == each["a"]
+    mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.total(), cg.margin("sex")])
+    assert mechanism.disclose(together) == mechanism.disclose(each)
+    with pytest.raises(ConditionError, match="schema"):
+        mechanism.disclose(AreaTables(cg.Schema({"sex": ["female", "male"]}), ["a"], np.array([[1, 2]])))
+
+
+@pytest.mark.parametrize(
+    ("labels", "counts"),
+    [
+        (["a"], [[1, 2, 3]]),
+        (["a", "a"], [[1, 2]] * 2),
+        (["a"], [[1, -1]]),
+        (["a"], [[1, 2**53 + 1]]),
+        (["a"], [[0.5, 1]]),
+    ],
+)
+def test_tables_of_areas_that_are_none(labels: list[str], counts: list[list[int]]) -> None:
+    with pytest.raises(TableError) as refused:
+        AreaTables(cg.Schema({"sex": ["female", "male"]}), labels, np.array(counts))
+    assert "-1" not in str(refused.value)

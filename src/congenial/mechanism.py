@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from congenial.arrays import Ints
 from congenial.calibrated import Asked
 from congenial.conditions.areas import Areas
 from congenial.conditions.compile import check_conditions
@@ -24,7 +25,7 @@ from congenial.privacy.pricing import Pricing
 from congenial.privacy.relation import check_relation
 from congenial.public_law import PublicLaw, measured_rows
 from congenial.schema import Schema
-from congenial.table import Table
+from congenial.table import AreaTables, Table
 
 if TYPE_CHECKING:
     from congenial.bundle.naming import Naming
@@ -123,10 +124,13 @@ class Mechanism:
         return given or (self.budget is not None and self.budget.is_nothing)
 
     @overload
-    def disclose(self, tables: Table) -> Constraints: ...
+    def disclose(self, tables: Table, *, area: str = "area") -> Constraints: ...
 
     @overload
     def disclose(self, tables: Mapping[str, Table], *, area: str = "area") -> Areas: ...
+
+    @overload
+    def disclose(self, tables: Tables, *, area: str = "area") -> Constraints | Areas: ...
 
     def disclose(self, tables: Tables, *, area: str = "area") -> Constraints | Areas:
         """Return S*: the invariants at the confidential table's values. These values are public from here on.
@@ -139,7 +143,7 @@ class Mechanism:
         """
         if not isinstance(tables, Mapping):
             return Constraints.of(self.schema, self.invariants, self.counts_of(tables).tolist())
-        counts = {label: self.counts_of(table) for label, table in tables.items()}
+        counts = dict(zip(tables, self._counts_of_areas(tables), strict=True))
         return Areas.disclosed(self.schema, self.invariants, counts, name=area)
 
     def pricing(self, constraints: Constraints | Areas) -> Pricing:
@@ -289,7 +293,7 @@ class Mechanism:
         self._check_suppressed()
         if isinstance(tables, Mapping):
             areas = self.disclose(tables, area=area)
-            counts = np.stack([table.counts for table in tables.values()])
+            counts = self._counts_of_areas(tables)
         else:
             areas, counts = Areas.one(self.disclose(tables)), tables.counts[None, :]
         plan = self._plan(areas)
@@ -351,6 +355,13 @@ class Mechanism:
         if table.schema != self.schema:
             raise ConditionError(f"the table's schema {table.schema} is not the mechanism's {self.schema}")
         return table.counts
+
+    def _counts_of_areas(self, tables: Mapping[str, Table]) -> Ints:
+        """Return the cells of the tables of areas (area, cell). Confidential."""
+        if isinstance(tables, AreaTables) and tables.schema == self.schema:
+            return tables.counts
+        found = [self.counts_of(table) for table in tables.values()]
+        return np.stack(found) if found else np.zeros((0, self.schema.n_cells), np.int64)
 
     def __repr__(self) -> str:
         if self.is_suppressed:

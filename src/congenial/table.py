@@ -1,6 +1,6 @@
-"""The confidential table: nonnegative integer counts of a schema's cells."""
+"""The confidential table: nonnegative integer counts of a schema's cells; and those of many areas."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import narwhals as nw
@@ -77,6 +77,48 @@ class Table:
 
     def _repr_html_(self) -> str:
         return display.as_html(self.schema, self.counts, caption=f"confidential table, total {self.total:,}")
+
+
+class AreaTables(Mapping[str, Table]):
+    """The confidential tables of many areas in one array; a Table is made of an area's when it is asked for.
+
+    Parameters
+    ----------
+    schema : Schema
+    labels : texts
+        Of the areas, no two alike.
+    counts : array (area, cell)
+
+    Examples
+    --------
+    >>> tables = AreaTables(Schema({"sex": ["female", "male"]}), ["north", "south"], np.array([[3, 4], [0, 9]]))
+    >>> tables["south"].total
+    9
+    """
+
+    def __init__(self, schema: Schema, labels: Sequence[str], counts: Ints) -> None:
+        self._places = {label: place for place, label in enumerate(labels)}
+        if counts.shape != (len(labels), schema.n_cells) or len(self._places) < len(labels):
+            raise TableError("tables of areas need as many different labels as tables, and a count for each cell")
+        if counts.dtype.kind not in "iu" or (counts.size and not (0 <= counts.min() <= counts.max() <= LARGEST_COUNT)):
+            raise TableError("counts of areas are whole numbers from 0 to 2^53")
+        self.schema = schema
+        self.counts: Ints = counts.astype(np.int64)  # always a copy: what is checked stays as it is
+        self.counts.setflags(write=False)
+
+    def __getitem__(self, area: str) -> Table:
+        return Table(self.schema, self.counts[self._places[area]].reshape(self.schema.shape))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    __hash__ = None  # type: ignore[assignment]  # a digest of small tables gives them away
+
+    def __repr__(self) -> str:
+        return f"confidential tables of {len(self):,} areas"
 
 
 def _is_right(schema: Schema, counts: NDArray[Any]) -> bool:

@@ -1,6 +1,6 @@
 """From a spec to a published bundle: the data read once, the release planned once, charged, drawn and written."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from datetime import datetime
@@ -13,7 +13,7 @@ from congenial.breaches import Breach, each_breach
 from congenial.bundle.naming import Naming
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.writing import check_new
-from congenial.conditions.areas import Area, Areas
+from congenial.conditions.areas import Areas
 from congenial.conditions.constraints import Constraints
 from congenial.curator.confidential_report import check_place, write_confidential_report
 from congenial.errors import BrokenError
@@ -24,7 +24,7 @@ from congenial.progress import Progress, no_news
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.public_files import public_files
 from congenial.reading.spine import read_spine
-from congenial.reading.tables import read_leaves, read_tables
+from congenial.reading.tables import read_leaves, read_together
 from congenial.release import STEPS as RELEASE_STEPS
 from congenial.release import (
     Prepared,
@@ -38,7 +38,7 @@ from congenial.release import simulate as simulate_tables
 from congenial.released import Release
 from congenial.spec.spec import Spec
 from congenial.spec.tree import TreeFile
-from congenial.table import CONFIDENTIAL, Table
+from congenial.table import CONFIDENTIAL, AreaTables, Table
 from congenial.tree_release import prepare_tree
 
 STEPS = ("reading the data", *RELEASE_STEPS, "writing the bundle")
@@ -66,13 +66,11 @@ def prepare(spec: Spec, folder: Path, progress: Progress = no_news) -> Prepared:
     progress(STEPS[0])
     if spec.hierarchy is not None:
         return _prepare_tree(spec, spec.hierarchy, folder, progress)
-    tables = read_tables(spec, folder)
+    tables = read_together(spec, folder)
     progress(STEPS[1])
     naming = _naming(spec, folder)
     with _breaches_in_a_file(spec, folder, tables):
-        if spec.by is None:
-            return spec.mechanism.prepare(tables[None], naming)
-        return spec.mechanism.prepare(_by_label(tables), naming, area=spec.by.name)
+        return spec.mechanism.prepare(tables, naming, area=_area(spec))
 
 
 def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Progress) -> Prepared:
@@ -106,27 +104,26 @@ def disclose(spec: Spec, folder: Path) -> Constraints | Areas:
     """Read the data that a spec in this folder names, and return what its invariants disclose of them."""
     if spec.hierarchy is not None:
         return prepare(spec, folder).plan.law.areas
-    tables = read_tables(spec, folder)
+    tables = read_together(spec, folder)
     with _breaches_in_a_file(spec, folder, tables):
-        if spec.by is None:
-            return spec.mechanism.disclose(tables[None])
-        return spec.mechanism.disclose(_by_label(tables), area=spec.by.name)
+        return spec.mechanism.disclose(tables, area=_area(spec))
 
 
 @contextmanager
-def _breaches_in_a_file(spec: Spec, folder: Path, tables: Mapping[Area, Table]) -> Iterator[None]:
+def _breaches_in_a_file(spec: Spec, folder: Path, tables: Table | AreaTables) -> Iterator[None]:
     """Where tables break a condition is written to a file for the curator alone, and the error says which file."""
     try:
         yield
     except BrokenError as refused:
-        found = each_breach(spec.mechanism, tables[None] if spec.by is None else _by_label(tables))
+        found = each_breach(spec.mechanism, tables)
         file = folder / f"{CONFIDENTIAL}broken-conditions-{spec.release}.csv"
         where = write_confidential_csv(file, [field.name for field in fields(Breach)], map(astuple, found))
         raise BrokenError(refused.condition, f"where they do {where}") from None
 
 
-def _by_label(tables: Mapping[Area, Table]) -> dict[str, Table]:
-    return {label: table for label, table in tables.items() if label is not None}
+def _area(spec: Spec) -> str:
+    """Return what an area is called; where there is one table nobody asks."""
+    return "area" if spec.by is None else spec.by.name
 
 
 def check_chargeable(spec: Spec, ledger: Ledger) -> Status:

@@ -21,18 +21,25 @@ from congenial.reading.session import Session, session
 from congenial.reading.unknown_values import raise_unknown
 from congenial.spec.levels import Levels
 from congenial.spec.spec import Spec
-from congenial.table import CONFIDENTIAL, Table
+from congenial.table import CONFIDENTIAL, AreaTables, Table
 
 _MOST_CELLS = 50_000_000  # of all areas together
 
 
 def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
     """Read the data that a spec names: from each area's label, or from None, to its table. Confidential."""
+    found = read_together(spec, folder)
+    return {None: found} if isinstance(found, Table) else {area: found[area] for area in found}
+
+
+def read_together(spec: Spec, folder: str | Path) -> Table | AreaTables:
+    """Read the same as a mechanism takes it: one table, or those of all areas that are published. Confidential."""
     counts = read_counts(spec, folder)
-    areas: Sequence[str | None] = [None] if spec.by is None else spec.by.labels
-    tables = counts.reshape(len(areas), *spec.schema.shape)
+    if spec.by is None:
+        return Table(spec.schema, counts.reshape(spec.schema.shape))
     left_out = set(spec.unpublished)
-    return {area: Table(spec.schema, table) for area, table in zip(areas, tables, strict=True) if area not in left_out}
+    places = [place for place, area in enumerate(spec.by.labels) if area not in left_out]
+    return AreaTables(spec.schema, [spec.by.labels[place] for place in places], counts[places])
 
 
 def read_leaves(spec: Spec, tree: Tree, folder: str | Path) -> NDArray[np.int64]:
