@@ -68,7 +68,7 @@ def test_the_search_finds_what_it_looks_for(tmp_path: Path) -> None:
         check_folder(tmp_path)
 
 
-def public_draw(plan: Plan, tables: Ints, rng: object) -> Ints:
+def public_draw(plan: Plan, tables: Ints, rng: object, progress: object = None) -> Ints:
     """A draw that knows the public totals only."""
     return np.tile([PUBLIC[0], 0, 0, 0, PUBLIC[1], 0], (len(plan.law.areas), 1))
 
