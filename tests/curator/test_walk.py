@@ -14,7 +14,7 @@ from congenial.spec.load import load_spec
 
 ONCE = {
     ("spec/yaml_text.py", "parse"),
-    ("reading/tables.py", "read_tables"),
+    ("reading/tables.py", "read_together"),
     ("mechanism.py", "__init__"),
     ("conditions/constraints.py", "of"),
     ("calibrated.py", "plan"),
