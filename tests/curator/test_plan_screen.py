@@ -16,7 +16,7 @@ from agreement import own_rng
 from congenial.cli import main
 from congenial.curator.preview import Preview, preview
 from congenial.curator.preview_text import screen
-from congenial.curator.target import Reached, Target, _least
+from congenial.curator.target import ErrorTarget, Reached, _least
 from congenial.errors import StudyError
 from congenial.law import Law
 from congenial.privacy.budget import Budget
@@ -85,7 +85,7 @@ def test_where_precisions_are_given_the_cost_is_compared(tmp_path: Path) -> None
     costs = [row[1] for row in section.rows]
     assert costs == ["cost", *["epsilon 1.4899"] * 4]  # counts that are not negative cost that alone
     with pytest.raises(StudyError, match="so no budget sets the error"):
-        preview(spec, tmp_path, target=Target(1.0))
+        preview(spec, tmp_path, target=ErrorTarget(1.0))
 
 
 def simulated_error(found: Preview, spec: Spec, of: str, request: pytest.FixtureRequest) -> float:
@@ -107,7 +107,7 @@ def test_a_release_with_the_budget_that_is_found_has_the_error(
     """By draws of that release; the mutant with four fifths of the budget does not have it."""
     text = SPEC.replace("{epsilon: 1}", budget) + ("noise: discrete_gaussian\n" if "rho" in budget else "")
     spec = spec_of(tmp_path, [30, 12, 9, 25, 14, 8], text)
-    found = preview(spec, tmp_path, target=Target(wanted, of))
+    found = preview(spec, tmp_path, target=ErrorTarget(wanted, of))
     reached = found.reached
     assert reached is not None
     assert reached.budget is not None
@@ -123,7 +123,7 @@ def test_a_release_with_the_budget_that_is_found_has_the_error(
 
 def test_the_error_of_sums_over_areas(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     spec = spec_of(tmp_path, [5, 1, 0, 2, 0, 1], areas=tuple("abcdefgh"))
-    found = preview(spec, tmp_path, target=Target(4.0, "areas"))
+    found = preview(spec, tmp_path, target=ErrorTarget(4.0, "areas"))
     reached = found.reached
     assert reached is not None
     assert reached.budget is not None
@@ -144,7 +144,7 @@ def test_what_no_budget_or_every_budget_reaches_is_said(tmp_path: Path) -> None:
 
     assert _least(stuck, Fraction(1), 2.0, 1.0) == (None, 2.0)
     assert max(tried) == 1000
-    words = Reached(Target(1.0), Budget(epsilon=Fraction(1)), 2.0, None, 2.0).lines
+    words = Reached(ErrorTarget(1.0), Budget(epsilon=Fraction(1)), 2.0, None, 2.0).lines
     assert words[0].startswith("No budget up to 1000 reaches a root mean squared error of 1 for a single cell: it is 2")
     spec_of(tmp_path, [3, 1, 0, 2, 1, 1], gaussian)
     done = CliRunner().invoke(main, ["plan", str(tmp_path / "spec.yaml"), "--target-error", "90", "--json"])

@@ -53,12 +53,12 @@ def plan(
     from congenial.curator import preview_text
     from congenial.curator.given_away import write_given_away
     from congenial.curator.preview import preview
-    from congenial.curator.target import Target
+    from congenial.curator.target import ErrorTarget
     from congenial.errors import StudyError
     from congenial.spec.load import load_spec
 
     stated = load_spec(spec)
-    target = None if target_error is None else Target(target_error, target_of)
+    target = None if target_error is None else ErrorTarget(target_error, target_of)
     if stated.hierarchy is not None:
         if target is not None:
             raise StudyError("--target-error is for tables and areas; of a tree, try shares and budgets one by one")

@@ -20,7 +20,7 @@ from congenial.curator.public_tables import (
     typical_tables,
     uneven_tables,
 )
-from congenial.curator.target import Reached, Target, reach
+from congenial.curator.target import ErrorTarget, Reached, reach
 from congenial.plan import Plan
 from congenial.privacy.review import Review
 from congenial.progress import Progress, no_news
@@ -91,7 +91,7 @@ def preview(
     folder: Path,
     reference: Path | None = None,
     *,
-    target: Target | None = None,
+    target: ErrorTarget | None = None,
     progress: Progress = no_news,
 ) -> Preview:
     """Return what a spec will do. Of its data, only what the invariants disclose enters.
@@ -103,7 +103,7 @@ def preview(
     reference : path, optional
         A public file of the data's shape, such as last year's: errors are computed around it. It has areas of its own,
         and its own values of the invariants.
-    target : Target, optional
+    target : ErrorTarget, optional
         An error to find the budget for.
     """
     if reference is not None:

@@ -34,7 +34,7 @@ _MOST_AREAS, _DRAWS = 200, 40  # areas whose sum is simulated, as many times eac
 
 
 @dataclass(frozen=True)
-class Target:
+class ErrorTarget:
     """An error to reach.
 
     Attributes
@@ -74,7 +74,7 @@ class Reached:
         The error with it, or with the largest budget that was tried.
     """
 
-    target: Target
+    target: ErrorTarget
     asked: Budget
     now: float
     budget: Budget | None
@@ -112,7 +112,7 @@ class Reached:
 
 
 def reach(
-    spec: Spec, areas: Areas, centres: Mapping[Area, Ints], target: Target, progress: Progress = no_news
+    spec: Spec, areas: Areas, centres: Mapping[Area, Ints], target: ErrorTarget, progress: Progress = no_news
 ) -> Reached:
     """Return the least budget whose release has the error that is asked for.
 
@@ -188,7 +188,7 @@ def _least(
     return high, high_error
 
 
-def _error_of(target: Target, areas: Areas, centres: Mapping[Area, Ints]) -> Callable[[Plan], float]:
+def _error_of(target: ErrorTarget, areas: Areas, centres: Mapping[Area, Ints]) -> Callable[[Plan], float]:
     """Return what computes the error of a plan."""
     if target.of == "areas":
         return lambda plan: _error_of_sums(plan, areas)
