@@ -7,9 +7,9 @@ import congenial as cg
 from agreement import own_rng
 from congenial.arrays import Floats, Ints
 from congenial.inference import areas_field
-from congenial.inference.areas_field import N_POWERS, AreasField, Covariance, Deviations, log_widths
+from congenial.inference.areas_field import N_POWERS, AreasField, Covariance, Deviations
 from congenial.inference.kernels import log_rates
-from congenial.inference.smooth_terms import DEVIATIONS, effects
+from congenial.inference.smooth_terms import DEVIATIONS, effects, log_widths
 from congenial.inference.theta_steps import normals
 from congenial.inference.word_supply import WordSupply
 from congenial.randomness import RandomStream

@@ -22,6 +22,7 @@ from congenial.plan import Plan
 from congenial.privacy.certificate import shown
 
 _MOST_LINES, _LONGEST_LINE = 6, 200  # of what is not protected, on the first screen
+_SMALL_CLASSES = 3  # of counts: those in which biases are large
 
 
 def screen(preview: Preview, *, full: bool = False) -> list[Section]:
@@ -47,7 +48,8 @@ def cost(preview: Preview) -> Section:
     plan, dataset = preview.plan, preview.spec.dataset
     asked = "every precision is given" if plan.budget is None else f"the spec's budget is {plan.budget.amount}"
     what = f"{plan.spent.text} for {plan.certificate.per_record}, {asked}; charged once to dataset {dataset!r}."
-    return Section("What it costs", [what[0].upper() + what[1:], *_charged(plan)])
+    drawn = [] if preview.rehearsed else [f"To draw everything takes about {_time(preview)}."]
+    return Section("What it costs", [what[0].upper() + what[1:], *_charged(plan), *drawn])
 
 
 def protected(preview: Preview) -> Section:
@@ -77,9 +79,14 @@ def adding(preview: Preview) -> Section | None:
     header, rows = adding_up_text.classes_table(preview.sums)
     title = "WARNING: what tables add up to" if warnings else "What tables add up to"
     lines = warnings or ["No sum over areas is off in one direction by much. Single cells by the size of their count:"]
-    return Section(
-        title, [*lines, f"({adding_up_text.around(preview.sums)}; every sum: --full)"], [list(header), *rows]
-    )
+    around = f"({adding_up_text.around(preview.sums)}; larger counts and every sum: --full)"
+    return Section(title, [*lines, around], [list(header), *rows[:_SMALL_CLASSES]])
+
+
+def every_class(preview: Preview) -> Section:
+    """List the error and the bias of cells by the size of their count."""
+    header, rows = adding_up_text.classes_table(preview.sums)
+    return Section("Single cells by the size of their count", [], [list(header), *rows])
 
 
 def every_sum(preview: Preview) -> Section:
@@ -106,11 +113,9 @@ def exactness(preview: Preview) -> Section | None:
     return Section("What exactness costs", lines, rows)
 
 
-def duration(preview: Preview) -> Section:
-    """Say how long it takes."""
-    if preview.rehearsed:
-        return Section("How long it takes", list(preview.rehearsed))
-    return Section("How long it takes", [f"To draw everything, about {_time(preview)}."])
+def duration(preview: Preview) -> Section | None:
+    """Say how long draws take, where attempts at made-up tables were needed to know."""
+    return Section("How long it takes", list(preview.rehearsed)) if preview.rehearsed else None
 
 
 def reached(preview: Preview) -> Section | None:
@@ -153,7 +158,14 @@ SCREEN: tuple[Callable[[Preview], Section | None], ...] = (
     duration,
     reached,
 )
-EXPERT: tuple[Callable[[Preview], Section | None], ...] = (certified, noise, sampler, every_sum, every_number)
+EXPERT: tuple[Callable[[Preview], Section | None], ...] = (
+    certified,
+    noise,
+    sampler,
+    every_class,
+    every_sum,
+    every_number,
+)
 
 
 def _some(lines: list[str]) -> list[str]:

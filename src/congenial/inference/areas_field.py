@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
-from congenial.inference.smooth_terms import DEVIATIONS, PROFILE, Scales, Widths, effects
+from congenial.inference.smooth_terms import DEVIATIONS, PROFILE, Scales, Widths, effects, log_widths
 from congenial.inference.theta_steps import normals
 from congenial.inference.word_supply import WordSupply
 from congenial.schema import Schema
@@ -212,15 +212,6 @@ class AreasField:
         _move_hyper(self.own, self.hyper, off, self.supply)
         for hyper, profile in zip(self.shared_hyper, self.profiles, strict=True):
             _move_hyper(self.shared, hyper, profile[None, :], self.supply)
-
-
-def log_widths(schema: Schema, ordered: Widths) -> Floats:
-    """Return the log of each cell's width relative to the mean of its dimension's (cell)."""
-    levels = np.unravel_index(np.arange(schema.n_cells), schema.shape)
-    out = np.zeros(schema.n_cells)
-    for name, widths in ordered.items():
-        out += np.log(np.array(widths) / np.mean(widths))[levels[schema.axis(name)]]
-    return out
 
 
 def _move_hyper(covariance: Covariance, hyper: Floats, off: Floats, supply: WordSupply) -> None:

@@ -143,13 +143,19 @@ def _pair(schema: Schema, ordered: Widths, scales: Scales, one: int, other: int)
     return found
 
 
+def log_widths(schema: Schema, ordered: Widths) -> Floats:
+    """Return the log of each cell's width relative to the mean of its dimension's (cell)."""
+    levels = np.unravel_index(np.arange(schema.n_cells), schema.shape)
+    out = np.zeros(schema.n_cells)
+    for name, widths in ordered.items():
+        out += np.log(np.array(widths) / np.mean(widths))[levels[schema.axis(name)]]
+    return out
+
+
 def terms_of(schema: Schema, ordered: Widths, scales: Scales = ALONE) -> Terms:
     """Lay the effects out in arrays for the kernels."""
     known = effects(schema, ordered, scales)
     levels = np.stack(np.unravel_index(np.arange(schema.n_cells), schema.shape))
-    offset = np.zeros(schema.n_cells)
-    for name, widths in ordered.items():
-        offset += np.log(np.array(widths) / np.mean(widths))[levels[schema.axis(name)]]
     starts, shapes, places, operators = [0], [], [], [np.ones(1)]
     left, right = [], []
     size = 1
@@ -168,7 +174,7 @@ def terms_of(schema: Schema, ordered: Widths, scales: Scales = ALONE) -> Terms:
         left.append(sides[0][0])
         right.append(sides[1][0])
     return Terms(
-        offset=offset,
+        offset=log_widths(schema, ordered),
         start=np.array(starts, np.int64),
         shape=np.array(shapes, np.int64).reshape(-1, 4),
         place=np.array(places, np.int64).reshape(-1, 2),
