@@ -15,12 +15,13 @@ from formulas import is_formula, to_tex
 
 HOME = Path(__file__).parent
 
-ARTICLE = re.compile(r"(?<=<article).*?(?=</article>)", re.S)
+ARTICLE = re.compile(r"(<article[^>]*>)(.*?)(?=</article>)", re.S)
 BLOCK = re.compile(r'<div class="(?:language-text )?highlight"><pre>(?:<span></span>)?<code>([^<]*)</code></pre></div>', re.S)
+TOUCHED = re.compile(r"([(\[]*)\0(\d+)\0([),.;:\]]*)")
 CODE = re.compile(r"<code>([^<]*)</code>")
 ELSEWHERE = re.compile(r"(<(pre|code|a|h\d|script|style|button|nav|label)\b.*?</\2>|<[^>]*>)", re.S)
 
-_VARIABLE = r"(?:[B-HJ-Zb-z]\d?|[aA]\d)(?:_[a-zA-Z0-9]{1,2})?'{0,2}(?:\([a-z]'?(?:, [a-z]'?)*\))?"
+_VARIABLE = r"(?:[B-HJ-Zb-z]\d?|[aA]\d|a(?= (?:<=|>=|[=<>+-]) ))(?:_[a-zA-Z0-9]{1,2})?'{0,2}(?:\([a-z]'?(?:, [a-z]'?)*\))?"
 _TERM = rf"(?:{_VARIABLE}|a|\d[\d,]*(?:\.\d+)?)"
 _RELATION = r"(?:<=|>=|!=|[=<>+/-])"
 PROSE = re.compile(
@@ -40,9 +41,10 @@ class Formulas:
         return f"\0{len(self.wanted) - 1}\0"
 
     def set_in(self, marked: str) -> str:
-        """Put every formula in its place."""
+        """Put every formula in its place, with the brackets and commas that touch it: browsers would break lines there."""
         if not self.wanted:
             return marked
+        marked = TOUCHED.sub(self._with_neighbours, marked)
         made = subprocess.run(
             ["node", HOME / "render.js"], input=json.dumps(self.wanted), capture_output=True, text=True, check=False
         )
@@ -50,6 +52,13 @@ class Formulas:
             raise ValueError(f"KaTeX refuses a formula: {made.stderr.strip()}")
         finished: list[str] = json.loads(made.stdout)
         return re.sub(r"\0(\d+)\0", lambda found: finished[int(found[1])], marked)
+
+
+    def _with_neighbours(self, found: re.Match[str]) -> str:
+        before, number, after = found.groups()
+        formula = self.wanted[int(number)]
+        formula["tex"] = (rf"\text{{{before}}}" if before else "") + f"{formula['tex']}" + (rf"\text{{{after}}}" if after else "")
+        return f"\0{number}\0"
 
 
 def lines_of(block: str) -> list[str]:
@@ -99,4 +108,4 @@ def on_post_page(output: str, page: Any, config: Any) -> str:
     """Typeset a finished page (MkDocs calls this)."""
     if not is_mathematical(page.file.src_uri, config):
         return output
-    return ARTICLE.sub(lambda found: typeset(found[0]), output)
+    return ARTICLE.sub(lambda found: found[1] + typeset(found[2]), output)
