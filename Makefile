@@ -86,7 +86,7 @@ commands: .venv/installed
 # and anchor is checked. Node typesets the mathematics while the site is built.
 docs: .venv/docs website/node_modules/installed
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=website $(BIN)/mkdocs build --strict --quiet
-	$(BIN)/python website/check.py build/site README.md
+	$(BIN)/python website/site_check.py build/site README.md
 
 .venv/docs: requirements-docs.lock .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
@@ -97,16 +97,17 @@ website/node_modules/installed: website/package-lock.json
 	cd website && npm ci --silent --ignore-scripts --no-audit --no-fund
 	@touch $@
 
-# What the tests need beyond pip: Chromium, which draws report.html, and R, which runs docs/r.md. On Debian and its kin they
-# are installed from the distribution's packages when they are not there; elsewhere, install them, or see tests skipped.
+# What tests and site need beyond pip: Chromium, which draws report.html, R, which runs docs/r.md, and npm, which installs what
+# typesets the site's mathematics. On Debian and its kin they are installed from the distribution's packages when they are not there; elsewhere, install them, or see tests skipped.
 services:
 	@missing=""; \
 	command -v chromium || command -v chromium-browser || command -v google-chrome || missing="$$missing chromium"; \
 	command -v Rscript || missing="$$missing r-base-core"; \
+	command -v npm || missing="$$missing npm"; \
 	if [ -z "$$missing" ]; then \
-	  echo "services: Chromium and R are there"; \
+	  echo "services: Chromium, R and npm are there"; \
 	else \
-	  echo "services: installing$$missing with apt-get, for the tests of report.html and of docs/r.md"; \
+	  echo "services: installing$$missing with apt-get, for the tests of report.html and of docs/r.md, and for the site"; \
 	  apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$missing; \
 	fi
 
@@ -127,6 +128,7 @@ lock: .venv/installed
 # when nothing was checked, because the database cannot be reached from here.
 audit:
 	$(PYTHON) benchmarks/audit.py requirements.lock
+	$(PYTHON) benchmarks/audit.py requirements-docs.lock
 
 clean:
 	rm -rf .venv dist build

@@ -6,8 +6,8 @@ mathematics. Nothing is reordered: a quotient stays on its line, and every sign 
 
 import re
 
-GREEK = "alpha beta gamma delta kappa lambda mu nu phi rho sigma tau theta Phi Psi".split()
-FUNCTIONS = "arccosh asinh ceil cosh det exp floor inf log max min sinh sup Var".split()
+GREEK = "alpha|beta|gamma|delta|kappa|lambda|mu|nu|phi|rho|sigma|tau|theta|Phi|Psi"
+FUNCTIONS = "arccosh|asinh|ceil|cosh|det|exp|floor|inf|log|max|min|sinh|sup|Var"
 WORDS = {
     "eps": r"\varepsilon",
     "epsilon": r"\varepsilon",
@@ -16,8 +16,8 @@ WORDS = {
     "prod": r"\textstyle\prod",
     "infinity": r"\infty",
     "in": r"\in",
-    **{name: rf"\{name}" for name in GREEK},
-    **{name: rf"\operatorname{{{name}}}" for name in FUNCTIONS},
+    **{name: rf"\{name}" for name in GREEK.split("|")},
+    **{name: rf"\operatorname{{{name}}}" for name in FUNCTIONS.split("|")},
 }
 SIGNS = {
     "<=": r"\le",

@@ -44,7 +44,7 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Mend the links of one page (MkDocs calls this)."""
     documents = {there: here for here, there in PAGES.items()}
     return as_on_site(documents.get(page.file.src_uri, f"docs/{page.file.src_uri}"), markdown)

@@ -16,17 +16,19 @@ from formulas import is_formula, to_tex
 HOME = Path(__file__).parent
 
 ARTICLE = re.compile(r"(<article[^>]*>)(.*?)(?=</article>)", re.S)
-BLOCK = re.compile(r'<div class="(?:language-text )?highlight"><pre>(?:<span></span>)?<code>([^<]*)</code></pre></div>', re.S)
-TOUCHED = re.compile(r"([(\[]*)\0(\d+)\0([),.;:\]]*)")
+BLOCK = re.compile(r'<div class="language-text highlight"><pre>(?:<span></span>)?<code>([^<]*)</code></pre></div>')
 CODE = re.compile(r"<code>([^<]*)</code>")
 ELSEWHERE = re.compile(r"(<(pre|code|a|h\d|script|style|button|nav|label)\b.*?</\2>|<[^>]*>)", re.S)
+TOUCHED = re.compile(r"([(\[]*)\0(\d+)\0([),.;:\]]*)")  # a formula's mark and the punctuation next to it
 
-_VARIABLE = r"(?:[B-HJ-Zb-z]\d?|[aA]\d|a(?= (?:<=|>=|[=<>+-]) ))(?:_[a-zA-Z0-9]{1,2})?'{0,2}(?:\([a-z]'?(?:, [a-z]'?)*\))?"
-_TERM = rf"(?:{_VARIABLE}|a|\d[\d,]*(?:\.\d+)?)"
-_RELATION = r"(?:<=|>=|!=|[=<>+/-])"
+# Variables and relations in sentences: t, c(s'), K = m - 2. Before a relation "a" is one too, elsewhere an article.
+_NAME = r"(?:[B-HJ-Zb-z]\d?|[aA]\d|a(?= (?:<=|>=|[=<>+-]) ))(?:_[a-zA-Z0-9]{1,2})?'{0,2}"
+_VARIABLE = rf"{_NAME}(?:\([a-z]'?(?:, [a-z]'?)*\))?"
+_TERM = rf"(?:{_VARIABLE}|a|\d+(?:,\d{{3}})*(?:\.\d+)?)"
+_GOES_ON = rf"(?: (?:<=|>=|!=|[=<>+/-]) {_TERM})"
 PROSE = re.compile(
-    rf"(?<![\w'./-])(?<!\d )(?:{_VARIABLE}(?: {_RELATION} {_TERM})*|{_TERM}(?: {_RELATION} {_TERM})* {_RELATION} {_VARIABLE})"
-    r"(?![\w'(]|[./-]\w| \d)"
+    rf"(?<![\w'./-])(?<!\d )(?:{_VARIABLE}{_GOES_ON}*|\d+{_GOES_ON}+)"
+    r"(?![\w'(]|[./-]\w| \d)"  # not P12, e.g., 100 x 100
 )
 
 
@@ -37,11 +39,12 @@ class Formulas:
         self.wanted: list[dict[str, object]] = []
 
     def mark(self, formula: str, *, display: bool = False) -> str:
+        """Take a formula down, and return the mark that stands for it."""
         self.wanted.append({"tex": to_tex(formula), "display": display})
         return f"\0{len(self.wanted) - 1}\0"
 
     def set_in(self, marked: str) -> str:
-        """Put every formula in its place, with the brackets and commas that touch it: browsers would break lines there."""
+        """Put every formula in its place, with the punctuation that touches it: browsers would break lines there."""
         if not self.wanted:
             return marked
         marked = TOUCHED.sub(self._with_neighbours, marked)
@@ -53,12 +56,15 @@ class Formulas:
         finished: list[str] = json.loads(made.stdout)
         return re.sub(r"\0(\d+)\0", lambda found: finished[int(found[1])], marked)
 
-
     def _with_neighbours(self, found: re.Match[str]) -> str:
         before, number, after = found.groups()
         formula = self.wanted[int(number)]
-        formula["tex"] = (rf"\text{{{before}}}" if before else "") + f"{formula['tex']}" + (rf"\text{{{after}}}" if after else "")
+        formula["tex"] = "".join([_in_text(before), str(formula["tex"]), _in_text(after)])
         return f"\0{number}\0"
+
+
+def _in_text(punctuation: str) -> str:
+    return rf"\text{{{punctuation}}}" if punctuation else ""
 
 
 def lines_of(block: str) -> list[str]:

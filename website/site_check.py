@@ -1,6 +1,6 @@
 """Check the built site: every link and anchor leads somewhere, nothing is loaded from elsewhere, pictures have words.
 
-    python website/check.py build/site [README.md ...]
+    python website/site_check.py build/site [README.md ...]
 
 Documents beside the site, such as the README, have their links into the repository checked too.
 """
@@ -67,7 +67,9 @@ def troubles(site: Path) -> Iterator[str]:
                 yield f"{here}: {address} is loaded from elsewhere"
             elif not address.startswith("data:") and not (path.parent / unquote(urlsplit(address).path)).exists():
                 yield f"{here}: {address} is not there"
-        yield from (f"{here}: the picture {picture} has no words for those who do not see it" for picture in page.wordless)
+        yield from (
+            f"{here}: the picture {picture} has no words for those who do not see it" for picture in page.wordless
+        )
     for path in sorted(site.rglob("*.css")):
         for found in IN_STYLE.finditer(path.read_text(encoding="utf-8")):
             address = found[1] or found[2]
@@ -89,7 +91,8 @@ def main(site: str, *documents: str) -> int:
     """Print what is wrong, or how much was looked at."""
     found = [*troubles(Path(site).resolve()), *(one for name in documents for one in broken_links(Path(name)))]
     pages = len(list(Path(site).rglob("*.html")))
-    sys.stdout.write("\n".join(found) + "\n" if found else f"{pages} pages: every link leads somewhere; open {site}/index.html\n")
+    good = f"{pages} pages: every link leads somewhere; open {site}/index.html"
+    sys.stdout.write("\n".join(found or [good]) + "\n")
     return int(bool(found))
 
 
