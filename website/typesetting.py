@@ -25,9 +25,10 @@ TOUCHED = re.compile(r"([(\[]*)\0(\d+)\0([),.;:\]]*)")  # a formula's mark and t
 _NAME = r"(?:[B-HJ-Zb-z]\d?|[aA]\d|a(?= (?:<=|>=|[=<>+-]) ))(?:_[a-zA-Z0-9]{1,2})?'{0,2}"
 _VARIABLE = rf"{_NAME}(?:\([a-z]'?(?:, [a-z]'?)*\))?"
 _TERM = rf"(?:{_VARIABLE}|a|\d+(?:,\d{{3}})*(?:\.\d+)?)"
-_GOES_ON = rf"(?: (?:<=|>=|!=|[=<>+/-]) {_TERM})"
+_RELATION = r"(?:<=|>=|!=|[=<>+/-])"
+_GOES_ON = rf"(?: {_RELATION} {_TERM})"
 PROSE = re.compile(
-    rf"(?<![\w'./-])(?<!\d )(?:{_VARIABLE}{_GOES_ON}*|\d+{_GOES_ON}+)"
+    rf"(?<![\w'./^-])(?<!\d )(?:\d+ {_RELATION} )?{_VARIABLE}{_GOES_ON}*"
     r"(?![\w'(]|[./-]\w| \d)"  # not P12, e.g., 100 x 100
 )
 
