@@ -131,5 +131,5 @@ audit:
 	$(PYTHON) benchmarks/audit.py requirements-docs.lock
 
 clean:
-	rm -rf .venv dist build
+	rm -rf .venv dist build website/node_modules
 	find src -name "*.nb[ci]" -delete
