@@ -38,7 +38,9 @@ class Page(HTMLParser):
         if where and said.get(where) and said.get("rel") not in {"prev", "next", "canonical"}:
             self.loads.append(said[where])
         if tag == "img" and not said.get("alt"):
-            self.wordless.append(said.get("src", "?"))
+            self.wordless.append(f"picture {said.get('src', '?')}")
+        if said.get("role") == "dialog" and not said.get("aria-label"):
+            self.wordless.append("dialog")
 
 
 def is_elsewhere(link: str) -> bool:
@@ -67,9 +69,8 @@ def troubles(site: Path) -> Iterator[str]:
                 yield f"{here}: {address} is loaded from elsewhere"
             elif not address.startswith("data:") and not (path.parent / unquote(urlsplit(address).path)).exists():
                 yield f"{here}: {address} is not there"
-        yield from (
-            f"{here}: the picture {picture} has no words for those who do not see it" for picture in page.wordless
-        )
+        for one in page.wordless:
+            yield f"{here}: the {one} has no words for those who do not see it"
     for path in sorted(site.rglob("*.css")):
         for found in IN_STYLE.finditer(path.read_text(encoding="utf-8")):
             address = found[1] or found[2]

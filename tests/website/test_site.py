@@ -119,6 +119,7 @@ def test_a_good_site_has_no_troubles(tmp_path: Path, capsys: pytest.CaptureFixtu
         ('<link href="//cdn.org/x.css">', "", "a.html: //cdn.org/x.css is loaded from elsewhere"),
         ('<script src="gone.js"></script>', "", "a.html: gone.js is not there"),
         ('<img src="p.png">', "", "a.html: the picture p.png has no words for those who do not see it"),
+        ('<div role="dialog"></div>', "", "a.html: the dialog has no words for those who do not see it"),
         (
             "",
             "@import 'https://f.org/x.css'",
