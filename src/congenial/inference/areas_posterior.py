@@ -174,10 +174,9 @@ class AreasPosterior:
 
     def ranks(self, query: str, level: float = 0.9) -> dict[Area, Estimate]:
         """Return the rank of every area, 1 for the largest number; equal ones share the mean of theirs."""
-        from scipy.stats import rankdata
-
-        statistic = self._one(query)
-        order, released = rankdata(-self.values(query), axis=2), rankdata(-statistic.values(self.released))
+        statistic, values = self._one(query), self.values(query)
+        order = np.stack([[_ranked(own) for own in line] for line in values])
+        released = _ranked(statistic.values(self.released))
         is_exact = self._is_known(statistic, range(len(self.areas)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -237,6 +236,20 @@ def _by_error(
     known, scale = exact_value(constraints, statistic), scale_of(constraints, statistic)
     ends = possible_ends(constraints, statistic.above)
     return interval_by_errors(statistic.text, value, known, scale, errors, ends, level)
+
+
+def _ranked(values: Floats) -> Floats:
+    """Return the rank of each number, 1 for the largest, the mean of theirs for equal ones; a share of nobody is last.
+
+    Examples
+    --------
+    >>> _ranked(np.array([5.0, 7.0, np.nan, 5.0])).tolist()
+    [2.5, 1.0, 4.0, 2.5]
+    """
+    known = np.where(np.isnan(values), -np.inf, values)
+    ascending = np.sort(known)
+    ends = np.searchsorted(ascending, known, "left") + np.searchsorted(ascending, known, "right")
+    return np.asarray(len(known) + 0.5 - ends / 2)
 
 
 def _estimate(text: str, released: float, drawn: Floats, level: float, is_exact: bool, n_moves: int) -> Estimate:
