@@ -143,7 +143,7 @@ def test_what_is_wrong_is_refused_before_anything_is_drawn(bundle: Path, tmp_pat
 
 
 def test_warnings_of_fit_name_the_areas() -> None:
-    fits = {f"a{number}": Fit(1.0 if number < 7 else 0.5) for number in range(60)}
+    fits: dict[str | None, Fit] = {f"a{number}": Fit(1.0 if number < 7 else 0.5) for number in range(60)}
     text = contradictions(fits)
     assert "7 of 60 areas, where about 3.0 are so by chance: a0, a1, a2, a3, a4 and 2 more" in text
     assert contradictions({None: Fit(1.0)}) == Fit(1.0).text
