@@ -11,12 +11,12 @@ SOURCE = Path(congenial.__file__).parent
 
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
-    {"plain_text", "errors", "arrays"},
+    {"plain_text", "errors", "arrays", "chunks"},
     {"disk", "packing", "interrupts", "progress", "fraction", "balls", "randomness", "label_widths", "schema"},
     {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},
     {"privacy"},
-    {"public_law", "calibrated", "law", "plan"},
+    {"public_law", "drawing", "calibrated", "law", "plan"},
     {"hierarchy"},
     {"ledger"},
     {"bundle"},

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
+from congenial.chunks import parts_of
 from congenial.conditions.by_area import ByArea
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.condition import Condition
@@ -58,6 +59,10 @@ class Group:
             for limited in self.pattern.rows
         )
         return Constraints(self.pattern.schema, rows, self.pattern.limits)
+
+    def part(self, numbers: slice) -> "Group":
+        """Return some areas of the group."""
+        return Group(self.pattern, self.places[numbers], self.values[numbers])
 
     @property
     def ranges_of_values(self) -> tuple[Interval, ...]:
@@ -184,8 +189,18 @@ class Areas(Mapping[Area, Constraints]):
         """Say of one table for each area (area, cell), in the declared order, whether it obeys its constraints."""
         answers = np.ones(len(self.labels), bool)
         for group in self.groups:
-            answers[group.places] = group.holds(tables[group.places])
+            for numbers in parts_of(len(group.places)):
+                some = group.part(numbers)
+                answers[some.places] = some.holds(tables[some.places])
         return answers
+
+    @cached_property
+    def group_numbers(self) -> Ints:
+        """Which group each area is in (area,)."""
+        found = np.zeros(len(self.labels), np.int32 if len(self.groups) > 1 else np.int8)
+        for number, group in enumerate(self.groups):
+            found[group.places] = number
+        return found
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Areas) or (self.name, self.labels) != (other.name, other.labels):
