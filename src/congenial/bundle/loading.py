@@ -358,7 +358,7 @@ def _check_files(folder: Path, manifest: Manifest) -> None:
     for name, stated in manifest.files.items():
         try:
             with _opened(folder, name) as file:
-                if file_digest(file, "sha256").hexdigest() != stated:
+                if file_digest(file, "sha256").hexdigest() != stated:  # type: ignore[arg-type]
                     wrong.append(f"{name} was changed")
         except BundleError as missing:
             wrong.append(str(missing))
