@@ -9,6 +9,7 @@ import pytest
 import congenial as cg
 from congenial import chunks
 from congenial.arrays import Ints
+from congenial.bundle.naming import Naming
 from congenial.conditions.by_area import by_area
 from congenial.drawing import Drawing
 from congenial.errors import SamplingError
@@ -30,7 +31,7 @@ def planned(counts: Ints, labels: list[str]) -> Plan:
     caps = by_area({label: cg.bounds(0, 99 if int(label) % 2 else 50) for label in labels})
     mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/2")], invariants=[cg.total(), caps])
     tables = {label: cg.Table(SCHEMA, line.reshape(2, 3)) for label, line in zip(labels, counts, strict=True)}
-    return mechanism.plan(mechanism.disclose(tables))
+    return mechanism.prepare(tables, Naming("r", "d", "a title")).plan
 
 
 @pytest.fixture(scope="module")
