@@ -106,7 +106,7 @@ def test_what_is_made_ahead_is_bounded() -> None:
 
     def work(part: slice) -> int:
         begun.append(part.start)
-        return part.start
+        return int(part.start)
 
     made = chunks.in_threads(work, chunks.parts_of(100, 1), 2)
     assert next(made) == 0
