@@ -2,6 +2,8 @@
 
 import os
 import re
+from contextlib import suppress
+from pathlib import Path
 
 from congenial.errors import CongenialError
 
@@ -10,6 +12,7 @@ MEMORY, THREADS = "CONGENIAL_MEMORY", "CONGENIAL_THREADS"
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT]?)B?", re.IGNORECASE)
+_CONTAINER = Path("/sys/fs/cgroup/memory.max")
 _LEAST = 500_000_000
 _START = 450_000_000  # Python, numpy, numba with its kernels, and what a report takes
 
@@ -37,7 +40,15 @@ def memory() -> int:
     stated = os.environ.get(MEMORY)
     if stated:
         return read_amount(stated)
-    return max(_LEAST, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+    return max(_LEAST, _there() // 2)
+
+
+def _there() -> int:
+    """Return how many bytes there are: of the computer, or of the container that this process runs in."""
+    amount = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):  # no container, or one without a bound, "max"
+        amount = min(amount, int(_CONTAINER.read_text(encoding="ascii")))
+    return amount
 
 
 def set_memory(amount: str) -> None:
