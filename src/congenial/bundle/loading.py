@@ -73,7 +73,7 @@ class Bundle:
             raise BundleError("the bundle has no levels: its areas are no tree")
         number = self.tree.level_of(name)
         tables = np.stack(list(self.tables.values())) if number == 0 else self.below[number - 1]
-        return tuple(str(code) for code in self.tree.codes[number]), tables
+        return tuple(self.tree.texts(number)), tables
 
     @property
     def law(self) -> PublicLaw:

@@ -1,15 +1,22 @@
-"""Parquet files, written and read by DuckDB."""
+"""Parquet files: small ones by DuckDB, whole; those of millions of rows by Arrow, some rows at a time."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from congenial.errors import BundleError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+AT_ONCE = 1 << 17
+"""Rows that are written at a time: a row group of the file."""
 
 
 @contextmanager
@@ -102,3 +109,55 @@ def parquet_arrays(content: bytes) -> dict[str, NDArray[Any]]:
             return dict(database.read_parquet(str(source)).fetchnumpy())
         except duckdb.Error:
             raise BundleError("a Parquet file of the bundle cannot be read: it was cut short or changed") from None
+
+
+def batches_to_parquet(batches: "Iterable[pa.Table]") -> bytes:
+    """Return tables with the same columns as one Parquet file, each a row group."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    out, writer = BytesIO(), None
+    try:
+        for batch in batches:
+            if writer is None:
+                writer = pq.ParquetWriter(out, batch.schema, compression="zstd", store_schema=False)
+            writer.write_table(batch)
+    except pa.ArrowException:
+        raise BundleError("a table could not be written as Parquet") from None
+    finally:
+        if writer is not None:
+            writer.close()
+    return out.getvalue()
+
+
+def parquet_batches(content: bytes, name: str, types: Mapping[str, str]) -> "Iterator[pa.RecordBatch]":
+    """Go through the rows of a Parquet file, which must have these columns and types, and no missing value."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(pa.BufferReader(content))
+        schema = file.schema_arrow
+        if schema.names != list(types):
+            raise BundleError(f"{name} does not have the columns that the manifest describes")
+        for field, kind in zip(schema, types.values(), strict=True):
+            if str(field.type) != kind:
+                what = "text" if kind == "string" else "a whole number"
+                raise BundleError(f"{name} has a column {field.name!r} in which not everything is {what}")
+        for batch in file.iter_batches(AT_ONCE):
+            if any(column.null_count for column in batch.columns):
+                raise BundleError(f"{name} has a missing value")
+            yield batch
+    except (pa.ArrowException, OSError):
+        raise BundleError("a Parquet file of the bundle cannot be read: it was cut short or changed") from None
+
+
+def parquet_names(content: bytes) -> list[str]:
+    """Return the names of a Parquet file's columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return list(pq.ParquetFile(pa.BufferReader(content)).schema_arrow.names)
+    except (pa.ArrowException, OSError):
+        raise BundleError("a Parquet file of the bundle cannot be read: it was cut short or changed") from None

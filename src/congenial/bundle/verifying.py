@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MADE_BY = {
     README: ("python", "congenial"),
-    REPORT: tuple(name for name in SOFTWARE if name != "duckdb"),
+    REPORT: tuple(name for name in SOFTWARE if name not in {"duckdb", "pyarrow"}),
     EXACT_CELLS: ("python", "congenial", "duckdb"),
     EXPECTED_ERRORS: ("python", "congenial", "numpy"),
 }

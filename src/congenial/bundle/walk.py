@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.arrow_codes import texts_of
 from congenial.bundle.exact_numbers import with_commas
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.tree_files import level_file
@@ -124,7 +125,7 @@ def units_of_tree(manifest: Manifest, chain: ChainPlan, released: Sequence[Ints]
                     () if number else _exact(manifest, manifest.law.areas.labels[place], n_shown),
                     more=more,
                 )
-                for place, (code, table, grid) in enumerate(zip(codes, tables, laid, strict=False))
+                for place, (code, table, grid) in enumerate(zip(texts_of(codes[:n_shown]), tables, laid, strict=False))
             ]
         )
         if number:

@@ -22,9 +22,10 @@ from congenial.hierarchy.leaves import check_leaves
 from congenial.ledger import Ledger, Status
 from congenial.progress import Progress, no_news
 from congenial.reading.confidential_csv import write_confidential_csv
+from congenial.reading.leaves import read_leaves
 from congenial.reading.public_files import public_files
 from congenial.reading.spine import read_spine
-from congenial.reading.tables import read_leaves, read_together
+from congenial.reading.tables import read_together
 from congenial.release import STEPS as RELEASE_STEPS
 from congenial.release import (
     Prepared,

@@ -4,6 +4,7 @@ A subtree's tables are a function of these and of nothing else: not of the subtr
 the chunks, the threads or the machine. So any engine may draw any subtree, and a retry gives the same tables.
 """
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -91,7 +92,7 @@ class Subtree:
         released: Ints,
         words: ChainWords,
         *,
-        n_threads: int = 1,
+        n_threads: int | None = None,
         always_certain: bool = False,
         progress: Progress = no_news,
     ) -> TreeTables:
@@ -105,11 +106,14 @@ class Subtree:
             The released tables of the units at the top.
         words : ChainWords
             Of the release: each family takes its own.
+        n_threads : int, optional
+            As many as this process has processors if not given.
         always_certain : bool
             Whether every decision is made in ball arithmetic: the same tables, slowly.
         progress : Progress
             Is told how many units are drawn, those at the top included.
         """
+        n_threads = n_threads or len(os.sched_getaffinity(0))
         tables = self.tree.summed(leaves.astype(np.int64, copy=False))
         out = [released]
         n_done, n_units = len(released), sum(map(len, tables))

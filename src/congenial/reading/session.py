@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from congenial.errors import ReadingError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
 MEMORY = "700MB"
+_AT_ONCE = 1 << 18  # rows of a batch
 Result = TypeVar("Result")
 
 
@@ -31,6 +33,22 @@ class Session:
     def columns(self, query: str) -> dict[str, Any] | None:
         """Return the columns of a query as arrays; None when it failed."""
         return self._tried(lambda: self._connection.execute(query).fetchnumpy())
+
+    def batches(self, query: str) -> Iterator["pa.RecordBatch | None"]:
+        """Go through the rows of a query, some at a time, as Arrow's columns; None, and no more, when it failed."""
+        # A cursor of its own: a connection has one unfinished result at a time.
+        reader = self._tried(lambda: self._connection.cursor().execute(query).to_arrow_reader(_AT_ONCE))
+        while reader is not None:
+            try:
+                batch = self._tried(lambda: next(reader, None))
+            except ReadingError:
+                raise
+            except Exception:  # noqa: BLE001  what Arrow says of it may quote a row, too
+                break
+            if batch is None:
+                return
+            yield batch
+        yield None
 
     @staticmethod
     def _tried(work: Callable[[], Result]) -> Result | None:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.errors import ReadingError
-from congenial.hierarchy.tree import Tree
 from congenial.reading import sql
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.csv_trouble import csv_trouble
@@ -40,14 +39,6 @@ def read_together(spec: Spec, folder: str | Path) -> Table | AreaTables:
     left_out = set(spec.unpublished)
     places = [place for place, area in enumerate(spec.by.labels) if area not in left_out]
     return AreaTables(spec.schema, [spec.by.labels[place] for place in places], counts[places])
-
-
-def read_leaves(spec: Spec, tree: Tree, folder: str | Path) -> NDArray[np.int64]:
-    """Read the data of a tree's leaves (leaf, cell), in the order of the tree. Confidential."""
-    if spec.hierarchy is None:
-        raise ReadingError("the spec has no hierarchy")
-    codes = tuple(tree.codes[-1].tolist())
-    return read_counts(replace(spec, by=Levels(spec.hierarchy.leaf, spec.hierarchy.column, codes, codes)), folder)
 
 
 def read_counts(spec: Spec, folder: str | Path) -> NDArray[np.int64]:
