@@ -10,10 +10,11 @@ demo: .venv/installed
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-# Ratios measured in one run; make bench DATA=folder adds the real counties.
+# Ratios measured in one run, and areas a second of the whole pipeline; make bench DATA=folder adds the real counties.
 bench: .venv/installed
 	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/wide.py
+	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),1000 10000 100000)
 
 # Crash safety: 200 releases are killed at moments spread over their whole run; 10 of them in the tests.
 soak: .venv/installed
@@ -55,9 +56,9 @@ bench-calibration: .venv/installed
 bench-tree: .venv/installed
 	$(BIN)/python benchmarks/tree.py --data $(or $(DATA),$(error say where the data are: make bench-tree DATA=folder))
 
-# From a file of counts to a verified bundle: CPU seconds and memory of release and verify, by areas.
+# From a file of counts to a verified bundle: seconds and memory of release and verify, by areas; a million takes minutes.
 bench-pipeline: .venv/installed
-	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),10 1000 10000)
+	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),1000 10000 100000 1000000)
 
 # Can a clock tell two tables apart?
 bench-timing: .venv/installed

@@ -1,6 +1,7 @@
 """Codes of units between Arrow's columns of text and arrays of a fixed width: no object for each of millions."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ Codes = NDArray[Any]
 """Codes of units: text, as numpy holds it; bytes where all of it is ASCII, which takes a quarter of the room."""
 
 _ASCII = 128
+_TOGETHER = 1 << 16  # texts that are objects at a time
 
 
 def codes_of(column: "pa.Array") -> Codes | None:
@@ -72,3 +74,35 @@ def texts_of(codes: Codes) -> list[str]:
     """
     found: list[str] = codes.astype(str).tolist()
     return found
+
+
+class CodeTexts(Sequence[str]):
+    """Codes as texts that are made as they are asked for: no object for each of millions.
+
+    Examples
+    --------
+    >>> known = CodeTexts(np.array([b"44", b"15"]))
+    >>> len(known), known[1], known[-1], list(known)
+    (2, '15', '15', ['44', '15'])
+    """
+
+    def __init__(self, codes: Codes) -> None:
+        self.codes = codes
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "CodeTexts": ...
+
+    def __getitem__(self, place: "int | slice") -> "str | CodeTexts":
+        if isinstance(place, slice):
+            return CodeTexts(self.codes[place])
+        return str(self.codes[[place]].astype(str)[0])
+
+    def __iter__(self) -> Iterator[str]:
+        for first in range(0, len(self.codes), _TOGETHER):
+            yield from texts_of(self.codes[first : first + _TOGETHER])

@@ -3,14 +3,15 @@
 Written and read some rows at a time: a level of millions of units takes its counts of memory, and little more.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from congenial.arrays import Ints
 from congenial.arrow_codes import Codes, codes_of, column_of
-from congenial.bundle.parquet import AT_ONCE, batches_to_parquet, parquet_batches, parquet_names
+from congenial.bundle.parquet import AT_ONCE, read_batches, write_batches
 from congenial.errors import BundleError, HierarchyError
 from congenial.hierarchy.law import ChainLaw
 from congenial.hierarchy.tree import Tree
@@ -34,18 +35,22 @@ def tree_file_names(levels: Sequence[str]) -> list[str]:
     return [SPINE, *(level_file(number) for number in range(2, len(levels) + 1))]
 
 
-def tree_to_files(law: ChainLaw, below: Sequence[Ints]) -> dict[str, bytes]:
-    """Return the files: leaves in the order of the tree, and the drawn tables (unit, cell) of each level."""
+def tree_to_files(law: ChainLaw, below: Sequence[Ints]) -> dict[str, Callable[[BinaryIO], None]]:
+    """Return what writes each file: the leaves in their order, and the drawn tables (unit, cell) of each level."""
     tree, schema = law.tree, law.top.schema
-    files = {SPINE: spine_to_parquet(tree, law.zeros)}
+    files: dict[str, Callable[[BinaryIO], None]] = {SPINE: partial(write_spine, tree, law.zeros)}
     for number, (codes, tables) in enumerate(zip(tree.codes[1:], below, strict=True), 2):
-        files[level_file(number)] = batches_to_parquet(_level_batches(codes, tables, schema))
+        files[level_file(number)] = partial(_write_level, codes, tables, schema)
     return files
 
 
 def cell_columns(schema: Schema) -> list[str]:
     """Return the columns of a level's file besides the unit's code: the cells by name."""
     return [schema.cell_name(cell) for cell in range(schema.n_cells)]
+
+
+def _write_level(codes: Codes, tables: Ints, schema: Schema, out: BinaryIO) -> None:
+    write_batches(_level_batches(codes, tables, schema), out)
 
 
 def _level_batches(codes: Codes, tables: Ints, schema: Schema) -> "Iterator[pa.Table]":
@@ -57,9 +62,9 @@ def _level_batches(codes: Codes, tables: Ints, schema: Schema) -> "Iterator[pa.T
         yield pa.Table.from_arrays(columns, names=[CODE, *cell_columns(schema)])
 
 
-def spine_to_parquet(tree: Tree, zeros: Zeros) -> bytes:
-    """Return the spine: for each leaf the code of its unit at every level, and which of its cells are barred."""
-    return batches_to_parquet(_spine_batches(tree, zeros))
+def write_spine(tree: Tree, zeros: Zeros, out: BinaryIO) -> None:
+    """Write the spine: for each leaf the code of its unit at every level, and which of its cells are barred."""
+    write_batches(_spine_batches(tree, zeros), out)
 
 
 def _spine_batches(tree: Tree, zeros: Zeros) -> "Iterator[pa.Table]":
@@ -99,19 +104,18 @@ def _bars(digits: Codes, n_cells: int) -> Bars:
     return found.astype(np.bool_)
 
 
-def spine_of_parquet(content: bytes, levels: Sequence[str], n_cells: int) -> tuple[Tree, Zeros]:
-    """Read what `spine_to_parquet` wrote, and refuse anything else."""
-    names, extra = [*levels], _zeros_column(levels)
-    if parquet_names(content) == [*names, extra]:
-        names.append(extra)
-    parts: list[list[Codes]] = [[] for _ in names]
-    for batch in parquet_batches(content, SPINE, dict.fromkeys(names, "string")):
+def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int) -> tuple[Tree, Zeros]:
+    """Read what `write_spine` wrote, and refuse anything else."""
+    texts = dict.fromkeys(levels, "string")
+    parts: list[list[Codes]] = []
+    for batch in read_batches(file, SPINE, [texts, {**texts, _zeros_column(levels): "string"}]):
+        parts = parts or [[] for _ in batch.columns]
         for number, column in enumerate(batch.columns):
             codes = codes_of(column)
             if codes is None:
                 raise BundleError(f"{SPINE} has a code with a zero byte")
             parts[number].append(codes)
-    if not parts[0]:
+    if not parts:
         raise BundleError(f"{SPINE} is not a tree: it has no leaf")
     columns = [np.concatenate(part) for part in parts]
     try:
@@ -120,7 +124,7 @@ def spine_of_parquet(content: bytes, levels: Sequence[str], n_cells: int) -> tup
         raise BundleError(f"{SPINE} is not a tree: {wrong}") from None
     if not bool((np.diff(tree.order) == 1).all()) or tree.order[0] != 0:
         raise BundleError(f"{SPINE} does not have its leaves in order")
-    if extra not in names:
+    if len(columns) == len(levels):
         return tree, Zeros()
     bars = _bars(columns[-1], n_cells)
     zeros = Zeros.of_leaves(tree, bars)
@@ -129,11 +133,11 @@ def spine_of_parquet(content: bytes, levels: Sequence[str], n_cells: int) -> tup
     return tree, zeros
 
 
-def level_of_parquet(content: bytes, number: int, codes: Codes, schema: Schema) -> Ints:
+def read_level(file: BinaryIO, number: int, codes: Codes, schema: Schema) -> Ints:
     """Read the tables (unit, cell) of one level, and refuse anything but what `tree_to_files` writes."""
     name, cells = level_file(number), cell_columns(schema)
     out, n_read = np.empty((len(codes), schema.n_cells), np.int64), 0
-    for batch in parquet_batches(content, name, {CODE: "string", **dict.fromkeys(cells, "int64")}):
+    for batch in read_batches(file, name, [{CODE: "string", **dict.fromkeys(cells, "int64")}]):
         here, own = slice(n_read, n_read + len(batch)), codes_of(batch.column(0))
         if own is None or n_read + len(batch) > len(codes) or not _is_same(codes[here], own):
             raise BundleError(f"{name} does not have the units of the spine, in their order")

@@ -9,6 +9,7 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.arrow_codes import texts_of
+from congenial.chunks import parts_of
 from congenial.conditions.areas import Area
 from congenial.errors import HierarchyError
 from congenial.hierarchy.exact_rows import ExactSums
@@ -21,7 +22,6 @@ from congenial.noise.family import DiscreteNoise
 from congenial.public_law import PublicLaw
 from congenial.sampling.share_out.tilts import share_noise
 
-_TOGETHER = 1 << 16  # codes that are objects at a time
 _FAR = 100  # linear noise goes farther than so many times 1 / precision with probability exp(-100)
 
 
@@ -104,9 +104,8 @@ class ChainLaw:
         state = hashlib.sha256("\0".join(self.tree.levels).encode())
         for codes in self.tree.codes:
             state.update(len(codes).to_bytes(8, "little"))
-            for first in range(0, len(codes), _TOGETHER):
-                some = "\0".join(texts_of(codes[first : first + _TOGETHER]))
-                state.update((some if first == 0 else f"\0{some}").encode())
+            for part in parts_of(len(codes)):
+                state.update("\0".join([*([""] if part.start else []), *texts_of(codes[part])]).encode())
         for parents in self.tree.parents:
             state.update(np.ascontiguousarray(parents, "<i8").data)
         for bar in self.zeros.bars[-1:]:

@@ -5,13 +5,12 @@ of its blocks has. What siblings say of each other beyond that is not looked for
 """
 
 from collections.abc import Iterator, Sequence
-from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.arrow_codes import Codes, texts_of
+from congenial.arrow_codes import CodeTexts
 from congenial.conditions.areas import Group
 from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import Constraints
@@ -26,7 +25,6 @@ from congenial.privacy.review import Review, review, reviewed
 from congenial.privacy.small_sums import with_differences
 
 Flags = NDArray[np.bool_]
-_TOGETHER = 1 << 16  # labels that are objects at a time
 
 
 def reviews_of(plan: Plan | ChainPlan, conditions: Sequence[Condition]) -> tuple[Review, ...]:
@@ -67,7 +65,7 @@ def review_tree(law: ChainLaw, conditions: Sequence[Condition]) -> tuple[Review,
         schema = law.top.schema
         others = [row for name in schema.names for row in margin(name).rows(schema)]
         found = reviewed(
-            tree.levels[level], _Labels(tree.codes[level]), groups, with_differences(schema, stated, others)
+            tree.levels[level], CodeTexts(tree.codes[level]), groups, with_differences(schema, stated, others)
         )
         out.append(found)
         zero = _zeros(found, law.n_cells) | barred
@@ -94,31 +92,6 @@ def _patterns(zero: Flags, barred: Flags) -> tuple[Ints, Ints]:
         return np.zeros(1, np.int64), np.zeros(len(keys), np.int64)
     _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     return first, which.reshape(-1)
-
-
-class _Labels(Sequence[str]):
-    """The codes of a level's units, texts as they are asked for."""
-
-    def __init__(self, codes: Codes) -> None:
-        self._codes = codes
-
-    def __len__(self) -> int:
-        return len(self._codes)
-
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[str]: ...
-
-    def __getitem__(self, place: int | slice) -> str | Sequence[str]:
-        if isinstance(place, slice):
-            return _Labels(self._codes[place])
-        return texts_of(self._codes[place : place + 1 or None])[0]
-
-    def __iter__(self) -> Iterator[str]:
-        for first in range(0, len(self._codes), _TOGETHER):
-            yield from texts_of(self._codes[first : first + _TOGETHER])
 
 
 def _zeros(found: Review, n_cells: int) -> Flags:

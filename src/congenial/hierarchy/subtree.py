@@ -4,7 +4,6 @@ A subtree's tables are a function of these and of nothing else: not of the subtr
 the chunks, the threads or the machine. So any engine may draw any subtree, and a retry gives the same tables.
 """
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from congenial.hierarchy.words import ChainWords
 from congenial.hierarchy.zeros import Zeros
 from congenial.noise.family import DiscreteNoise
 from congenial.progress import DRAWING, Progress, no_news
+from congenial.resources import n_processors
 from congenial.sampling.share_out.families import Families
 
 _TOGETHER = 1 << 17  # children drawn in one go, about: their words and tables take 100 MB
@@ -113,7 +113,7 @@ class Subtree:
         progress : Progress
             Is told how many units are drawn, those at the top included.
         """
-        n_threads = n_threads or len(os.sched_getaffinity(0))
+        n_threads = n_threads or n_processors()
         tables = self.tree.summed(leaves.astype(np.int64, copy=False))
         out = [released]
         n_done, n_units = len(released), sum(map(len, tables))

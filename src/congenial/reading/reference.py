@@ -11,9 +11,8 @@ from congenial.hierarchy.tree import Tree
 from congenial.reading import sql
 from congenial.reading.files import find_files
 from congenial.reading.headers import read_sources
-from congenial.reading.leaves import read_leaves
 from congenial.reading.session import session
-from congenial.reading.tables import read_counts
+from congenial.reading.tables import read_counts, read_leaves
 from congenial.spec.levels import Levels
 from congenial.spec.spec import Spec
 

@@ -1,6 +1,7 @@
 """The public list of a tree's leaves, from its file."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from congenial.reading.headers import read_sources
 from congenial.reading.session import session
 from congenial.reading.spine_trouble import with_line
 from congenial.spec.tree import TRUTH, TreeFile
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
 
 
 def read_spine(given: TreeFile, n_cells: int, folder: str | Path) -> tuple[Tree, Zeros]:
@@ -63,24 +67,26 @@ def _columns(given: TreeFile, columns: list[str], folder: Path) -> list[Codes]:
     """Return the columns of the file, each an array of texts."""
     paths = find_files([given.file], folder)
     found: list[list[Codes]] = [[] for _ in columns]
+
+    def take(rows: "RecordBatch") -> None:
+        for number, column in enumerate(columns):
+            if rows.column(number).null_count:
+                raise ReadingError(
+                    f"column {column!r} of {given.file} is empty in a row: every leaf has a code and a unit of each"
+                    " level"
+                )
+            codes = codes_of(rows.column(number))
+            if codes is None:
+                raise ReadingError(f"column {column!r} of {given.file} has a text with a zero byte; remove it")
+            found[number].append(codes)
+
     with session(paths) as database:
         sources = read_sources(database, paths, given.separator)
         for source in sources:
             for column in columns:
                 source.place(column)
-        for batch in database.batches(sql.rows_of(sources, list(columns), given.separator)):
-            if batch is None:
-                raise ReadingError(f"the leaves in {given.file} cannot be read; the file may be damaged")
-            for number, column in enumerate(columns):
-                if batch.column(number).null_count:
-                    raise ReadingError(
-                        f"column {column!r} of {given.file} is empty in a row: every leaf has a code and a unit of each"
-                        " level"
-                    )
-                codes = codes_of(batch.column(number))
-                if codes is None:
-                    raise ReadingError(f"column {column!r} of {given.file} has a text with a zero byte; remove it")
-                found[number].append(codes)
+        if not database.each_part(sql.rows_of(sources, list(columns), given.separator), take):
+            raise ReadingError(f"the leaves in {given.file} cannot be read; the file may be damaged")
     if not any(map(len, found[0])):
         raise ReadingError(f"{given.file} has a header and no rows: a tree has at least one leaf")
     return [np.concatenate(parts) for parts in found]
