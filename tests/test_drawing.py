@@ -9,6 +9,8 @@ import pytest
 import congenial as cg
 from congenial import chunks
 from congenial.arrays import Ints
+from congenial.bundle.naming import Naming
+from congenial.conditions.by_area import by_area
 from congenial.drawing import Drawing
 from congenial.errors import SamplingError
 from congenial.plan import Plan
@@ -26,10 +28,10 @@ def counts_of(name: str) -> Ints:
 
 def planned(counts: Ints, labels: list[str]) -> Plan:
     """Two groups: every other area has a cap of its own kind."""
-    caps = cg.by_area({label: cg.bounds(0, 99 if int(label) % 2 else 50) for label in labels})
+    caps = by_area({label: cg.bounds(0, 99 if int(label) % 2 else 50) for label in labels})
     mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/2")], invariants=[cg.total(), caps])
     tables = {label: cg.Table(SCHEMA, line.reshape(2, 3)) for label, line in zip(labels, counts, strict=True)}
-    return mechanism.plan(mechanism.disclose(tables))
+    return mechanism.prepare(tables, Naming("r", "d", "a title")).plan
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +106,7 @@ def test_what_is_made_ahead_is_bounded() -> None:
 
     def work(part: slice) -> int:
         begun.append(part.start)
-        return part.start
+        return int(part.start)
 
     made = chunks.in_threads(work, chunks.parts_of(100, 1), 2)
     assert next(made) == 0

@@ -32,7 +32,7 @@ from congenial.progress import DRAWING, Progress, no_news
 from congenial.randomness import RandomStream, Streams, UnitStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
 from congenial.released import Release
-from congenial.table import Table
+from congenial.table import Table, tables_by_area
 
 if TYPE_CHECKING:
     from congenial.ledger import Ledger, Status
@@ -85,13 +85,9 @@ class Prepared:
         return self.confidential if self.chain is None else self.chain.law.tree.summed(self.confidential)[0]
 
     @property
-    def tables(self) -> dict[Area, Table]:
+    def tables(self) -> Mapping[Area, Table]:
         """The confidential table of each area."""
-        schema = self.plan.law.schema
-        return {
-            area: Table(schema, counts.reshape(schema.shape))
-            for area, counts in zip(self.plan.law.areas, self.of_areas, strict=True)
-        }
+        return tables_by_area(self.plan.law.schema, self.plan.law.areas.labels, self.of_areas)
 
     def streams(self, key: ReleaseKey) -> UnitStreams | ChainWords:
         """Return the random words of every area, or of every unit of a tree, under a key."""

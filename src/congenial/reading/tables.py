@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from congenial.arrow_codes import CodeTexts
 from congenial.errors import ReadingError
 from congenial.hierarchy.tree import Tree
-from congenial.progress import READING, Progress, no_news
+from congenial.progress import Progress, no_news
 from congenial.reading import sql
 from congenial.reading.cells import Cells
 from congenial.reading.confidential_csv import write_confidential_csv
@@ -79,7 +79,6 @@ def read_counts(spec: Spec, folder: str | Path, progress: Progress = no_news) ->
         raise ReadingError(wrong)
     paths = find_files(spec.data.paths, base)
     check_apart(spec, base, paths)
-    progress(READING)
     with session(paths) as database:
         read = read_sources(database, paths, spec.data.separator)
         sources = [replace(source, kept_rows=spec.kept_rows) for source in read]
