@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-pipeline soak check-real lint types schema commands docs services lock audit clean
+.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-tree-pipeline bench-pipeline soak check-real lint types schema commands docs services lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -55,6 +55,11 @@ bench-calibration: .venv/installed
 # Blocks of two states, and their trees repeated to 8.2 million: make bench-tree DATA=folder.
 bench-tree: .venv/installed
 	$(BIN)/python benchmarks/tree.py --data $(or $(DATA),$(error say where the data are: make bench-tree DATA=folder))
+
+# A tree from Parquet files to a verified bundle: seconds and memory of each command. COPIES="1 8 164": 164 of two states are
+# 8.2 million blocks. DATA=folder takes real blocks; without it blocks of about their shape are simulated.
+bench-tree-pipeline: .venv/installed
+	$(BIN)/python benchmarks/tree_pipeline.py $(if $(DATA),--data $(DATA)) --copies $(or $(COPIES),1 8 32)
 
 # From a file of counts to a verified bundle: seconds and memory of release and verify, by areas; a million takes minutes.
 bench-pipeline: .venv/installed

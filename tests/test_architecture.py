@@ -11,7 +11,7 @@ SOURCE = Path(congenial.__file__).parent
 
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
-    {"plain_text", "errors", "arrays", "resources", "chunks"},
+    {"plain_text", "errors", "arrays", "arrow_codes", "resources", "chunks"},
     {"disk", "packing", "interrupts", "progress", "fraction", "balls", "randomness", "label_widths", "schema"},
     {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},
@@ -86,7 +86,16 @@ ONLY_HERE = {
         "inference.theta_steps",
     },
     "duckdb": {"reading.session"},
-    "pyarrow": {"bundle.areas_file", "bundle.parquet", "bundle.table_parquet", "reading.cells", "reading.session"},
+    "pyarrow": {
+        "arrow_codes",
+        "bundle.areas_file",
+        "bundle.parquet",
+        "bundle.table_parquet",
+        "bundle.tree_files",
+        "reading.cells",
+        "reading.session",
+        "reading.spine",
+    },
     "pydantic": {"spec.json_schema", "spec.mistakes", "spec.model"},
     "ruamel": {"spec.yaml_text"},
     "rich": {"cli.demo", "cli.output", "cli.progress", "cli.reproduce"},

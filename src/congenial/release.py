@@ -14,7 +14,6 @@ from congenial.bundle.exact_numbers import exactly
 from congenial.bundle.naming import Naming
 from congenial.bundle.plan_digest import areas_digest, plan_digest
 from congenial.bundle.software import software_in_use, source_in_use
-from congenial.bundle.tree_json import tree_digest
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
 from congenial.disk import no_core_file
@@ -381,7 +380,7 @@ def _disclosed_below(chain: ChainPlan | None) -> list[tuple[str, object]]:
     """Return what is exact in every unit of levels below the top of a tree."""
     if chain is None:
         return []
-    where = f"in the bundle; SHA-256 of the tree with all values {tree_digest(chain.law)}"
+    where = f"in the bundle; SHA-256 of the tree with all values {chain.law.digest}"
     return [
         (f"{condition.title}, of each {level}", where)
         for level, conditions in chain.invariants_below.items()

@@ -74,7 +74,7 @@ def prepare(spec: Spec, folder: Path, progress: Progress = no_news) -> Prepared:
 
 
 def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Progress) -> Prepared:
-    hierarchy, counts = _read_tree(spec, given, folder)
+    hierarchy, counts = _read_tree(spec, given, folder, progress)
     progress(STEPS[1])
     return prepare_tree(hierarchy, counts, _naming(spec, folder))
 
@@ -84,10 +84,10 @@ def _naming(spec: Spec, folder: Path) -> Naming:
     return replace(spec.naming, public_files=public_files(spec, folder))
 
 
-def _read_tree(spec: Spec, given: TreeFile, folder: Path) -> tuple[Hierarchy, Ints]:
+def _read_tree(spec: Spec, given: TreeFile, folder: Path, progress: Progress = no_news) -> tuple[Hierarchy, Ints]:
     """Return what releases a spec's tree, and the confidential leaves (leaf, cell), checked and in its order."""
     tree, zeros = read_spine(given, spec.schema.n_cells, folder)
-    counts = read_leaves(spec, tree, folder)
+    counts = read_leaves(spec, tree, folder, progress)
     check_leaves(tree, spec.schema.n_cells, zeros, counts)
     return spec.tree_mechanism(tree, zeros), counts
 

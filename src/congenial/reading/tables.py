@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from congenial.arrow_codes import CodeTexts
 from congenial.errors import ReadingError
 from congenial.hierarchy.tree import Tree
 from congenial.progress import Progress, no_news
@@ -44,12 +45,13 @@ def read_together(spec: Spec, folder: str | Path, progress: Progress = no_news) 
     return AreaTables.kept(spec.schema, [spec.by.labels[place] for place in places], counts[places])
 
 
-def read_leaves(spec: Spec, tree: Tree, folder: str | Path) -> NDArray[np.int64]:
+def read_leaves(spec: Spec, tree: Tree, folder: str | Path, progress: Progress = no_news) -> NDArray[np.int64]:
     """Read the data of a tree's leaves (leaf, cell), in the order of the tree. Confidential."""
     if spec.hierarchy is None:
         raise ReadingError("the spec has no hierarchy")
-    codes = tuple(tree.codes[-1].tolist())
-    return read_counts(replace(spec, by=Levels(spec.hierarchy.leaf, spec.hierarchy.column, codes, codes)), folder)
+    codes = CodeTexts(tree.codes[-1])
+    by = Levels(spec.hierarchy.leaf, spec.hierarchy.column, codes, codes)
+    return read_counts(replace(spec, by=by), folder, progress)
 
 
 def read_counts(spec: Spec, folder: str | Path, progress: Progress = no_news) -> NDArray[np.int64]:
