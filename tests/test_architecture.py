@@ -79,7 +79,6 @@ ONLY_HERE = {
         "baselines.projection",
         "baselines.topdown",
         "inference.log_linear",
-        "inference.independent_draws",
         "inference.null_tables",
         "inference.priors",
         "inference.smooth_chains",
