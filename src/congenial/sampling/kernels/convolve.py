@@ -7,11 +7,22 @@ How many steps a loop takes follows from the lengths of windows, which are publi
 lies in them: steps that a limit rules out are taken, and count for nothing.
 """
 
-from congenial.sampling.kernels.compiled import compiled
+from typing import Any
+
+from congenial.sampling.kernels.compiled import compiled, of_either_type
 from congenial.sampling.kernels.numbers import add_products, clear, get, part, plus, put, size_of, times, zero_of
 from congenial.sampling.kernels.wide import Numbers
 
-MOST_DIRECT = 96  # values of a cell up to which adding shifted copies, in vectors, beats two recurrences
+_MOST_DIRECT = 96  # values of a cell up to which adding shifted copies, in vectors, beats two recurrences
+_MOST_BY_NUMPY = 4096
+
+
+@of_either_type
+def is_long(message: Any, span: Any) -> Any:
+    """Return whether a cell has too many values to add shifted copies."""
+    if message is None:  # by Python, whose loops are slower than NumPy's
+        return lambda message, span: span > _MOST_BY_NUMPY
+    return lambda message, span: span > _MOST_DIRECT
 
 
 @compiled

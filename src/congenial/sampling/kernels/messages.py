@@ -13,7 +13,7 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.sampling.kernels.codes import NEVER
 from congenial.sampling.kernels.compiled import compiled
-from congenial.sampling.kernels.convolve import MOST_DIRECT, add_point, convolve_directly, convolve_geometric
+from congenial.sampling.kernels.convolve import add_point, convolve_directly, convolve_geometric, is_long
 from congenial.sampling.kernels.layout import lay_out
 from congenial.sampling.kernels.merge import run_merge
 from congenial.sampling.kernels.numbers import (
@@ -104,7 +104,7 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, wo
                 before = position - 1
                 x_length, x0 = state.prefix_length[before], state.prefix_low[before]
                 x = part(messages, state.prefix_offset[before], x_length)
-                if program.base[table] >= 0.0 and span > MOST_DIRECT:
+                if program.base[table] >= 0.0 and is_long(x, span):
                     powers = line_of(program.powers, table)
                     has_lower, has_upper = program.lower[cell] != -NEVER, program.upper[cell] != NEVER
                     below, above = centre[cell] - program.lower[cell], program.upper[cell] - centre[cell]

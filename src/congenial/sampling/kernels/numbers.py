@@ -146,7 +146,16 @@ def times(x: Any, y: Any) -> Any:
 
 @of_either_type
 def add_products(x: Any, weights: Any, out: Any, room: Any) -> Any:
-    """Add ``w(j) x(i)`` to ``out(i + j)`` for all i and j."""
+    """Add ``w(j) x(i)`` to ``out(i + j)`` for all i and j.
+
+    In whichever order terms are added, rounding is within one unit for each of them.
+    """
+    if x is None:  # by Python
+
+        def add_by_numpy(x: Any, weights: Any, out: Any, room: Any) -> None:
+            out += np.convolve(x, weights)
+
+        return add_by_numpy
     if not is_tuple(x):
 
         def add_doubles(x: Any, weights: Any, out: Any, room: Any) -> None:
