@@ -9,6 +9,7 @@ import congenial as cg
 from congenial.arrays import Floats, Ints
 from congenial.examples import p12_mechanism, p12_table
 from congenial.sampling.contraction import messages as exact
+from congenial.sampling.contraction.certain import Certain
 from congenial.sampling.kernels import compiled as kernels
 from congenial.sampling.kernels.packed import Packed
 from congenial.sampling.kernels.wide import Wide
@@ -36,6 +37,18 @@ def test_python_draws_the_same_tables(name: str, monkeypatch: pytest.MonkeyPatch
     compiled = drawn(target, name)
     monkeypatch.setattr(exact, "light", lambda kernel, _: kernels.interpreted(kernel))
     assert drawn(target, name) == compiled
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_python_draws_what_balls_decide(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "light", lambda kernel, _: kernels.interpreted(kernel))
+    target = SYSTEMS[name]().target
+    engine = exact.engine_of(target)
+    for number in range(5):
+        rng = cg.replay_rng(f"{name} {number}")
+        decided = Certain(engine, target.centre).draw(rng.words(engine.n_decisions), rng)
+        drawn_by_python = exact.sample_one(engine, target.centre, cg.replay_rng(f"{name} {number}"))
+        assert np.array_equal(drawn_by_python, decided)
 
 
 def test_a_process_compiles_when_there_is_more_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
