@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-pipeline bench-start soak check-real lint types schema commands services lock audit clean
+.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-tree-pipeline bench-pipeline bench-start soak check-real lint types schema commands docs services lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -10,10 +10,11 @@ demo: .venv/installed
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-# Ratios measured in one run; make bench DATA=folder adds the real counties.
+# Ratios measured in one run, and areas a second of the whole pipeline; make bench DATA=folder adds the real counties.
 bench: .venv/installed
 	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/wide.py
+	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),1000 10000 100000)
 
 # Crash safety: 200 releases are killed at moments spread over their whole run; 10 of them in the tests.
 soak: .venv/installed
@@ -55,9 +56,14 @@ bench-calibration: .venv/installed
 bench-tree: .venv/installed
 	$(BIN)/python benchmarks/tree.py --data $(or $(DATA),$(error say where the data are: make bench-tree DATA=folder))
 
-# From a file of counts to a verified bundle: CPU seconds and memory of release and verify, by areas.
+# A tree from Parquet files to a verified bundle: seconds and memory of each command. COPIES="1 8 164": 164 of two states are
+# 8.2 million blocks. DATA=folder takes real blocks; without it blocks of about their shape are simulated.
+bench-tree-pipeline: .venv/installed
+	$(BIN)/python benchmarks/tree_pipeline.py $(if $(DATA),--data $(DATA)) --copies $(or $(COPIES),1 8 32)
+
+# From a file of counts to a verified bundle: seconds and memory of release and verify, by areas; a million takes minutes.
 bench-pipeline: .venv/installed
-	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),10 1000 10000)
+	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),1000 10000 100000 1000000)
 
 # First and later runs: CPU seconds of an import, of draws and of a release, with and without kept kernels.
 bench-start: .venv/installed
@@ -86,16 +92,32 @@ schema: .venv/installed
 commands: .venv/installed
 	$(BIN)/python -c "from congenial.cli.reference import reference; print(reference(), end='')" > docs/commands.md
 
-# What the tests need beyond pip: Chromium, which draws report.html, and R, which runs docs/r.md. On Debian and its kin they
-# are installed from the distribution's packages when they are not there; elsewhere, install them, or see tests skipped.
+# The documentation site, in build/site; it opens from there without a server, and asks the network for nothing. Every link
+# and anchor is checked. Node typesets the mathematics while the site is built.
+docs: .venv/docs website/node_modules/installed
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=website $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python website/site_check.py build/site README.md
+
+.venv/docs: requirements-docs.lock .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $@
+
+website/node_modules/installed: website/package-lock.json
+	@command -v npm > /dev/null || { echo "make docs needs Node with npm, to typeset mathematics: make services installs it"; exit 1; }
+	cd website && npm ci --silent --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+# What tests and site need beyond pip: Chromium, which draws report.html, R, which runs docs/r.md, and npm, which installs what
+# typesets the site's mathematics. On Debian and its kin they are installed from the distribution's packages when they are not there; elsewhere, install them, or see tests skipped.
 services:
 	@missing=""; \
 	command -v chromium || command -v chromium-browser || command -v google-chrome || missing="$$missing chromium"; \
 	command -v Rscript || missing="$$missing r-base-core"; \
+	command -v npm || missing="$$missing npm"; \
 	if [ -z "$$missing" ]; then \
-	  echo "services: Chromium and R are there"; \
+	  echo "services: Chromium, R and npm are there"; \
 	else \
-	  echo "services: installing$$missing with apt-get, for the tests of report.html and of docs/r.md"; \
+	  echo "services: installing$$missing with apt-get, for the tests of report.html and of docs/r.md, and for the site"; \
 	  apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$missing; \
 	fi
 
@@ -110,12 +132,14 @@ services:
 # Renew requirements.lock after a change of the dependencies in pyproject.toml.
 lock: .venv/installed
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra dev --extra arviz --extra opendp --extra postgresql -o requirements.lock pyproject.toml
+	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'], sep='\\n')" | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --upgrade -c requirements.lock -o requirements-docs.lock -
 
 # Known vulnerabilities of every pinned package, from a public database. make says Error 1 when there are some, and Error 3
 # when nothing was checked, because the database cannot be reached from here.
 audit:
 	$(PYTHON) benchmarks/audit.py requirements.lock
+	$(PYTHON) benchmarks/audit.py requirements-docs.lock
 
 clean:
-	rm -rf .venv dist build
+	rm -rf .venv dist build website/node_modules
 	find src -name "*.nb[ci]" -delete

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
+from congenial.chunks import in_threads, parts_of
 from congenial.conditions.areas import Area
 from congenial.conditions.kinds.query import Query
+from congenial.drawing import Drawing
 from congenial.errors import PrivacyError, SamplingError, UndecidedError
 from congenial.privacy.areas_alike import Structure
 from congenial.privacy.budget import Budget, Spent, spent
@@ -24,11 +26,11 @@ from congenial.privacy.semantics import Meaning, meaning
 from congenial.progress import DRAWING, Progress, no_news
 from congenial.public_law import MeasuredQuery, PublicLaw
 from congenial.randomness import Streams, replay_rng
-from congenial.sampling.choose import choose_sampler
 from congenial.sampling.sampler import Sampler
-from congenial.sampling.system import System
 
-_AT_ONCE = 500  # areas that are drawn together; a few milliseconds to start with each time
+AT_ONCE = 1_000
+"""Areas that are drawn together: a few milliseconds to start with each time."""
+
 _FEW, _MANY = 2, 12  # areas of a group that are rehearsed: where time is known from the structure, and elsewhere
 
 
@@ -95,13 +97,14 @@ class Plan:
         return self.pricing.rows_per_unit
 
     @cached_property
+    def drawing(self) -> Drawing:
+        """All that draws its areas, but the tables and the random words."""
+        return Drawing.of(self.law)
+
+    @property
     def samplers(self) -> tuple[Sampler, ...]:
         """The sampler of each group of areas, for the values of all of them; made when first asked for."""
-        measured = self.law.measured
-        return tuple(
-            choose_sampler(System.of(group.pattern, measured).over(group.ranges_of_values))
-            for group in self.law.areas.groups
-        )
+        return self.drawing.samplers
 
     @property
     def sampler(self) -> Sampler:
@@ -147,22 +150,42 @@ class Plan:
                 _check_invariants(self.law.areas[label].holds(drawn))
         return [sentence for sentence in dict.fromkeys(out) if sentence]
 
-    def draw(self, tables: Ints, rng: Streams, progress: Progress = no_news) -> Ints:
+    def draw(
+        self,
+        tables: Ints,
+        rng: Streams,
+        progress: Progress = no_news,
+        *,
+        at_once: int | None = None,
+        n_threads: int | None = None,
+    ) -> Ints:
         """Return one draw for each area (area, cell) around its confidential table, in the declared order.
+
+        Where every area has words of its own, neither the number of areas drawn together nor that of threads changes
+        what is drawn.
 
         Parameters
         ----------
         progress : Progress
             Is told how many areas are drawn, where there are many.
+        at_once : int
+            How many areas are drawn together; `AT_ONCE` if not given.
+        n_threads : int, optional
+            As many as this process has processors if not given.
         """
         self.check_samplers()
-        drawn, n_done = np.empty_like(tables), 0
-        for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
-            for places in np.array_split(group.places, -(-len(group.places) // _AT_ONCE)):
-                drawn[places] = sampler.draw_each(tables[places], rng.some(places))
-                n_done += len(places)
-                if len(tables) > _AT_ONCE:
-                    progress(DRAWING, n_done, len(tables))
+        groups, drawn = self.law.areas.group_numbers, np.empty_like(tables)
+
+        def draw_part(part: slice) -> int:
+            places = range(*part.indices(len(tables)))
+            drawn[part] = self.drawing.draw(groups[part], tables[part], rng.some(places))
+            return len(places)
+
+        n_done, parts = 0, parts_of(len(tables), at_once or AT_ONCE)
+        for n_areas in in_threads(draw_part, parts, n_threads if rng.is_each_its_own else 1):
+            n_done += n_areas
+            if len(parts) > 1:
+                progress(DRAWING, n_done, len(tables))
         _check_invariants(self.law.areas.holds(drawn))
         return drawn
 

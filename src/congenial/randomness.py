@@ -112,6 +112,8 @@ class RandomStream:
         """Return where a table's further words come from: for all of them, from here."""
         return self
 
+    is_each_its_own = False  # tables that are drawn one after another take their words one after another
+
     def some(self, places: Sequence[int] | NDArray[np.int64]) -> "RandomStream":  # noqa: ARG002
         """Return what draws some of the tables."""
         return self
@@ -184,10 +186,11 @@ class UnitStreams:
     """
 
     is_replay = False
+    is_each_its_own = True
 
     def __init__(self, key: bytes, starts: Sequence[bytes]) -> None:
         self._key = key
-        self._starts = list(starts)
+        self._starts = starts
         self._n_taken = 0
 
     def some(self, places: Sequence[int] | NDArray[np.int64]) -> "UnitStreams":

@@ -14,8 +14,6 @@ from congenial.bundle.exact_numbers import exactly
 from congenial.bundle.naming import Naming
 from congenial.bundle.plan_digest import areas_digest, plan_digest
 from congenial.bundle.software import software_in_use, source_in_use
-from congenial.bundle.table_csv import check_size
-from congenial.bundle.tree_json import tree_digest
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
 from congenial.disk import no_core_file
@@ -34,7 +32,7 @@ from congenial.progress import DRAWING, Progress, no_news
 from congenial.randomness import RandomStream, Streams, UnitStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
 from congenial.released import Release
-from congenial.table import Table
+from congenial.table import Table, tables_by_area
 
 if TYPE_CHECKING:
     from congenial.ledger import Ledger, Status
@@ -66,7 +64,7 @@ class Prepared:
         """The plan of everything that is released."""
         return self.chain or self.plan
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the plan. It holds the disclosed values and nothing else of the data."""
         return plan_digest(self.naming, self.whole, self.conditions, self.whole.certificate)
@@ -87,13 +85,9 @@ class Prepared:
         return self.confidential if self.chain is None else self.chain.law.tree.summed(self.confidential)[0]
 
     @property
-    def tables(self) -> dict[Area, Table]:
+    def tables(self) -> Mapping[Area, Table]:
         """The confidential table of each area."""
-        schema = self.plan.law.schema
-        return {
-            area: Table(schema, counts.reshape(schema.shape))
-            for area, counts in zip(self.plan.law.areas, self.of_areas, strict=True)
-        }
+        return tables_by_area(self.plan.law.schema, self.plan.law.areas.labels, self.of_areas)
 
     def streams(self, key: ReleaseKey) -> UnitStreams | ChainWords:
         """Return the random words of every area, or of every unit of a tree, under a key."""
@@ -109,7 +103,7 @@ class Prepared:
                 raise BundleError("internal: a tree is drawn from words of its units")
             return self.chain.draw(self.confidential, words, progress=progress)
         if isinstance(rng, ChainWords):
-            raise BundleError("internal: areas are drawn from streams of their own")
+            raise BundleError("internal: areas are drawn from words of their own")
         return (self.plan.draw(self.confidential, rng, progress),)
 
 
@@ -141,7 +135,6 @@ def charged(
     terms : mapping
         What the release is begun with besides the plan, and must be gone on with, such as the folder of the bundle.
     """
-    check_size(ready.plan.law)
     ready.whole.rehearse()
     _ = ready.reviews  # the manifest counts them: whatever could stop that stops it here
     request = Request(
@@ -364,19 +357,21 @@ def _drawn(
         *(ready.plan, ready.naming, ready.conditions, receipt, counts, made_at, ready.software),
         below=tuple(below),
         chain=ready.chain,
+        reviews=ready.reviews,
     )
 
 
 def _disclosed(ready: Prepared) -> list[tuple[str, object]]:
     """Return every statistic that the release states exactly, with its value, for the ledger."""
-    areas = ready.plan.law.areas
-    found = exactly(ready.plan.law.schema, ready.conditions, areas.labels, ready.of_areas)
-    if areas.name is not None and len(found) * len(areas) > _MOST_DISCLOSED:
+    areas, of_areas = ready.plan.law.areas, ready.of_areas
+    is_many = areas.name is not None and len(areas) > _MOST_DISCLOSED  # then the words are enough
+    found = exactly(ready.plan.law.schema, ready.conditions, of_areas[:1] if is_many else of_areas)
+    if is_many or (areas.name is not None and len(found) * len(areas) > _MOST_DISCLOSED):
         where = f"in {len(areas):,} areas, listed in the bundle; SHA-256 of all values {areas_digest(ready.plan.law)}"
         return [*((f"{exact.text}, of each {areas.name}", where) for exact in found), *_disclosed_below(ready.chain)]
     heads = {area: "" if area is None else f"{areas.name} {area}: " for area in areas}
     out: list[tuple[str, object]] = [
-        (f"{heads[area]}{exact.text}", value) for exact in found for area, value in exact.values.items()
+        (f"{heads[area]}{exact.text}", exact.value(place)) for exact in found for place, area in enumerate(areas)
     ]
     return out + _disclosed_below(ready.chain)
 
@@ -385,7 +380,7 @@ def _disclosed_below(chain: ChainPlan | None) -> list[tuple[str, object]]:
     """Return what is exact in every unit of levels below the top of a tree."""
     if chain is None:
         return []
-    where = f"in the bundle; SHA-256 of the tree with all values {tree_digest(chain.law)}"
+    where = f"in the bundle; SHA-256 of the tree with all values {chain.law.digest}"
     return [
         (f"{condition.title}, of each {level}", where)
         for level, conditions in chain.invariants_below.items()

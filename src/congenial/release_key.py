@@ -18,8 +18,12 @@ from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 from shlex import quote
+from typing import Any
+
+import numpy as np
 
 from congenial.arrays import Ints
+from congenial.chunks import parts_of
 from congenial.conditions.areas import Area
 from congenial.disk import flush, flush_folder
 from congenial.errors import LedgerBusyError, LedgerError, reason_of
@@ -40,11 +44,13 @@ class ReleaseKey:
 
     def _derived(self, purpose: str, *parts: bytes, size: int = _BYTES) -> SecretBytes:
         """Return a keyed hash of parts, each with its length before it, of which no two purposes share one."""
+        return SecretBytes(self._begun(purpose, parts, size).digest())
+
+    def _begun(self, purpose: str, parts: Sequence[bytes], size: int) -> "hashlib.blake2b":
         made = hashlib.blake2b(key=self.secret, digest_size=size, person=purpose.encode())
         for part in parts:
-            made.update(len(part).to_bytes(8, "little"))
-            made.update(part)
-        return SecretBytes(made.digest())
+            made.update(_measured(part))
+        return made
 
     def streams(self, release: str, plan_digest: str, areas: Sequence[Area], counts: Ints) -> UnitStreams:
         """Return the random words of every area.
@@ -52,11 +58,7 @@ class ReleaseKey:
         An area's words depend on the release, the plan, the area's label and its own confidential counts, and on
         nothing else: not on the order of areas, nor on which others there are. Other counts never meet the same noise.
         """
-        public = [release.encode(), plan_digest.encode()]
-        starts = [
-            self._derived("unit", *public, (area or "").encode(), line.astype("<i8").tobytes(), size=16)
-            for area, line in zip(areas, counts, strict=True)
-        ]
+        starts = _Starts(self._begun("unit", [release.encode(), plan_digest.encode()], size=16), areas, counts)
         return UnitStreams(self._derived("words"), starts)
 
     def tree_words(self, release: str, plan_digest: str) -> ChainWords:
@@ -71,13 +73,37 @@ class ReleaseKey:
     def seal(self, facts: Mapping[str, object], counts: Ints) -> str:
         """Return a keyed hash of public facts and of the confidential tables: it tells whether anything has changed."""
         text = json.dumps(facts, sort_keys=True).encode()
-        return self._derived("seal", text, str(counts.shape).encode(), counts.astype("<i8").tobytes()).hex()
+        made = self._begun("seal", [text, str(counts.shape).encode()], _BYTES)
+        made.update((8 * counts.size).to_bytes(8, "little"))
+        for part in parts_of(len(counts)):  # some lines at a time: a copy of all is as large as they are
+            made.update(np.ascontiguousarray(counts[part], "<i8").data)
+        return made.hexdigest()
 
     def __getstate__(self) -> object:
         raise TypeError("the key of a release cannot be copied or sent to another process")
 
     def __repr__(self) -> str:
         return "ReleaseKey(secret)"
+
+
+def _measured(part: bytes) -> bytes:
+    return len(part).to_bytes(8, "little") + part
+
+
+class _Starts(Sequence[bytes]):
+    """The first block of each area's words, made when it is asked for: there may be millions. Confidential."""
+
+    def __init__(self, begun: "hashlib.blake2b", areas: Sequence[Area], counts: Ints) -> None:
+        self._begun, self._areas, self._counts = begun, areas, counts
+
+    def __len__(self) -> int:
+        return len(self._areas)
+
+    def __getitem__(self, place: Any) -> Any:
+        line = self._counts[place].astype("<i8", copy=False).tobytes()
+        made = self._begun.copy()
+        made.update(_measured((self._areas[place] or "").encode()) + _measured(line))
+        return made.digest()
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,5 +1,8 @@
 """Areas together: sums, differences and ranks from one object; small areas lean on the others; errors add up."""
 
+import warnings
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -7,7 +10,9 @@ import congenial as cg
 from agreement import own_rng
 from congenial.arrays import Ints
 from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
+from congenial.inference.intervals import Estimate, PoorDrawsWarning
 from congenial.inference.posterior import posterior
+from congenial.inference.priors import prior_of
 from congenial.public_law import PublicLaw
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0-9", "10-19", "20-29", "30+"]})
@@ -92,3 +97,33 @@ def test_many_areas_take_two_priors(request: pytest.FixtureRequest) -> None:
         areas_posterior(law, drawn, prior="dirichlet")
     with pytest.raises(cg.CongenialError, match="one bundle"):
         areas_posterior(law, drawn + 1)
+
+
+def test_draws_that_are_all_alike_are_not_called_exact(request: pytest.FixtureRequest) -> None:
+    """Only published numbers determine anything; chains that stand still, or agree, do not. Ties share their ranks."""
+    law, truth, drawn = released([2, 3, 3], request)
+    chains = np.tile(truth.astype(np.int32), (2, 150, 1, 1))
+    still = AreasPosterior(law, drawn, prior_of(SCHEMA, "flat"), chains, 1.0)
+    moving = chains.copy()
+    moving[:, ::2, :, 0] -= 1
+    moving[:, ::2, :, 4] += 1  # from girls to boys: nothing changes for those of 30 and more
+    alike = AreasPosterior(law, drawn, prior_of(SCHEMA, "flat"), moving, 1.0)
+    asked: list[Callable[[AreasPosterior], Estimate]] = [
+        lambda of: of.total("age=30+"),
+        lambda of: of.difference("age=30+", "a1", "a0"),
+        lambda of: of.interval("age=30+ over areas"),
+        lambda of: of.ranks("age=30+")["a0"],
+    ]
+    for ask in asked:
+        with pytest.warns(PoorDrawsWarning, match="never moved"):
+            assert not ask(still).is_exact
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert not ask(alike).is_exact
+    assert alike.total("all").is_exact
+    assert alike.difference("all", "a1", "a0").is_exact
+    assert alike.interval("all over areas").is_exact
+    ranks = alike.ranks("all")
+    assert [ranks[area].mean for area in ("a0", "a1", "a2")] == [3, 1.5, 1.5]
+    assert ranks["a0"].is_exact
+    assert alike.total("median(age)").labels == SCHEMA.labels("age")

@@ -15,6 +15,8 @@ from congenial.curator.pipeline import simulate
 from congenial.inference import across_areas, areas_errors
 from congenial.inference.across_areas import error_intervals_across, estimates_across
 from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
+from congenial.inference.asking import ask
+from congenial.inference.fit import Fit, contradictions
 from congenial.inference.question import parse_query
 from congenial.spec.load import load_spec
 from releases import CASES, Case, place
@@ -119,6 +121,34 @@ def test_queries_that_span_areas_from_the_command_line(bundle: Path, tmp_path: P
     refused = CliRunner().invoke(main, ["infer", str(bundle), *asked, *spare, "--area", "01"])
     assert refused.exit_code == 1
     assert "leave --area out" in " ".join(refused.output.split())
+
+
+def test_what_is_wrong_is_refused_before_anything_is_drawn(bundle: Path, tmp_path: Path) -> None:
+    """Thousands of areas take minutes: a slip of the pen should not."""
+    loaded, said = cg.load_bundle(bundle), list[Any]()
+    slips: list[tuple[dict[str, Any], str]] = [
+        ({"areas": ["01", "20"]}, "no area '20'"),
+        ({"level": 90.0}, "strictly between 0 and 1"),
+        ({"prior": "flt"}, "did you mean 'flat'"),
+    ]
+    for wrong, match in slips:
+        with pytest.raises(cg.CongenialError, match=match):
+            ask(loaded, ["all"], rng=cg.replay_rng(1), progress=lambda *news: said.append(news), **wrong)
+    assert not said
+    (tmp_path / "draws.csv").touch()
+    for option, path in (("--plot", "x.gif"), ("--export-draws", str(tmp_path / "draws.csv"))):
+        done = CliRunner().invoke(main, ["infer", str(bundle), "--query", "all", option, path])
+        assert done.exit_code == 1
+        assert "inferring" not in done.output
+
+
+def test_warnings_of_fit_name_the_areas() -> None:
+    fits: dict[str | None, Fit] = {f"a{number}": Fit(1.0 if number < 7 else 0.5) for number in range(60)}
+    text = contradictions(fits)
+    assert "7 of 60 areas, where about 3.0 are so by chance: a0, a1, a2, a3, a4 and 2 more" in text
+    assert contradictions({None: Fit(1.0)}) == Fit(1.0).text
+    assert not contradictions({None: Fit(0.5)})
+    assert not contradictions({"a": Fit(0.5), "b": Fit(0.4)})
 
 
 def test_two_runs_agree_within_the_error_that_they_print(bundle: Path) -> None:

@@ -101,6 +101,7 @@ def test_interactions_and_mistakes() -> None:
     for terms, covariates, said in (
         (["sx"], None, "did you mean 'sex'"),
         (["sex", "sex"], None, "twice"),
+        (["sex:sex"], None, "names a dimension twice"),
         ([], {"x": [1.0]}, "46 finite numbers"),
     ):
         with pytest.raises(cg.CongenialError, match=said):

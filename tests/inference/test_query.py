@@ -225,6 +225,10 @@ def test_areas_in_queries() -> None:
         ("area=North", "no areas"),
         ("sex=female over", "areas to add up"),
         ("age >=", "a label is expected"),
+        ("share(sex=female | sex=male)", "compares with nobody"),
+        ("ratio(all / sex=female & sex=male)", "compares with nobody"),
+        ("odds_ratio(sex=female, sex=male)", "two sets that cross"),
+        ("median(age | sex=female & sex=male)", "compares with nobody"),
     ],
 )
 def test_mistakes_in_the_larger_language(query: str, said: str) -> None:

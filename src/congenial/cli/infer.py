@@ -42,10 +42,15 @@ def infer(
     exact.
     """
     from congenial.bundle.loading import load_bundle
-    from congenial.inference.answers import plot_answers, write_draws
+    from congenial.errors import InferenceError
+    from congenial.inference.answers import check_picture, plot_answers, write_draws
     from congenial.inference.asking import ask
     from congenial.randomness import replay_rng, secure_rng
 
+    if plot is not None:
+        check_picture(plot)
+    if export_draws is not None and export_draws.exists():
+        raise InferenceError(f"{export_draws} exists, and draws are written to a new file; name another")
     loaded = load_bundle(bundle)
     for line in loaded.not_checked:
         say(f"NOT checked: {line}", bold=True, err=True)

@@ -20,7 +20,7 @@ from congenial.errors import BrokenError
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.leaves import check_leaves
 from congenial.ledger import Ledger, Status
-from congenial.progress import Progress, no_news
+from congenial.progress import READING, WRITING, Progress, no_news
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.public_files import public_files
 from congenial.reading.spine import read_spine
@@ -41,7 +41,7 @@ from congenial.spec.tree import TreeFile
 from congenial.table import CONFIDENTIAL, AreaTables, Table
 from congenial.tree_release import prepare_tree
 
-STEPS = ("reading the data", *RELEASE_STEPS, "writing the bundle")
+STEPS = (READING, *RELEASE_STEPS, WRITING)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def prepare(spec: Spec, folder: Path, progress: Progress = no_news) -> Prepared:
     progress(STEPS[0])
     if spec.hierarchy is not None:
         return _prepare_tree(spec, spec.hierarchy, folder, progress)
-    tables = read_together(spec, folder)
+    tables = read_together(spec, folder, progress)
     progress(STEPS[1])
     naming = _naming(spec, folder)
     with _breaches_in_a_file(spec, folder, tables):
@@ -74,7 +74,7 @@ def prepare(spec: Spec, folder: Path, progress: Progress = no_news) -> Prepared:
 
 
 def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Progress) -> Prepared:
-    hierarchy, counts = _read_tree(spec, given, folder)
+    hierarchy, counts = _read_tree(spec, given, folder, progress)
     progress(STEPS[1])
     return prepare_tree(hierarchy, counts, _naming(spec, folder))
 
@@ -84,10 +84,10 @@ def _naming(spec: Spec, folder: Path) -> Naming:
     return replace(spec.naming, public_files=public_files(spec, folder))
 
 
-def _read_tree(spec: Spec, given: TreeFile, folder: Path) -> tuple[Hierarchy, Ints]:
+def _read_tree(spec: Spec, given: TreeFile, folder: Path, progress: Progress = no_news) -> tuple[Hierarchy, Ints]:
     """Return what releases a spec's tree, and the confidential leaves (leaf, cell), checked and in its order."""
     tree, zeros = read_spine(given, spec.schema.n_cells, folder)
-    counts = read_leaves(spec, tree, folder)
+    counts = read_leaves(spec, tree, folder, progress)
     check_leaves(tree, spec.schema.n_cells, zeros, counts)
     return spec.tree_mechanism(tree, zeros), counts
 
@@ -168,7 +168,7 @@ def release(
     ready = prepare(spec, folder, progress)
     with charged(ready, ledger=ledger, who=who, terms=terms, now=now, progress=progress) as made:
         progress(STEPS[-1])
-        made.write(place, outputs=spec.outputs, sign=key)
+        made.write(place, outputs=spec.outputs, sign=key, progress=progress)
     return _published(spec, place, secret, ready, made)
 
 
@@ -197,7 +197,7 @@ def resume(
     with resumed(ready, ledger=ledger, terms=_terms(spec, place, key), progress=progress) as made:
         progress(STEPS[-1])
         if not made.is_written(place, outputs=spec.outputs, sign=key):
-            made.write(place, outputs=spec.outputs, sign=key)
+            made.write(place, outputs=spec.outputs, sign=key, progress=progress)
     return _published(spec, place, secret, ready, made)
 
 
@@ -241,5 +241,5 @@ def simulate(
     check_not_confidential(spec.data.status)
     made = simulate_tables(prepare(spec, folder, progress), seed, now=now, progress=progress)
     progress(STEPS[-1])
-    made.write(place, outputs=spec.outputs)
+    made.write(place, outputs=spec.outputs, progress=progress)
     return Published(place, made)

@@ -1,5 +1,6 @@
 """The law of a release of a tree: the top as any table, then level by level, given what is released above. Public."""
 
+import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import sqrt
@@ -7,23 +8,21 @@ from math import sqrt
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.arrow_codes import texts_of
+from congenial.chunks import parts_of
 from congenial.conditions.areas import Area
 from congenial.errors import HierarchyError
 from congenial.hierarchy.exact_rows import ExactSums
-from congenial.hierarchy.exact_step import ExactSumsStep
-from congenial.hierarchy.steps import ChainStep, ShareOutStep
-from congenial.hierarchy.tree import Tree
+from congenial.hierarchy.steps import ChainStep
+from congenial.hierarchy.subtree import Subtree
+from congenial.hierarchy.tree import Tree, TreeTables
 from congenial.hierarchy.zeros import Zeros
 from congenial.law import Law
 from congenial.noise.family import DiscreteNoise
 from congenial.public_law import PublicLaw
-from congenial.sampling.share_out.families import Families
 from congenial.sampling.share_out.tilts import share_noise
 
 _FAR = 100  # linear noise goes farther than so many times 1 / precision with probability exp(-100)
-
-TreeTables = tuple[Ints, ...]
-"""The tables of every level (unit, cell), the top first, units in the order of the tree."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,21 +99,39 @@ class ChainLaw:
         return self.top.schema.n_cells
 
     @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the tree: levels, codes of all units, whose parts they are, zeros, and exact numbers."""
+        state = hashlib.sha256("\0".join(self.tree.levels).encode())
+        for codes in self.tree.codes:
+            state.update(len(codes).to_bytes(8, "little"))
+            for part in parts_of(len(codes)):
+                state.update("\0".join([*([""] if part.start else []), *texts_of(codes[part])]).encode())
+        for parents in self.tree.parents:
+            state.update(np.ascontiguousarray(parents, "<i8").data)
+        for bar in self.zeros.bars[-1:]:
+            state.update(np.packbits(bar, axis=None).data)
+        for exact in self.exact:
+            if exact is not None:
+                state.update(np.ascontiguousarray(exact.values, "<i8").data)
+        return state.hexdigest()
+
+    @cached_property
+    def below(self) -> Subtree:
+        """How everything below the top is drawn."""
+        return Subtree(self.tree, self.noises, self.zeros, self.exact)
+
+    @property
     def steps(self) -> tuple[ChainStep, ...]:
         """How each level below the top is drawn."""
-        found: list[ChainStep] = []
-        variance = 1 / float(min(precision for precision in self.top.precisions if precision))
-        for level, noise in enumerate(self.noises):
-            barred = self.zeros.bars[level + 1] if self.zeros.bars else None
-            families = Families(self.tree.families[level].starts, barred)
-            exact = self.exact[level] if self.exact else None
-            found.append(
-                ShareOutStep(families, noise)
-                if exact is None
-                else ExactSumsStep(families, noise, exact, sqrt(variance))
-            )
-            variance += 1 / float(noise.precision)
-        return tuple(found)
+        return self.below.steps
+
+    def rehearse(self) -> list[str]:
+        """Refuse levels below the top that cannot be drawn, from public facts; say what trials promise."""
+        out, variance = [], 1 / float(min(precision for precision in self.top.precisions if precision))
+        for step in self.steps:
+            out += step.rehearse(sqrt(variance))
+            variance += 1 / float(step.noise.precision)
+        return out
 
     def log_probability(self, leaves: Ints, release: TreeTables) -> float:
         """Return the log probability of a release around confidential leaves (leaf, cell), both in the tree's order.

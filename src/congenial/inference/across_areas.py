@@ -36,7 +36,7 @@ def estimates_across(
         [values(statistic) for statistic in statistics],
         [_released(posterior, statistic) for statistic in statistics],
         [_known(posterior.law, statistic) for statistic in statistics],
-        n_moves=int((posterior.chains[:, 1:] != posterior.chains[:, :-1]).any(axis=(2, 3)).sum()),
+        n_moves=posterior.n_moves,
         level=level,
         is_simultaneous=is_simultaneous,
     )

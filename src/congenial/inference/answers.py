@@ -150,15 +150,20 @@ def write_draws(path: Path, posteriors: Sequence[Posterior]) -> None:
         raise InferenceError(f"{path} cannot be written: {reason_of(refused)}") from None
 
 
+def check_picture(path: Path) -> None:
+    """Refuse a picture of a kind that is not written."""
+    if path.suffix not in {".svg", ".png"}:
+        raise InferenceError(
+            f"a picture is written as .svg or .png, and {path.name} ends in {path.suffix or 'nothing'}"
+        )
+
+
 def plot_answers(path: Path, answers: Sequence[Answer]) -> None:
     """Write a picture of the intervals."""
     from congenial.pictures.drawing import as_png, as_svg
     from congenial.pictures.intervals import interval_picture
 
-    if path.suffix not in {".svg", ".png"}:
-        raise InferenceError(
-            f"a picture is written as .svg or .png, and {path.name} ends in {path.suffix or 'nothing'}"
-        )
+    check_picture(path)
     estimates = [found.estimate for found in answers]
     heads = ["" if found.area is None else f"{found.area}: " for found in answers]
     figure = interval_picture(

@@ -6,7 +6,7 @@ lean on the others. Under the flat prior areas are independent.
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,16 @@ from congenial.errors import InferenceError, did_you_mean
 from congenial.inference.areas_errors import areas_errors
 from congenial.inference.diagnostics import quality_of
 from congenial.inference.error_law import ErrorInterval, ends_of, interval_by_errors, possible_ends, scale_of
-from congenial.inference.intervals import Estimate, check_level, ends_of_draws, estimates, exact_value, warn_of_poor
+from congenial.inference.intervals import (
+    Estimate,
+    check_level,
+    ends_of_draws,
+    estimates,
+    estimates_of_draws,
+    exact_value,
+    known_count,
+    warn_of_poor,
+)
 from congenial.inference.moving import Moving
 from congenial.inference.posterior import Posterior, warn_of_rough
 from congenial.inference.priors import LogDensity, Prior, Smooth, prior_of
@@ -87,9 +96,9 @@ class AreasPosterior:
                 f"{query!r} is not one number of all areas: name areas in it, as {self.law.areas.name}=..., or ask"
                 " intervals, total, difference or ranks"
             )
-        drawn = statistic.values(self.chains.reshape(-1, self.released.size).astype(np.int64, copy=False))
-        own = float(statistic.values(self.released.reshape(1, -1))[0])
-        return _estimate(statistic.text, own, drawn.reshape(self.chains.shape[:2]), level)
+        from congenial.inference.across_areas import estimates_across
+
+        return estimates_across(self, [statistic], level)[0]
 
     def _statistics(self, query: str) -> tuple[Statistic, ...]:
         return parse_query(query, self.law.schema)
@@ -130,26 +139,51 @@ class AreasPosterior:
         summed = self.chains[:, :, places].sum(axis=2, dtype=np.int64)
         drawn = statistic.values(summed.reshape(-1, summed.shape[-1])).reshape(summed.shape[:2])
         own = float(statistic.values(self.released[places].sum(axis=0)[None, :])[0])
-        of_what = f"{len(places):,} areas"
-        return _estimate(f"{statistic.text}, {of_what}", own, drawn, level)
+        named = replace(statistic, text=f"{statistic.text}, {len(places):,} areas")
+        known = self._known_sum(statistic, places)
+        return estimates_of_draws([named], [drawn], [own], [known], n_moves=self.n_moves, level=level)[0]
+
+    @cached_property
+    def n_moves(self) -> int:
+        """How often the tables changed from draw to draw."""
+        return int((self.chains[:, 1:] != self.chains[:, :-1]).any(axis=(2, 3)).sum())
+
+    def _known_sum(self, statistic: Statistic, places: Sequence[int]) -> float | None:
+        """Return a number of some areas' sum that the invariants determine; None where they leave it open."""
+        sums = []
+        for row in statistic.rows:
+            counts = [known_count(self.law.areas[self.areas[place]], row) for place in places]
+            if None in counts:
+                return None
+            sums.append(float(sum(count for count in counts if count is not None)))
+        value = float(statistic.of_counts(np.array([sums]))[0])
+        return value if np.isfinite(value) else None
+
+    def _is_known(self, statistic: Statistic, places: Sequence[int]) -> bool:
+        """Whether the invariants determine a number of each of these areas."""
+        return all(exact_value(self.law.areas[self.areas[place]], statistic) is not None for place in places)
 
     def difference(self, query: str, one: Area, other: Area, level: float = 0.9) -> Estimate:
         """Return a number of one area less that of another."""
         values, places = self.values(query), (self._place(one), self._place(other))
-        own = self._one(query).values(self.released[list(places)])
+        statistic = self._one(query)
+        own = statistic.values(self.released[list(places)])
         drawn = values[:, :, places[0]] - values[:, :, places[1]]
-        return _estimate(f"{query}, {one} less {other}", float(own[0] - own[1]), drawn, level)
+        text, is_exact = f"{query}, {one} less {other}", self._is_known(statistic, places)
+        return _estimate(text, float(own[0] - own[1]), drawn, level, is_exact, self.n_moves)
 
     def ranks(self, query: str, level: float = 0.9) -> dict[Area, Estimate]:
-        """Return the rank of every area, 1 for the largest number."""
-        values = self.values(query)
-        order = np.argsort(np.argsort(-values, axis=2, kind="stable"), axis=2, kind="stable") + 1
-        own = self._one(query).values(self.released)
-        released = np.argsort(np.argsort(-own, kind="stable"), kind="stable") + 1
+        """Return the rank of every area, 1 for the largest number; equal ones share the mean of theirs."""
+        statistic, values = self._one(query), self.values(query)
+        order = np.stack([[_ranked(own) for own in line] for line in values])
+        released = _ranked(statistic.values(self.released))
+        is_exact = self._is_known(statistic, range(len(self.areas)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = {
-                area: _estimate(f"rank of {area}", float(released[place]), order[:, :, place].astype(np.float64), level)
+                area: _estimate(
+                    f"rank of {area}", float(released[place]), order[:, :, place], level, is_exact, self.n_moves
+                )
                 for place, area in enumerate(self.areas)
             }
         warn_of_poor(list(found.values()))
@@ -204,16 +238,30 @@ def _by_error(
     return interval_by_errors(statistic.text, value, known, scale, errors, ends, level)
 
 
-def _estimate(text: str, released: float, drawn: Floats, level: float) -> Estimate:
-    """Return the estimate of a number with draws (chain, draw)."""
+def _ranked(values: Floats) -> Floats:
+    """Return the rank of each number, 1 for the largest, the mean of theirs for equal ones; a share of nobody is last.
+
+    Examples
+    --------
+    >>> _ranked(np.array([5.0, 7.0, np.nan, 5.0])).tolist()
+    [2.5, 1.0, 4.0, 2.5]
+    """
+    known = np.where(np.isnan(values), -np.inf, values)
+    ascending = np.sort(known)
+    ends = np.searchsorted(ascending, known, "left") + np.searchsorted(ascending, known, "right")
+    return np.asarray(len(known) + 0.5 - ends / 2)
+
+
+def _estimate(text: str, released: float, drawn: Floats, level: float, is_exact: bool, n_moves: int) -> Estimate:
+    """Return the estimate of a number with draws (chain, draw); draws that are all alike do not make it exact."""
+    check_level(level)
     flat = drawn.reshape(-1)
     there = flat[np.isfinite(flat)]
     low, high = ends_of_draws(flat, None, level)
     mean, median = (float(there.mean()), float(np.median(there))) if there.size else (np.nan, np.nan)
-    is_exact = bool(there.size == flat.size and np.ptp(there) == 0)
     if is_exact:
         return Estimate(text, released, mean, mean, mean, mean, level, is_exact)
-    found = Estimate(text, released, mean, median, low, high, level, is_exact, quality=quality_of(drawn))
+    found = Estimate(text, released, mean, median, low, high, level, is_exact, quality=quality_of(drawn, n_moves))
     warn_of_poor([found])
     return found
 

@@ -10,7 +10,10 @@ from congenial.errors import InferenceError
 from congenial.inference.across_areas import error_intervals_across, estimates_across
 from congenial.inference.answers import Answer, answer
 from congenial.inference.areas_posterior import AreasPosterior
+from congenial.inference.fit import contradictions
+from congenial.inference.intervals import check_level
 from congenial.inference.posterior import Posterior
+from congenial.inference.priors import prior_of
 from congenial.inference.question import parse_query
 from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream
@@ -61,6 +64,10 @@ def ask(
             f"{spanning[0]!r} spans areas, and is answered from all of them: leave --area out, and name areas in the"
             f" query, such as {bundle.law.areas.name}={areas[0]}"
         )
+    check_level(level)
+    prior_of(bundle.law.schema, prior)
+    for area in areas:
+        bundle.released(area)  # refused here, before anything is drawn
     chosen = list(areas) if areas else list(bundle.tables)
     is_pooled = len(chosen) > 1 and prior == SMOOTH
     numbers: list[Answer] = []
@@ -92,10 +99,9 @@ def ask(
             posteriors.append(found.posterior)
         if not own and together is not None:
             posteriors = [together[area] for area in chosen]
-        for posterior in posteriors:
-            fit = posterior.check_fit(rng)
-            if fit is not None and fit.is_contradicted:
-                warn(fit.text, UserWarning, stacklevel=2)
+        fits = {posterior.area: posterior.check_fit(rng) for posterior in posteriors}
+        if text := contradictions({area: fit for area, fit in fits.items() if fit is not None}):
+            warn(text, UserWarning, stacklevel=2)
     said = [str(warning.message) for warning in heard if issubclass(warning.category, UserWarning)]
     return Replies(tuple(numbers), tuple(posteriors), tuple(dict.fromkeys(said)))
 

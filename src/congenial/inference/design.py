@@ -63,7 +63,10 @@ class Design:
                 indicators[name][f"{name}={label}"] = column
         for term in terms:
             product: dict[str, Floats] = {"": np.ones(schema.n_cells)}
-            for name in term.split(":"):
+            parts_of_term = term.split(":")
+            if len(set(parts_of_term)) != len(parts_of_term):
+                raise InferenceError(f"the term {term!r} names a dimension twice; name each once, joined by ':'")
+            for name in parts_of_term:
                 if name not in indicators:
                     raise InferenceError(f"{name!r} is not a dimension; {did_you_mean(name, schema.names)}")
                 product = {

@@ -4,11 +4,13 @@ The sum of squares of all cells is compared: large where few cells hold most peo
 the smooth prior tables are drawn given log rates of the posterior; under the flat prior all tables that fit are alike.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from congenial.conditions.areas import Area
 from congenial.inference.moving import Moving
 from congenial.inference.priors import Smooth
 from congenial.inference.word_supply import WordSupply
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 _REPLICATES = 80
 _STEPS_A_CELL = 300
 _OUTSIDE = 0.025
+_NAMED = 5  # areas named aloud
 FLAT = "flat"
 
 
@@ -49,6 +52,19 @@ class Fit:
             f"the release contradicts the prior: its cells are {kind} than in {share:.0%} of the releases that the"
             " prior expects. Take another prior, or the intervals by the error's law"
         )
+
+
+def contradictions(fits: Mapping[Area, Fit]) -> str:
+    """Return what is to be said aloud of areas whose release contradicts the prior; nothing where none does."""
+    bad = [area for area, fit in fits.items() if fit.is_contradicted]
+    if not bad or len(fits) == 1:
+        return fits[bad[0]].text if bad else ""
+    by_chance = 2 * _OUTSIDE * len(fits)
+    named = ", ".join(map(str, bad[:_NAMED])) + (f" and {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else "")
+    return (
+        f"the release contradicts the prior in {len(bad):,} of {len(fits):,} areas, where about {by_chance:.1f} are so"
+        f" by chance: {named}. Where there are many more, take another prior, or the intervals by the error's law"
+    )
 
 
 def check_fit(posterior: "Posterior", rng: RandomStream) -> Fit | None:

@@ -42,6 +42,8 @@ class Estimate:
         Of a median, what the values 0, 1, ... stand for.
     quality : Quality
         How good the draws behind it are, for this very number.
+    is_ratio : bool
+        Whether it is a ratio: its mean goes with a few large values, and was farther from the truth than the release.
     """
 
     query: str
@@ -55,11 +57,12 @@ class Estimate:
     is_simultaneous: bool = False
     labels: tuple[str, ...] = ()
     quality: Quality = EXACTLY
+    is_ratio: bool = False
 
     @property
     def centre(self) -> float:
-        """The mean; the median where there is no mean, or where the number is a place among labels."""
-        return self.mean if isfinite(self.mean) and not self.labels else self.median
+        """The mean; the median of ratios, where there is no mean, or where the number is a place among labels."""
+        return self.median if self.is_ratio or self.labels or not isfinite(self.mean) else self.mean
 
     def text(self, value: float) -> str:
         """Return a value as people read it: a number, or the label that it stands for."""
@@ -170,9 +173,11 @@ def estimates_of_draws(
             out.append(Estimate(*asked, *found, level, True, is_simultaneous, statistic.labels))
             continue
         median = ends_of_draws(flat[place], weights, 1e-12)[0]
-        found = (_mean(flat[place], weights), median, *ends[place])
+        found = (mean_of_draws(flat[place], weights), median, *ends[place])
         quality = quality_of(values[place], n_moves) if weights is None else EXACTLY
-        out.append(Estimate(*asked, *found, level, False, is_simultaneous, statistic.labels, quality))
+        out.append(
+            Estimate(*asked, *found, level, False, is_simultaneous, statistic.labels, quality, statistic.is_ratio)
+        )
     warn_of_poor(out)
     return out
 
@@ -190,7 +195,7 @@ def warn_of_poor(found: Sequence[Estimate]) -> None:
         )
 
 
-def _mean(values: Floats, weights: Floats | None) -> float:
+def mean_of_draws(values: Floats, weights: Floats | None) -> float:
     """Average over the draws in which the statistic exists (a share of nobody does not)."""
     there = ~np.isnan(values)
     if not there.any() or (weights is not None and not weights[there].sum()):

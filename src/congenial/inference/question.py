@@ -16,7 +16,7 @@
     "marital status"="never married"              quotes where a name has signs in it
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import product
 
 from congenial.conditions.areas import Areas
@@ -86,15 +86,27 @@ class _Shape:
             return self._made(name, [Row(name, cells, tuple(plus[cell] for cell in cells))])
         if asked.kind == ODDS_RATIO:
             first, second = picked
-            sets = (first & second, whole - first - second, first - second, second - first)
+            sets = [first & second, whole - first - second, first - second, second - first]
+            self._refuse_nothing(sets, level)
             return self._made(name, [_sum(cells, name) for cells in sets])
         if asked.kind == MEDIAN and asked.along is not None:
+            self._refuse_nothing(picked, level)
             order = order_of(self.words.dimensions[asked.along])
             counts = [_sum(picked[0] & self._cells({asked.along: {label}}), label) for label in order]
             return self._made(name, [_sum(picked[0], name), *counts], order)
         if asked.kind == SHARE:  # the part of the whole
             picked[0] &= picked[1]
+        self._refuse_nothing(picked, level)
         return self._made(name, [_sum(cells, name) for cells in picked])
+
+    def _refuse_nothing(self, sets: Sequence[set[int]], level: dict[str, str]) -> None:
+        """Refuse a quotient of which a part has no cells: it is 0, infinite or nothing whatever the table is.
+
+        After ``by`` some levels may well have none.
+        """
+        if not level and not all(sets):
+            how = "two sets that cross" if self.asked.kind == ODDS_RATIO else "cells in common, and some in each part"
+            raise InferenceError(f"{self.asked.body!r} compares with nobody: it needs {how}; look at its conditions")
 
     def _made(self, name: str, rows: list[Row], labels: tuple[str, ...] = ()) -> Statistic:
         above, *rest = rows

@@ -16,7 +16,7 @@ from congenial.errors import InferenceError
 from congenial.inference.areas_field import AreasField
 from congenial.inference.fields import Field
 from congenial.inference.moving import Moving, Tilts
-from congenial.inference.smooth_terms import Widths, terms_of
+from congenial.inference.smooth_terms import ALONE, Scales, Widths, terms_of
 from congenial.inference.word_supply import WordSupply
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream
@@ -30,7 +30,8 @@ _STEPS_A_CELL = 5
 _STARTS = 100  # draws among which a start is looked for
 _JUMP_EVERY = 10  # sweeps; where there are many cells, jumps are hardly ever taken, and dear
 _MANY_CELLS = 50
-_KEPT_RATES = 10  # draws of a chain whose log rates are kept
+KEPT_RATES = 10
+"""Draws of a chain whose log rates are kept, as a rule."""
 _MANY_AREAS = 200  # each sweep moves what they share
 _FEW_AREAS = 3  # fewer say nothing about a common profile
 
@@ -95,7 +96,8 @@ class _Pattern:
                 return out
             out[bad] = self.at_release.draw_each(self.released[bad], rng)
         raise InferenceError(
-            'no table near the release has counts of 0 and more in all cells, as the prior "smooth" needs; take "flat"'
+            "no table near the release has counts of 0 and more in all cells, as models of rates need; what does not is"
+            ' a posterior with prior="flat"'
         )
 
     def adapt(self) -> None:
@@ -110,7 +112,16 @@ class _Pattern:
 
 
 def smooth_draws(
-    law: PublicLaw, released: Ints, ordered: Widths, *, n_draws: int, n_chains: int, rng: RandomStream, thin: int = 1
+    law: PublicLaw,
+    released: Ints,
+    ordered: Widths,
+    *,
+    n_draws: int,
+    n_chains: int,
+    rng: RandomStream,
+    thin: int = 1,
+    scales: Scales = ALONE,
+    kept_rates: int = KEPT_RATES,
 ) -> SmoothDraws:
     """Run chains for the tables of all areas (area, cell) together.
 
@@ -120,6 +131,10 @@ def smooth_draws(
         Draws kept in all chains together.
     thin : int
         Sweeps for each draw that is kept.
+    scales : Scales
+        Of the effects of one table, or two; those of more are estimated.
+    kept_rates : int
+        Draws of a chain whose log rates are kept.
     """
     patterns = _Pattern.all_of(law, released)
     n_areas, n_cells = released.shape
@@ -134,11 +149,11 @@ def smooth_draws(
     for pattern in patterns:
         log_c[:, pattern.places] = _normalisers(pattern, counts[:, pattern.places], rng)
     supply = WordSupply(rng)
-    fields = [_start(law.schema, ordered, counts[chain], is_open, supply) for chain in range(n_chains)]
+    fields = [_start(law.schema, ordered, scales, counts[chain], is_open, supply) for chain in range(n_chains)]
     each = n_draws // n_chains
     burn_in = max(200 if n_areas <= _MANY_AREAS else 80, each * thin // 3)
     tables = np.empty((n_chains, each, n_areas, n_cells), np.int32)
-    scales = np.empty((n_chains, each, len(fields[0].scales)))
+    drawn_scales = np.empty((n_chains, each, len(fields[0].scales)))
     n_taken, n_tried = 0, 0
     for sweep in range(burn_in + each * thin):
         for chain, field in enumerate(fields):
@@ -159,19 +174,19 @@ def smooth_draws(
         kept, is_kept = divmod(sweep - burn_in, thin)
         if sweep >= burn_in and is_kept == thin - 1:
             tables[:, kept] = counts
-            scales[:, kept] = [field.scales for field in fields]
-            if kept % max(1, each // _KEPT_RATES) == 0:
+            drawn_scales[:, kept] = [field.scales for field in fields]
+            if kept % max(1, each // kept_rates) == 0:
                 etas += [field.eta.copy() for field in fields]
-    return SmoothDraws(tables, scales, np.array(etas), n_taken / n_tried)
+    return SmoothDraws(tables, drawn_scales, np.array(etas), n_taken / n_tried)
 
 
 def _start(
-    schema: Schema, ordered: Widths, counts: Ints, is_open: NDArray[np.bool_], supply: WordSupply
+    schema: Schema, ordered: Widths, scales: Scales, counts: Ints, is_open: NDArray[np.bool_], supply: WordSupply
 ) -> Field | AreasField:
     """Return the log rates of one chain at its start, near its tables."""
     if len(counts) >= _FEW_AREAS:
         return AreasField.start(schema, ordered, counts, is_open, supply)
-    return Field.start(terms_of(schema, ordered), counts, is_open, supply)
+    return Field.start(terms_of(schema, ordered, scales), counts, is_open, supply)
 
 
 def _step(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, supply: WordSupply) -> int:

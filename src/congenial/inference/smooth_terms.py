@@ -51,6 +51,11 @@ ALONE = Scales(
 )
 """Of one table."""
 
+INDEPENDENT = Scales(
+    line=1.5, curve=1.0, walk=0.3, level=0.3, contrast=1.5, line_by=0.0, walk_by=0.0, contrast_by=0.0, cell=0.0
+)
+"""Of one table whose dimensions are independent of each other: main effects alone, and no opinion on the large ones."""
+
 PROFILE = Scales(
     line=1.0, curve=1.0, walk=0.5, level=0.3, contrast=0.5, line_by=0.5, walk_by=0.3, contrast_by=0.5, cell=0.3
 )
@@ -153,8 +158,8 @@ def log_widths(schema: Schema, ordered: Widths) -> Floats:
 
 
 def terms_of(schema: Schema, ordered: Widths, scales: Scales = ALONE) -> Terms:
-    """Lay the effects out in arrays for the kernels."""
-    known = effects(schema, ordered, scales)
+    """Lay the effects out in arrays for the kernels; those of scale 0 are left out."""
+    known = [term for term in effects(schema, ordered, scales) if term.scale]
     levels = np.stack(np.unravel_index(np.arange(schema.n_cells), schema.shape))
     starts, shapes, places, operators = [0], [], [], [np.ones(1)]
     left, right = [], []
@@ -182,5 +187,5 @@ def terms_of(schema: Schema, ordered: Widths, scales: Scales = ALONE) -> Terms:
         left=np.array(left, np.int64).reshape(-1, schema.n_cells),
         right=np.array(right, np.int64).reshape(-1, schema.n_cells),
         scale=np.array([*(term.scale for term in known), scales.cell]),
-        is_estimated=np.array([*(term.is_estimated for term in known), True]),
+        is_estimated=np.array([*(term.is_estimated for term in known), scales.cell > 0]),
     )

@@ -53,6 +53,11 @@ class Statistic:
         """Whether it is a sum or difference of cells."""
         return self.kind in {COUNT, DIFFERENCE}
 
+    @property
+    def is_ratio(self) -> bool:
+        """Whether it is unlimited, and large where what it is divided by is small."""
+        return self.kind in {RATIO, ODDS_RATIO}
+
     def values(self, tables: Ints) -> Floats:
         """Return the number for each table (draw, cell); NaN where it would be 0/0, infinite where it is n/0."""
         last = max((cell for row in self.rows for cell in row.cells), default=0)

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from congenial.arrow_codes import CodeTexts
 from congenial.errors import ReadingError
 from congenial.hierarchy.tree import Tree
+from congenial.progress import Progress, no_news
 from congenial.reading import sql
+from congenial.reading.cells import Cells
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.csv_trouble import csv_trouble
 from congenial.reading.files import Source, find_files
@@ -19,11 +21,10 @@ from congenial.reading.ids import check_ids
 from congenial.reading.public_files import check_apart
 from congenial.reading.session import Session, session
 from congenial.reading.unknown_values import raise_unknown
+from congenial.resources import what_is_too_large
 from congenial.spec.levels import Levels
 from congenial.spec.spec import Spec
 from congenial.table import CONFIDENTIAL, AreaTables, Table
-
-_MOST_CELLS = 50_000_000  # of all areas together
 
 
 def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
@@ -32,25 +33,28 @@ def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
     return {None: found} if isinstance(found, Table) else {area: found[area] for area in found}
 
 
-def read_together(spec: Spec, folder: str | Path) -> Table | AreaTables:
+def read_together(spec: Spec, folder: str | Path, progress: Progress = no_news) -> Table | AreaTables:
     """Read the same as a mechanism takes it: one table, or those of all areas that are published. Confidential."""
-    counts = read_counts(spec, folder)
+    counts = read_counts(spec, folder, progress)
     if spec.by is None:
         return Table(spec.schema, counts.reshape(spec.schema.shape))
+    if not spec.unpublished:
+        return AreaTables.kept(spec.schema, spec.by.labels, counts)
     left_out = set(spec.unpublished)
     places = [place for place, area in enumerate(spec.by.labels) if area not in left_out]
-    return AreaTables(spec.schema, [spec.by.labels[place] for place in places], counts[places])
+    return AreaTables.kept(spec.schema, [spec.by.labels[place] for place in places], counts[places])
 
 
-def read_leaves(spec: Spec, tree: Tree, folder: str | Path) -> NDArray[np.int64]:
+def read_leaves(spec: Spec, tree: Tree, folder: str | Path, progress: Progress = no_news) -> NDArray[np.int64]:
     """Read the data of a tree's leaves (leaf, cell), in the order of the tree. Confidential."""
     if spec.hierarchy is None:
         raise ReadingError("the spec has no hierarchy")
-    codes = tuple(tree.codes[-1].tolist())
-    return read_counts(replace(spec, by=Levels(spec.hierarchy.leaf, spec.hierarchy.column, codes, codes)), folder)
+    codes = CodeTexts(tree.codes[-1])
+    by = Levels(spec.hierarchy.leaf, spec.hierarchy.column, codes, codes)
+    return read_counts(replace(spec, by=by), folder, progress)
 
 
-def read_counts(spec: Spec, folder: str | Path) -> NDArray[np.int64]:
+def read_counts(spec: Spec, folder: str | Path, progress: Progress = no_news) -> NDArray[np.int64]:
     """Read the data that a spec names, area by area. Confidential.
 
     Parameters
@@ -71,11 +75,8 @@ def read_counts(spec: Spec, folder: str | Path) -> NDArray[np.int64]:
     base = Path(folder).resolve()
     levels = (*(() if spec.by is None else (spec.by,)), *spec.dimensions)
     n_areas = 1 if spec.by is None else len(spec.by.labels)
-    if n_areas * spec.schema.n_cells > _MOST_CELLS:
-        raise ReadingError(
-            f"{n_areas:,} areas of {spec.schema.n_cells:,} cells are more than {_MOST_CELLS:,} cells together;"
-            " release the areas in parts"
-        )
+    if wrong := what_is_too_large(n_areas, spec.schema.n_cells):
+        raise ReadingError(wrong)
     paths = find_files(spec.data.paths, base)
     check_apart(spec, base, paths)
     with session(paths) as database:
@@ -83,23 +84,24 @@ def read_counts(spec: Spec, folder: str | Path) -> NDArray[np.int64]:
         sources = [replace(source, kept_rows=spec.kept_rows) for source in read]
         sql.check_types(sources, levels, spec.data.count)
         _check_names(sources, spec)
-        found = _grouped(database, sources, levels, spec)
-        if found is None:
+        query = _cells_query(database, sources, levels, spec)
+        found = Cells(tuple(len(dimension.labels) for dimension in levels), progress)
+        if not database.each_part(query, found.take):
             raise ReadingError(_trouble(sources, spec.data.separator))
-        if not len(found["n"]):
+        if not found.n_rows:
             few = "no row that `keep_rows` keeps" if spec.kept_rows else "no rows"
             one = len(paths) == 1
             raise ReadingError(f"{paths[0].name} has a header and {few}" if one else f"the files have {few}")
-        places = [found[f"p{number}"] for number in range(len(levels))]
-        if any(np.ma.getmaskarray(place).any() for place in places):
+        if found.has_unknown:
             file = base / f"{CONFIDENTIAL}unknown-levels-{spec.release}.csv"
             raise_unknown(database, sources, levels, spec.data.separator, file)
         if spec.unit is not None and spec.unit.id_column is not None:
             rows = sql.rows_of(sources, [spec.unit.id_column], spec.data.separator)
             if not check_ids(database, rows, spec.unit):
                 raise ReadingError(_trouble(sources, spec.data.separator))
-    counts = _counts(found, places, levels, spec, base)
-    return counts.reshape(n_areas, spec.schema.n_cells)
+        if spec.data.count is not None:
+            _check_counts(found, database, query, levels, spec, base)
+    return found.counts.reshape(n_areas, spec.schema.n_cells)
 
 
 def _check_names(sources: Sequence[Source], spec: Spec) -> None:
@@ -114,31 +116,20 @@ def _check_names(sources: Sequence[Source], spec: Spec) -> None:
             source.place(column)
 
 
-def _grouped(
-    database: Session, sources: Sequence[Source], levels: Sequence[Levels], spec: Spec
-) -> dict[str, Any] | None:
-    """Group the rows by the places of their levels; None when the files cannot be read."""
+def _cells_query(database: Session, sources: Sequence[Source], levels: Sequence[Levels], spec: Spec) -> str:
+    """Return a query for the cell of every row, NULL where a value is no declared level, and for counts its count."""
     for number, dimension in enumerate(levels):
         if not dimension.cut:
-            database.rows(
-                f"CREATE TABLE levels_{number} AS SELECT unnest($codes) AS code, unnest($places)::INTEGER AS place",
-                {"codes": list(dimension.codes), "places": list(range(len(dimension.codes)))},
-            )
-    columns: list[str | Levels] = [*levels, *(() if spec.data.count is None else (spec.data.count,))]
+            places = np.arange(len(dimension.codes), dtype=np.int32)
+            database.know(f"levels_{number}", {"code": dimension.codes, "place": places})
+    columns: list[str | Levels] = [*levels, *(() if spec.data.count is None else (sql.CountColumn(spec.data.count),))]
     rows = sql.rows_of(sources, columns, spec.data.separator)
     parts = [sql.place_of(f"v{number}", dimension, number) for number, dimension in enumerate(levels)]
-    picked = [f"{place} AS p{number}" for number, (place, _) in enumerate(parts)]
-    keys = ", ".join(f"p{number}" for number in range(len(levels)))
-    joins = "".join(join for _, join in parts)
-    count = f"v{len(levels)}"
-    if spec.data.count is None:
-        inner, totals = "", "count(*) AS n"
-    else:
-        inner = f", {sql.count_value(count)} AS value, {sql.count_problem(count)} AS problem"
-        totals = "count(*) AS n, max(value) AS value, max(problem) AS problem"
-    return database.columns(
-        f"SELECT {keys}, {totals} FROM (SELECT {', '.join(picked)}{inner} FROM ({rows}){joins}) GROUP BY {keys}"  # noqa: S608
-    )
+    cell = "0::BIGINT"
+    for (place, _), dimension in zip(parts, levels, strict=True):
+        cell = f"({cell}) * {len(dimension.labels)} + ({place})"
+    count = "" if spec.data.count is None else f", v{len(levels)} AS value, problem"
+    return f"SELECT {cell} AS cell{count} FROM ({rows}){''.join(join for _, join in parts)}"  # noqa: S608
 
 
 def _trouble(sources: Sequence[Source], separator: str) -> str:
@@ -151,34 +142,26 @@ def _trouble(sources: Sequence[Source], separator: str) -> str:
     return f"the rows of {names} cannot be read; the file may be damaged, or not be what its name says"
 
 
-def _counts(
-    found: dict[str, Any], places: Sequence[Any], levels: Sequence[Levels], spec: Spec, folder: Path
-) -> NDArray[np.int64]:
-    """Put the groups into their cells and check the counts."""
-    shape = tuple(len(dimension.labels) for dimension in levels)
-    cells = np.ravel_multi_index(tuple(np.asarray(place, np.int64) for place in places), shape)
-    counts = np.zeros(int(np.prod(shape)), np.int64)
-    if spec.data.count is None:
-        counts[cells] = np.asarray(found["n"], np.int64)
-        return counts
-    problems = sorted(set(np.asarray(found["problem"]).tolist()) - {0})
-    if problems:
-        words = "; ".join(sql.COUNT_PROBLEMS[problem] for problem in problems)
+def _check_counts(
+    found: Cells, database: Session, query: str, levels: Sequence[Levels], spec: Spec, folder: Path
+) -> None:
+    """Refuse counts that are none, and cells with more than one row, or without one where that is an error."""
+    if found.problems:
+        words = "; ".join(sql.COUNT_PROBLEMS[problem] for problem in sorted(found.problems))
         raise ReadingError(f"column {spec.data.count!r} has {words}")
-    n_rows = np.zeros(len(counts), np.int64)
-    n_rows[cells] = np.asarray(found["n"], np.int64)
-    if (n_rows > 1).any():
+    if found.n_rows > found.is_there.sum():
+        again = Cells(found.shape)  # as many rows as a cell has, in place of its count
+        database.each_part(f"SELECT cell FROM ({query})", again.take)  # noqa: S608
+        many = _listed(again.counts > 1, again.counts, levels, spec, folder)
         raise ReadingError(
-            f"some cells have more than one row; the list {_listed(n_rows > 1, n_rows, levels, spec, folder)}. Add"
-            " their counts up first, or use `kind: microdata`"
+            f"some cells have more than one row; the list {many}. Add their counts up first, or use `kind: microdata`"
         )
-    if spec.data.missing_cells == "error" and not n_rows.all():
+    if spec.data.missing_cells == "error" and not found.is_there.all():
+        none = _listed(~found.is_there, found.is_there.astype(np.int64), levels, spec, folder)
         raise ReadingError(
-            f"some cells have no row; the list {_listed(n_rows == 0, n_rows, levels, spec, folder)}. Give every cell"
-            " a count, or write `missing_cells: zero` if cells without a row are empty"
+            f"some cells have no row; the list {none}. Give every cell a count, or write `missing_cells: zero` if cells"
+            " without a row are empty"
         )
-    counts[cells] = np.asarray(found["value"], np.int64)
-    return counts
 
 
 def _listed(

@@ -1,6 +1,5 @@
 """Children of many units, each unit's table shared out among them, cell by cell. Exact; confidential."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +15,6 @@ from congenial.sampling.share_out.families import Families
 from congenial.sampling.share_out.tilts import fineness_of, share_noise
 
 _MOST_WORDS = 1 << 22  # of one call of the kernel: 32 MB
-_GROWTH = 1.25  # families whose needs differ by less are drawn together
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class ShareOut:
     always_certain: bool = False
     band: float = 0.0
 
-    def draw(self, families: Families, counts: Ints, sums: Ints, words: KeyedWords, *, n_threads: int = 1) -> Ints:
+    def draw(self, families: Families, counts: Ints, sums: Ints, words: KeyedWords) -> Ints:
         """Return the children (child, cell) of every family.
 
         Parameters
@@ -61,19 +59,13 @@ class ShareOut:
         """
         out = np.zeros_like(counts, dtype=np.int64)
         sizes, need = families.sizes, _words_needed(families, sums)
-        parts = _parts(sizes, need)
-
-        def run(number: int) -> None:
-            held: dict[int, _Drawing] = {}
-            for places in parts[number::n_threads]:
-                largest = int(sizes[places].max())
-                fineness = fineness_of(largest)
-                if fineness not in held:
-                    held[fineness] = _Drawing(self, fineness, families, counts, sums, words, out)
-                held[fineness].draw(places, min(int(need[places].max()), max(_MOST_WORDS, 2 * largest)))
-
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(run, range(n_threads)))
+        held: dict[int, _Drawing] = {}
+        for places in _parts(sizes, need):
+            largest = int(sizes[places].max())
+            fineness = fineness_of(largest)
+            if fineness not in held:
+                held[fineness] = _Drawing(self, fineness, families, counts, sums, words, out)
+            held[fineness].draw(places, min(int(need[places].max()), max(_MOST_WORDS, 2 * largest)))
         _check_sums(families, sums, out)
         return out
 
@@ -188,7 +180,8 @@ def _parts(sizes: Ints, need: Ints) -> list[Ints]:
     """
     distinct, which = np.unique(sizes, return_inverse=True)
     fineness = np.array([fineness_of(size) for size in distinct.tolist()], np.int64)[which.reshape(-1)]
-    amounts = np.floor(np.log(np.maximum(need, 1.0)) / np.log(_GROWTH)).astype(np.int64)
+    mantissas, exponents = np.frexp(np.maximum(need, 1.0))
+    amounts = (8 * mantissas).astype(np.int64) + 4 * exponents  # four steps from a power of two to the next
     order = np.lexsort((amounts, fineness))
     is_new = (np.diff(amounts[order]) != 0) | (np.diff(fineness[order]) != 0)
     parts = []
