@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-tree-pipeline bench-pipeline soak check-real lint types schema commands docs services lock audit clean
+.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-tree-pipeline bench-pipeline bench-start soak check-real lint types schema commands docs services lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -64,6 +64,10 @@ bench-tree-pipeline: .venv/installed
 # From a file of counts to a verified bundle: seconds and memory of release and verify, by areas; a million takes minutes.
 bench-pipeline: .venv/installed
 	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),1000 10000 100000 1000000)
+
+# First and later runs: CPU seconds of an import, of draws and of a release, with and without kept kernels.
+bench-start: .venv/installed
+	$(BIN)/python benchmarks/start_up.py --repeat $(or $(REPEAT),3)
 
 # Can a clock tell two tables apart?
 bench-timing: .venv/installed

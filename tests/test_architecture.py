@@ -37,7 +37,7 @@ COMMANDS = [
 ]
 ONLY_HERE = {
     "alembic": {"ledger.store", "ledger.migrations.env", *(f"ledger.migrations.versions.v000{n}" for n in (1, 2))},
-    "numba": {"sampling.kernels.compiled"},
+    "numba": {"sampling.kernels.compiler", "sampling.kernels.packed_type"},
     "cryptography": {"randomness", "bundle.signing"},
     "daqp": {"baselines.quadratic"},
     "flint": {

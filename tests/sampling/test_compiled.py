@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from congenial.sampling.kernels.compiled import drop_stale
+from congenial.sampling.kernels.compiler import drop_stale
 
 
 def test_kernels_of_other_sources_are_dropped(tmp_path: Path) -> None:

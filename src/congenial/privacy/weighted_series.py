@@ -57,14 +57,23 @@ class Series:
     def cell(self, series: Sequence[flint.arb], count: int, weight: flint.arb | None = None) -> Balls:
         """Return ``M_count`` times a series; `weight` stands in for the weight of 0."""
         zero = self.weight if weight is None else weight
-        tail = self.tail(series)
         if count == 0:
-            return [zero * term + self.fall * later for term, later in zip(series, tail, strict=True)]
+            return self._empty_cell(series, zero)
+        tail = self.tail(series)
         out = [zero * term for term in series]
         for shift in range(1, count):
             out[shift:] = [a + b for a, b in zip(out[shift:], series, strict=False)]
         shift = count - 1
         out[shift:] = [a + b for a, b in zip(out[shift:], tail, strict=False)]
+        return out
+
+    def _empty_cell(self, series: Sequence[flint.arb], zero: flint.arb) -> Balls:
+        """Return ``M_0`` times a series: most of what calibration does, so terms and their tail in one go."""
+        out, later, fall = [], flint.arb(0), self.fall
+        for term in series:
+            later = fall * later
+            out.append(zero * term + later)
+            later = term + later
         return out
 
     def step(self, series: Sequence[flint.arb]) -> Balls:

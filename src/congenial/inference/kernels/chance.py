@@ -4,15 +4,12 @@ A kernel takes as many words as chance has it. It is given plenty, and stops bet
 """
 
 import math
-from pathlib import Path
 
 import numpy as np
 
 from congenial.arrays import Floats
 from congenial.inference.kernels.shapes import Words
-from congenial.sampling.kernels.compiled import compiled, drop_stale
-
-drop_stale(Path(__file__).parent)
+from congenial.sampling.kernels.compiled import compiled
 
 MOST_TRIALS = 64
 """How often a slice is cut before the chain stays where it is: each cut leaves about half of it."""

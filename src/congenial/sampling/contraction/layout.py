@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import ceil, isfinite, log
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,13 +13,17 @@ from congenial.sampling.contraction.order import Coordinate, MergeOrder, find_or
 from congenial.sampling.contraction.program import Program, make_program
 from congenial.sampling.contraction.reach import check_reach
 from congenial.sampling.kernels.codes import FAR
+from congenial.sampling.kernels.compiled import light
+from congenial.sampling.kernels.layout import lay_out
+from congenial.sampling.kernels.packed import Packed
 from congenial.sampling.kernels.wide import Numbers, empty_numbers
 from congenial.sampling.system import System
 
 _LIGHTER = 0.6  # of the nats: two thirds of the time for P12 at epsilon 1, and enough for 3,143 counties
 
 
-class State(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class State(Packed):
     """Scratch of the kernels for one table: by position of cells in their groups, by node, and small vectors."""
 
     rest_low: Ints
@@ -182,10 +185,9 @@ class Layout:
     @classmethod
     def of(cls, engine: Engine, centre: Ints) -> "Layout":
         """Place all windows."""
-        from congenial.sampling.kernels.layout import lay_out  # numba: 0.3 s to import
-
-        state = empty_state(engine.program)
-        return cls.checked(engine, centre, state, lay_out(engine.program, centre, state))
+        program, state = engine.program, empty_state(engine.program)
+        n_operations = program.cell_at.size + program.coordinate_coefficient.size + 4 * program.row_coefficient.size
+        return cls.checked(engine, centre, state, light(lay_out, n_operations)(program, centre, state))
 
     @classmethod
     def checked(cls, engine: Engine, centre: Ints, state: State, size: int) -> "Layout":

@@ -7,7 +7,7 @@ Messages of positive floats carry a proven error band. A draw whose random bits 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, inf, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from congenial.conditions.rows import Row
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream, Streams
 from congenial.sampling.contraction.layout import Engine, Layout, empty_state
+from congenial.sampling.kernels.compiled import Function, light
+from congenial.sampling.kernels.draw import draw, draw_batch, draw_many
+from congenial.sampling.kernels.messages import build, normalise_batch
 from congenial.sampling.kernels.wide import STEP, Numbers, Wide, as_doubles
 from congenial.sampling.system import System
 from congenial.sampling.target import Target
@@ -45,23 +48,22 @@ class Messages:
     @classmethod
     def built(cls, engine: Engine, centre: Ints) -> "Messages":
         """Build all messages, and leave it to the caller to see what windows took."""
-        from congenial.sampling.kernels.messages import build, longest  # numba: 0.3 s to import
-
         # The merge order knows how much is needed; a table with larger invariants than its own needs a second try.
         state, n_states, length = empty_state(engine.program), int(engine.order.n_states), engine.longest
         while True:
             numbers, (work, mirror) = engine.room(n_states), (engine.room(4 * length), engine.room(4 * length))
-            size = build(engine.program, centre, state, numbers, work, mirror)
-            if size < 0 or (size <= n_states and longest(state) <= length):
+            size = _light(engine, build)(engine.program, centre, state, numbers, work, mirror)
+            longest = int(max(state.prefix_length.max(initial=0), state.cell_span.max(initial=0)))
+            if size < 0 or (size <= n_states and longest <= length):
                 return cls(Layout.checked(engine, centre, state, size), numbers)
-            n_states, length = size, int(longest(state))
+            n_states, length = size, longest
 
     @property
     def log_missing_share(self) -> float:
         """The logarithm of a bound of the share that windows and underflow took of the normaliser."""
-        from congenial.sampling.kernels.messages import log_missing_share
-
-        return float(log_missing_share(self.layout.state, self.numbers))
+        found = float(self.layout.state.node_missing[-1])
+        log_missing = found if isinstance(self.numbers, Wide) else log(found) if found > 0.0 else -inf
+        return log_missing - float(np.log(self.root.sum())) - self._lift * STEP * log(2)
 
     @property
     def root(self) -> Floats:
@@ -113,19 +115,23 @@ class Messages:
         return out
 
     def _draw_into(self, out: Ints, rng: RandomStream, *, always_certain: bool) -> None:
-        from congenial.sampling.kernels.draw import draw_many
-
         engine, centre = self.layout.engine, self.layout.centre
         words = rng.words(len(out) * engine.n_decisions).reshape(len(out), engine.n_decisions)
         unsure = np.ones(len(out), np.int64)
         if not always_certain:
-            draw_many(engine.program, centre, self.layout.state, self.numbers, words, out, unsure)
+            drawn = _light(engine, draw_many, len(out))
+            drawn(engine.program, centre, self.layout.state, self.numbers, words, out, unsure)
         if unsure.any():
             from congenial.sampling.contraction.certain import Certain
 
             certain = Certain(engine, centre)
             for number in np.flatnonzero(unsure):
                 out[number] = certain.draw(words[number], rng)
+
+
+def _light(engine: Engine, kernel: Function, times: int = 1) -> Function:
+    """Return a kernel for a number of tables: a draw takes as many steps as messages have entries, at most."""
+    return kernel if engine.order.is_wide else light(kernel, times * engine.order.n_operations)
 
 
 def messages(target: Target, watched: Sequence[Row] = ()) -> Messages:
@@ -175,9 +181,7 @@ def sample_one(engine: Engine, centre: Ints, rng: Streams) -> Ints:
 def _run_part(
     engine: Engine, centres: Ints, words: NDArray[np.uint64], n_states: int, longest: int, out: Ints, unsure: Ints
 ) -> None:
-    from congenial.sampling.kernels.draw import draw_batch  # numba: 0.3 s to import
-
-    draw_batch(
+    _light(engine, draw_batch, len(centres))(
         engine.program,
         centres,
         empty_state(engine.program),
@@ -194,13 +198,14 @@ def _run_part(
 def _again(engine: Engine, centre: Ints, words: NDArray[np.uint64], rng: RandomStream) -> Ints:
     """Draw one table of a batch by itself, from its own words, with room of its own or without rounding."""
     from congenial.sampling.contraction.certain import Certain
-    from congenial.sampling.kernels.draw import draw
 
     made = Messages.built(engine, centre)
     out = np.empty_like(centre)
     is_tight = made.log_missing_share <= _LOG_LOOSEST
-    if is_tight and draw(engine.program, centre, made.layout.state, made.numbers, words, True, out) == 0:
-        return out
+    if is_tight:
+        n_unsure = _light(engine, draw)(engine.program, centre, made.layout.state, made.numbers, words, True, out)
+        if n_unsure == 0:
+            return out
     return Certain(engine, centre).draw(words, rng)
 
 
@@ -219,12 +224,12 @@ def log_normalisers(engine: Engine, centres: Ints) -> Floats:
 
 def _normalised(engine: Engine, centres: Ints) -> Floats:
     """Return ``log c(s)`` for each table; NaN where windows or buffers are too narrow for it."""
-    from congenial.sampling.kernels.messages import normalise_batch  # numba: 0.3 s to import
-
     out = np.empty(len(centres))
     n_states, longest = _room_for(engine, centres)
     room = (engine.room(n_states), engine.room(4 * longest), engine.room(4 * longest))
-    normalise_batch(engine.program, centres, empty_state(engine.program), *room, _LOG_LOOSEST, out)
+    _light(engine, normalise_batch, len(centres))(
+        engine.program, centres, empty_state(engine.program), *room, _LOG_LOOSEST, out
+    )
     return out
 
 

@@ -1,6 +1,7 @@
 """A merge order as flat arrays, ready for the kernels."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from congenial.sampling.contraction.algebra import Form, Merge, Walk
 from congenial.sampling.contraction.order import MergeOrder
 from congenial.sampling.contraction.windows import half_width, log_base, log_mass
 from congenial.sampling.kernels.codes import EQUAL, FAR, FREE, NEVER, NONE, RANGE, SOFT
+from congenial.sampling.kernels.packed import Packed
 from congenial.sampling.kernels.wide import STEP, Numbers, Wide, as_doubles, normal
 
 _LONGEST_TABLE = 2**23
@@ -23,7 +25,8 @@ _BITS = 256
 _KIND = {"equal": EQUAL, "range": RANGE, "soft": SOFT, "free": FREE}
 
 
-class WalkArrays(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class WalkArrays(Packed):
     """The walks of all merges; forms are over the inputs (free coordinates, then the whole's key when it is given)."""
 
     n_free: Ints  # (merge)
@@ -44,7 +47,8 @@ class WalkArrays(NamedTuple):
     is_whole: NDArray[np.bool_]  # (merge) whether every divisor is 1
 
 
-class Program(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Program(Packed):
     """Everything public that the kernels need."""
 
     cell_at: Ints  # (position) cells by group

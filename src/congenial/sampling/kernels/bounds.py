@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.sampling.kernels.compiled import compiled, inner
+from congenial.sampling.kernels.compiled import compiled
 from congenial.sampling.kernels.look_ahead import look_ahead
 from congenial.sampling.look_ahead.shapes import FEWEST_POINTS, MOST_POINTS, LaterBounds
 
@@ -59,7 +59,7 @@ def points_of(variance: float, share: float) -> int:
     return power
 
 
-@inner
+@compiled
 def _spread(weights: Floats, first: int) -> float:
     """Return the variance of a deviation with these weights."""
     mass, mean, square = 0.0, 0.0, 0.0
@@ -71,7 +71,7 @@ def _spread(weights: Floats, first: int) -> float:
     return max(0.0, square / mass - mean * mean)
 
 
-@inner
+@compiled
 def _beyond(
     weights: Floats, first: int, after: Floats, low: int, below: float, above: float, u: int, step: int
 ) -> float:
@@ -92,7 +92,7 @@ def _beyond(
     return total
 
 
-@inner
+@compiled
 def _slot(keys: Ints, key: Ints) -> int:
     """Return where a key stands in a table of keys, or the empty place where it would."""
     mixed = np.uint64(1469598103934665603)
@@ -216,7 +216,7 @@ def backward(
     return LaterBounds(value[:n_used].copy(), start, lowest, size, below, above, shift)
 
 
-@inner
+@compiled
 def _span(
     j: int,
     low: Floats,
@@ -264,7 +264,7 @@ def _span(
         after = max(0.0, after - variance[i, j])
 
 
-@inner
+@compiled
 def _last(weights: Any, k: int, is_free: int, tail: Floats, inflation: float, out: Floats) -> tuple[float, float]:
     """Write the bound before the last line, which makes up for a column's sum; return those outside of it."""
     if is_free == 1:
@@ -276,7 +276,7 @@ def _last(weights: Any, k: int, is_free: int, tail: Floats, inflation: float, ou
     return tail[1], tail[0]
 
 
-@inner
+@compiled
 def _scale(value: Floats, below: float, above: float, ends: Floats) -> int:
     """Scale a bound by a power of two to be at most 1, and never down to nothing; return the power."""
     top = max(below, above)

@@ -1,82 +1,142 @@
-"""How kernels are compiled. The only module that imports numba."""
+"""Kernels: loops that are compiled, or run by Python itself where there is little to do.
 
-import hashlib
+Compiling takes ten seconds and more on a first run, and loading what is kept on disk half a second; Python is done with
+a P12 table in 16 milliseconds. So a kernel is a function whose names are bound when it is first called: to other
+kernels as numba compiles them, or to other kernels as they stand in their files. Both decide by the same words, within
+proven errors, so the tables are the same.
+"""
+
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, TypeVar
+from dis import get_instructions
+from functools import cached_property
+from types import CodeType, FunctionType
+from typing import Any, TypeVar, cast
 
-import numba
-from numba.extending import overload
+import numpy as np
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Code = Callable[..., Any]
+Function = TypeVar("Function", bound=Code)
 
-
-def drop_stale(kernels: Path, *shapes: Path) -> None:
-    """Delete compiled kernels that were made from other sources than those that are here.
-
-    numba looks at a kernel's own file only: one that calls a changed kernel of another file would go on with the old
-    one, and a kept kernel whose argument types were renamed cannot even be read.
-
-    Parameters
-    ----------
-    kernels, shapes : Path
-        The folder of the kernels, and those of the types which they take.
-    """
-    state = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(path for folder in (kernels, *shapes) for path in folder.glob("*.py")):
-        state.update(path.read_bytes())
-    kept = kernels / "__pycache__"
-    stamp = kept / "kernels.sha256"
-    with suppress(OSError):  # a folder that cannot be written has nothing to keep
-        if stamp.exists() and stamp.read_text(encoding="ascii") == state.hexdigest():
-            return
-        for path in [*kept.glob("*.nbi"), *kept.glob("*.nbc")]:
-            path.unlink(missing_ok=True)
-        kept.mkdir(exist_ok=True)
-        stamp.write_text(state.hexdigest(), encoding="ascii")
+_AT_MOST = 600_000  # operations, about those of twenty P12 tables: Python takes less than loading kernels does
+_n_interpreted = 0
 
 
-_HERE = Path(__file__).parent
-drop_stale(_HERE, *(_HERE.parent / folder for folder in ("contraction", "look_ahead", "share_out")))
+class Kernel:
+    """A kernel; calling it from Python compiles it."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self._function = function
+        self.__name__, self.__doc__ = function.__name__, function.__doc__
+
+    @cached_property
+    def compiled(self) -> Code:
+        """What numba makes of it, for Python to call."""
+        from congenial.sampling.kernels.compiler import compile_kernel
+
+        return compile_kernel(_bound(self._function, "inner"))
+
+    @cached_property
+    def inner(self) -> Code:
+        """What numba makes of it, for other kernels to call."""
+        from congenial.sampling.kernels.compiler import compile_inner
+
+        return compile_inner(_bound(self._function, "inner"))
+
+    @cached_property
+    def interpreted(self) -> Code:
+        """The same by Python alone, for messages of doubles."""
+        return _bound(self._function, "interpreted")
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run it, compiled."""
+        return self.compiled(*arguments)
+
+
+class Either:
+    """A function for kernels that differs by type."""
+
+    def __init__(self, choose: FunctionType) -> None:
+        self._choose = choose
+        self.__name__, self.__doc__ = choose.__name__, choose.__doc__
+
+    @cached_property
+    def inner(self) -> Code:
+        """What numba chooses by the types of arguments."""
+        from congenial.sampling.kernels.compiler import compile_either
+
+        return compile_either(self._choose, lambda function: _bound(function, "inner"))
+
+    @cached_property
+    def interpreted(self) -> Code:
+        """What there is for doubles."""
+        doubles = self._choose(*[None] * self._choose.__code__.co_argcount)
+        return _bound(doubles, "interpreted")
+
+    def __call__(self, *_: object) -> object:
+        """Refuse: only kernels say which type it is."""
+        raise TypeError(f"{self.__name__} is for kernels")
+
+
+def _bound(function: FunctionType, how: str) -> FunctionType:
+    """Return a function that calls other kernels as `inner` ones, or `interpreted`."""
+    given = function.__globals__
+    names = {name: given[name] for name in _names(function.__code__) if name in given}
+    bound = {name: getattr(one, how) if isinstance(one, Kernel | Either) else one for name, one in names.items()}
+    bound |= {"__name__": function.__module__, "__builtins__": given["__builtins__"]}
+    made = FunctionType(function.__code__, bound, function.__name__, function.__defaults__, function.__closure__)
+    made.__qualname__, made.__doc__ = function.__qualname__, function.__doc__
+    return made
+
+
+def _names(code: CodeType) -> set[str]:
+    """Return the names that code takes from its file: not those of attributes, which may be the same."""
+    inside = [_names(part) for part in code.co_consts if isinstance(part, CodeType)]
+    own = {step.argval for step in get_instructions(code) if step.opname == "LOAD_GLOBAL"}
+    return own.union(*inside)
 
 
 def compiled(function: Function) -> Function:
-    """Compile without the interpreter's lock; keep the result on disk where a folder can be written."""
-    return _compile(function)
-
-
-def inner(function: Function) -> Function:
-    """Compile what other kernels call, and Python never does: it gets no way in from there.
-
-    For kernels that take tuples of many arrays the way in is most of the work of compiling.
-    """
-    return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-
-
-def inlined(function: Function) -> Function:
-    """Put a function into the kernels that call it; by itself it is compiled when Python calls it, and not before."""
-    return _compile(function, inline="always")
-
-
-def _compile(function: Function, **options: Any) -> Function:
-    try:
-        return numba.njit(function, nogil=True, cache=True, **options)  # type: ignore[no-any-return]
-    except RuntimeError:  # no writable cache folder: compile anew in each process
-        return numba.njit(function, nogil=True, **options)  # type: ignore[no-any-return]
+    """Make a kernel of a function."""
+    return cast("Function", Kernel(cast("FunctionType", function)))
 
 
 def of_either_type(choose: Function) -> Function:
-    """Make a function for kernels that differs by type: `choose` is given types, and returns what to compile."""
-
-    def called(*_: object) -> object:
-        raise TypeError(f"{choose.__name__} is for compiled code")
-
-    called.__name__, called.__doc__ = choose.__name__, choose.__doc__
-    overload(called, strict=False)(choose)  # strict: the annotations would have to agree as well
-    return called  # type: ignore[return-value]
+    """Make a function for kernels that differs by type: `choose` is given types, and returns what to run."""
+    return cast("Function", Either(cast("FunctionType", choose)))
 
 
 def is_tuple(kind: object) -> bool:
-    """Return whether a type is that of a tuple."""
-    return isinstance(kind, numba.types.BaseTuple)
+    """Return whether a type is that of a tuple. None stands for a double, or an array of them."""
+    if kind is None:
+        return False
+    from congenial.sampling.kernels.compiler import is_tuple_type
+
+    return is_tuple_type(kind)
+
+
+def interpreted(kernel: Function) -> Function:
+    """Return what a kernel does by Python alone, for messages of doubles."""
+    run = cast("Kernel", kernel).interpreted
+
+    def call(*arguments: Any) -> Any:
+        with np.errstate(all="ignore"):  # what is too large or too small is the kernel's own concern, as when compiled
+            return run(*arguments)
+
+    return cast("Function", call)
+
+
+def light(kernel: Function, n_operations: float) -> Function:
+    """Return a kernel that is run by Python as long as that is quicker than to begin with compiled ones.
+
+    For messages of doubles. A process that has gone through many operations compiles: more will follow.
+
+    Parameters
+    ----------
+    n_operations : float
+        About how many steps of innermost loops the call takes. Public, like all that time tells.
+    """
+    global _n_interpreted  # noqa: PLW0603  what this process has done so far
+    if "compiled" in vars(kernel) or _n_interpreted + n_operations > _AT_MOST:
+        return kernel
+    _n_interpreted += int(n_operations)
+    return interpreted(kernel)

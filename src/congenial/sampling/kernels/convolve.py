@@ -7,14 +7,25 @@ How many steps a loop takes follows from the lengths of windows, which are publi
 lies in them: steps that a limit rules out are taken, and count for nothing.
 """
 
-from congenial.sampling.kernels.compiled import inner
+from typing import Any
+
+from congenial.sampling.kernels.compiled import compiled, of_either_type
 from congenial.sampling.kernels.numbers import add_products, clear, get, part, plus, put, size_of, times, zero_of
 from congenial.sampling.kernels.wide import Numbers
 
-MOST_DIRECT = 96  # values of a cell up to which adding shifted copies, in vectors, beats two recurrences
+_MOST_DIRECT = 96  # values of a cell up to which adding shifted copies, in vectors, beats two recurrences
+_MOST_BY_NUMPY = 4096
 
 
-@inner
+@of_either_type
+def is_long(message: Any, span: Any) -> Any:
+    """Return whether a cell has too many values to add shifted copies."""
+    if message is None:  # by Python, whose loops are slower than NumPy's
+        return lambda message, span: span > _MOST_BY_NUMPY
+    return lambda message, span: span > _MOST_DIRECT
+
+
+@compiled
 def convolve_directly(
     x: Numbers, x0: int, weights: Numbers, first: int, room: Numbers, out: Numbers, out0: int
 ) -> None:
@@ -30,7 +41,7 @@ def convolve_directly(
         put(out, k, found if inside else zero_of(out))
 
 
-@inner
+@compiled
 def _set_ends(
     x: Numbers, n: int, weights: Numbers, n_weights: int, is_flat: bool, length: int, block: int, ends: Numbers
 ) -> None:
@@ -50,7 +61,7 @@ def _set_ends(
         to_end = 0 if to_end == length - 1 else to_end + 1
 
 
-@inner
+@compiled
 def add_geometric_tail(
     x: Numbers,
     x0: int,
@@ -101,7 +112,7 @@ def add_geometric_tail(
         r, place = 0 if is_over or is_full else r, 0 if is_over else place
 
 
-@inner
+@compiled
 def convolve_geometric(
     x: Numbers,
     x0: int,
@@ -137,7 +148,7 @@ def convolve_geometric(
         put(out, k, plus(get(out, k), get(flipped_out, n - 1 - k)))
 
 
-@inner
+@compiled
 def add_point(x: Numbers, x0: int, value: int, weight: Numbers, out: Numbers, out0: int) -> None:
     """Add ``weight * x(k - value)`` to ``out(k)`` for every k of its window."""
     shift, n_x, zero = out0 - x0 - value, size_of(x), zero_of(x)

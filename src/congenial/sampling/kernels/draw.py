@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.sampling.kernels.compiled import compiled, inlined, inner
+from congenial.sampling.kernels.compiled import compiled
 from congenial.sampling.kernels.merge import run_merge
 from congenial.sampling.kernels.messages import build, log_missing_share, longest, terms_an_entry
 from congenial.sampling.kernels.numbers import get, lift_of, line_of, lowered, part, shortfall_at, size_of, times
 from congenial.sampling.kernels.wide import Numbers
 
 
-@inlined
+@compiled
 def draw(
     program: Any,
     centre: Ints,
@@ -104,7 +104,7 @@ def draw(
     return unsure
 
 
-@inner
+@compiled
 def _pick_value(
     weights: Numbers,
     n_weights: int,

@@ -7,15 +7,15 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.conditions.groups import ROUNDS
 from congenial.sampling.kernels.codes import EQUAL, FAR, NEVER, RANGE
-from congenial.sampling.kernels.compiled import compiled, inner
+from congenial.sampling.kernels.compiled import compiled
 
 
-@inner
+@compiled
 def _clipped(value: int) -> int:
     return max(-NEVER, min(NEVER, value))
 
 
-@inner
+@compiled
 def _group_ranges(program: Any, centre: Ints, state: Any) -> None:
     """Set the range of each group's deviation, and the limits of each hard row's, by interval propagation.
 
@@ -88,7 +88,7 @@ def _group_ranges(program: Any, centre: Ints, state: Any) -> None:
             break
 
 
-@inner
+@compiled
 def _window(low: int, high: int, half: int) -> tuple[int, int, bool]:
     """Return start and length of a window of a range, and whether it leaves anything out.
 

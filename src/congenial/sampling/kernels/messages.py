@@ -12,8 +12,8 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.sampling.kernels.codes import NEVER
-from congenial.sampling.kernels.compiled import compiled, inlined, inner
-from congenial.sampling.kernels.convolve import MOST_DIRECT, add_point, convolve_directly, convolve_geometric
+from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.kernels.convolve import add_point, convolve_directly, convolve_geometric, is_long
 from congenial.sampling.kernels.layout import lay_out
 from congenial.sampling.kernels.merge import run_merge
 from congenial.sampling.kernels.numbers import (
@@ -43,19 +43,19 @@ from congenial.sampling.kernels.wide import Numbers
 TABLE_UNITS = 6.0  # relative error of a tabulated weight, times a floor if there is one, in units of 2^-53
 
 
-@inner
+@compiled
 def _log_cut(clips: int, log_mass: float, nats: float) -> float:
     """Return the logarithm of what windows left out of any entry of a message."""
     return -np.inf if clips == 0 else math.log(2.0 * clips) + log_mass - nats
 
 
-@inner
+@compiled
 def _convolution_units(length: int, block: int) -> float:
     """Return the rounding units that one convolution adds: chains of one block and of all blocks (see the claim)."""
     return 3.0 * block + 12.0 * (length / (block - 1.0) + 1.0) + 30.0
 
 
-@inner
+@compiled
 def _set_weights(
     tabulated: Numbers, n_tabulated: int, is_flat: bool, first: int, at_floor: int, floor: float, weights: Numbers
 ) -> None:
@@ -73,7 +73,7 @@ def _set_weights(
         put(weights, place, times(number_of(weights, floor), get(weights, place)))
 
 
-@inner
+@compiled
 def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, work: Numbers, mirror: Numbers) -> None:
     """Build the message of each group's sum, cell by cell."""
     for g in range(program.group_start.size - 1):
@@ -104,7 +104,7 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, wo
                 before = position - 1
                 x_length, x0 = state.prefix_length[before], state.prefix_low[before]
                 x = part(messages, state.prefix_offset[before], x_length)
-                if program.base[table] >= 0.0 and span > MOST_DIRECT:
+                if program.base[table] >= 0.0 and is_long(x, span):
                     powers = line_of(program.powers, table)
                     has_lower, has_upper = program.lower[cell] != -NEVER, program.upper[cell] != NEVER
                     below, above = centre[cell] - program.lower[cell], program.upper[cell] - centre[cell]
@@ -156,7 +156,7 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, wo
         state.node_flushed[g] = flushed
 
 
-@inner
+@compiled
 def terms_an_entry(program: Any, m: int, state: Any) -> float:
     """Return how many pairs of parts an entry of the whole's message adds up at most."""
     left, right, terms = program.left[m], program.right[m], 1.0
@@ -168,7 +168,7 @@ def terms_an_entry(program: Any, m: int, state: Any) -> float:
     return terms
 
 
-@inner
+@compiled
 def _sum_of(message: Numbers) -> Any:
     """Return the sum of a message."""
     total = zero_of(message)
@@ -177,7 +177,7 @@ def _sum_of(message: Numbers) -> Any:
     return total
 
 
-@inlined
+@compiled
 def forward(program: Any, centre: Ints, state: Any, messages: Numbers, work: Numbers, mirror: Numbers) -> None:
     """Build all messages of one table; windows must have been laid out."""
     forward_groups(program, centre, state, messages, work, mirror)
@@ -213,19 +213,19 @@ def forward(program: Any, centre: Ints, state: Any, messages: Numbers, work: Num
         state.node_missing[node] = missing + flushed
 
 
-@inlined
+@compiled
 def log_root(state: Any, messages: Numbers) -> Any:
     """Return the logarithm of the sum of the last message, in its scale."""
     return log_of_number(_sum_of(part(messages, state.node_offset[-1], state.node_size[-1])))
 
 
-@inlined
+@compiled
 def log_missing_share(state: Any, messages: Numbers) -> Any:
     """Return the logarithm of the share that windows and underflow may have taken of the last message."""
     return log_of_shortfall(messages, state.node_missing[-1]) - log_root(state, messages)
 
 
-@inlined
+@compiled
 def longest(state: Any) -> int:
     """Return the length of the longest window of a sum of cells, or of a cell's values."""
     found = 0
@@ -234,7 +234,7 @@ def longest(state: Any) -> int:
     return found
 
 
-@inlined
+@compiled
 def build(program: Any, centre: Ints, state: Any, messages: Numbers, work: Numbers, mirror: Numbers) -> int:
     """Place the windows and, if the buffers hold them, build all messages; return the number of entries."""
     size = lay_out(program, centre, state)

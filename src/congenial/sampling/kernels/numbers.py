@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.sampling.kernels.compiled import inner, is_tuple, of_either_type
+from congenial.sampling.kernels.compiled import compiled, is_tuple, of_either_type
 from congenial.sampling.kernels.wide import STEP, Wide
 
 _LARGE, _SMALL, _DOWN, _UP = 2.0**256, 2.0**-256, 2.0**-STEP, 2.0**STEP
@@ -146,7 +146,16 @@ def times(x: Any, y: Any) -> Any:
 
 @of_either_type
 def add_products(x: Any, weights: Any, out: Any, room: Any) -> Any:
-    """Add ``w(j) x(i)`` to ``out(i + j)`` for all i and j."""
+    """Add ``w(j) x(i)`` to ``out(i + j)`` for all i and j.
+
+    In whichever order terms are added, rounding is within one unit for each of them.
+    """
+    if x is None:  # by Python
+
+        def add_by_numpy(x: Any, weights: Any, out: Any, room: Any) -> None:
+            out += np.convolve(x, weights)
+
+        return add_by_numpy
     if not is_tuple(x):
 
         def add_doubles(x: Any, weights: Any, out: Any, room: Any) -> None:
@@ -179,7 +188,7 @@ def add_products(x: Any, weights: Any, out: Any, room: Any) -> Any:
     return add_wide
 
 
-@inner
+@compiled
 def _end_of_run(power: Ints, start: int) -> int:
     """Return where a run of one power ends."""
     end = start + 1
@@ -213,7 +222,7 @@ def lowered(x: Any, lift: Any) -> Any:
 @of_either_type
 def log_of_number(x: Any) -> Any:
     """Return the logarithm of a number above 0."""
-    return (lambda x: math.log(x[0]) + x[1] * _LOG_STEP) if is_tuple(x) else (lambda x: math.log(x))  # noqa: PLW0108
+    return (lambda x: math.log(x[0]) + x[1] * _LOG_STEP) if is_tuple(x) else (lambda x: np.log(x))  # noqa: PLW0108
 
 
 @of_either_type

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.sampling.kernels.compiled import compiled, inner
+from congenial.sampling.kernels.compiled import compiled
 from congenial.sampling.kernels.share_shapes import (
     DONE,
     DOUBT,
@@ -22,7 +22,7 @@ from congenial.sampling.kernels.share_tables import key_of, mode_of, slot_of, va
 _NEAR = 0.09  # a mean within 0.3 standard deviations of the sum is near enough: more costs more than it gains
 
 
-@inner
+@compiled
 def _moments(
     noise: ShareNoise, tables: ShareTables, counts: Ints, times: Ints, n: int, tilt: int
 ) -> tuple[float, float]:
@@ -173,7 +173,7 @@ def share_out(
         cell_reached[family] = cell
 
 
-@inner
+@compiled
 def _attempts(
     noise: ShareNoise,
     tables: ShareTables,

@@ -7,7 +7,7 @@ random word takes bare arrays: taking one out of a tuple costs 10 ns, and there 
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.sampling.kernels.compiled import compiled, inner
+from congenial.sampling.kernels.compiled import compiled
 from congenial.sampling.kernels.share_shapes import (
     BEYOND,
     FIRST,
@@ -52,7 +52,7 @@ def slot_of(noise: ShareNoise, tables: ShareTables, key: int) -> int:
     return slot
 
 
-@inner
+@compiled
 def _fill(noise: ShareNoise, key: int, slot: int, tables: ShareTables) -> None:
     """Make a table: weights from the mode to both sides, their running sums, and what these may be off by.
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.sampling.kernels.compiled import compiled, inner
+from congenial.sampling.kernels.compiled import compiled
 from congenial.sampling.kernels.share_shapes import LEAST, ShareNoise
 from congenial.sampling.kernels.steady_powers import exp_e
 
@@ -94,7 +94,7 @@ def split_shifts(shifts: Floats, variance: float, whole: Ints, tilts: Floats) ->
         tilts[a] = math.ldexp(math.floor(mantissa * _TILT + 0.5) / _TILT, exponent)
 
 
-@inner
+@compiled
 def _fall_of(noise: ShareNoise, distance: int) -> tuple[float, int]:
     """Return ``base ** (2 distance)``, and how many rounding units it may be off by."""
     out, units, power, place = 1.0, 0, 2 * distance, 0

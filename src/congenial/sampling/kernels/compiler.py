@@ -1,0 +1,103 @@
+"""How kernels are compiled, and where what was compiled is kept. Imported when the first is: numba takes 0.3 s."""
+
+import functools
+import hashlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FunctionType
+from typing import Any, cast
+
+import numba
+from numba import types
+from numba.extending import overload
+
+import congenial.sampling.kernels.packed_type  # noqa: F401  numba learns of packed values
+
+Code = Callable[..., Any]
+
+
+def drop_stale(kernels: Path, *shapes: Path) -> None:
+    """Delete compiled kernels that were made from other sources than those that are here.
+
+    numba looks at a kernel's own file only: one that calls a changed kernel of another file would go on with the old
+    one, and a kept kernel whose argument types were renamed cannot even be read.
+
+    Parameters
+    ----------
+    kernels, shapes : Path
+        The folder of the kernels, and those of the types which they take.
+    """
+    state = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(path for folder in (kernels, *shapes) for path in folder.glob("*.py")):
+        state.update(path.read_bytes())
+    kept = kernels / "__pycache__"
+    stamp = kept / "kernels.sha256"
+    with suppress(OSError):  # a folder that cannot be written has nothing to keep
+        if stamp.exists() and stamp.read_text(encoding="ascii") == state.hexdigest():
+            return
+        for path in [*kept.glob("*.nbi"), *kept.glob("*.nbc")]:
+            path.unlink(missing_ok=True)
+        kept.mkdir(exist_ok=True)
+        stamp.write_text(state.hexdigest(), encoding="ascii")
+
+
+_HERE = Path(__file__).parent
+_SHAPES = [_HERE, *(_HERE.parent / folder for folder in ("contraction", "look_ahead", "share_out"))]
+
+
+@functools.cache
+def _freshen(folder: Path) -> None:
+    drop_stale(folder, *_SHAPES)
+
+
+def compile_kernel(function: FunctionType) -> Code:
+    """Compile what Python calls."""
+    return cast("Code", _compile(function))
+
+
+def compile_inner(function: FunctionType) -> Code:
+    """Compile what other kernels call: it gets no way in from Python, and a place of its own on disk."""
+    function.__qualname__ += ".inner"
+    dispatcher = _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    _forget_constants(dispatcher)
+    return cast("Code", dispatcher)
+
+
+def _compile(function: FunctionType, **options: Any) -> Any:
+    """Compile without the interpreter's lock; keep the result on disk where a folder can be written."""
+    _freshen(Path(function.__code__.co_filename).parent)
+    try:
+        return numba.njit(function, nogil=True, cache=True, **options)
+    except RuntimeError:  # no writable cache folder: compile anew in each process
+        return numba.njit(function, nogil=True, **options)
+
+
+def _forget_constants(dispatcher: Any) -> None:
+    """Let calls with 0 and with any other number share one compiled function: each constant would have its own."""
+    call = dispatcher.get_call_template
+
+    def call_template(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        return call(tuple(map(types.unliteral, arguments)), keywords)
+
+    dispatcher.get_call_template = call_template
+
+
+def compile_either(choose: FunctionType, bind: Callable[[FunctionType], FunctionType]) -> Code:
+    """Return a function for kernels that differs by type: `choose` is given types, and returns what to compile."""
+
+    def called(*_: object) -> object:
+        raise TypeError(f"{choose.__name__} is for compiled code")
+
+    @functools.wraps(choose)
+    def chosen(*kinds: Any) -> FunctionType:
+        return bind(choose(*kinds))
+
+    called.__name__, called.__doc__ = choose.__name__, choose.__doc__
+    overload(called, strict=False)(chosen)  # strict: the annotations would have to agree as well
+    return called
+
+
+def is_tuple_type(kind: object) -> bool:
+    """Return whether a type of the compiler's is that of a tuple."""
+    return isinstance(kind, types.BaseTuple)

@@ -1,0 +1,116 @@
+"""The compiler's type of packed values: an address, and what is read from there."""
+
+import hashlib
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    NativeValue,
+    infer_getattr,
+    lower_getattr_generic,
+    models,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+from numba.np.arrayobj import make_array, populate_array
+
+from congenial.sampling.kernels.packed import Packed
+
+
+class _PackedType(types.Type):
+    """The type of packed values with one layout: an address."""
+
+    def __init__(self, title: str, layout: tuple[Any, ...]) -> None:
+        self.members: dict[str, tuple[types.Type, int]] = {}
+        n_places = 0
+        for name, kind in layout:
+            self.members[name] = _type_of(kind), n_places
+            n_places += _n_places(kind)
+        digest = hashlib.sha256(repr(layout).encode()).hexdigest()[:12]
+        super().__init__(f"{title}_{digest}")
+
+
+def _type_of(kind: tuple[Any, Any]) -> types.Type:
+    """Return the compiler's type of what `Packed` describes."""
+    what, inside = kind
+    if isinstance(what, str):
+        number = types.boolean if what == "bool" else getattr(types, what)
+        return types.Array(number, inside, "C") if inside else number
+    if issubclass(what, Packed):
+        return _PackedType(what.__name__, inside)
+    return types.NamedTuple([_type_of(part) for part in inside], what)
+
+
+def _n_places(kind: tuple[Any, Any]) -> int:
+    what, inside = kind
+    if isinstance(what, str):
+        return 1 + int(inside)
+    return 1 if issubclass(what, Packed) else sum(map(_n_places, inside))
+
+
+@typeof_impl.register(Packed)
+def _typeof_packed(value: Packed, _: object) -> types.Type:
+    return _PackedType(type(value).__name__, value.layout)
+
+
+@register_model(_PackedType)
+class _PackedModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: _PackedType) -> None:
+        super().__init__(manager, kind, ir.IntType(64).as_pointer())
+
+
+@unbox(_PackedType)
+def _unbox_packed(_: _PackedType, value: Any, context: Any) -> NativeValue:
+    number = context.pyapi.object_getattr_string(value, "address")
+    address = context.pyapi.long_as_voidptr(number)
+    context.pyapi.decref(number)
+    return NativeValue(context.builder.bitcast(address, ir.IntType(64).as_pointer()))
+
+
+@infer_getattr
+class _PackedMembers(AttributeTemplate):
+    key = _PackedType
+
+    def generic_resolve(self, kind: _PackedType, name: str) -> types.Type | None:  # type: ignore[override]
+        return kind.members[name][0] if name in kind.members else None
+
+
+@lower_getattr_generic(_PackedType)
+def _member(context: Any, builder: Any, kind: _PackedType, places: Any, name: str) -> Any:
+    member, place = kind.members[name]
+    return _read(context, builder, member, places, place)[0]
+
+
+def _read(context: Any, builder: Any, kind: types.Type, places: Any, place: int) -> tuple[Any, int]:
+    """Return the value that stands at a place, and the place after it."""
+    if isinstance(kind, types.NamedTuple):
+        parts = []
+        for part in kind.types:
+            value, place = _read(context, builder, part, places, place)
+            parts.append(value)
+        return context.make_tuple(builder, kind, parts), place
+
+    def load(i: int) -> Any:
+        found = builder.load(cgutils.gep_inbounds(builder, places, place + i))
+        found.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return found
+
+    if isinstance(kind, types.Array):
+        size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+        shape = [load(1 + axis) for axis in range(kind.ndim)]
+        strides = [ir.Constant(ir.IntType(64), size)]
+        for length in reversed(shape[1:]):
+            strides.insert(0, builder.mul(strides[0], length))
+        out = make_array(kind)(context, builder)
+        data = builder.inttoptr(load(0), out.data.type)
+        # No counter of references: whoever called the kernel holds the arrays.
+        populate_array(out, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None)
+        return out._getvalue(), place + 1 + kind.ndim
+    if isinstance(kind, _PackedType):
+        return builder.inttoptr(load(0), ir.IntType(64).as_pointer()), place + 1
+    target = context.get_value_type(kind)
+    return (builder.bitcast(load(0), target) if kind == types.float64 else builder.trunc(load(0), target)), place + 1
