@@ -27,9 +27,7 @@ def n_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def in_threads(
-    work: Callable[[slice], _Made], parts: Sequence[slice], n_threads: int | None = None
-) -> Iterator[_Made]:
+def in_threads(work: Callable[[slice], _Made], parts: Sequence[slice], n_threads: int | None = None) -> Iterator[_Made]:
     """Go through what each part makes, in order; at most a few parts are made ahead.
 
     Parameters

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 MEMORY = "700MB"
+GROUPED = "grouped_rows"
+"""The table of rows that were grouped elsewhere."""
+
 Result = TypeVar("Result")
 
 
@@ -46,8 +49,8 @@ class Session:
 
 
 @contextmanager
-def session(paths: Sequence[Path]) -> Iterator[Session]:
-    """Open a session for these files."""
+def session(paths: Sequence[Path], grouped: Any = None) -> Iterator[Session]:
+    """Open a session for these files, or for rows that were grouped elsewhere, as an Arrow table."""
     import duckdb
 
     connection = duckdb.connect(
@@ -73,6 +76,8 @@ def session(paths: Sequence[Path]) -> Iterator[Session]:
         connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
+        if grouped is not None:
+            connection.register(GROUPED, grouped)
         yield Session(connection)
     finally:
         connection.close()

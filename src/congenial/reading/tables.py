@@ -14,6 +14,7 @@ from congenial.reading import sql
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.csv_trouble import csv_trouble
 from congenial.reading.files import Source, find_files
+from congenial.reading.grouped import Grouped, grouped_source
 from congenial.reading.headers import read_sources
 from congenial.reading.ids import check_ids
 from congenial.reading.public_files import check_apart
@@ -32,9 +33,9 @@ def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
     return {None: found} if isinstance(found, Table) else {area: found[area] for area in found}
 
 
-def read_together(spec: Spec, folder: str | Path) -> Table | AreaTables:
+def read_together(spec: Spec, folder: str | Path, grouped: Grouped | None = None) -> Table | AreaTables:
     """Read the same as a mechanism takes it: one table, or those of all areas that are published. Confidential."""
-    counts = read_counts(spec, folder)
+    counts = read_counts(spec, folder, grouped)
     if spec.by is None:
         return Table(spec.schema, counts.reshape(spec.schema.shape))
     left_out = set(spec.unpublished)
@@ -42,15 +43,16 @@ def read_together(spec: Spec, folder: str | Path) -> Table | AreaTables:
     return AreaTables(spec.schema, [spec.by.labels[place] for place in places], counts[places])
 
 
-def read_leaves(spec: Spec, tree: Tree, folder: str | Path) -> NDArray[np.int64]:
+def read_leaves(spec: Spec, tree: Tree, folder: str | Path, grouped: Grouped | None = None) -> NDArray[np.int64]:
     """Read the data of a tree's leaves (leaf, cell), in the order of the tree. Confidential."""
     if spec.hierarchy is None:
         raise ReadingError("the spec has no hierarchy")
     codes = tuple(tree.codes[-1].tolist())
-    return read_counts(replace(spec, by=Levels(spec.hierarchy.leaf, spec.hierarchy.column, codes, codes)), folder)
+    own = replace(spec, by=Levels(spec.hierarchy.leaf, spec.hierarchy.column, codes, codes))
+    return read_counts(own, folder, grouped)
 
 
-def read_counts(spec: Spec, folder: str | Path) -> NDArray[np.int64]:
+def read_counts(spec: Spec, folder: str | Path, grouped: Grouped | None = None) -> NDArray[np.int64]:
     """Read the data that a spec names, area by area. Confidential.
 
     Parameters
@@ -58,6 +60,8 @@ def read_counts(spec: Spec, folder: str | Path) -> NDArray[np.int64]:
     folder : path
         The folder of the spec, where relative paths start. Values that are not declared levels are listed there, in
         a file marked CONFIDENTIAL, and so are cells that do not have one row of counts.
+    grouped : Grouped, optional
+        The rows, where they were grouped elsewhere; then no file is opened.
 
     Returns
     -------
@@ -76,13 +80,17 @@ def read_counts(spec: Spec, folder: str | Path) -> NDArray[np.int64]:
             f"{n_areas:,} areas of {spec.schema.n_cells:,} cells are more than {_MOST_CELLS:,} cells together;"
             " release the areas in parts"
         )
-    paths = find_files(spec.data.paths, base)
+    paths = find_files(spec.data.paths, base) if grouped is None else (Path(grouped.name),)
     check_apart(spec, base, paths)
-    with session(paths) as database:
-        read = read_sources(database, paths, spec.data.separator)
+    with session(paths, None if grouped is None else grouped.rows) as database:
+        read = (
+            read_sources(database, paths, spec.data.separator)
+            if grouped is None
+            else [grouped_source(database, grouped)]
+        )
         sources = [replace(source, kept_rows=spec.kept_rows) for source in read]
         sql.check_types(sources, levels, spec.data.count)
-        _check_names(sources, spec)
+        check_names(sources, spec, with_ids=grouped is None)
         found = _grouped(database, sources, levels, spec)
         if found is None:
             raise ReadingError(_trouble(sources, spec.data.separator))
@@ -94,7 +102,7 @@ def read_counts(spec: Spec, folder: str | Path) -> NDArray[np.int64]:
         if any(np.ma.getmaskarray(place).any() for place in places):
             file = base / f"{CONFIDENTIAL}unknown-levels-{spec.release}.csv"
             raise_unknown(database, sources, levels, spec.data.separator, file)
-        if spec.unit is not None and spec.unit.id_column is not None:
+        if grouped is None and spec.unit is not None and spec.unit.id_column is not None:
             rows = sql.rows_of(sources, [spec.unit.id_column], spec.data.separator)
             if not check_ids(database, rows, spec.unit):
                 raise ReadingError(_trouble(sources, spec.data.separator))
@@ -102,16 +110,22 @@ def read_counts(spec: Spec, folder: str | Path) -> NDArray[np.int64]:
     return counts.reshape(n_areas, spec.schema.n_cells)
 
 
-def _check_names(sources: Sequence[Source], spec: Spec) -> None:
+def check_names(sources: Sequence[Source], spec: Spec, *, with_ids: bool = True) -> None:
     """Look up every column before any row is read."""
-    columns = [levels.column for levels in spec.dimensions]
-    columns += [] if spec.by is None else [spec.by.column]
-    columns += [] if spec.data.count is None else [spec.data.count]
-    columns += [rows.column for rows in spec.kept_rows]
-    columns += [] if spec.unit is None or spec.unit.id_column is None else [spec.unit.id_column]
+    columns = columns_of(spec)
+    columns += [] if not with_ids or spec.unit is None or spec.unit.id_column is None else [spec.unit.id_column]
     for source in sources:
         for column in columns:
             source.place(column)
+
+
+def columns_of(spec: Spec) -> list[str]:
+    """Return the columns of the data that decide in which cell a row is counted, and whether."""
+    area = spec.by.column if spec.by is not None else None if spec.hierarchy is None else spec.hierarchy.column
+    columns = [levels.column for levels in spec.dimensions]
+    columns += [] if area is None else [area]
+    columns += [] if spec.data.count is None else [spec.data.count]
+    return list(dict.fromkeys([*columns, *(rows.column for rows in spec.kept_rows)]))
 
 
 def _grouped(
@@ -127,15 +141,15 @@ def _grouped(
     columns: list[str | Levels] = [*levels, *(() if spec.data.count is None else (spec.data.count,))]
     rows = sql.rows_of(sources, columns, spec.data.separator)
     parts = [sql.place_of(f"v{number}", dimension, number) for number, dimension in enumerate(levels)]
-    picked = [f"{place} AS p{number}" for number, (place, _) in enumerate(parts)]
+    picked = [*(f"{place} AS p{number}" for number, (place, _) in enumerate(parts)), "w"]
     keys = ", ".join(f"p{number}" for number in range(len(levels)))
     joins = "".join(join for _, join in parts)
     count = f"v{len(levels)}"
     if spec.data.count is None:
-        inner, totals = "", "count(*) AS n"
+        inner, totals = "", "sum(w)::BIGINT AS n"
     else:
         inner = f", {sql.count_value(count)} AS value, {sql.count_problem(count)} AS problem"
-        totals = "count(*) AS n, max(value) AS value, max(problem) AS problem"
+        totals = "sum(w)::BIGINT AS n, max(value) AS value, max(problem) AS problem"
     return database.columns(
         f"SELECT {keys}, {totals} FROM (SELECT {', '.join(picked)}{inner} FROM ({rows}){joins}) GROUP BY {keys}"  # noqa: S608
     )
