@@ -10,7 +10,7 @@ import pytest
 
 import congenial as cg
 from congenial.baselines.tree import leaf_noise
-from congenial.hierarchy.law import TreeTables
+from congenial.hierarchy.tree import TreeTables
 from congenial.hierarchy.words import ChainWords
 from congenial.privacy.chain import level_rho
 from congenial.study.compare_tree import METHODS, ChainMethod

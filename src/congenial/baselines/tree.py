@@ -10,9 +10,8 @@ from congenial.baselines.baseline import Label, Problem
 from congenial.baselines.simplex import SimplexFit
 from congenial.baselines.topdown import TopDown
 from congenial.errors import BaselineError
-from congenial.hierarchy.law import TreeTables
 from congenial.hierarchy.plan import ChainPlan
-from congenial.hierarchy.tree import Tree
+from congenial.hierarchy.tree import Tree, TreeTables
 from congenial.hierarchy.zeros import Bars
 from congenial.noise.family import DiscreteNoise
 from congenial.privacy.chain import level_precision

@@ -191,6 +191,10 @@ class ExactSums:
         """Return the sums of tables (unit, cell), confidential or released; they are public from here on."""
         return cls(rows, np.ascontiguousarray(row_values(rows.rows, tables)))
 
+    def part(self, first: int, end: int) -> "ExactSums":
+        """Return the sums of some units that stand together."""
+        return ExactSums(self.rows, self.values[first:end])
+
     def hold(self, tables: Ints) -> bool:
         """Whether tables (unit, cell) have these sums."""
         return bool(np.array_equal(row_values(self.rows.rows, tables), self.values))

@@ -1,7 +1,6 @@
 """One step of a chain in which every child has exact sums of its own: by look-ahead rejection, part by part."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -35,14 +34,11 @@ class ExactSumsStep:
     ----------
     exact : ExactSums
         What is exact in every child.
-    spread : float
-        The standard deviation of a parent's released cells, from the noise of all levels above. For pilots.
     """
 
     families: Families
     noise: DiscreteNoise
     exact: ExactSums
-    spread: float
 
     name: ClassVar[str] = "look_ahead"
     title: ClassVar[str] = (
@@ -70,10 +66,15 @@ class ExactSumsStep:
         barred = None if self.families.is_barred is None else self.families.is_barred[:, cells[0]]
         return cells[0], ShareOutStep(Families(self.families.starts, barred), self.noise)
 
-    def rehearse(self) -> list[str]:
+    def part(self, first: int, end: int) -> "ExactSumsStep":
+        """Return the step of some families that stand together."""
+        children = self.families.starts[[first, end]].tolist()
+        return ExactSumsStep(self.families.part(first, end), self.noise, self.exact.part(*children))
+
+    def rehearse(self, spread: float) -> list[str]:
         """Refuse what cannot be drawn: by attempts at made-up children with the public sums."""
         if self._open is not None:
-            self._open[1].rehearse()
+            self._open[1].rehearse(spread)
         side = share_noise(self.noise).side
         if side > _MOST_SIDE:
             raise SamplingError(
@@ -81,58 +82,25 @@ class ExactSumsStep:
                 f" {2 * side:,} values, too many for exact numbers below the top; give the level a larger share"
             )
         return [
-            check_pilots(self.noise, self.spread, self.families, len(part.cells), sums, self.exact.rows.level)
+            check_pilots(self.noise, spread, self.families, len(part.cells), sums, self.exact.rows.level)
             for part, sums in self._held
         ]
 
-    def draw(
-        self, counts: Ints, released: Ints, words: KeyedWords, *, n_threads: int = 1, always_certain: bool = False
-    ) -> Ints:
+    def draw(self, counts: Ints, released: Ints, words: KeyedWords, *, always_certain: bool = False) -> Ints:
         """Return the children (child, cell)."""
         out = np.zeros_like(counts)
         if self._open is not None:
             cells, step = self._open
-            own = words.part(0)
-            out[:, cells] = step.draw(
-                np.ascontiguousarray(counts[:, cells]),
-                np.ascontiguousarray(released[:, cells]),
-                own,
-                n_threads=n_threads,
-                always_certain=always_certain,
-            )
+            own, sums = np.ascontiguousarray(counts[:, cells]), np.ascontiguousarray(released[:, cells])
+            out[:, cells] = step.draw(own, sums, words.part(0), always_certain=always_certain)
         for number, (part, sums) in enumerate(self._held, 1):
-            self._draw_part(part, sums, counts, released, words.part(number), n_threads, always_certain, out)
+            cells, own_words = np.array(part.cells), words.part(number)
+            for family, start, end in self._spans():
+                if start < end:
+                    margins = sums[start:end], released[family, cells]
+                    table = TwoWay(self.noise, counts[start:end, cells], *margins, always_certain=always_certain)
+                    out[start:end, cells] = table.draw(own_words.stream(family))
         return out
-
-    def _draw_part(
-        self,
-        part: SumPart,
-        sums: Ints,
-        counts: Ints,
-        released: Ints,
-        words: KeyedWords,
-        n_threads: int,
-        always_certain: bool,
-        out: Ints,
-    ) -> None:
-        cells = np.array(part.cells)
-
-        def run(first: int) -> None:
-            for family in range(first, len(self.families), n_threads):
-                start, end = self.families.starts[family], self.families.starts[family + 1]
-                if start == end:
-                    continue
-                table = TwoWay(
-                    self.noise,
-                    counts[start:end, cells],
-                    sums[start:end],
-                    released[family, cells],
-                    always_certain=always_certain,
-                )
-                out[start:end, cells] = table.draw(words.stream(family))
-
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(run, range(n_threads)))
 
     def log_probabilities(self, counts: Ints, released: Ints, children: Ints) -> Floats:
         """Return the log probability of each family's children (family,); large families are refused."""

@@ -10,20 +10,16 @@ from congenial.arrays import Ints
 from congenial.conditions.areas import Area
 from congenial.errors import HierarchyError
 from congenial.hierarchy.exact_rows import ExactSums
-from congenial.hierarchy.exact_step import ExactSumsStep
-from congenial.hierarchy.steps import ChainStep, ShareOutStep
-from congenial.hierarchy.tree import Tree
+from congenial.hierarchy.steps import ChainStep
+from congenial.hierarchy.subtree import Subtree
+from congenial.hierarchy.tree import Tree, TreeTables
 from congenial.hierarchy.zeros import Zeros
 from congenial.law import Law
 from congenial.noise.family import DiscreteNoise
 from congenial.public_law import PublicLaw
-from congenial.sampling.share_out.families import Families
 from congenial.sampling.share_out.tilts import share_noise
 
 _FAR = 100  # linear noise goes farther than so many times 1 / precision with probability exp(-100)
-
-TreeTables = tuple[Ints, ...]
-"""The tables of every level (unit, cell), the top first, units in the order of the tree."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,21 +96,22 @@ class ChainLaw:
         return self.top.schema.n_cells
 
     @cached_property
+    def below(self) -> Subtree:
+        """How everything below the top is drawn."""
+        return Subtree(self.tree, self.noises, self.zeros, self.exact)
+
+    @property
     def steps(self) -> tuple[ChainStep, ...]:
         """How each level below the top is drawn."""
-        found: list[ChainStep] = []
-        variance = 1 / float(min(precision for precision in self.top.precisions if precision))
-        for level, noise in enumerate(self.noises):
-            barred = self.zeros.bars[level + 1] if self.zeros.bars else None
-            families = Families(self.tree.families[level].starts, barred)
-            exact = self.exact[level] if self.exact else None
-            found.append(
-                ShareOutStep(families, noise)
-                if exact is None
-                else ExactSumsStep(families, noise, exact, sqrt(variance))
-            )
-            variance += 1 / float(noise.precision)
-        return tuple(found)
+        return self.below.steps
+
+    def rehearse(self) -> list[str]:
+        """Refuse levels below the top that cannot be drawn, from public facts; say what trials promise."""
+        out, variance = [], 1 / float(min(precision for precision in self.top.precisions if precision))
+        for step in self.steps:
+            out += step.rehearse(sqrt(variance))
+            variance += 1 / float(step.noise.precision)
+        return out
 
     def log_probability(self, leaves: Ints, release: TreeTables) -> float:
         """Return the log probability of a release around confidential leaves (leaf, cell), both in the tree's order.

@@ -10,14 +10,15 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.conditions.condition import Condition
 from congenial.errors import HierarchyError, PrivacyError, SamplingError
-from congenial.hierarchy.law import ChainLaw, TreeTables
+from congenial.hierarchy.law import ChainLaw
 from congenial.hierarchy.leaves import check_leaves
+from congenial.hierarchy.tree import TreeTables
 from congenial.hierarchy.words import ChainWords
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.chain import chain_certificate
-from congenial.progress import DRAWING, Progress, no_news
+from congenial.progress import Progress, no_news
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +129,7 @@ class ChainPlan:
 
     def rehearse(self) -> list[str]:
         """Draw around made-up tables: what cannot be drawn, whatever comes out above, is refused here."""
-        found = [sentence for step in self.law.steps for sentence in step.rehearse()]
+        found = self.law.rehearse()
         return self.top.rehearse() + found
 
     def draw(
@@ -153,14 +154,15 @@ class ChainPlan:
         """
         check_leaves(self.law.tree, self.law.n_cells, self.law.zeros, leaves)
         tree, tables = self.law.tree, self.law.tree.summed(leaves.astype(np.int64, copy=False))
-        released = [self.top.draw(tables[0], words.top(tree.levels[0], tree.codes[0], tables[0]))]
-        for level, step in enumerate(self.law.steps):
-            starts, counts = step.families.starts, tables[level + 1]
-            own = words.families(tree.levels[level + 1], tree.codes[level], released[-1], starts, counts)
-            progress(DRAWING, sum(map(len, released)), sum(map(len, tables)))
-            released.append(step.draw(counts, released[-1], own, n_threads=n_threads, always_certain=always_certain))
+        top = self.top.draw(tables[0], words.top(tree.levels[0], tree.codes[0], tables[0]))
+        released = (
+            top,
+            *self.law.below.draw(
+                leaves, top, words, n_threads=n_threads, always_certain=always_certain, progress=progress
+            ),
+        )
         self.check(released)
-        return tuple(released)
+        return released
 
     def check(self, released: Sequence[Ints]) -> None:
         """See that everything adds up and is zero where it must be: a mistake here would be published."""

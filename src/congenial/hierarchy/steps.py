@@ -41,13 +41,21 @@ class ChainStep(Protocol):
         """The noise of every cell of the level below."""
         ...
 
-    def rehearse(self) -> list[str]:
-        """Refuse what cannot be drawn, from public facts and before anything is charged; say what trials promise."""
+    def part(self, first: int, end: int) -> "ChainStep":
+        """Return the step of some families that stand together."""
         ...
 
-    def draw(
-        self, counts: Ints, released: Ints, words: KeyedWords, *, n_threads: int = 1, always_certain: bool = False
-    ) -> Ints:
+    def rehearse(self, spread: float) -> list[str]:
+        """Refuse what cannot be drawn, from public facts and before anything is charged; say what trials promise.
+
+        Parameters
+        ----------
+        spread : float
+            The standard deviation of a parent's released cells, from the noise of all levels above.
+        """
+        ...
+
+    def draw(self, counts: Ints, released: Ints, words: KeyedWords, *, always_certain: bool = False) -> Ints:
         """Return the children (child, cell) around their confidential counts, given the released parents.
 
         A family's draw is a function of its words, its parent's released table and its own counts. `always_certain`
@@ -70,18 +78,19 @@ class ShareOutStep:
     name: ClassVar[str] = "share_out"
     title: ClassVar[str] = "children of a unit drawn independently given its released table, by tilted rejection"
 
-    def rehearse(self) -> list[str]:
+    def part(self, first: int, end: int) -> "ShareOutStep":
+        """Return the step of some families that stand together."""
+        return ShareOutStep(self.families.part(first, end), self.noise)
+
+    def rehearse(self, spread: float) -> list[str]:  # noqa: ARG002
         """Make the tilts of families of every size: noise that is too wide for tables is refused there."""
         for fineness in {fineness_of(size) for size in np.unique(self.families.sizes).tolist()}:
             share_noise(self.noise, fineness)
         return []
 
-    def draw(
-        self, counts: Ints, released: Ints, words: KeyedWords, *, n_threads: int = 1, always_certain: bool = False
-    ) -> Ints:
+    def draw(self, counts: Ints, released: Ints, words: KeyedWords, *, always_certain: bool = False) -> Ints:
         """Return the children (child, cell), each cell of a parent shared out among them."""
-        sampler = ShareOut(self.noise, always_certain=always_certain)
-        return sampler.draw(self.families, counts, released, words, n_threads=n_threads)
+        return ShareOut(self.noise, always_certain=always_certain).draw(self.families, counts, released, words)
 
     def log_probabilities(self, counts: Ints, released: Ints, children: Ints) -> Floats:
         """Return the log probability of each family's children (family,)."""

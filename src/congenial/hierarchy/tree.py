@@ -17,6 +17,9 @@ from congenial.sampling.share_out.families import Families
 Codes = NDArray[Any]
 """Codes of units: text, as numpy holds it."""
 
+TreeTables = tuple[Ints, ...]
+"""The tables of every level (unit, cell), the top first, units in the order of the tree."""
+
 
 @dataclass(frozen=True, eq=False)
 class Tree:
@@ -161,6 +164,23 @@ class Tree:
         if is_wrong.any():
             raise HierarchyError(f"{str(wanted[is_wrong][0])!r} is not a {level} of the tree")
         return np.asarray(found, np.int64)
+
+    def under(self, level: int, first: int, end: int) -> "Tree":
+        """Return the tree under some units of a level that stand together: they are its top.
+
+        Examples
+        --------
+        >>> tree = Tree.of_prefixes(["11a", "12a", "12b", "21a"], {"state": 1, "county": 2}, "block")
+        >>> tree.under(1, 1, 3), tree.under(1, 1, 3).codes[1].tolist()
+        (tree of 2 levels: 2 county units, 3 block units, ['12a', '12b', '21a'])
+        """
+        codes, parents = [self.codes[level][first:end]], []
+        for below in range(level, len(self.levels) - 1):
+            starts = self.families[below].starts
+            before, first, end = first, int(starts[first]), int(starts[end])
+            codes.append(self.codes[below + 1][first:end])
+            parents.append(self.parents[below][first:end] - before)
+        return Tree(self.levels[level:], tuple(codes), tuple(parents), np.arange(end - first))
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{len(units):,} {name} units" for name, units in zip(self.levels, self.codes, strict=True))

@@ -12,8 +12,8 @@ from congenial.baselines.baseline import Label
 from congenial.baselines.tree import LeavesAlone, TopDownTree, TreeBaseline
 from congenial.errors import StudyError
 from congenial.hierarchy.hierarchy import Hierarchy
-from congenial.hierarchy.law import TreeTables
 from congenial.hierarchy.plan import ChainPlan
+from congenial.hierarchy.tree import TreeTables
 from congenial.hierarchy.words import ChainWords
 from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream, secure_rng

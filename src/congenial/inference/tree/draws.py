@@ -8,8 +8,8 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError
-from congenial.hierarchy.law import ChainLaw, TreeTables
-from congenial.hierarchy.tree import Tree
+from congenial.hierarchy.law import ChainLaw
+from congenial.hierarchy.tree import Tree, TreeTables
 from congenial.inference.diagnostics import effective_draws, split_rhat
 from congenial.inference.posterior import posterior
 from congenial.inference.tree.chain import TreeChain

@@ -9,7 +9,8 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError, did_you_mean
-from congenial.hierarchy.law import ChainLaw, TreeTables
+from congenial.hierarchy.law import ChainLaw
+from congenial.hierarchy.tree import TreeTables
 from congenial.inference.intervals import Estimate, check_level
 from congenial.inference.question import Statistic, parse_query
 from congenial.inference.tree.draws import TreeDraws, draw_tree, ends, sorted_draws

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.hierarchy.law import ChainLaw, TreeTables
-from congenial.hierarchy.tree import Tree
+from congenial.hierarchy.law import ChainLaw
+from congenial.hierarchy.tree import Tree, TreeTables
 from congenial.hierarchy.words import ChainWords
 from congenial.randomness import RandomStream
 

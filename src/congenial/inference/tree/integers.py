@@ -5,7 +5,8 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import cells_alike
-from congenial.hierarchy.law import ChainLaw, TreeTables
+from congenial.hierarchy.law import ChainLaw
+from congenial.hierarchy.tree import TreeTables
 from congenial.inference.tree.draws import TreeDraws, sorted_draws
 
 _AT_ONCE = 1 << 22  # numbers in one array

@@ -37,6 +37,12 @@ class Families:
         """How many children each family has."""
         return np.diff(self.starts)
 
+    def part(self, first: int, end: int) -> "Families":
+        """Return some families that stand together, by themselves."""
+        starts = self.starts[first : end + 1]
+        barred = None if self.is_barred is None else self.is_barred[starts[0] : starts[-1]]
+        return Families(starts - starts[0], barred)
+
     def children_of(self, places: Ints) -> Ints:
         """Return the children of some families, family by family."""
         sizes = self.sizes[places]

@@ -1,6 +1,5 @@
 """Children of many units, each unit's table shared out among them, cell by cell. Exact; confidential."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -47,7 +46,7 @@ class ShareOut:
     always_certain: bool = False
     band: float = 0.0
 
-    def draw(self, families: Families, counts: Ints, sums: Ints, words: KeyedWords, *, n_threads: int = 1) -> Ints:
+    def draw(self, families: Families, counts: Ints, sums: Ints, words: KeyedWords) -> Ints:
         """Return the children (child, cell) of every family.
 
         Parameters
@@ -61,19 +60,13 @@ class ShareOut:
         """
         out = np.zeros_like(counts, dtype=np.int64)
         sizes, need = families.sizes, _words_needed(families, sums)
-        parts = _parts(sizes, need)
-
-        def run(number: int) -> None:
-            held: dict[int, _Drawing] = {}
-            for places in parts[number::n_threads]:
-                largest = int(sizes[places].max())
-                fineness = fineness_of(largest)
-                if fineness not in held:
-                    held[fineness] = _Drawing(self, fineness, families, counts, sums, words, out)
-                held[fineness].draw(places, min(int(need[places].max()), max(_MOST_WORDS, 2 * largest)))
-
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(run, range(n_threads)))
+        held: dict[int, _Drawing] = {}
+        for places in _parts(sizes, need):
+            largest = int(sizes[places].max())
+            fineness = fineness_of(largest)
+            if fineness not in held:
+                held[fineness] = _Drawing(self, fineness, families, counts, sums, words, out)
+            held[fineness].draw(places, min(int(need[places].max()), max(_MOST_WORDS, 2 * largest)))
         _check_sums(families, sums, out)
         return out
 
