@@ -1,9 +1,10 @@
 """Long work in parts: what is done at a time stays small, and several threads take parts in turn."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
+
+from congenial.resources import n_processors
 
 LINES = 16_384
 """Areas at a time where nothing else decides: of 46 cells, six megabytes."""
@@ -20,11 +21,6 @@ def parts_of(n: int, at_once: int = LINES) -> list[slice]:
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
     return [slice(start, min(start + at_once, n)) for start in range(0, n, at_once)]
-
-
-def n_processors() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_threads(work: Callable[[slice], _Made], parts: Sequence[slice], n_threads: int | None = None) -> Iterator[_Made]:

@@ -143,8 +143,7 @@ class Mechanism:
         """
         if not isinstance(tables, Mapping):
             return Constraints.of(self.schema, self.invariants, self.counts_of(tables).tolist())
-        counts = dict(zip(tables, self._counts_of_areas(tables), strict=True))
-        return Areas.disclosed(self.schema, self.invariants, counts, name=area)
+        return Areas.of_counts(self.schema, self.invariants, tuple(tables), self._counts_of_areas(tables), name=area)
 
     def pricing(self, constraints: Constraints | Areas) -> Pricing:
         """Return what a release under these constraints costs at any precisions."""

@@ -37,6 +37,11 @@ def _hidden(text: str) -> list[str]:
     return [letter for letter in text if _is_hidden(letter)]
 
 
+def shows(text: str) -> bool:
+    """Whether every character of a text shows."""
+    return not _hidden(text)
+
+
 def hidden_in(text: str) -> str:
     r"""Return the first character of a text that does not show, in words; nothing when there is none.
 

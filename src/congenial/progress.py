@@ -2,8 +2,17 @@
 
 from typing import Protocol
 
+READING = "reading the data"
+"""The first step; where there are very many rows, they are its parts."""
+
 DRAWING = "drawing"
 """The step whose parts are areas, or units of a tree."""
+
+WRITING = "writing the bundle"
+"""The last step; where there are many areas, they are its parts."""
+
+VERIFYING = "verifying"
+"""The step whose parts are areas of a bundle."""
 
 
 class Progress(Protocol):

@@ -14,7 +14,6 @@ from congenial.bundle.exact_numbers import exactly
 from congenial.bundle.naming import Naming
 from congenial.bundle.plan_digest import areas_digest, plan_digest
 from congenial.bundle.software import software_in_use, source_in_use
-from congenial.bundle.table_csv import check_size
 from congenial.bundle.tree_json import tree_digest
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
@@ -66,7 +65,7 @@ class Prepared:
         """The plan of everything that is released."""
         return self.chain or self.plan
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the plan. It holds the disclosed values and nothing else of the data."""
         return plan_digest(self.naming, self.whole, self.conditions, self.whole.certificate)
@@ -109,7 +108,7 @@ class Prepared:
                 raise BundleError("internal: a tree is drawn from words of its units")
             return self.chain.draw(self.confidential, words, progress=progress)
         if isinstance(rng, ChainWords):
-            raise BundleError("internal: areas are drawn from streams of their own")
+            raise BundleError("internal: areas are drawn from words of their own")
         return (self.plan.draw(self.confidential, rng, progress),)
 
 
@@ -153,7 +152,6 @@ def charged(
     draw : Draw
         What draws it; on this machine if not given.
     """
-    check_size(ready.plan.law)
     ready.whole.rehearse()
     _ = ready.reviews  # the manifest counts them: whatever could stop that stops it here
     request = Request(
@@ -370,19 +368,21 @@ def _drawn(ready: Prepared, receipt: Receipt | None, tables: tuple[Ints, ...], m
         *(ready.plan, ready.naming, ready.conditions, receipt, counts, made_at, ready.software),
         below=tuple(below),
         chain=ready.chain,
+        reviews=ready.reviews,
     )
 
 
 def _disclosed(ready: Prepared) -> list[tuple[str, object]]:
     """Return every statistic that the release states exactly, with its value, for the ledger."""
-    areas = ready.plan.law.areas
-    found = exactly(ready.plan.law.schema, ready.conditions, areas.labels, ready.of_areas)
-    if areas.name is not None and len(found) * len(areas) > _MOST_DISCLOSED:
+    areas, of_areas = ready.plan.law.areas, ready.of_areas
+    is_many = areas.name is not None and len(areas) > _MOST_DISCLOSED  # then the words are enough
+    found = exactly(ready.plan.law.schema, ready.conditions, of_areas[:1] if is_many else of_areas)
+    if is_many or (areas.name is not None and len(found) * len(areas) > _MOST_DISCLOSED):
         where = f"in {len(areas):,} areas, listed in the bundle; SHA-256 of all values {areas_digest(ready.plan.law)}"
         return [*((f"{exact.text}, of each {areas.name}", where) for exact in found), *_disclosed_below(ready.chain)]
     heads = {area: "" if area is None else f"{areas.name} {area}: " for area in areas}
     out: list[tuple[str, object]] = [
-        (f"{heads[area]}{exact.text}", value) for exact in found for area, value in exact.values.items()
+        (f"{heads[area]}{exact.text}", exact.value(place)) for exact in found for place, area in enumerate(areas)
     ]
     return out + _disclosed_below(ready.chain)
 

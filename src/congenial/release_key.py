@@ -20,7 +20,10 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+import numpy as np
+
 from congenial.arrays import Ints
+from congenial.chunks import parts_of
 from congenial.conditions.areas import Area
 from congenial.disk import flush, flush_folder
 from congenial.errors import LedgerBusyError, LedgerError, reason_of
@@ -70,7 +73,11 @@ class ReleaseKey:
     def seal(self, facts: Mapping[str, object], counts: Ints) -> str:
         """Return a keyed hash of public facts and of the confidential tables: it tells whether anything has changed."""
         text = json.dumps(facts, sort_keys=True).encode()
-        return self._derived("seal", text, str(counts.shape).encode(), counts.astype("<i8").tobytes()).hex()
+        made = self._begun("seal", [text, str(counts.shape).encode()], _BYTES)
+        made.update((8 * counts.size).to_bytes(8, "little"))
+        for part in parts_of(len(counts)):  # some lines at a time: a copy of all is as large as they are
+            made.update(np.ascontiguousarray(counts[part], "<i8"))
+        return made.hexdigest()
 
     def __getstate__(self) -> object:
         raise TypeError("the key of a release cannot be copied or sent to another process")

@@ -1,10 +1,11 @@
 """What was released: the drawn tables, their plan and the receipt of the charge. Public."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from congenial.arrays import Ints
 from congenial.bundle.manifest import Manifest
@@ -17,6 +18,11 @@ from congenial.hierarchy.plan import ChainPlan
 from congenial.ledger.receipt import Receipt
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown
+from congenial.privacy.review import Review
+from congenial.progress import Progress, no_news
+
+if TYPE_CHECKING:
+    from congenial.bundle.writing import Unfinished
 
 OUTPUTS = ("csv", "parquet", "report")
 
@@ -54,11 +60,13 @@ class Release:
     software: Mapping[str, str]
     below: tuple[Ints, ...] = ()
     chain: ChainPlan | None = None
+    reviews: tuple[Review, ...] = field(default=(), repr=False)
+    """What the exact numbers give away; looked for when it is not given."""
 
     @property
     def tables(self) -> Mapping[Area, Ints]:
         """The drawn table of each area, cell by cell; of a tree, of each unit at the top."""
-        return dict(zip(self.plan.law.areas, self.counts, strict=True))
+        return self.plan.law.areas.by_label(self.counts)
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -71,9 +79,17 @@ class Release:
             self.counts,
             self.receipt,
             self.software,
+            self.reviews,
         )
 
-    def write(self, folder: str | Path, *, outputs: tuple[str, ...] = OUTPUTS, sign: str | Path | None = None) -> Path:
+    def write(
+        self,
+        folder: str | Path,
+        *,
+        outputs: tuple[str, ...] = OUTPUTS,
+        sign: str | Path | None = None,
+        progress: Progress = no_news,
+    ) -> Path:
         """Write the bundle into a new folder, whole or not at all; may be tried again elsewhere.
 
         Parameters
@@ -82,6 +98,8 @@ class Release:
             ``"parquet"`` and ``"report"`` besides the table as CSV.
         sign : path, optional
             A private key to sign the manifest with; see `congenial keygen`.
+        progress : Progress
+            Is told how many areas are written, where there are many.
         """
         from congenial.bundle.writing import check_new, write_folder
 
@@ -90,26 +108,31 @@ class Release:
         if unknown:
             raise BundleError(f"{unknown[0]!r} is not an output; write some of {', '.join(OUTPUTS)}")
         check_new(place)
-        write_folder(place, self._files(outputs, sign))
+        write_folder(place, self._files(outputs, sign, progress))
         return place
 
     def is_written(self, folder: Path, *, outputs: tuple[str, ...] = OUTPUTS, sign: str | Path | None = None) -> bool:
         """Return whether this very bundle is in a folder already; refuses a folder that holds anything else."""
+        from congenial.bundle.writing import is_folder_of
+
         if not os.path.lexists(folder):
             return False
-        there = {path.name: path.read_bytes() for path in folder.iterdir()} if folder.is_dir() else {}
-        if there != self._files(outputs, sign):
+        if not is_folder_of(folder, self._files(outputs, sign)):
             raise BundleError(f"{folder} is there already, and is not the bundle of this release; move it away")
         flush_folder(folder)
         flush_folder(folder.absolute().parent)
         return True
 
-    def _files(self, outputs: tuple[str, ...], sign: str | Path | None) -> Mapping[str, bytes]:
-        from congenial.bundle.contents import bundle_files
+    def _files(
+        self, outputs: tuple[str, ...], sign: str | Path | None, progress: Progress = no_news
+    ) -> Callable[["Unfinished"], None]:
+        from congenial.bundle import contents
         from congenial.bundle.signing import read_private_key
 
         key = None if sign is None else read_private_key(Path(sign))
-        return bundle_files(self.manifest, self.tables, tuple(outputs), key, self.below)
+        return lambda out: contents.bundle_files(
+            out, self.manifest, self.counts, tuple(outputs), key, self.below, progress
+        )
 
     def __repr__(self) -> str:
         kind = "release" if self.receipt is not None else "NOT FOR RELEASE, a simulation:"

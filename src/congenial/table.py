@@ -1,6 +1,7 @@
 """The confidential table: nonnegative integer counts of a schema's cells; and those of many areas."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from typing import Any
 
 import narwhals as nw
@@ -97,23 +98,37 @@ class AreaTables(Mapping[str, Table]):
     """
 
     def __init__(self, schema: Schema, labels: Sequence[str], counts: Ints) -> None:
-        self._places = {label: place for place, label in enumerate(labels)}
-        if counts.shape != (len(labels), schema.n_cells) or len(self._places) < len(labels):
+        self._keep(schema, labels, np.array(counts))  # always a copy: what is checked stays as it is
+
+    @classmethod
+    def kept(cls, schema: Schema, labels: Sequence[str], counts: Ints) -> "AreaTables":
+        """Return tables that keep an array (area, cell) which nobody else has: of a million areas, a copy is large."""
+        out = cls.__new__(cls)
+        out._keep(schema, labels, counts)
+        return out
+
+    def _keep(self, schema: Schema, labels: Sequence[str], counts: Ints) -> None:
+        self.labels = tuple(labels)
+        if counts.shape != (len(labels), schema.n_cells) or len(set(labels)) < len(labels):
             raise TableError("tables of areas need as many different labels as tables, and a count for each cell")
         if counts.dtype.kind not in "iu" or (counts.size and not (0 <= counts.min() <= counts.max() <= LARGEST_COUNT)):
             raise TableError("counts of areas are whole numbers from 0 to 2^53")
         self.schema = schema
-        self.counts: Ints = counts.astype(np.int64)  # always a copy: what is checked stays as it is
+        self.counts: Ints = counts.astype(np.int64, copy=False)
         self.counts.setflags(write=False)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {label: place for place, label in enumerate(self.labels)}
 
     def __getitem__(self, area: str) -> Table:
         return Table(self.schema, self.counts[self._places[area]].reshape(self.schema.shape))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self.labels)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self.labels)
 
     __hash__ = None  # type: ignore[assignment]  # a digest of small tables gives them away
 

@@ -1,45 +1,45 @@
 """areas.parquet: for each area its group in the law, the values of its equalities, and what came out exactly."""
 
-import csv
-import io
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from congenial.bundle.file_names import AREAS
 from congenial.bundle.law_json import AreaValues
-from congenial.bundle.parquet import csv_to_parquet, parquet_columns
+from congenial.bundle.parquet import table_of_parquet, table_to_parquet
 from congenial.conditions.areas import Areas
 from congenial.errors import BundleError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-def areas_to_parquet(areas: Areas, exact: Sequence[Sequence[str]]) -> bytes:
+
+def areas_to_parquet(areas: Areas, exact: Sequence[NDArray[Any]]) -> bytes:
     """Return the file: area, its group from 0 on, `value_1`, ... of the law, `exact_1`, ... in the manifest's order.
 
     Parameters
     ----------
-    exact : sequence of columns
-        For each exact statistic its value in every area, as text.
+    exact : sequence of arrays (area,)
+        For each exact statistic its value in every area: whole numbers, or texts (objects).
     """
+    import pyarrow as pa
+
     law = AreaValues.of(areas)
-    header = _header(len(law.values), len(exact))
-    out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    rows.writerow(header)
-    lines = zip(law.labels, law.groups.tolist(), *law.values, *exact, strict=True)
-    rows.writerows(lines)
-    # Whole numbers as such where 64 bits hold them; a share is text.
-    columns = [*law.values, *exact]
-    kinds = ["BIGINT" if all(map(_is_number, column)) else "VARCHAR" for column in columns]
-    types = {"area": "VARCHAR", "group": "INTEGER", **dict(zip(header[2:], kinds, strict=True))}
-    return csv_to_parquet(out.getvalue().encode(), types)
+    columns = [pa.array(law.labels, pa.string()), pa.array(law.groups.astype(np.int32))]
+    columns += [_written(column) for column in (*law.values, *exact)]
+    return table_to_parquet(pa.table(columns, names=_header(len(law.values), len(exact))))
 
 
-def _is_number(value: int | str | None) -> bool:
-    if value is None:
-        return True
-    text = str(value)
-    return text.removeprefix("-").isdecimal() and len(text) <= 18
+def _written(column: NDArray[Any]) -> "pa.Array":
+    """Return whole numbers as such where 64 bits hold them; others, and shares, as text."""
+    import pyarrow as pa
+
+    if column.dtype == object:
+        return pa.array([None if value is None else str(value) for value in column.tolist()], pa.string())
+    mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
+    return pa.array(np.ascontiguousarray(np.ma.getdata(column)), pa.int64(), mask=mask)
 
 
 def _header(n_values: int, n_exact: int) -> list[str]:
@@ -47,25 +47,44 @@ def _header(n_values: int, n_exact: int) -> list[str]:
     return ["area", "group", *values, *(f"exact_{number}" for number in range(1, n_exact + 1))]
 
 
-def areas_of_parquet(content: bytes, n_exact: int) -> tuple[AreaValues, list[list[str]]]:
+def areas_of_parquet(content: bytes, n_exact: int) -> tuple[AreaValues, list[NDArray[Any]]]:
     """Read what `areas_to_parquet` wrote, and refuse anything else."""
-    columns = parquet_columns(content)
-    n_values = len(columns) - 2 - n_exact
-    if n_values < 0 or list(columns) != _header(n_values, n_exact):
+    import pyarrow as pa
+
+    table = table_of_parquet(content)
+    n_values = table.num_columns - 2 - n_exact
+    if n_values < 0 or table.column_names != _header(n_values, n_exact):
         raise BundleError(f"{AREAS} does not have the columns that the manifest describes")
-    labels, groups, *rest = columns.values()
+    labels, groups, *rest = table.columns
+    if labels.type != pa.string() or groups.type != pa.int32() or labels.null_count or groups.null_count:
+        raise BundleError(f"{AREAS} does not have the columns that the manifest describes")
+    if any(column.null_count for column in rest[n_values:]):
+        raise BundleError(f"{AREAS} lacks an exact number")
     try:
-        values = [[_value(number) for number in column] for column in rest[:n_values]]
-        found = AreaValues([str(label) for label in labels], np.array(groups, np.int64), values)
+        values = [_read(column, is_whole=True) for column in rest[:n_values]]
+        found = AreaValues(labels.to_pylist(), np.asarray(groups.to_numpy(), np.int64), values)
+        return found, [_read(column, is_whole=False) for column in rest[n_values:]]
     except (TypeError, ValueError):
         raise BundleError(f"{AREAS} has a value that is not a whole number") from None
-    return found, [[str(text) for text in column] for column in rest[n_values:]]
 
 
-def _value(number: object) -> int | None:
-    if number in {None, ""}:
+def _read(column: "pa.ChunkedArray", *, is_whole: bool) -> NDArray[Any]:
+    """Return whole numbers, masked where they are missing; of a column of texts, numbers or texts as objects."""
+    import pyarrow as pa
+
+    if column.type == pa.int64():
+        known = np.asarray(column.fill_null(0).to_numpy())
+        return np.ma.MaskedArray(known, np.asarray(column.is_null().to_numpy())) if column.null_count else known
+    if column.type != pa.string():
+        raise TypeError(column.type)
+    texts = column.to_pylist()
+    return np.array([_value(text) for text in texts] if is_whole else texts, object)
+
+
+def _value(text: str | None) -> int | None:
+    if text is None:
         return None
-    value = int(str(number))
-    if str(value) != str(number):
-        raise ValueError(number)
+    value = int(text)
+    if str(value) != text:
+        raise ValueError(text)
     return value

@@ -8,15 +8,18 @@ from congenial.bundle.file_names import (
     EXACT_CELLS,
     EXPECTED_ERRORS,
     OF_OUTPUT,
+    PARQUET,
     README,
     REPORT,
     REPORT_ERRORS,
     REPORT_PICTURE,
     TABLE,
+    TOO_LONG,
 )
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.naming import STATUSES
 from congenial.bundle.software import SOFTWARE
+from congenial.bundle.table_csv import is_long
 from congenial.bundle.tree_files import tree_file_names
 from congenial.errors import BundleError, LedgerError
 from congenial.ledger.receipt import Receipt
@@ -47,9 +50,12 @@ def _check_files(manifest: Manifest) -> None:
     tree = [] if manifest.chain is None else tree_file_names(manifest.chain.law.tree.levels)
     found = [*([EXACT_CELLS] if manifest.gives_cells_away else []), EXPECTED_ERRORS]
     made = [name for name in found if name not in manifest.left_out]
-    wanted = [TABLE, *areas, *tree, *made, *there, README]
+    is_too_long = PARQUET in there and is_long(manifest.law)
+    wanted = [*([] if is_too_long else [TABLE]), *areas, *tree, *made, *there, README]
     parts = [] if REPORT in manifest.left_out else [REPORT_ERRORS, REPORT_PICTURE]
-    known = [*found, *OF_OUTPUT.values(), *parts]
+    known = [*found, *OF_OUTPUT.values(), *parts, *([TABLE] if is_too_long else [])]
+    if is_too_long and manifest.left_out.get(TABLE) != TOO_LONG:
+        raise _refuse(f"{TABLE} is not left out because {TOO_LONG}")
     if unknown := [name for name in manifest.left_out if name not in known]:
         raise _refuse(f"{unknown[0]!r} is left out, and only {' and '.join(known)} can be")
     if list(manifest.files) != wanted:
@@ -82,7 +88,9 @@ def _check_names(manifest: Manifest) -> None:
     has_parents = areas.name is not None and manifest.chain is None and min(sizes, default=1) > 0
     if sizes and not (has_parents and sum(sizes) == len(areas)):
         raise _refuse(f"it has parents for {sum(sizes):,} areas, and {len(areas):,} tables")
-    if set(naming.unpublished) & set(areas) or (naming.unpublished and areas.name is None):
+    if set(naming.unpublished).intersection(areas if naming.unpublished else ()) or (
+        naming.unpublished and areas.name is None
+    ):
         raise _refuse("an area is left unpublished that it publishes")
     if any(not rows.is_public for rows in naming.kept_rows) and manifest.plan.neighbours == "bounded":
         raise _refuse("rows are kept by a column that is not public, and a changed record could leave them")

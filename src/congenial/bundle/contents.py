@@ -1,9 +1,9 @@
 """Every file of a bundle, from the manifest's facts and the drawn tables alone."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 from congenial.arrays import Ints
 from congenial.bundle.areas_file import areas_to_parquet
@@ -19,66 +19,83 @@ from congenial.bundle.file_names import (
     REPORT,
     SIGNATURE,
     TABLE,
+    TOO_LONG,
 )
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.parquet import csv_to_parquet
 from congenial.bundle.promises import readme
 from congenial.bundle.report import PARTS, expected_errors_csv, report
 from congenial.bundle.review_json import exact_cells_to_parquet
 from congenial.bundle.signing import PrivateKey, sign
-from congenial.bundle.table_csv import tables_to_csv, types_of
+from congenial.bundle.table_csv import is_long, write_csv
+from congenial.bundle.table_parquet import write_tables
 from congenial.bundle.tree_files import tree_to_files
-from congenial.conditions.areas import Area
+from congenial.bundle.writing import Content, Unfinished
 from congenial.errors import CongenialError
-
-_Made = TypeVar("_Made")
+from congenial.progress import Progress, no_news
 
 
 def bundle_files(
+    out: Unfinished,
     manifest: Manifest,
-    tables: Mapping[Area, Ints],
+    tables: Ints,
     outputs: tuple[str, ...],
     key: PrivateKey | None = None,
     below: Sequence[Ints] = (),
-) -> dict[str, bytes]:
-    """Return the files of a bundle by name; of a tree, `below` are the tables (unit, cell) of each level below the top.
+    progress: Progress = no_news,
+) -> None:
+    """Write the files of a bundle; of a tree, `below` are the tables (unit, cell) of each level below the top.
 
     Nothing else goes in: with the same drawn tables, the same facts and the same clock, every byte is the same. What
     cannot be made besides the table itself is left out, with the reason: it must not cost a release that is paid for.
     """
+    law = manifest.law
     left_out = {name: NOT_ASKED_FOR for output, name in OF_OUTPUT.items() if output not in outputs}
     manifest = replace(manifest, left_out=left_out)  # what cannot be made is added below, before anything says so
-    files = {TABLE: tables_to_csv(manifest.law, tables)}
-    if manifest.law.areas.name is not None:
-        columns = [list(exact.values.values()) for exact in manifest.exactly]
-        files[AREAS] = areas_to_parquet(manifest.law.areas, columns)
+    if PARQUET in left_out or not is_long(law):
+        out.add(TABLE, partial(write_csv, law, tables, progress=progress))
+    if law.areas.name is not None:
+        out.add(AREAS, areas_to_parquet(law.areas, [exact.values for exact in manifest.exactly]))
     if manifest.chain is not None:
-        files.update(tree_to_files(manifest.chain.law, below))
+        for name, content in tree_to_files(manifest.chain.law, below).items():
+            out.add(name, content)
+
+    def add(name: str, make: Callable[[], Content]) -> None:
+        with _or_left_out(left_out, name):
+            out.add(name, make())
+
     if manifest.gives_cells_away:
-        _add(files, left_out, EXACT_CELLS, lambda: exact_cells_to_parquet(manifest.reviews))
+        add(EXACT_CELLS, lambda: exact_cells_to_parquet(manifest.reviews))
     parts: dict[str, object] = {}
     for name, make in PARTS.items() if REPORT not in left_out else ():
-        _add(parts, left_out, name, partial(make, manifest, tables, below))
-    _add(files, left_out, EXPECTED_ERRORS, partial(expected_errors_csv, manifest, tables, below, parts))
+        with _or_left_out(left_out, name):
+            parts[name] = make(manifest, tables, below)
+    add(EXPECTED_ERRORS, partial(expected_errors_csv, manifest, tables, below, parts))
     if PARQUET not in left_out:
-        _add(files, left_out, PARQUET, lambda: csv_to_parquet(files[TABLE], types_of(manifest.law)))
+        write = partial(write_tables, law, tables, progress=progress)
+        if TABLE in out.digests:
+            add(PARQUET, lambda: write)
+        else:
+            out.add(PARQUET, write)  # there is no other table
+            left_out[TABLE] = TOO_LONG
     if REPORT not in left_out:
-        _add(files, left_out, REPORT, lambda: report(manifest, tables, parts, below).encode())
+        add(REPORT, lambda: report(manifest, tables, parts, below).encode())
     if REPORT in left_out:
         for name in PARTS:
             left_out.pop(name, None)
-    files[README] = readme(manifest).encode()
-    content = manifest.with_files(files).as_bytes()
-    files[MANIFEST] = content
+    out.add(README, readme(manifest).encode())
+    content = replace(manifest, files=dict(out.digests)).as_bytes()
+    out.add(MANIFEST, content)
     if key is not None:
-        files[SIGNATURE] = sign(content, key)
-    return files
+        out.add(SIGNATURE, sign(content, key))
 
 
-def _add(made: dict[str, _Made], left_out: dict[str, str], name: str, make: Callable[[], _Made]) -> None:
-    """Make something, or say why it is left out. What it is made from is public, and so is what goes wrong."""
+@contextmanager
+def _or_left_out(left_out: dict[str, str], name: str) -> Iterator[None]:
+    """Say why something is left out that cannot be made. What it is made from is public, and so is what goes wrong."""
     try:
-        made[name] = make()
+        yield
+    except OSError:  # of the disk: the bundle is written again elsewhere, or later
+        raise
     except CongenialError as refused:
         left_out[name] = f"could not be made: {refused}"
     except Exception as failed:  # noqa: BLE001

@@ -18,5 +18,10 @@ REPORT_ERRORS, REPORT_PICTURE = "report.html: expected errors", "report.html: pi
 
 NOT_ASKED_FOR = "not asked for"
 
+MOST_ROWS = 5_000_000
+"""Rows of table.csv at most, where table.parquet has them too."""
+
+TOO_LONG = f"it would have more than {MOST_ROWS:,} rows, and table.parquet has them"
+
 LARGEST = 1 << 30
-"""Bytes of one file at most: a reader takes it into memory."""
+"""Bytes of one file at most, but for the tables: a reader takes it into memory."""

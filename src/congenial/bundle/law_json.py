@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.conditions.areas import Area, Areas, Group
@@ -22,6 +23,7 @@ from congenial.public_law import MeasuredQuery, PublicLaw
 from congenial.schema import Dimension, Schema
 
 EACH_CELL = "each cell"
+_LONG = 10**18  # from here on a number is written as text
 
 
 def law_as_json(law: PublicLaw) -> dict[str, Any]:
@@ -98,9 +100,15 @@ def _runs(cells: Sequence[int]) -> list[list[int]]:
 
 
 class AreaValues:
-    """What areas.parquet says of the law: each area's label, its group, and the values of its equalities."""
+    """What areas.parquet says of the law: each area's label, its group, and the values of its equalities.
 
-    def __init__(self, labels: Sequence[str], groups: Ints, values: Sequence[Sequence[int | None]]) -> None:
+    Attributes
+    ----------
+    values : sequence of arrays (area,)
+        The first equality of every area's group, the second, ...; masked, or None among objects, where a group has fewer.
+    """
+
+    def __init__(self, labels: Sequence[str], groups: Ints, values: Sequence[NDArray[Any]]) -> None:
         self.labels = tuple(labels)
         self.groups = groups
         self.values = values
@@ -108,15 +116,19 @@ class AreaValues:
     @classmethod
     def of(cls, areas: Areas) -> "AreaValues":
         """Take them from areas, in the declared order."""
-        groups = np.zeros(len(areas), np.int64)
+        labels, n_areas = [str(label) for label in areas.labels], len(areas)
         width = max(group.values.shape[1] for group in areas.groups)
-        columns: list[list[int | None]] = [[None] * len(areas) for _ in range(width)]
-        for number, group in enumerate(areas.groups):
-            groups[group.places] = number
-            for column, values in zip(columns, group.values.T.tolist(), strict=False):
-                for place, value in zip(group.places.tolist(), values, strict=True):
-                    column[place] = value
-        return cls([str(label) for label in areas.labels], groups, columns)
+        columns: list[NDArray[Any]] = []
+        for number in range(width):
+            own = [(group.places, group.values[:, number]) for group in areas.groups if group.values.shape[1] > number]
+            is_long = any(values.dtype == object or np.abs(values).max(initial=0) >= _LONG for _, values in own)
+            column: NDArray[Any] = np.full(n_areas, None, object) if is_long else np.zeros(n_areas, np.int64)
+            is_there = np.zeros(n_areas, np.bool_)
+            for places, values in own:
+                column[places] = values
+                is_there[places] = True
+            columns.append(column if is_long or is_there.all() else np.ma.MaskedArray(column, ~is_there))
+        return cls(labels, areas.group_numbers.astype(np.int64), columns)
 
 
 def law_of_json(given: Mapping[str, Any], values: AreaValues | None = None) -> PublicLaw:
@@ -147,7 +159,7 @@ def _read(given: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
     if (name is None) != (values is None) or not (name is None or isinstance(name, str)):
         raise BundleError("it does not say whether there are several areas, or their values are missing")
     if values is None:
-        own = [[_whole(value)] for value in given["values"]]
+        own = [np.array([_whole(value)], object) for value in given["values"]]
         values = AreaValues([""], np.zeros(1, np.int64), own)
         labels: tuple[Area, ...] = (None,)
     else:
@@ -166,18 +178,31 @@ def _groups(schema: Schema, rows: Sequence[Row], given: Sequence[Mapping[str, An
         n_equal = sum(len(row) == 1 for row in entry["rows"])
         if not len(places) or len(values.values) < n_equal:
             raise BundleError("a group has no area, or its areas lack values")
-        own = [[column[place] for column in values.values[:n_equal]] for place in places.tolist()]
-        beyond = any(column[place] is not None for column in values.values[n_equal:] for place in places.tolist())
-        if beyond or any(value is None for line in own for value in line):
+        own = [column[places] for column in values.values]
+        lacks = [_is_missing(column) for column in own]
+        if any(lack.any() for lack in lacks[:n_equal]) or not all(lack.all() for lack in lacks[n_equal:]):
             raise BundleError("an area has more or fewer values than its group has equalities")
-        lines = [[_whole(value) for value in line] for line in own]
-        fits = all(abs(value) < 2**62 for line in lines for value in line)
-        table = np.array(lines, np.int64 if fits else object).reshape(len(places), n_equal)
-        out.append(Group(_constraints(schema, rows, entry, lines[0]), places, table))
+        table = _table_of([np.ma.getdata(column) for column in own[:n_equal]], len(places))
+        out.append(Group(_constraints(schema, rows, entry, table[0].tolist()), places, table))
         n_placed += len(places)
     if n_placed != len(values.labels):
         raise BundleError("an area is in no group")
     return out
+
+
+def _is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
+    if column.dtype == object:
+        return np.array([value is None for value in column.tolist()], np.bool_)
+    return np.ma.getmaskarray(column)
+
+
+def _table_of(columns: Sequence[NDArray[Any]], n_areas: int) -> NDArray[Any]:
+    """Return columns as an array (area, equality), in 64 bits where they fit."""
+    if all(column.dtype != object and np.abs(column).max(initial=0) < 2**62 for column in columns):
+        return np.stack(columns, axis=1) if columns else np.zeros((n_areas, 0), np.int64)
+    lines = np.stack([column.astype(object) for column in columns], axis=1)
+    fits = all(abs(value) < 2**62 for value in lines.reshape(-1).tolist())
+    return lines.astype(np.int64) if fits else lines
 
 
 def _row(given: Mapping[str, Any], n_cells: int) -> Row:

@@ -1,33 +1,36 @@
 """A bundle from its folder: verified as it is loaded, or refused with everything that is wrong."""
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import file_digest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Ints
 from congenial.bundle.areas_file import areas_of_parquet
-from congenial.bundle.canonical import digest
 from congenial.bundle.consistency import check_consistency
 from congenial.bundle.file_names import AREAS, LARGEST, MANIFEST, PARQUET, SIGNATURE, TABLE
 from congenial.bundle.made_again import check_made_again
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.parquet import is_same_table
 from congenial.bundle.signing import check_signature, read_public_key
-from congenial.bundle.table_csv import tables_from_csv, types_of
+from congenial.bundle.table_csv import check_csv, read_csv
+from congenial.bundle.table_parquet import read_tables
 from congenial.bundle.tree_files import SPINE, level_file, level_of_parquet, spine_of_parquet
 from congenial.bundle.tree_json import TreeParts
+from congenial.chunks import LINES
 from congenial.conditions.areas import Area
 from congenial.errors import BundleError, SamplingError, did_you_mean, reason_of
 from congenial.hierarchy.disclosed import exact_sums
 from congenial.hierarchy.exact_rows import ExactRows
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.tree import Tree
-from congenial.progress import Progress, no_news
+from congenial.progress import VERIFYING, Progress, no_news
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream
 from congenial.schema import Schema
@@ -44,23 +47,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Bundle:
-    """A verified bundle: the manifest, and the released tables by area.
+    """A verified bundle: the manifest, and the released tables.
 
     Attributes
     ----------
+    counts : array (area, cell)
+        The released tables, in the order of the areas.
     signed_by : str or None
         The public key that signed the manifest, in hexadecimal digits.
     not_checked : tuple of str
         What this version could not compute as the one that made the bundle did. All numbers are checked always.
     below : tuple of arrays (unit, cell)
-        Of a tree, the tables of each level below the top; `tables` are those of the top.
+        Of a tree, the tables of each level below the top; `counts` are those of the top.
     """
 
     manifest: Manifest
-    tables: Mapping[Area, Ints]
+    counts: Ints = field(repr=False)
     signed_by: str | None
     not_checked: tuple[str, ...] = ()
     below: tuple[Ints, ...] = ()
+
+    @cached_property
+    def tables(self) -> Mapping[Area, Ints]:
+        """The released table of each area, cell by cell; of a tree, of each unit at the top."""
+        return self.law.areas.by_label(self.counts)
 
     @property
     def tree(self) -> Tree | None:
@@ -72,7 +82,7 @@ class Bundle:
         if self.tree is None:
             raise BundleError("the bundle has no levels: its areas are no tree")
         number = self.tree.level_of(name)
-        tables = np.stack(list(self.tables.values())) if number == 0 else self.below[number - 1]
+        tables = self.counts if number == 0 else self.below[number - 1]
         return tuple(str(code) for code in self.tree.codes[number]), tables
 
     @property
@@ -119,8 +129,7 @@ class Bundle:
         from congenial.inference.posterior import posterior
 
         if area is None and None not in self.tables:
-            released = np.stack(list(self.tables.values()))
-            return areas_posterior(self.law, released, prior=prior, n_draws=n_draws, n_chains=n_chains, rng=rng)
+            return areas_posterior(self.law, self.counts, prior=prior, n_draws=n_draws, n_chains=n_chains, rng=rng)
         released = self.released(area)
         return posterior(self.law, area, released, prior=prior, n_draws=n_draws, n_chains=n_chains, rng=rng)
 
@@ -222,7 +231,7 @@ class Bundle:
                 "the bundle has no tree of areas, and estimates are for the units of a tree; posterior and confidence"
                 " (congenial infer) answer questions about its tables"
             )
-        release = (np.stack(list(self.tables.values())), *self.below)
+        release = (self.counts, *self.below)
         return estimate_tree(chain.law, release, n_draws=n_draws, n_chains=n_chains, rng=rng, progress=progress)
 
     def released(self, area: Area = None) -> Ints:
@@ -244,7 +253,7 @@ class Bundle:
         return f"bundle {manifest.naming.release!r} of dataset {manifest.naming.dataset!r}: {cells}{kind}"
 
 
-def load_bundle(folder: str | Path, *, key: str | Path | None = None) -> Bundle:
+def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: Progress = no_news) -> Bundle:
     """Load a bundle and verify it: whatever follows from its tables, conditions and law is computed again.
 
     Pages for people, the report and the README, are compared with their digests; `verify_bundle` makes them again.
@@ -254,6 +263,8 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None) -> Bundle:
     folder : path
     key : path, optional
         The publisher's public key. With it, a bundle that this key did not sign is refused.
+    progress : Progress
+        Is told how many areas were read, where there are many.
 
     Raises
     ------
@@ -264,6 +275,7 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None) -> Bundle:
     if not os.path.isdir(place):
         what = "is a file" if os.path.lexists(place) else "does not exist"
         raise BundleError(f"{place} {what}; a bundle is a folder with a {MANIFEST}")
+    progress("reading the manifest")
     content = _read(place, MANIFEST)
     manifest = Manifest.from_bytes(
         content,
@@ -273,18 +285,29 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None) -> Bundle:
     check_consistency(manifest)
     _check_files(place, manifest)
     signed_by = _signed_by(place, content, None if key is None else Path(key))
-    table = _read(place, TABLE)
-    tables = tables_from_csv(manifest.law, table)
-    if PARQUET in manifest.files and not is_same_table(_read(place, PARQUET), table, types_of(manifest.law)):
-        raise BundleError(f"{PARQUET} does not hold what {TABLE} does; use neither, and ask the publisher")
-    counts = np.stack(list(tables.values()))
+    progress(VERIFYING)
+    counts = _tables(place, manifest, progress)
     for number in np.flatnonzero(~manifest.law.areas.holds(counts))[:1]:
         area = manifest.law.areas.labels[number]
         where = "the table" if area is None else f"the table of {area!r}"
         raise BundleError(f"{where} does not obey the published invariants")
     below = () if manifest.chain is None else _levels(place, manifest.chain, counts)
-    not_checked = check_made_again(manifest, counts)
-    return Bundle(manifest, tables, signed_by, tuple(not_checked), below)
+    not_checked, reviews = check_made_again(manifest, counts)
+    return Bundle(replace(manifest, known_reviews=reviews), counts, signed_by, tuple(not_checked), below)
+
+
+def _tables(folder: Path, manifest: Manifest, progress: Progress) -> Ints:
+    """Read the released tables (area, cell); where there are two files of them, both must hold the same."""
+    law = manifest.law
+    if PARQUET not in manifest.files:
+        with _opened(folder, TABLE) as file:
+            return read_csv(law, file)
+    with _opened(folder, PARQUET) as file:
+        tables = read_tables(law, file, progress if len(law.areas) > LINES else no_news)
+    if TABLE in manifest.files:
+        with _opened(folder, TABLE) as file:
+            check_csv(law, tables, file)
+    return tables
 
 
 def _tree(folder: Path, levels: tuple[str, ...], schema: Schema, rows: Sequence[ExactRows | None]) -> TreeParts:
@@ -310,24 +333,33 @@ def _levels(folder: Path, chain: ChainPlan, top: Ints) -> tuple[Ints, ...]:
     return found
 
 
-def _read(folder: Path, name: str) -> bytes:
+@contextmanager
+def _opened(folder: Path, name: str) -> Iterator[BinaryIO]:
+    """Open a file of the bundle; refuses what is no ordinary file."""
     path = folder / name
     try:
         if path.is_symlink() or not path.is_file():
             raise BundleError(f"the bundle has no file {name}; it was cut short, or is not a bundle")
-        if path.stat().st_size > LARGEST:
-            raise BundleError(f"{name} is larger than a gigabyte; no bundle has such a file")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            yield file
     except OSError as refused:
         raise BundleError(f"{name} cannot be read: {reason_of(refused)}") from None
+
+
+def _read(folder: Path, name: str) -> bytes:
+    with _opened(folder, name) as file:
+        if os.fstat(file.fileno()).st_size > LARGEST:
+            raise BundleError(f"{name} is larger than a gigabyte; no bundle has such a file")
+        return file.read()
 
 
 def _check_files(folder: Path, manifest: Manifest) -> None:
     wrong = []
     for name, stated in manifest.files.items():
         try:
-            if digest(_read(folder, name)) != stated:
-                wrong.append(f"{name} was changed")
+            with _opened(folder, name) as file:
+                if file_digest(file, "sha256").hexdigest() != stated:
+                    wrong.append(f"{name} was changed")
         except BundleError as missing:
             wrong.append(str(missing))
     strange = sorted(path.name for path in folder.iterdir() if path.name not in {*manifest.files, MANIFEST, SIGNATURE})

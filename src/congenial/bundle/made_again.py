@@ -19,14 +19,15 @@ from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.plan import ChainPlan
 from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
+from congenial.privacy.review import Review
 from congenial.public_law import PublicLaw
 
 
-def check_made_again(manifest: Manifest, tables: Ints) -> list[str]:
+def check_made_again(manifest: Manifest, tables: Ints) -> tuple[list[str], tuple[Review, ...]]:
     """Refuse a manifest that is not what follows from its tables (area, cell), its conditions and its precisions.
 
     Another version of `congenial` may prove a smaller bound, and say so in other words: then its figures are held to be
-    bounds, which they must be, and what was not compared is returned.
+    bounds, which they must be, and what was not compared is returned; and what the exact numbers give away.
     """
     others = other_versions(manifest.software, ["congenial"])
     again = _made_again(manifest, tables)
@@ -45,7 +46,7 @@ def check_made_again(manifest: Manifest, tables: Ints) -> list[str]:
         )
     if (again.exactly, again.law) != (manifest.exactly, manifest.law):
         raise BundleError("areas.parquet states other numbers than the tables and conditions have")
-    return not_checked + _check_precisions(manifest, others)
+    return not_checked + _check_precisions(manifest, others), again.known_reviews
 
 
 def _made_again(manifest: Manifest, tables: Ints) -> Manifest:
@@ -98,8 +99,8 @@ def _law(manifest: Manifest, tables: Ints) -> PublicLaw:
         if law.areas.name is None:
             areas = Areas.one(Constraints.of(law.schema, conditions, tables[0].tolist()))
         else:
-            by_label = {str(area): line for area, line in zip(law.areas, tables, strict=True)}
-            areas = Areas.disclosed(law.schema, conditions, by_label, name=law.areas.name)
+            labels = [str(area) for area in law.areas]
+            areas = Areas.of_counts(law.schema, conditions, labels, tables, name=law.areas.name)
     except CongenialError:
         raise BundleError("the conditions that the manifest states do not hold in its tables") from None
     return PublicLaw(law.schema, law.noise, law.queries, areas)

@@ -1,9 +1,11 @@
 """The manifest: what was released, by which law, at what cost, under whose mandate. Public, versioned."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
+
+from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.bundle.canonical import check_texts, digest, is_untouched, parsed, read_as, read_texts, rendered
@@ -37,7 +39,7 @@ VERSION = 2
 ReadTree = Callable[[tuple[str, ...], Schema, tuple[ExactRows | None, ...]], TreeParts]
 """Given the names of its levels, the cells, and what is exact below the top: the tree, its zeros and exact numbers."""
 
-ReadAreas = Callable[[int], tuple[AreaValues, list[list[str]]]]
+ReadAreas = Callable[[int], tuple[AreaValues, list[NDArray[Any]]]]
 """Given how many statistics came out exactly: the areas' values, and those statistics in every area."""
 
 
@@ -85,6 +87,8 @@ class Manifest:
     left_out: Mapping[str, str]
     given_away: tuple[Counted, ...]
     chain: ChainPlan | None = None
+    known_reviews: tuple[Review, ...] = field(default=(), repr=False, compare=False)
+    """What the exact numbers give away, if that was looked for already."""
 
     @classmethod
     def of(
@@ -96,6 +100,7 @@ class Manifest:
         tables: Ints,
         receipt: Receipt | None,
         software: Mapping[str, str],
+        reviews: tuple[Review, ...] = (),
     ) -> "Manifest":
         """Return what follows from a plan and the drawn tables (area, cell); no file is listed yet.
 
@@ -103,28 +108,29 @@ class Manifest:
         """
         chain = plan if isinstance(plan, ChainPlan) else None
         top = plan.top if isinstance(plan, ChainPlan) else plan
-        law = top.law
+        law, found = top.law, reviews or reviews_of(plan, conditions)
         return cls(
             naming=naming,
             made_at=made_at,
             plan=top,
             certificate=plan.certificate,
             conditions=tuple(conditions),
-            exactly=exactly(law.schema, conditions, law.areas.labels, tables),
+            exactly=exactly(law.schema, conditions, tables),
             sampler="; ".join([*dict.fromkeys(sampler.title for sampler in top.samplers), *_below(chain)]),
             is_exact=top.is_exact,
             receipt=receipt,
             software=software,
             files={},
             left_out={},
-            given_away=tuple(found.counted for found in reviews_of(plan, conditions)),
+            given_away=tuple(one.counted for one in found),
             chain=chain,
+            known_reviews=found,
         )
 
     @cached_property
     def reviews(self) -> tuple[Review, ...]:
         """What the exact numbers give away, area by area; of a tree, for each level."""
-        return reviews_of(self.chain or self.plan, self.conditions)
+        return self.known_reviews or reviews_of(self.chain or self.plan, self.conditions)
 
     @property
     def gives_cells_away(self) -> bool:
@@ -150,10 +156,6 @@ class Manifest:
     def is_for_release(self) -> bool:
         """Whether it was charged to a ledger and drawn from secret bits."""
         return self.receipt is not None
-
-    def with_files(self, files: Mapping[str, bytes]) -> "Manifest":
-        """Return the manifest with the digests of these files."""
-        return replace(self, files={name: digest(content) for name, content in files.items()})
 
     def as_bytes(self) -> bytes:
         """Return the file: canonical JSON that ends with a digest of all before it."""
@@ -181,7 +183,7 @@ class Manifest:
             "conditions": [{"text": condition.title, **condition.as_json()} for condition in self.conditions],
             "measured": [{"text": query.title, **query.as_json()} for query in self.plan.asked],
             "exactly": [
-                {"text": exact.text, "mandate": exact.mandate, "value": exact.values[None] if is_one else None}
+                {"text": exact.text, "mandate": exact.mandate, "value": exact.value() if is_one else None}
                 for exact in self.exactly
             ],
             "privacy": {
@@ -235,17 +237,17 @@ class Manifest:
         stated = values["exactly"]
         areas: AreaValues | None = None
         if values["law"]["area"] is None:
-            columns = [[read_as(str, entry["value"])] for entry in stated]
+            columns: list[Any] = [[read_as(str, entry["value"])] for entry in stated]
         elif read_areas is not None:
             areas, columns = read_areas(len(stated))
         else:
             raise BundleError("the values of its areas are missing")
         law = law_of_json(values["law"], areas)
         found = tuple(
-            Exactly(
+            Exactly.of(
                 read_as(str, entry["text"]),
                 None if entry["mandate"] is None else read_as(str, entry["mandate"]),
-                dict(zip(law.areas, column, strict=True)),
+                column,
             )
             for entry, column in zip(stated, columns, strict=True)
         )

@@ -1,104 +1,75 @@
-"""Parquet files, written and read by DuckDB."""
+"""Parquet files, written and read by Arrow, and by nothing else here. Everything in them is public."""
 
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from congenial.errors import BundleError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-@contextmanager
-def _database() -> Iterator[tuple[Any, Path]]:
-    import duckdb
-
-    # What is written here is about to be published, or was, so it may touch the disk.
-    with tempfile.TemporaryDirectory(prefix="congenial-") as folder, duckdb.connect(config={"threads": 1}) as database:
-        yield database, Path(folder)
-
-
-def _rows_of_csv(database: Any, folder: Path, content: bytes, types: Mapping[str, str]) -> Any:
-    source = folder / "table.csv"
-    source.write_bytes(content)
-    return database.read_csv(str(source), header=True, delimiter=",", quotechar='"', dtype=dict(types))
-
-
-def csv_to_parquet(content: bytes, types: Mapping[str, str]) -> bytes:
-    """Return a CSV with a header as a Parquet file, with these types of columns."""
-    import duckdb
-
-    with _database() as (database, folder):
-        target = folder / "table.parquet"
-        try:
-            _rows_of_csv(database, folder, content, types).write_parquet(str(target), compression="zstd")
-        except duckdb.Error:
-            raise BundleError("the table could not be written as Parquet; leave parquet out of outputs") from None
-        return target.read_bytes()
-
-
-def is_same_table(parquet: bytes, content: bytes, types: Mapping[str, str]) -> bool:
-    """Whether a Parquet file has these types of columns and, cell by cell, the rows of a CSV in their order."""
-    import duckdb
-
-    quoted = ['"' + name.replace('"', '""') + '"' for name in types]
-    differs = " OR ".join(f"ours.{name} IS DISTINCT FROM theirs.{name}" for name in quoted)
-    with _database() as (database, folder):
-        (folder / "table.parquet").write_bytes(parquet)
-        try:
-            ours = database.read_parquet(str(folder / "table.parquet"))
-            if list(zip(ours.columns, map(str, ours.types), strict=True)) != list(types.items()):
-                return False
-            ours.create_view("ours")
-            _rows_of_csv(database, folder, content, types).create_view("theirs")
-            # A row too many stands beside NULL, which it may itself be full of: rows are counted, too.
-            sizes = [database.sql(f"SELECT count(*) FROM {name}").fetchall() for name in ("ours", "theirs")]  # noqa: S608
-            wrong = database.sql(f"SELECT 1 FROM ours POSITIONAL JOIN theirs WHERE {differs} LIMIT 1").fetchall()  # noqa: S608
-        except duckdb.Error:
-            return False
-        return sizes[0] == sizes[1] and not wrong
-
-
-def parquet_columns(content: bytes) -> dict[str, list[Any]]:
-    """Return the columns of a Parquet file as lists."""
-    import duckdb
-
-    with _database() as (database, folder):
-        source = folder / "table.parquet"
-        source.write_bytes(content)
-        try:
-            relation = database.read_parquet(str(source))
-            rows = relation.fetchall()
-        except duckdb.Error:
-            raise BundleError("a Parquet file of the bundle cannot be read: it was cut short or changed") from None
-        return {name: [row[place] for row in rows] for place, name in enumerate(relation.columns)}
+DAMAGED = "a Parquet file of the bundle cannot be read: it was cut short or changed"
+_LINES = 500_000  # of a row group: what is read and unpacked at a time
 
 
 def arrays_to_parquet(columns: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return columns, each an array of texts (objects), whole numbers or truth values, as a Parquet file."""
-    import duckdb
+    """Return columns, each an array of texts (objects), whole numbers or truth values, as a Parquet file.
 
-    with _database() as (database, folder):
-        target = folder / "table.parquet"
-        try:
-            database.register("given", {name: np.ascontiguousarray(column) for name, column in columns.items()})
-            database.table("given").write_parquet(str(target), compression="zstd")
-        except duckdb.Error:
-            raise BundleError("a table could not be written as Parquet") from None
-        return target.read_bytes()
+    Masked entries, and None in an array of objects, are missing values.
+    """
+    import pyarrow as pa
+
+    return table_to_parquet(pa.table({name: _arrow(column) for name, column in columns.items()}))
+
+
+def _arrow(column: NDArray[Any]) -> "pa.Array":
+    import pyarrow as pa
+
+    if column.dtype == object:
+        return pa.array(column.tolist(), pa.string())
+    mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
+    return pa.array(np.ascontiguousarray(np.ma.getdata(column)), mask=mask)
+
+
+def table_to_parquet(table: "pa.Table") -> bytes:
+    """Return an Arrow table as a Parquet file."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    out = pa.BufferOutputStream()
+    try:
+        parquet.write_table(table, out, compression="zstd", row_group_size=_LINES)
+    except pa.ArrowException:
+        raise BundleError("a table could not be written as Parquet") from None
+    return bytes(out.getvalue())
+
+
+def table_of_parquet(content: "bytes | BinaryIO") -> "pa.Table":
+    """Return a Parquet file as an Arrow table."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return parquet.ParquetFile(pa.BufferReader(content) if isinstance(content, bytes) else content).read()
+    except (pa.ArrowException, OSError):
+        raise BundleError(DAMAGED) from None
 
 
 def parquet_arrays(content: bytes) -> dict[str, NDArray[Any]]:
-    """Return the columns of a Parquet file as arrays; one with missing values is masked."""
-    import duckdb
+    """Return the columns of a Parquet file as arrays, texts as objects; one with missing values is masked."""
+    table = table_of_parquet(content)
+    return {name: _numpy(column) for name, column in zip(table.column_names, table.columns, strict=True)}
 
-    with _database() as (database, folder):
-        source = folder / "table.parquet"
-        source.write_bytes(content)
-        try:
-            return dict(database.read_parquet(str(source)).fetchnumpy())
-        except duckdb.Error:
-            raise BundleError("a Parquet file of the bundle cannot be read: it was cut short or changed") from None
+
+def _numpy(column: "pa.ChunkedArray") -> NDArray[Any]:
+    import pyarrow as pa
+
+    if not column.null_count:
+        return np.asarray(column.to_numpy())
+    missing = np.asarray(column.is_null().to_numpy())
+    is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    known = column.fill_null(0) if is_number else column
+    return np.ma.MaskedArray(known.to_numpy(), missing)

@@ -3,7 +3,7 @@
 from textwrap import wrap
 
 from congenial.bundle.exact_numbers import with_commas
-from congenial.bundle.file_names import AREAS, EXACT_CELLS, EXPECTED_ERRORS, PARQUET, REPORT
+from congenial.bundle.file_names import AREAS, EXACT_CELLS, EXPECTED_ERRORS, PARQUET, REPORT, TABLE
 from congenial.bundle.kept_rows import left_unpublished, membership
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.table_csv import formula_warnings, header_of
@@ -46,15 +46,19 @@ def replaced(manifest: Manifest) -> list[str]:
 
 def readme(manifest: Manifest) -> str:
     """Return README.txt: one page for an analyst."""
-    law = manifest.law
+    law, has_csv = manifest.law, TABLE not in manifest.left_out
     tables = "one table" if len(law.areas) == 1 else f"{len(law.areas):,} tables, one for each {law.areas.name}"
-    values = [f": {with_commas(exact.values[None])}" if law.areas.name is None else "" for exact in manifest.exactly]
+    values = [f": {with_commas(exact.value())}" if law.areas.name is None else "" for exact in manifest.exactly]
     exact_lines = [
         f"  - {exact.text}{value}" + (f" ({exact.mandate})" if exact.mandate else "")
         for exact, value in zip(manifest.exactly, values, strict=True)
     ]
     listed = [
-        *([f"{PARQUET}   the same as Parquet"] if PARQUET not in manifest.left_out else []),
+        *(
+            [f"{PARQUET}   {'the same as Parquet' if has_csv else 'the released counts, a row a cell'}"]
+            if PARQUET not in manifest.left_out
+            else []
+        ),
         *(
             [f"{REPORT}     the same with tables and pictures, to read in a browser"]
             if REPORT not in manifest.left_out
@@ -110,13 +114,19 @@ def readme(manifest: Manifest) -> str:
         *_wrapped(strength(manifest)),
         "",
         "Files",
-        "  table.csv       the released counts, a row a cell",
+        *(["  table.csv       the released counts, a row a cell"] if has_csv else []),
         *(f"  {line}" for line in listed),
         "  manifest.json   schema, invariants, noise, certificate: it determines the law",
         "",
         "How to use it",
-        '  Read the counts in R:        x <- read.csv("table.csv", colClasses = "character")',
-        "                               x$count <- as.numeric(x$count)" if _count(manifest) == "count" else "",
+        *(
+            [
+                '  Read the counts in R:        x <- read.csv("table.csv", colClasses = "character")',
+                "                               x$count <- as.numeric(x$count)" if _count(manifest) == "count" else "",
+            ]
+            if has_csv
+            else [f'  Read the counts in R:        x <- arrow::read_parquet("{PARQUET}")']
+        ),
         *(f"  {line}" for line in formula_warnings(law.schema, (law.areas.name, *law.areas))),
         "  Do not treat the counts as exact: small cells are biased upward because counts are not negative.",
         "  Check that nothing was changed:   congenial verify THIS_FOLDER",

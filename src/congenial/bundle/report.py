@@ -13,11 +13,10 @@ from congenial.bundle.adding_up import AddingUp, adding_up
 from congenial.bundle.adding_up_text import errors_csv
 from congenial.bundle.exact_numbers import with_commas
 from congenial.bundle.expected_error import NO_ERROR, ExpectedError, by_size, expected_error, typical_places
-from congenial.bundle.file_names import EXACT_CELLS, REPORT_ERRORS, REPORT_PICTURE
+from congenial.bundle.file_names import EXACT_CELLS, PARQUET, REPORT_ERRORS, REPORT_PICTURE, TABLE
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.tree_report import level_errors, level_lines
 from congenial.bundle.walk import Grid, Unit, units_of_areas, units_of_tree
-from congenial.conditions.areas import Area
 from congenial.noise import Noise
 from congenial.page import own_script, render
 from congenial.pictures.drawing import as_svg
@@ -31,7 +30,7 @@ _FEW = 20  # tables that one finds without typing
 
 def report(
     manifest: Manifest,
-    tables: Mapping[Area, Ints],
+    tables: Ints,
     parts: Mapping[str, object] | None = None,
     below: Sequence[Ints] = (),
 ) -> str:
@@ -41,12 +40,13 @@ def report(
     ----------
     below : sequence of arrays (unit, cell)
         Of a tree, the tables of each level below the top.
+    tables : array (area, cell)
     parts : mapping, optional
         What `PARTS` make, if that was made already.
     """
     if parts is None:
         parts = parts_of(manifest, tables, below)
-    released = [np.stack(list(tables.values())), *below]
+    released = [tables, *below]
     if manifest.chain is not None:
         units, left_out = units_of_tree(manifest, manifest.chain, released), 0
     else:
@@ -69,15 +69,13 @@ def report(
         simulated=promises.SIMULATED,
         noise_picture=parts.get(REPORT_PICTURE, ""),
         no_picture=manifest.left_out.get(REPORT_PICTURE),
-        exactly=[
-            (exact.text, with_commas(next(iter(exact.values.values()))), exact.mandate or "")
-            for exact in manifest.exactly
-        ],
+        exactly=[(exact.text, with_commas(exact.value()), exact.mandate or "") for exact in manifest.exactly],
         is_one=manifest.law.areas.name is None and manifest.chain is None,
         units=units,
         unit_words=_unit_words(manifest, units),
         script=own_script("find.js") if _n_units(units) > _FEW else None,
         left_out=left_out,
+        table_file=PARQUET if TABLE in manifest.left_out else TABLE,
         errors=errors.lines if isinstance(errors := parts.get(REPORT_ERRORS), ErrorsToExpect) else [],
         sums=_sums(parts.get(REPORT_ERRORS)),
         no_errors=manifest.left_out.get(REPORT_ERRORS),
@@ -87,7 +85,7 @@ def report(
     )
 
 
-def parts_of(manifest: Manifest, tables: Mapping[Area, Ints], below: Sequence[Ints] = ()) -> dict[str, object]:
+def parts_of(manifest: Manifest, tables: Ints, below: Sequence[Ints] = ()) -> dict[str, object]:
     """Make every part of the report that was not left out."""
     return {name: make(manifest, tables, below) for name, make in PARTS.items() if name not in manifest.left_out}
 
@@ -119,7 +117,7 @@ def _amounts(manifest: Manifest) -> list[tuple[str, str]]:
     return [(name, f"{float(value):.10g}") for name, value in named if value is not None]
 
 
-def _noise_picture(manifest: Manifest, _: Mapping[Area, Ints], __: Sequence[Ints]) -> str:
+def _noise_picture(manifest: Manifest, _: Ints, __: Sequence[Ints]) -> str:
     laws = {}
     for query in manifest.law.queries:
         if query.precision:
@@ -145,22 +143,22 @@ class ErrorsToExpect:
     levels: list[tuple[str, AddingUp]]
 
 
-def expected_errors(manifest: Manifest, tables: Mapping[Area, Ints], below: Sequence[Ints]) -> ErrorsToExpect:
+def expected_errors(manifest: Manifest, tables: Ints, below: Sequence[Ints]) -> ErrorsToExpect:
     """Return the errors to expect, computed around the released tables."""
-    released = np.stack(list(tables.values()))
     if manifest.chain is not None:
-        lines = level_errors(manifest.chain, [released, *below])
+        lines = level_errors(manifest.chain, [tables, *below])
         units = [len(codes) for codes in manifest.chain.law.tree.codes]
         own = [AddingUp(AROUND, n, n, (), tuple(line["classes"])) for n, line in zip(units, lines, strict=False)]
         return ErrorsToExpect(lines, [(str(line["name"]), one) for line, one in zip(lines, own, strict=True)])
-    typical = [manifest.law.areas.labels[place] for place in typical_places(released.sum(axis=1))]
-    errors = [expected_error(manifest.plan, area, tables[area], AROUND) for area in typical]
-    lines = [_error_lines(manifest, error, tables[error.area]) for error in errors]
-    return ErrorsToExpect(lines, [(manifest.law.areas.name or "table", adding_up(manifest.plan, released, AROUND))])
+    lines = []
+    for place in typical_places(tables.sum(axis=1)):
+        error = expected_error(manifest.plan, manifest.law.areas.labels[place], tables[place], AROUND)
+        lines.append(_error_lines(manifest, error, tables[place]))
+    return ErrorsToExpect(lines, [(manifest.law.areas.name or "table", adding_up(manifest.plan, tables, AROUND))])
 
 
 def expected_errors_csv(
-    manifest: Manifest, tables: Mapping[Area, Ints], below: Sequence[Ints], parts: Mapping[str, object] | None = None
+    manifest: Manifest, tables: Ints, below: Sequence[Ints], parts: Mapping[str, object] | None = None
 ) -> bytes:
     """Return expected-errors.csv, from the part of the report if that was made already."""
     made = (parts or {}).get(REPORT_ERRORS)
@@ -192,7 +190,7 @@ def _error_lines(manifest: Manifest, error: ExpectedError, counts: Ints) -> dict
     return {"where": where, "cells": lines, "margins": margins, "total": f"{int(counts.sum()):,}"}
 
 
-PARTS: dict[str, Callable[[Manifest, Mapping[Area, Ints], Sequence[Ints]], object]] = {
+PARTS: dict[str, Callable[[Manifest, Ints, Sequence[Ints]], object]] = {
     REPORT_ERRORS: expected_errors,
     REPORT_PICTURE: _noise_picture,
 }

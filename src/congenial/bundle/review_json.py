@@ -1,10 +1,11 @@
 """What exact numbers give away, counted, as plain values for a manifest; and the file that lists it cell by cell."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from congenial.bundle.canonical import read_as
 from congenial.bundle.parquet import arrays_to_parquet
@@ -49,19 +50,22 @@ def exact_cells_to_parquet(reviews: Sequence[Review]) -> bytes:
 
     Their values are those of the released table.
     """
-    rows = [row for one in reviews for row in _rows(one)]
-    columns = zip(*rows, strict=True) if rows else ((), (), ())
-    named = zip(("level", "area", "cells"), columns, strict=True)
-    return arrays_to_parquet({name: np.array(column, object) for name, column in named})
+    columns = [np.concatenate(parts) for parts in zip(*map(_columns, reviews), strict=True)]
+    return arrays_to_parquet(dict(zip(("level", "area", "cells"), columns, strict=True)))
 
 
-def _rows(review: Review) -> Iterator[tuple[str, str, str]]:
-    """Go through areas in their order: level, label, digits."""
-    digits: list[str] = [""] * len(review.labels)
+def _columns(review: Review) -> list[NDArray[np.object_]]:
+    """Return level, label and digits of the areas in which a cell is given away, in their order."""
+    places, digits = [np.zeros(0, np.int64)], [np.zeros(0, object)]
     for one in review.kinds:
-        texts = ["".join("1" if is_exact else "0" for is_exact in line) for line in one.is_news.tolist()]
-        for place, kind in zip(one.places.tolist(), one.which.tolist(), strict=True):
-            digits[place] = texts[kind]
-    for label, text in zip(review.labels, digits, strict=True):
-        if "1" in text:
-            yield review.counted.area or "", label or "", text
+        has_news = one.is_news.any(axis=1)
+        texts = np.full(len(has_news), "", object)
+        letters = (one.is_news[has_news] + np.uint8(ord("0"))).astype(np.uint8)
+        texts[has_news] = [line.tobytes().decode() for line in letters]  # once for areas with the same values
+        chosen = np.flatnonzero(has_news[one.which])
+        places.append(one.places[chosen])
+        digits.append(texts[one.which[chosen]])
+    joined = np.concatenate(places)
+    order = np.argsort(joined, kind="stable")
+    labels = np.array([label or "" for label in review.labels], object)[joined[order]]
+    return [np.full(len(order), review.counted.area or "", object), labels, np.concatenate(digits)[order]]

@@ -2,22 +2,23 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
-from fractions import Fraction
-from itertools import product
+from collections.abc import Iterable, Iterator
+from itertools import islice, product
+from typing import BinaryIO
 
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.file_names import LARGEST, TABLE
-from congenial.conditions.areas import Area
+from congenial.bundle.file_names import MOST_ROWS, PARQUET, TABLE
+from congenial.chunks import parts_of
 from congenial.errors import BundleError
 from congenial.plain_text import is_taken_for_a_formula
+from congenial.progress import WRITING, Progress, no_news
 from congenial.public_law import PublicLaw
 from congenial.schema import Schema
 
 COUNT = "count"
-_LONGEST_COUNT = 21  # a sign, 19 digits and the end of the line
+_ROWS = 250_000  # at a time, about: whole areas
 
 
 def formula_warnings(schema: Schema, areas: Iterable[str | None]) -> list[str]:
@@ -47,68 +48,91 @@ def header_of(law: PublicLaw) -> list[str]:
     return [*names, count]
 
 
-def types_of(law: PublicLaw) -> dict[str, str]:
-    """Return the type of each column in a Parquet file: labels are text."""
-    *labels, count = header_of(law)
-    return {**dict.fromkeys(labels, "VARCHAR"), count: "BIGINT"}
+def is_long(law: PublicLaw) -> bool:
+    """Whether the tables have more rows than a CSV file of a bundle, if Parquet has them too."""
+    return law.schema.n_cells * len(law.areas) > MOST_ROWS
 
 
 def _labels(law: PublicLaw) -> Iterator[tuple[str, ...]]:
     return product(*(dimension.labels for dimension in law.schema.dimensions))
 
 
-def check_size(law: PublicLaw) -> None:
-    """Refuse, before anything is spent, tables whose file could be larger than a reader takes, whatever is drawn."""
-    n_rows = law.schema.n_cells * len(law.areas)
-    columns = [dimension.labels for dimension in law.schema.dimensions]
-    if law.areas.name is not None:
-        columns.append(tuple(map(str, law.areas)))
-    widths = [Fraction(sum(len(label.encode()) + label.count('"') + 3 for label in own), len(own)) for own in columns]
-    size = int(n_rows * (sum(widths) + _LONGEST_COUNT))
-    if size > LARGEST:
-        raise BundleError(
-            f"the {n_rows:,} rows of {TABLE} can take {size:,} bytes, and a file of a bundle has at most {LARGEST:,};"
-            " nothing was charged. Release fewer areas or fewer cells at a time"
-        )
-
-
-def tables_to_csv(law: PublicLaw, tables: Mapping[Area, Ints]) -> bytes:
-    """Return the tables as CSV bytes: labels quoted, so that "010" stays text; areas and cells in declared order."""
-    # All but the area and the counts is the same in the lines of every area, and made once.
-    ends = ["", *(",".join(map(_quoted, labels)).replace("%", "%%") + ",%d\n" for labels in _labels(law))]
-    out = [",".join(map(_quoted, header_of(law))), "\n"]
-    for area in law.areas:
-        head = "" if area is None else f"{_quoted(area)},".replace("%", "%%")
-        out.append(head.join(ends) % tuple(tables[area].tolist()))
-    return "".join(out).encode()
-
-
 def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def tables_from_csv(law: PublicLaw, content: bytes) -> dict[Area, Ints]:
-    """Read what `tables_to_csv` wrote, and refuse anything else."""
+def _in_parts(law: PublicLaw, tables: Ints) -> Iterator[tuple[slice, bytes]]:
+    """Go through the lines of the file, some areas at a time: labels quoted, so that "010" stays text."""
+    # All but the area and the counts is the same in the lines of every area, and made once.
+    ends = ["", *(",".join(map(_quoted, labels)).replace("%", "%%") + ",%d\n" for labels in _labels(law))]
+    for part in _parts(law):
+        out = []
+        for area, counts in zip(law.areas.labels[part], tables[part].tolist(), strict=True):
+            head = "" if area is None else f"{_quoted(area)},".replace("%", "%%")
+            out.append(head.join(ends) % tuple(counts))
+        yield part, "".join(out).encode()
+
+
+def _parts(law: PublicLaw) -> list[slice]:
+    return parts_of(len(law.areas), max(1, _ROWS // law.schema.n_cells))
+
+
+def _header(law: PublicLaw) -> bytes:
+    return (",".join(map(_quoted, header_of(law))) + "\n").encode()
+
+
+def write_csv(law: PublicLaw, tables: Ints, out: BinaryIO, progress: Progress = no_news) -> None:
+    """Write tables (area, cell) as CSV: areas and cells in declared order."""
+    out.write(_header(law))
+    for part, lines in _in_parts(law, tables):
+        out.write(lines)
+        if part.stop < len(tables):
+            progress(WRITING, part.stop, len(tables))
+
+
+def check_csv(law: PublicLaw, tables: Ints, file: BinaryIO) -> None:
+    """Refuse a file that is not the tables (area, cell) as `write_csv` writes them."""
+    if file.readline() == _header(law) and all(file.read(len(own)) == own for _, own in _in_parts(law, tables)):
+        if not file.read(1):
+            return
+    raise BundleError(f"{PARQUET} does not hold what {TABLE} does; use neither, and ask the publisher")
+
+
+def read_csv(law: PublicLaw, file: BinaryIO) -> Ints:
+    """Read the tables (area, cell) that `write_csv` wrote, and refuse anything else."""
+    tables = np.zeros((len(law.areas), law.schema.n_cells), np.int64)
     try:
-        lines = content.decode().split("\n")[1:-1]
-        counts = np.array([int(line[line.rfind(",") + 1 :]) for line in lines], np.int64)
-        tables = dict(zip(law.areas, counts.reshape(len(law.areas), law.schema.n_cells), strict=True))
+        is_right = file.readline() == _header(law)
+        for part in _parts(law):
+            lines = list(islice(file, (part.stop - part.start) * law.schema.n_cells))
+            counts = np.array([int(line[line.rfind(b",") + 1 :]) for line in lines], np.int64)
+            tables[part] = counts.reshape(-1, law.schema.n_cells)
+        is_right &= not file.read(1)
     except (ValueError, OverflowError):
-        raise BundleError(_what_is_wrong(law, content)) from None
-    if tables_to_csv(law, tables) != content:  # 1_0, +1 or other line ends say the same and are not what was written
-        raise BundleError(_what_is_wrong(law, content))
+        is_right = False
+    if is_right:  # 1_0, +1 or other line ends say the same and are not what was written
+        file.seek(len(_header(law)))
+        is_right = all(file.read(len(own)) == own for _, own in _in_parts(law, tables))
+    if not is_right:
+        file.seek(0)
+        raise BundleError(_what_is_wrong(law, file))
     return tables
 
 
-def _what_is_wrong(law: PublicLaw, content: bytes) -> str:
-    """Say why a file is not the tables of a law as `tables_to_csv` writes them."""
+def _what_is_wrong(law: PublicLaw, file: BinaryIO) -> str:
+    """Say why a file is not the tables of a law as `write_csv` writes them."""
+    n_rows, has_labels = 0, True
+    expected = ([*([] if area is None else [area]), *own] for area in law.areas for own in _labels(law))
     try:
-        lines = list(csv.reader(io.StringIO(content.decode()), strict=True))
+        lines = csv.reader(io.TextIOWrapper(file, "utf-8", newline=""), strict=True)
+        has_header = next(lines, []) == header_of(law)
+        for line in lines:
+            n_rows += 1
+            has_labels &= line[:-1] == next(expected, None)
     except (UnicodeDecodeError, csv.Error):
         return "table.csv is not the CSV that was published"
-    if not lines or lines[0] != header_of(law) or len(lines) != 1 + law.schema.n_cells * len(law.areas):
+    if not has_header or n_rows != law.schema.n_cells * len(law.areas):
         return "table.csv does not have the columns and rows that the manifest describes"
-    expected = [[*([] if area is None else [area]), *labels] for area in law.areas for labels in _labels(law)]
-    if [line[:-1] for line in lines[1:]] != expected:
+    if not has_labels:
         return "table.csv does not have the labels that the manifest describes, in their order"
     return "table.csv has a count that is not a whole number as it was written"

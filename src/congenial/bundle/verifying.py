@@ -14,14 +14,15 @@ from congenial.bundle.software import SOFTWARE, other_versions
 from congenial.errors import BundleError
 from congenial.ledger.receipt import Receipt
 from congenial.ledger.withdrawal import Withdrawal, what_became
+from congenial.progress import Progress, no_news
 
 if TYPE_CHECKING:
     from congenial.ledger import Ledger
 
 _MADE_BY = {
     README: ("python", "congenial"),
-    REPORT: tuple(name for name in SOFTWARE if name != "duckdb"),
-    EXACT_CELLS: ("python", "congenial", "duckdb"),
+    REPORT: tuple(name for name in SOFTWARE if name != "pyarrow"),
+    EXACT_CELLS: ("python", "congenial", "pyarrow"),
     EXPECTED_ERRORS: ("python", "congenial", "numpy"),
 }
 """What decides the bytes of each file that follows from the others."""
@@ -48,7 +49,13 @@ class Verified:
     became: Withdrawal | None = None
 
 
-def verify_bundle(folder: str | Path, *, key: str | Path | None = None, ledger: "Ledger | None" = None) -> Verified:
+def verify_bundle(
+    folder: str | Path,
+    *,
+    key: str | Path | None = None,
+    ledger: "Ledger | None" = None,
+    progress: Progress = no_news,
+) -> Verified:
     """Verify a bundle in full: as `load_bundle` does, the pages for people made again, and the receipt by a ledger.
 
     Parameters
@@ -58,13 +65,14 @@ def verify_bundle(folder: str | Path, *, key: str | Path | None = None, ledger: 
         The publisher's public key. With it, a bundle that this key did not sign is refused.
     ledger : Ledger, optional
         With it, a bundle whose receipt is not the ledger's own is refused.
+    progress : Progress
 
     Raises
     ------
     BundleError
         When anything is not as it was published.
     """
-    bundle = load_bundle(folder, key=key)
+    bundle = load_bundle(folder, key=key, progress=progress)
     manifest = bundle.manifest
     checked = [
         "every file is the one that the manifest lists, and there are no others",
@@ -79,6 +87,7 @@ def verify_bundle(folder: str | Path, *, key: str | Path | None = None, ledger: 
         if others := other_versions(manifest.software, makers):
             not_checked.append(f"{name}, for what makes it has other versions: {', '.join(others)}")
         else:
+            progress(f"making {name} again")
             _check_file(manifest, name, make[name]())
             checked.append(f"{name} was made again and is the same")
     if ledger is not None:
@@ -104,7 +113,7 @@ def _makers(bundle: Bundle) -> dict[str, Callable[[], bytes]]:
     from congenial.bundle.report import expected_errors_csv, parts_of, report
     from congenial.bundle.review_json import exact_cells_to_parquet
 
-    manifest, tables, below = bundle.manifest, bundle.tables, bundle.below
+    manifest, tables, below = bundle.manifest, bundle.counts, bundle.below
     parts = cache(lambda: parts_of(manifest, tables, below) if REPORT in manifest.files else {})
     return {
         README: lambda: readme(manifest).encode(),

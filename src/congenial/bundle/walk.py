@@ -1,8 +1,7 @@
 """The released tables as a report lays them out: one, or units to find and to open, those of one parent together."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +10,6 @@ from congenial.arrays import Ints
 from congenial.bundle.exact_numbers import with_commas
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.tree_files import level_file
-from congenial.conditions.areas import Area
 from congenial.display import laid_out, row_titles, titles
 from congenial.hierarchy.plan import ChainPlan
 from congenial.page import filled_in
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_NUMBERS = 200_000  # in the page: about 4 MB
 _MOST_TABLES = 5_000
+_FEW_OF_MANY = 500  # of more tables than fit: nobody reads on, and a page is made in a tenth of the time
 _MOST_EXACT = 20_000  # exact values in the page
 _MOST_ROWS = 5_000  # of one table
 _TOGETHER = 100  # areas without parents that stand under one heading, where there are more
@@ -57,31 +56,45 @@ class Unit:
     more: str = ""
 
 
-def units_of_areas(manifest: Manifest, tables: Mapping[Area, Ints]) -> tuple[list[Unit], int]:
-    """Return the areas, under their parents where the release names them, and how many did not fit."""
-    law, shown = manifest.law, dict(islice(tables.items(), _n_shown(manifest.law.schema, len(tables))))
-    laid = grids(law.schema, np.stack(list(shown.values())))
+def units_of_areas(manifest: Manifest, tables: Ints) -> tuple[list[Unit], int]:
+    """Return the areas, under their parents where the release names them, and how many were left out.
+
+    Of many areas those with the most people are laid out, in the declared order.
+    """
+    law, places = manifest.law, _shown(manifest.law.schema, tables)
+    labels = [str(law.areas.labels[place]) for place in places]
+    laid = grids(law.schema, tables[places])
     units = [
-        Unit(f"{area}: {int(counts.sum()):,}", grid, _exact(manifest, area, len(shown)))
-        for (area, counts), grid in zip(shown.items(), laid, strict=True)
+        Unit(f"{label}: {int(tables[place].sum()):,}", grid, _exact(manifest, place, len(places)))
+        for label, place, grid in zip(labels, places, laid, strict=True)
     ]
-    left_out = len(tables) - len(shown)
+    left_out = len(tables) - len(places)
     if manifest.naming.parents:
-        return _under(zip(_each(manifest.naming.parents), units, strict=False)), left_out
+        parents = list(_each(manifest.naming.parents))
+        return _under(zip((parents[place] for place in places), units, strict=True)), left_out
     if len(units) <= _TOGETHER:
         return units, left_out
-    labels, out = list(shown), []
+    out = []
     for start in range(0, len(units), _TOGETHER):
         some = units[start : start + _TOGETHER]
         out.append(Unit(f"{labels[start]} to {labels[start + len(some) - 1]}", parts=some))
     return out, left_out
 
 
-def _exact(manifest: Manifest, area: Area, n_shown: int) -> list[tuple[str, str]]:
+def _exact(manifest: Manifest, place: int, n_shown: int) -> list[tuple[str, str]]:
     """Return what is exact of an area, if there is room for that of all areas."""
     if len(manifest.exactly) * n_shown > _MOST_EXACT:
         return []
-    return [(exact.text, with_commas(exact.values[area])) for exact in manifest.exactly]
+    return [(exact.text, with_commas(exact.value(place))) for exact in manifest.exactly]
+
+
+def _shown(schema: Schema, tables: Ints) -> list[int]:
+    """Return which tables are laid out: all that fit, or of more than fit the largest, fewer of them."""
+    n_shown = _n_shown(schema, len(tables))
+    if n_shown == len(tables):
+        return list(range(n_shown))
+    largest = np.argsort(-tables.sum(axis=1), kind="stable")[: min(n_shown, _FEW_OF_MANY)]
+    return sorted(largest.tolist())
 
 
 def _n_shown(schema: Schema, n_tables: int) -> int:
@@ -121,7 +134,7 @@ def units_of_tree(manifest: Manifest, chain: ChainPlan, released: Sequence[Ints]
                 Unit(
                     f"{name} {code}: {int(table.sum()):,}",
                     grid,
-                    () if number else _exact(manifest, manifest.law.areas.labels[place], n_shown),
+                    () if number else _exact(manifest, place, n_shown),
                     more=more,
                 )
                 for place, (code, table, grid) in enumerate(zip(codes, tables, laid, strict=False))

@@ -1,13 +1,79 @@
 """A folder that appears whole or not at all."""
 
+import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO, BinaryIO
 
 from congenial.disk import flush, flush_folder
 from congenial.errors import BundleError, reason_of
+
+Content = bytes | Callable[[BinaryIO], None]
+"""What a file holds: bytes, or what writes them, where they are too many to have at once."""
+
+
+class Unfinished:
+    """A folder that nobody sees yet, and the files that are in it.
+
+    Attributes
+    ----------
+    digests : dict from file name to SHA-256
+    """
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self.digests: dict[str, str] = {}
+
+    def add(self, name: str, content: Content) -> None:
+        """Write a file, and see it on disk; one that cannot be made to its end is not there."""
+        path = self._place / name
+        try:
+            with path.open("xb") as out:
+                hashed = _Hashed(out)
+                if isinstance(content, bytes):
+                    hashed.write(content)
+                else:
+                    content(hashed)  # type: ignore[arg-type]
+                out.flush()
+                flush(out.fileno())
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        self.digests[name] = hashed.digest
+
+
+class _Hashed:
+    """A file that is written, and the digest of what was."""
+
+    def __init__(self, out: IO[bytes]) -> None:
+        self._out, self._state = out, hashlib.sha256()
+        self.closed = False
+
+    def write(self, content: bytes) -> int:
+        self._state.update(content)
+        return self._out.write(content)
+
+    def flush(self) -> None:
+        self._out.flush()
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def tell(self) -> int:
+        return self._out.tell()
+
+    @property
+    def digest(self) -> str:
+        return self._state.hexdigest()
 
 
 def check_new(folder: Path) -> None:
@@ -23,8 +89,8 @@ def check_new(folder: Path) -> None:
         raise BundleError(f"nothing can be written into {parent}: {reason_of(refused)}") from None
 
 
-def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files into a new folder: into a hidden one beside it first, flushed to disk, then renamed.
+def write_folder(folder: Path, fill: Callable[[Unfinished], None]) -> None:
+    """Fill a new folder: a hidden one beside it first, flushed to disk, then renamed.
 
     Whoever stops this at any moment leaves either the whole folder or none; a hidden remainder may stay.
     """
@@ -34,11 +100,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
         outer = _temporary(folder)
         inner = outer / "bundle"  # the hidden folder is private; this one gets the usual permissions
         inner.mkdir()
-        for name, content in files.items():
-            with (inner / name).open("xb") as out:
-                out.write(content)
-                out.flush()
-                flush(out.fileno())
+        fill(Unfinished(inner))
         flush_folder(inner)
         inner.rename(folder)
         flush_folder(folder.absolute().parent)
@@ -47,6 +109,28 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     finally:
         if outer is not None:
             shutil.rmtree(outer, ignore_errors=True)
+
+
+def is_folder_of(folder: Path, fill: Callable[[Unfinished], None]) -> bool:
+    """Return whether a folder holds, byte for byte, what `fill` would fill one with; that is made beside it."""
+    outer: Path | None = None
+    try:
+        outer = _temporary(folder)
+        made = Unfinished(outer)
+        fill(made)
+    except OSError as refused:
+        raise BundleError(f"{folder} could not be compared with the release: {reason_of(refused)}") from None
+    finally:
+        if outer is not None:
+            shutil.rmtree(outer, ignore_errors=True)
+    there = {path.name: digest_of(path) for path in folder.iterdir()} if folder.is_dir() else {}
+    return there == made.digests
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _temporary(folder: Path) -> Path:

@@ -36,7 +36,7 @@ def demo(out: Path | None, as_json: bool) -> None:
         return
     show_grid(_side_by_side(p12_table().counts.reshape(2, -1).tolist(), released.reshape(2, -1).tolist()), width=100)
     say(f"Charged to the ledger {made.ledger}: {made.account}.")
-    rows = ", ".join(f"{exact.text} {with_commas(exact.values[None])}" for exact in made.bundle.manifest.exactly)
+    rows = ", ".join(f"{exact.text} {with_commas(exact.value())}" for exact in made.bundle.manifest.exactly)
     say(f"Every invariant holds in the released table: {rows}, no negative count.", bold=True)
     say(f"The bundle is verified: {made.folder}; open {made.folder / 'report.html'}")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from congenial.cli.output import console, say
 from congenial.plain_text import on_one_line
-from congenial.progress import Progress
+from congenial.progress import Progress, no_news
 
 
 @contextmanager
@@ -33,6 +33,16 @@ def progress_bar(what: str) -> Iterator[Progress]:
             bars.reset(task, start=False, description=named, total=of or None, completed=done, parts=parts)
             bars.start_task(task)
 
+        yield tell
+
+
+@contextmanager
+def quiet_bar(what: str) -> Iterator[Progress]:
+    """Give the same on a terminal, and nothing elsewhere: for a command that is usually quick."""
+    if not sys.stderr.isatty():
+        yield no_news
+        return
+    with progress_bar(what) as tell:
         yield tell
 
 

@@ -40,6 +40,7 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
             f"the bundle has no area {area!r}; {did_you_mean(area, known) if known else 'it has one table'}"
         )
     chosen = area if area is not None else next(iter(found.tables))
+    place = found.law.areas.places[chosen]
     if as_json:
         show_json(
             {
@@ -51,7 +52,7 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
                 "not_checked": found.not_checked,
                 "cost": promises.cost(manifest),
                 "exactly": [
-                    {"text": exact.text, "mandate": exact.mandate, "value": exact.values[chosen]}
+                    {"text": exact.text, "mandate": exact.mandate, "value": exact.value(place)}
                     for exact in manifest.exactly
                 ],
                 "area": chosen,
@@ -73,7 +74,7 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
         say("Exact:")
         for exact in manifest.exactly[:40]:
             mandate = f"  ({exact.mandate})" if exact.mandate else ""
-            say(f"  {exact.text}: {with_commas(exact.values[chosen])}{mandate}")
+            say(f"  {exact.text}: {with_commas(exact.value(place))}{mandate}")
     say(*formula_warnings(manifest.law.schema, (manifest.law.areas.name, *manifest.law.areas)))
     where = "" if chosen is None else f" of {manifest.law.areas.name} {chosen}"
     say("", f"Released table{where}:")

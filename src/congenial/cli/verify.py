@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from congenial.cli.output import as_json_option, refusals_in_words, say, show_json
+from congenial.cli.progress import quiet_bar
 
 NOT_CHECKED = 3
 """Exit code when nothing was found wrong, and something could not be checked."""
@@ -31,7 +32,9 @@ def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> 
     from congenial.bundle.verifying import verify_bundle
     from congenial.ledger import open_ledger
 
-    found = verify_bundle(bundle, key=key, ledger=None if place is None else open_ledger(place))
+    ledger = None if place is None else open_ledger(place)
+    with quiet_bar(f"verifying {bundle.name}") as step:
+        found = verify_bundle(bundle, key=key, ledger=ledger, progress=step)
     if as_json:
         show_json(
             {

@@ -1,7 +1,7 @@
 """What the table of every area obeys. Areas whose conditions differ only in values share all that follows from rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,7 @@ from congenial.conditions.interval import Interval
 from congenial.conditions.kinds.query import Query
 from congenial.conditions.rows import Limited, Row, row_values
 from congenial.errors import ConditionError
-from congenial.plain_text import what_is_hidden
+from congenial.plain_text import shows, what_is_hidden
 from congenial.schema import Schema
 
 Area = str | None
@@ -106,9 +106,11 @@ class Areas(Mapping[Area, Constraints]):
     groups: tuple[Group, ...]
 
     def __post_init__(self) -> None:
-        for label in (self.name, *self.labels):
-            if wrong := what_is_hidden(label or "", f"the area {label!r}"):
-                raise ConditionError(wrong)
+        texts = [label or "" for label in (self.name, *self.labels)]
+        if not shows("".join(texts)):  # all at once: one by one, a million labels take half a second
+            for text in texts:
+                if wrong := what_is_hidden(text, f"the area {text!r}"):
+                    raise ConditionError(wrong)
 
     @classmethod
     def one(cls, constraints: Constraints) -> "Areas":
@@ -135,49 +137,60 @@ class Areas(Mapping[Area, Constraints]):
         cls, schema: Schema, conditions: Sequence[Condition], tables: Mapping[str, Sequence[int] | Ints], *, name: str
     ) -> "Areas":
         """Return the conditions at each table's own values; those are public from here on."""
-        if not tables:
+        counts = np.array([np.asarray(table, np.int64).reshape(-1) for table in tables.values()])
+        return cls.of_counts(schema, conditions, tuple(tables), counts, name=name)
+
+    @classmethod
+    def of_counts(
+        cls, schema: Schema, conditions: Sequence[Condition], labels: Sequence[str], counts: Ints, *, name: str
+    ) -> "Areas":
+        """Return the same from the tables of all areas (area, cell)."""
+        if not labels:
             raise ConditionError("there are no areas; give a table for each")
-        for label in tables:
+        for label in labels:
             if type(label) is not str:
                 raise ConditionError(f"the label of an area is text, and {label!r} is not")
-        counts = np.array([np.asarray(table, np.int64).reshape(-1) for table in tables.values()])
         if all(condition.is_same_for_all(schema) for condition in conditions):
             # Rows and limits are the same whatever the counts are: one compilation serves all areas (1 ms each else).
             pattern = Constraints.of(schema, conditions, counts[0].tolist())
             equalities = [limited.row for limited in pattern.equalities]
-            values = row_values(equalities, counts) if equalities else np.zeros((len(counts), 0), np.int64)
-            group = Group(pattern, np.arange(len(counts)), values)
-            is_right = group.holds(counts) & _obeys_stated(schema, conditions, counts)
-            for place in np.flatnonzero(~is_right)[:1]:
-                compile_conditions(schema, conditions, counts[place].tolist())  # says what is wrong, not in which area
-                raise ConditionError("a confidential table does not obey the conditions that are stated")
-            return cls(name, tuple(tables), (group,))
-        own: dict[Area, Constraints] = {}
-        for label, line in zip(tables, counts.tolist(), strict=True):
+            values = [row_values(equalities, counts[part]) for part in parts_of(len(counts))]
+            group = Group(pattern, np.arange(len(counts)), np.concatenate(values))
+            for part in parts_of(len(counts)):
+                is_right = group.part(part).holds(counts[part]) & _obeys_stated(schema, conditions, counts[part])
+                for place in np.flatnonzero(~is_right)[:1]:
+                    own = counts[part][place].tolist()
+                    compile_conditions(schema, conditions, own)  # says what is wrong, not in which area
+                    raise ConditionError("a confidential table does not obey the conditions that are stated")
+            return cls(name, tuple(labels), (group,))
+        found: dict[Area, Constraints] = {}
+        for label, line in zip(labels, counts.tolist(), strict=True):
             for condition in conditions:
                 if isinstance(condition, ByArea):
                     condition.check_table(schema, label, line)
-            own[label] = Constraints.of(schema, [condition.of_area(label) for condition in conditions], line)
-        return cls.collected(name, own)
+            found[label] = Constraints.of(schema, [condition.of_area(label) for condition in conditions], line)
+        return cls.collected(name, found)
 
     @cached_property
-    def _of_area(self) -> dict[Area, tuple[int, int]]:
-        """Each area's group and its number there."""
-        found = {
-            int(place): (number, inside)
-            for number, group in enumerate(self.groups)
-            for inside, place in enumerate(group.places.tolist())
-        }
-        return {label: found[place] for place, label in enumerate(self.labels)}
+    def places(self) -> dict[Area, int]:
+        """Where each area stands; made when first asked for, because there may be millions."""
+        return {label: place for place, label in enumerate(self.labels)}
 
     def __getitem__(self, area: Area) -> Constraints:
-        number, inside = self._of_area[area]
-        group = self.groups[number]
-        return group.pattern if len(self.labels) == 1 else group.constraints(inside)
+        return self.at(self.places[area])
+
+    def at(self, place: int) -> Constraints:
+        """Return the constraints of the area that stands there."""
+        group = self.groups[int(self.group_numbers[place])]
+        return group.pattern if len(self.labels) == 1 else group.constraints(int(np.searchsorted(group.places, place)))
 
     def group_of(self, area: Area) -> int:
         """Return which group an area is in."""
-        return self._of_area[area][0]
+        return int(self.group_numbers[self.places[area]])
+
+    def by_label(self, tables: Ints) -> "TablesByLabel":
+        """Return one table for each area (area, cell), in the declared order, as a mapping."""
+        return TablesByLabel(self, tables)
 
     def __iter__(self) -> Iterator[Area]:
         return iter(self.labels)
@@ -214,6 +227,23 @@ class Areas(Mapping[Area, Constraints]):
             return "one table"
         groups = "1 group" if len(self.groups) == 1 else f"{len(self.groups):,} groups"
         return f"{len(self.labels):,} areas, one for each {self.name}, in {groups}"
+
+
+@dataclass(frozen=True, eq=False)
+class TablesByLabel(Mapping[Area, Ints]):
+    """Tables of areas, found by label: lines of one array (area, cell)."""
+
+    areas: Areas
+    counts: Ints = field(repr=False)
+
+    def __getitem__(self, area: Area) -> Ints:
+        return self.counts[self.areas.places[area]]
+
+    def __iter__(self) -> Iterator[Area]:
+        return iter(self.areas.labels)
+
+    def __len__(self) -> int:
+        return len(self.areas)
 
 
 def _is_same(first: Group, second: Group) -> bool:

@@ -9,6 +9,7 @@ it is said of how many areas nobody knows.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,10 +78,19 @@ def determined(group: Group, solved: Solved, sums: Sequence[KnownSum], n_program
 
 def distinct(group: Group) -> tuple[Group, Ints]:
     """Return a group with one area of each kind, and which kind every area is of: equal values, equal cells."""
-    if group.values.dtype == object or not group.values.size:
+    values = group.values
+    if values.dtype == object or not values.size:
         return group, np.arange(len(group.places))
-    values, first, which = np.unique(group.values, axis=0, return_index=True, return_inverse=True)
-    return Group(group.pattern, group.places[first], values), which.reshape(-1)
+    least = values.min(axis=0)
+    spans = (values.max(axis=0) - least + 1).tolist()
+    if prod(spans) < 2**62:  # one number a line is sorted in a tenth of the time that lines take
+        keys = np.zeros(len(values), np.int64)
+        for column, span in zip((values - least).T, spans, strict=True):
+            keys = keys * span + column
+        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    else:
+        _, first, which = np.unique(values, axis=0, return_index=True, return_inverse=True)
+    return Group(group.pattern, group.places[first], values[first]), which.reshape(-1)
 
 
 def is_tight(pattern: Constraints, known: set[tuple[int, ...]]) -> bool:

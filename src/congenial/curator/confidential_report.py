@@ -1,7 +1,8 @@
 """CONFIDENTIAL-*.html: how far a release lies from the truth, for the curator alone. Never part of a bundle."""
 
 import os
-from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.bundle import adding_up_text
 from congenial.bundle.adding_up import adding_up, statistics
-from congenial.conditions.areas import Area
+from congenial.chunks import parts_of
 from congenial.conditions.rows import dense
 from congenial.display import as_grid
 from congenial.errors import BundleError, reason_of
@@ -45,16 +46,19 @@ def write_confidential_report(path: Path, spec: Spec, confidential: Ints, releas
     confidential : array (area, cell)
         The confidential tables, in the order of the release's areas.
     """
-    gaps = dict(zip(release.plan.law.areas, release.counts - confidential, strict=True))
-    ranked = sorted(gaps, key=lambda area: -int(np.abs(gaps[area]).sum()))[:_MOST_TABLES]
+    found = Gaps.of(release.counts, confidential)
+    ranked = np.argsort(-found.of_tables, kind="stable")[:_MOST_TABLES].tolist()
+    labels = release.plan.law.areas.labels
     page = render(
         "confidential.html",
         title=f"CONFIDENTIAL: {spec.release} compared with the truth",
         spec=spec,
-        overview=_overview(gaps),
+        overview=found.overview,
         **_sums(confidential, release),
-        sheets=[(area, *as_grid(spec.schema, gaps[area])) for area in ranked],
-        n_tables=len(gaps),
+        sheets=[
+            (labels[place], *as_grid(spec.schema, release.counts[place] - confidential[place])) for place in ranked
+        ],
+        n_tables=len(labels),
     )
     try:
         path.unlink(missing_ok=True)
@@ -66,23 +70,50 @@ def write_confidential_report(path: Path, spec: Spec, confidential: Ints, releas
         ) from None
 
 
-def _overview(gaps: Mapping[Area, Ints]) -> list[tuple[str, str]]:
-    every = np.concatenate(list(gaps.values()))
-    l1 = [int(np.abs(gap).sum()) for gap in gaps.values()]
-    return [
-        ("mean absolute error of a cell", f"{np.abs(every).mean():.3f}"),
-        ("root mean squared error of a cell", f"{np.sqrt((every.astype(float) ** 2).mean()):.3f}"),
-        ("largest error of a cell", f"{np.abs(every).max():,}"),
-        ("cells that came out exactly", f"{(every == 0).mean():.1%}"),
-        ("mean L1 distance of a table", f"{np.mean(l1):,.1f}"),
-    ]
+@dataclass(frozen=True)
+class Gaps:
+    """How far released tables are from the confidential ones, some areas at a time.
+
+    Attributes
+    ----------
+    of_tables : array (area,)
+        The sum of a table's absolute errors.
+    """
+
+    of_tables: Ints
+    n_cells: int
+    squares: float
+    largest: int
+    n_exact: int
+
+    @classmethod
+    def of(cls, released: Ints, confidential: Ints) -> "Gaps":
+        """Compare tables (area, cell)."""
+        of_tables, squares, largest, n_exact = np.empty(len(released), np.int64), 0.0, 0, 0
+        for part in parts_of(len(released)):
+            gaps = np.abs(released[part] - confidential[part])
+            of_tables[part] = gaps.sum(axis=1)
+            squares += float((gaps.astype(np.float64) ** 2).sum())
+            largest, n_exact = max(largest, int(gaps.max())), n_exact + int((gaps == 0).sum())
+        return cls(of_tables, released.size, squares, largest, n_exact)
+
+    @property
+    def overview(self) -> list[tuple[str, str]]:
+        """What they come to, in words."""
+        return [
+            ("mean absolute error of a cell", f"{self.of_tables.sum() / self.n_cells:.3f}"),
+            ("root mean squared error of a cell", f"{sqrt(self.squares / self.n_cells):.3f}"),
+            ("largest error of a cell", f"{self.largest:,}"),
+            ("cells that came out exactly", f"{self.n_exact / self.n_cells:.1%}"),
+            ("mean L1 distance of a table", f"{self.of_tables.mean():,.1f}"),
+        ]
 
 
 def _sums(confidential: Ints, release: Release) -> dict[str, Any]:
     """Return what sums over areas and cells were to be off by, around the truth, and what they are off by."""
     found = adding_up(release.plan, confidential, "the confidential tables", rng=secure_rng())
     rows = dense(statistics(release.plan.law.schema), confidential.shape[1])
-    off = ((release.counts - confidential).sum(axis=0) @ rows.T).tolist()
+    off = ((release.counts.sum(axis=0) - confidential.sum(axis=0)) @ rows.T).tolist()
     named = dict(zip((row.name for row in statistics(release.plan.law.schema)), off, strict=True))
     header, lines = adding_up_text.sums_table(found)
     return {

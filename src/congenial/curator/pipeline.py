@@ -21,7 +21,7 @@ from congenial.errors import BrokenError
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.leaves import check_leaves
 from congenial.ledger import Ledger, Status
-from congenial.progress import Progress, no_news
+from congenial.progress import READING, WRITING, Progress, no_news
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.public_files import public_files
 from congenial.reading.spine import read_spine
@@ -42,7 +42,7 @@ from congenial.spec.tree import TreeFile
 from congenial.table import CONFIDENTIAL, AreaTables, Table
 from congenial.tree_release import prepare_tree
 
-STEPS = ("reading the data", *RELEASE_STEPS, "writing the bundle")
+STEPS = (READING, *RELEASE_STEPS, WRITING)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def prepare(spec: Spec, folder: Path, progress: Progress = no_news, engine: Engi
     progress(STEPS[0])
     if spec.hierarchy is not None:
         return _prepare_tree(spec, spec.hierarchy, folder, progress, engine)
-    tables = read_together(spec, folder, engine.read(spec, folder))
+    tables = read_together(spec, folder, progress, engine.read(spec, folder))
     progress(STEPS[1])
     naming = _naming(spec, folder)
     with _breaches_in_a_file(spec, folder, tables):
@@ -173,7 +173,7 @@ def release(
     engine.check(ledger.keys)
     with charged(ready, ledger=ledger, who=who, terms=terms, now=now, progress=progress, draw=engine.draw) as made:
         progress(STEPS[-1])
-        made.write(place, outputs=spec.outputs, sign=key)
+        made.write(place, outputs=spec.outputs, sign=key, progress=progress)
         engine.finish(made)
     return _published(spec, place, secret, ready, made)
 
@@ -206,7 +206,7 @@ def resume(
     with resumed(ready, ledger=ledger, terms=terms, progress=progress, draw=engine.draw) as made:
         progress(STEPS[-1])
         if not made.is_written(place, outputs=spec.outputs, sign=key):
-            made.write(place, outputs=spec.outputs, sign=key)
+            made.write(place, outputs=spec.outputs, sign=key, progress=progress)
         engine.finish(made)
     return _published(spec, place, secret, ready, made)
 
@@ -251,5 +251,5 @@ def simulate(
     check_not_confidential(spec.data.status)
     made = simulate_tables(prepare(spec, folder, progress), seed, now=now, progress=progress)
     progress(STEPS[-1])
-    made.write(place, outputs=spec.outputs)
+    made.write(place, outputs=spec.outputs, progress=progress)
     return Published(place, made)

@@ -7,8 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
+from congenial.chunks import parts_of
 from congenial.conditions.areas import Areas, Group
 from congenial.conditions.constraints import Constraints
+from congenial.conditions.determined import distinct
 from congenial.conditions.many_bounds import NONE, quick_bounds
 from congenial.conditions.rows import Row
 from congenial.privacy.certified_case import Case, Shared
@@ -56,22 +58,47 @@ def structures_of(
 
 
 def _split(group: Group) -> Iterator[tuple[Ints, Shared]]:
-    """Go through the areas of a group that agree in their pinned cells and in the fewest records that can change."""
-    bounds = quick_bounds(group)
-    pinned = bounds.pinned
-    closest = {relation: _quick_closest(group, pinned, relation) for relation in RELATIONS}
-    for relation, found in closest.items():
-        for number in np.flatnonzero(found == _UNKNOWN):  # by integer programs, area by area: milliseconds each
-            own = closest_pair(group.constraints(int(number)), relation)
-            found[number] = _code(own)
-    keys = np.column_stack([np.packbits(pinned, axis=1), *(found for found in closest.values())])
-    _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    which = which.reshape(-1)
-    for number in np.argsort(first, kind="stable").tolist():
-        members = np.flatnonzero(which == number)
-        widths = bounds.widths[members].max(axis=0).tolist()
-        known = {relation: _closest(int(found[members[0]])) for relation, found in closest.items()}
-        yield members, Shared(known, tuple(None if width == NONE else width for width in widths))
+    """Go through the areas of a group that agree in their pinned cells and in the fewest records that can change.
+
+    Areas with equal values are alike, and limits of cells are those of some areas at a time: of a million areas they
+    would take gigabytes.
+    """
+    few, which = distinct(group)
+    number_of: dict[bytes, int] = {}
+    widest: list[Ints] = []
+    known: list[dict[str, Closest]] = []
+    kinds = np.empty(len(few.places), np.int64)
+    for numbers in parts_of(len(few.places)):
+        some = few.part(numbers)
+        bounds = quick_bounds(some)
+        closest = {relation: _closest_codes(some, bounds.pinned, relation) for relation in RELATIONS}
+        lines = [np.packbits(bounds.pinned, axis=1), *(codes[:, None].view(np.uint8) for codes in closest.values())]
+        keys = np.ascontiguousarray(np.concatenate(lines, axis=1))
+        _, first, own = np.unique(keys.view(f"V{keys.shape[1]}"), return_index=True, return_inverse=True)
+        found = np.empty(len(first), np.int64)
+        for kind, place in enumerate(first.tolist()):
+            members = np.flatnonzero(own.reshape(-1) == kind)
+            widths = bounds.widths[members].max(axis=0)
+            found[kind] = number = number_of.setdefault(keys[place].tobytes(), len(widest))
+            if number == len(widest):
+                widest.append(widths)
+                known.append({relation: _closest(int(codes[place])) for relation, codes in closest.items()})
+            else:
+                widest[number] = np.maximum(widest[number], widths)
+        kinds[numbers] = found[own.reshape(-1)]
+    of_area = kinds[which]
+    _, starts = np.unique(of_area, return_index=True)
+    for number in of_area[np.sort(starts)].tolist():  # those first that come first among the areas
+        widths = tuple(None if width == NONE else width for width in widest[number].tolist())
+        yield np.flatnonzero(of_area == number), Shared(known[number], widths)
+
+
+def _closest_codes(group: Group, pinned: NDArray[np.bool_], relation: str) -> Ints:
+    """Say of each area how few records can change, as a code."""
+    found = _quick_closest(group, pinned, relation)
+    for number in np.flatnonzero(found == _UNKNOWN):  # by integer programs, area by area: milliseconds each
+        found[number] = _code(closest_pair(group.constraints(int(number)), relation))
+    return found
 
 
 _UNKNOWN, _NOBODY = -2, -1  # codes of fewest records; others are 2 k + (1 if fewer are proven impossible)

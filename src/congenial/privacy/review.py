@@ -4,13 +4,14 @@ Public: it follows from the published values alone. No noise protects what is fo
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Ints
+from congenial.chunks import parts_of
 from congenial.conditions.areas import Area, Areas, Group
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.condition import Condition
@@ -106,14 +107,22 @@ class Review:
 
     def cells(self) -> Iterator[tuple[Area, int, int]]:
         """Go through the cells that are given away, area by area: the area, the cell and its value."""
-        of_area = [(0, 0)] * len(self.labels)
-        for number, one in enumerate(self.kinds):
-            for place, kind in zip(one.places.tolist(), one.which.tolist(), strict=True):
-                of_area[place] = (number, kind)
-        for label, (number, kind) in zip(self.labels, of_area, strict=True):
+        for place, number, kind in self.areas_with_news():
             one = self.kinds[number]
             for cell in np.flatnonzero(one.is_news[kind]).tolist():
-                yield label, cell, int(one.found.values[kind, cell])
+                yield self.labels[place], cell, int(one.found.values[kind, cell])
+
+    def areas_with_news(self) -> list[tuple[int, int, int]]:
+        """Return where areas stand in which a cell is given away, in order, each with its number among `kinds`.
+
+        And which of the kinds there it is of.
+        """
+        found = []
+        for number, one in enumerate(self.kinds):
+            chosen = np.flatnonzero(one.is_news.any(axis=1)[one.which])
+            pairs = zip(one.places[chosen].tolist(), one.which[chosen].tolist(), strict=True)
+            found += [(place, number, kind) for place, kind in pairs]
+        return sorted(found)
 
 
 def review(areas: Areas, conditions: Sequence[Condition]) -> Review:
@@ -150,19 +159,36 @@ def reviewed(
     for group, declared in groups:
         few, which = distinct(group)
         solved = Solved.of(few.pattern)
-        sums = solved.sums(few, [row for row, _ in rows])
-        own, n_programs = determined(few, solved, sums, n_programs)
-        explained = np.zeros_like(own.is_known)
-        n_areas = np.bincount(which, minlength=len(explained))
-        for known in sums:
-            cells = known.row.cells
-            found[cells] = found[cells].with_more(known.values, n_areas)
-            if len(cells) > 1:
-                explained[np.ix_(known.values == 0, cells)] = True
-        kinds.append(Kinds(group.places, which, own, own.is_known & ~declared, explained))
+        for numbers in parts_of(len(few.places)):  # limits of cells are numbers for every cell: some areas at a time
+            some = few.part(numbers)
+            is_own = slice(None) if len(some.places) == len(few.places) else _is_in(which, numbers)
+            own_which = which[is_own] - numbers.start
+            sums = solved.sums(some, [row for row, _ in rows])
+            own, n_programs = determined(some, solved, sums, n_programs)
+            explained = np.zeros_like(own.is_known)
+            n_areas = np.bincount(own_which, minlength=len(explained))
+            for known in sums:
+                cells = known.row.cells
+                found[cells] = found[cells].with_more(known.values, n_areas)
+                if len(cells) > 1:
+                    explained[np.ix_(known.values == 0, cells)] = True
+            kinds.append(Kinds(group.places[is_own], own_which, _packed(own), own.is_known & ~declared, explained))
     sums_found = tuple(one for one in found.values() if one.n_known and (one.n_zero or one.n_one or not one.is_stated))
     counted = _counted(name, len(labels), schema.n_cells, kinds, sums_found)
     return Review(schema, labels, counted, tuple(kinds))
+
+
+def _is_in(which: Ints, numbers: slice) -> NDArray[np.bool_]:
+    answers: NDArray[np.bool_] = (which >= numbers.start) & (which < numbers.stop)
+    return answers
+
+
+def _packed(found: Determined) -> Determined:
+    """Return the same with values in as few bits as they need."""
+    if found.values.dtype == object or not found.values.size:
+        return found
+    ends = np.array([found.values.min(), found.values.max()])
+    return replace(found, values=found.values.astype(np.result_type(*map(np.min_scalar_type, ends.tolist()))))
 
 
 def _counted(

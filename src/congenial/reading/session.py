@@ -3,21 +3,24 @@
 What DuckDB says about an error may quote a row, so it is thrown away, even as the context of our own errors.
 """
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from numpy.typing import NDArray
+
 from congenial.errors import ReadingError
+from congenial.resources import memory_for_reading, n_processors
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+    from pyarrow import RecordBatch
 
-MEMORY = "700MB"
 GROUPED = "grouped_rows"
 """The table of rows that were grouped elsewhere."""
 
+_ROWS = 250_000  # at a time: a few megabytes
 Result = TypeVar("Result")
 
 
@@ -35,16 +38,42 @@ class Session:
         """Return the columns of a query as arrays; None when it failed."""
         return self._tried(lambda: self._connection.execute(query).fetchnumpy())
 
+    def know(self, name: str, columns: Mapping[str, Sequence[str] | NDArray[Any]]) -> None:
+        """Make public columns known to queries as a table of this name."""
+        import pyarrow
+
+        self._connection.register(name, pyarrow.table(dict(columns)))
+
+    def each_part(self, query: str, take: "Callable[[RecordBatch], None]") -> bool:
+        """Hand the rows of a query on in parts, in no particular order; false when it failed.
+
+        Rows come as Arrow columns: nothing is made of a single row, and the memory does not depend on how many there
+        are.
+        """
+
+        def work() -> bool:
+            for part in self._connection.sql(query).to_arrow_reader(_ROWS):
+                take(part)
+            return True
+
+        return self._tried(work) is not None
+
     @staticmethod
     def _tried(work: Callable[[], Result]) -> Result | None:
         import duckdb
+        import pyarrow
 
         try:
             return work()
-        except (duckdb.Error, UnicodeDecodeError) as error:
-            is_memory = isinstance(error, duckdb.OutOfMemoryException)
+        except (duckdb.Error, UnicodeDecodeError, pyarrow.ArrowException, OSError) as error:
+            # Through Arrow an error arrives as a text alone, which is looked at and never shown.
+            is_memory = isinstance(error, duckdb.OutOfMemoryException) or "Out of Memory" in str(error)
         if is_memory:  # raised out here, where DuckDB's error is no longer its context
-            raise ReadingError(f"adding up the rows takes more memory than the {MEMORY} set aside for it")
+            raise ReadingError(
+                f"adding up the rows takes more memory than the {memory_for_reading() // 10**6:,} MB set aside for it,"
+                " a third of what this process may take; allow more, --memory or the environment variable"
+                " CONGENIAL_MEMORY"
+            )
         return None
 
 
@@ -60,11 +89,11 @@ def session(paths: Sequence[Path], grouped: Any = None) -> Iterator[Session]:
             "autoload_known_extensions": False,
             "allow_community_extensions": False,
             "allow_persistent_secrets": False,
-            "memory_limit": MEMORY,
+            "memory_limit": f"{memory_for_reading() // 10**6}MB",
             "preserve_insertion_order": False,
             "python_enable_replacements": False,
             "temp_directory": "",  # confidential rows never reach a disk, not even for a moment
-            "threads": min(4, os.cpu_count() or 1),
+            "threads": min(4, n_processors()),
         },
     )
     try:

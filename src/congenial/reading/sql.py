@@ -23,6 +23,12 @@ COUNT_PROBLEMS = {
 }
 
 
+class CountColumn(str):
+    """The name of a column of counts."""
+
+    __slots__ = ()
+
+
 def rows_of(sources: Sequence[Source], columns: Sequence[str | Levels], separator: str) -> str:
     """Return a query for columns of all files, as v0, v1, ..., and for how many rows each row stands, as w.
 
@@ -30,7 +36,8 @@ def rows_of(sources: Sequence[Source], columns: Sequence[str | Levels], separato
     ----------
     columns : names or levels
         A name, and levels with codes, give exact text; levels that cut a numeric column give a double, NaN for what
-        is not a number. NULL is an empty value.
+        is not a number. NULL is an empty value. A `CountColumn` gives its count, NULL for what is none, and as
+        `problem` what is wrong with it: a key of `COUNT_PROBLEMS`, or 0.
     """
     return " UNION ALL ".join(_rows_of(source, columns, separator) for source in sources)
 
@@ -50,6 +57,8 @@ def _is_kept(source: Source, rows: KeptRows) -> str:
 
 def _value(source: Source, column: str | Levels) -> str:
     place = source.place(column if isinstance(column, str) else column.column)
+    if isinstance(column, CountColumn):
+        return _count(f"c{place}", is_number=source.columns[place].type in _INTEGERS)
     if isinstance(column, str) or not column.cut:
         return f"c{place}::VARCHAR"
     if source.columns[place].type == "VARCHAR":
@@ -121,18 +130,20 @@ def _double(value: float) -> str:
     return f"{quoted(repr(value))}::DOUBLE"
 
 
-def count_problem(value: str) -> str:
-    """Return the expression for what is wrong with a count: a key of `COUNT_PROBLEMS`, or 0."""
+def _count(value: str, *, is_number: bool) -> str:
+    """Return the expressions of what is wrong with a count, and of the count."""
+    if is_number:  # no text is made of it: 46 million regular expressions take a minute
+        return (
+            f"CASE WHEN {value} IS NULL THEN 1 WHEN {value} < 0 THEN 2 WHEN {value} > {LARGEST_COUNT} THEN 4 ELSE 0 END"
+            f" AS problem, CASE WHEN {value} BETWEEN 0 AND {LARGEST_COUNT} THEN {value}::BIGINT END"
+        )
+    text = f"{value}::VARCHAR"
+    number = f"CASE WHEN regexp_full_match({text}, '0*[0-9]{{1,16}}') THEN TRY_CAST({text} AS BIGINT) END"
+    count = f"CASE WHEN {number} <= {LARGEST_COUNT} THEN {number} END"
     return (
-        f"CASE WHEN {value} IS NULL THEN 1"
-        f" WHEN regexp_full_match({value}, '-[0-9]+') THEN 2"
-        f" WHEN regexp_full_match({value}, '[0-9]+') THEN CASE WHEN {count_value(value)} IS NULL THEN 4 ELSE 0 END"
-        f" WHEN regexp_full_match({value}, {quoted(_NUMBER)}) THEN 3"
-        " ELSE 5 END"
+        f"CASE WHEN {text} IS NULL THEN 1"
+        f" WHEN regexp_full_match({text}, '-[0-9]+') THEN 2"
+        f" WHEN regexp_full_match({text}, '[0-9]+') THEN CASE WHEN {count} IS NULL THEN 4 ELSE 0 END"
+        f" WHEN regexp_full_match({text}, {quoted(_NUMBER)}) THEN 3"
+        f" ELSE 5 END AS problem, {count}"
     )
-
-
-def count_value(value: str) -> str:
-    """Return the expression for a count, NULL if it is too large or no count."""
-    number = f"CASE WHEN regexp_full_match({value}, '0*[0-9]{{1,16}}') THEN TRY_CAST({value} AS BIGINT) END"
-    return f"CASE WHEN {number} <= {LARGEST_COUNT} THEN {number} END"

@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from congenial.errors import ReadingError
 from congenial.hierarchy.tree import Tree
+from congenial.progress import READING, Progress, no_news
 from congenial.reading import sql
+from congenial.reading.cells import Cells
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.csv_trouble import csv_trouble
 from congenial.reading.files import Source, find_files
@@ -20,11 +21,10 @@ from congenial.reading.ids import check_ids
 from congenial.reading.public_files import check_apart
 from congenial.reading.session import Session, session
 from congenial.reading.unknown_values import raise_unknown
+from congenial.resources import what_is_too_large
 from congenial.spec.levels import Levels
 from congenial.spec.spec import Spec
 from congenial.table import CONFIDENTIAL, AreaTables, Table
-
-_MOST_CELLS = 50_000_000  # of all areas together
 
 
 def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
@@ -33,14 +33,18 @@ def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
     return {None: found} if isinstance(found, Table) else {area: found[area] for area in found}
 
 
-def read_together(spec: Spec, folder: str | Path, grouped: Grouped | None = None) -> Table | AreaTables:
+def read_together(
+    spec: Spec, folder: str | Path, progress: Progress = no_news, grouped: Grouped | None = None
+) -> Table | AreaTables:
     """Read the same as a mechanism takes it: one table, or those of all areas that are published. Confidential."""
-    counts = read_counts(spec, folder, grouped)
+    counts = read_counts(spec, folder, progress, grouped)
     if spec.by is None:
         return Table(spec.schema, counts.reshape(spec.schema.shape))
+    if not spec.unpublished:
+        return AreaTables.kept(spec.schema, spec.by.labels, counts)
     left_out = set(spec.unpublished)
     places = [place for place, area in enumerate(spec.by.labels) if area not in left_out]
-    return AreaTables(spec.schema, [spec.by.labels[place] for place in places], counts[places])
+    return AreaTables.kept(spec.schema, [spec.by.labels[place] for place in places], counts[places])
 
 
 def read_leaves(spec: Spec, tree: Tree, folder: str | Path, grouped: Grouped | None = None) -> NDArray[np.int64]:
@@ -49,10 +53,12 @@ def read_leaves(spec: Spec, tree: Tree, folder: str | Path, grouped: Grouped | N
         raise ReadingError("the spec has no hierarchy")
     codes = tuple(tree.codes[-1].tolist())
     own = replace(spec, by=Levels(spec.hierarchy.leaf, spec.hierarchy.column, codes, codes))
-    return read_counts(own, folder, grouped)
+    return read_counts(own, folder, grouped=grouped)
 
 
-def read_counts(spec: Spec, folder: str | Path, grouped: Grouped | None = None) -> NDArray[np.int64]:
+def read_counts(
+    spec: Spec, folder: str | Path, progress: Progress = no_news, grouped: Grouped | None = None
+) -> NDArray[np.int64]:
     """Read the data that a spec names, area by area. Confidential.
 
     Parameters
@@ -75,84 +81,75 @@ def read_counts(spec: Spec, folder: str | Path, grouped: Grouped | None = None) 
     base = Path(folder).resolve()
     levels = (*(() if spec.by is None else (spec.by,)), *spec.dimensions)
     n_areas = 1 if spec.by is None else len(spec.by.labels)
-    if n_areas * spec.schema.n_cells > _MOST_CELLS:
-        raise ReadingError(
-            f"{n_areas:,} areas of {spec.schema.n_cells:,} cells are more than {_MOST_CELLS:,} cells together;"
-            " release the areas in parts"
-        )
+    if wrong := what_is_too_large(n_areas, spec.schema.n_cells):
+        raise ReadingError(wrong)
     paths = find_files(spec.data.paths, base) if grouped is None else (Path(grouped.name),)
     check_apart(spec, base, paths)
+    progress(READING)
     with session(paths, None if grouped is None else grouped.rows) as database:
-        read = (
-            read_sources(database, paths, spec.data.separator)
-            if grouped is None
-            else [grouped_source(database, grouped)]
-        )
-        sources = [replace(source, kept_rows=spec.kept_rows) for source in read]
+        if grouped is None:
+            read = read_sources(database, paths, spec.data.separator)
+            sources = [replace(source, kept_rows=spec.kept_rows) for source in read]
+        else:
+            sources = [grouped_source(database, grouped)]
         sql.check_types(sources, levels, spec.data.count)
-        check_names(sources, spec, with_ids=grouped is None)
-        found = _grouped(database, sources, levels, spec)
-        if found is None:
+        _check_names(sources, spec, with_all=grouped is None)
+        query = _cells_query(database, sources, levels, spec)
+        found = Cells(tuple(len(dimension.labels) for dimension in levels), progress)
+        if not database.each_part(query, found.take):
             raise ReadingError(_trouble(sources, spec.data.separator))
-        if not len(found["n"]):
+        if not found.n_rows:
             few = "no row that `keep_rows` keeps" if spec.kept_rows else "no rows"
             one = len(paths) == 1
             raise ReadingError(f"{paths[0].name} has a header and {few}" if one else f"the files have {few}")
-        places = [found[f"p{number}"] for number in range(len(levels))]
-        if any(np.ma.getmaskarray(place).any() for place in places):
+        if found.has_unknown:
             file = base / f"{CONFIDENTIAL}unknown-levels-{spec.release}.csv"
             raise_unknown(database, sources, levels, spec.data.separator, file)
         if grouped is None and spec.unit is not None and spec.unit.id_column is not None:
             rows = sql.rows_of(sources, [spec.unit.id_column], spec.data.separator)
             if not check_ids(database, rows, spec.unit):
                 raise ReadingError(_trouble(sources, spec.data.separator))
-    counts = _counts(found, places, levels, spec, base)
-    return counts.reshape(n_areas, spec.schema.n_cells)
+        if spec.data.count is not None:
+            _check_counts(found, database, query, levels, spec, base)
+    return found.counts.reshape(n_areas, spec.schema.n_cells)
 
 
-def check_names(sources: Sequence[Source], spec: Spec, *, with_ids: bool = True) -> None:
-    """Look up every column before any row is read."""
-    columns = columns_of(spec)
-    columns += [] if not with_ids or spec.unit is None or spec.unit.id_column is None else [spec.unit.id_column]
+def _check_names(sources: Sequence[Source], spec: Spec, *, with_all: bool) -> None:
+    """Look up every column before any row is read; those that pick and check rows, if nobody has done that before."""
+    columns = cell_columns(spec)
+    if with_all:
+        columns += [rows.column for rows in spec.kept_rows]
+        columns += [] if spec.unit is None or spec.unit.id_column is None else [spec.unit.id_column]
     for source in sources:
         for column in columns:
             source.place(column)
 
 
-def columns_of(spec: Spec) -> list[str]:
-    """Return the columns of the data that decide in which cell a row is counted, and whether."""
-    area = spec.by.column if spec.by is not None else None if spec.hierarchy is None else spec.hierarchy.column
+def cell_columns(spec: Spec) -> list[str]:
+    """Return the columns of the data that say in which cell a row is counted, and as how many."""
+    area = None if spec.hierarchy is None else spec.hierarchy.column
+    area = area if spec.by is None else spec.by.column
     columns = [levels.column for levels in spec.dimensions]
     columns += [] if area is None else [area]
     columns += [] if spec.data.count is None else [spec.data.count]
-    return list(dict.fromkeys([*columns, *(rows.column for rows in spec.kept_rows)]))
+    return list(dict.fromkeys(columns))
 
 
-def _grouped(
-    database: Session, sources: Sequence[Source], levels: Sequence[Levels], spec: Spec
-) -> dict[str, Any] | None:
-    """Group the rows by the places of their levels; None when the files cannot be read."""
+def _cells_query(database: Session, sources: Sequence[Source], levels: Sequence[Levels], spec: Spec) -> str:
+    """Return a query for the cell of every row, NULL where a value is no declared level, and for counts its count."""
     for number, dimension in enumerate(levels):
         if not dimension.cut:
-            database.rows(
-                f"CREATE TABLE levels_{number} AS SELECT unnest($codes) AS code, unnest($places)::INTEGER AS place",
-                {"codes": list(dimension.codes), "places": list(range(len(dimension.codes)))},
-            )
-    columns: list[str | Levels] = [*levels, *(() if spec.data.count is None else (spec.data.count,))]
+            places = np.arange(len(dimension.codes), dtype=np.int32)
+            database.know(f"levels_{number}", {"code": dimension.codes, "place": places})
+    columns: list[str | Levels] = [*levels, *(() if spec.data.count is None else (sql.CountColumn(spec.data.count),))]
     rows = sql.rows_of(sources, columns, spec.data.separator)
     parts = [sql.place_of(f"v{number}", dimension, number) for number, dimension in enumerate(levels)]
-    picked = [*(f"{place} AS p{number}" for number, (place, _) in enumerate(parts)), "w"]
-    keys = ", ".join(f"p{number}" for number in range(len(levels)))
-    joins = "".join(join for _, join in parts)
-    count = f"v{len(levels)}"
-    if spec.data.count is None:
-        inner, totals = "", "sum(w)::BIGINT AS n"
-    else:
-        inner = f", {sql.count_value(count)} AS value, {sql.count_problem(count)} AS problem"
-        totals = "sum(w)::BIGINT AS n, max(value) AS value, max(problem) AS problem"
-    return database.columns(
-        f"SELECT {keys}, {totals} FROM (SELECT {', '.join(picked)}{inner} FROM ({rows}){joins}) GROUP BY {keys}"  # noqa: S608
-    )
+    cell = "0::BIGINT"
+    for (place, _), dimension in zip(parts, levels, strict=True):
+        cell = f"({cell}) * {len(dimension.labels)} + ({place})"
+    count = "" if spec.data.count is None else f", v{len(levels)} AS value, problem"
+    count += ", w" if any(source.is_grouped for source in sources) else ""
+    return f"SELECT {cell} AS cell{count} FROM ({rows}){''.join(join for _, join in parts)}"  # noqa: S608
 
 
 def _trouble(sources: Sequence[Source], separator: str) -> str:
@@ -165,34 +162,26 @@ def _trouble(sources: Sequence[Source], separator: str) -> str:
     return f"the rows of {names} cannot be read; the file may be damaged, or not be what its name says"
 
 
-def _counts(
-    found: dict[str, Any], places: Sequence[Any], levels: Sequence[Levels], spec: Spec, folder: Path
-) -> NDArray[np.int64]:
-    """Put the groups into their cells and check the counts."""
-    shape = tuple(len(dimension.labels) for dimension in levels)
-    cells = np.ravel_multi_index(tuple(np.asarray(place, np.int64) for place in places), shape)
-    counts = np.zeros(int(np.prod(shape)), np.int64)
-    if spec.data.count is None:
-        counts[cells] = np.asarray(found["n"], np.int64)
-        return counts
-    problems = sorted(set(np.asarray(found["problem"]).tolist()) - {0})
-    if problems:
-        words = "; ".join(sql.COUNT_PROBLEMS[problem] for problem in problems)
+def _check_counts(
+    found: Cells, database: Session, query: str, levels: Sequence[Levels], spec: Spec, folder: Path
+) -> None:
+    """Refuse counts that are none, and cells with more than one row, or without one where that is an error."""
+    if found.problems:
+        words = "; ".join(sql.COUNT_PROBLEMS[problem] for problem in sorted(found.problems))
         raise ReadingError(f"column {spec.data.count!r} has {words}")
-    n_rows = np.zeros(len(counts), np.int64)
-    n_rows[cells] = np.asarray(found["n"], np.int64)
-    if (n_rows > 1).any():
+    if found.n_rows > found.is_there.sum():
+        again = Cells(found.shape)  # as many rows as a cell has, in place of its count
+        database.each_part(f"SELECT COLUMNS('^(cell|w)$') FROM ({query})", again.take)  # noqa: S608
+        many = _listed(again.counts > 1, again.counts, levels, spec, folder)
         raise ReadingError(
-            f"some cells have more than one row; the list {_listed(n_rows > 1, n_rows, levels, spec, folder)}. Add"
-            " their counts up first, or use `kind: microdata`"
+            f"some cells have more than one row; the list {many}. Add their counts up first, or use `kind: microdata`"
         )
-    if spec.data.missing_cells == "error" and not n_rows.all():
+    if spec.data.missing_cells == "error" and not found.is_there.all():
+        none = _listed(~found.is_there, found.is_there.astype(np.int64), levels, spec, folder)
         raise ReadingError(
-            f"some cells have no row; the list {_listed(n_rows == 0, n_rows, levels, spec, folder)}. Give every cell"
-            " a count, or write `missing_cells: zero` if cells without a row are empty"
+            f"some cells have no row; the list {none}. Give every cell a count, or write `missing_cells: zero` if cells"
+            " without a row are empty"
         )
-    counts[cells] = np.asarray(found["value"], np.int64)
-    return counts
 
 
 def _listed(

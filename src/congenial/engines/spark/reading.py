@@ -12,7 +12,7 @@ from congenial.errors import EngineError, ReadingError, did_you_mean
 from congenial.reading.grouped import Grouped
 from congenial.reading.ids import too_many_rows
 from congenial.reading.public_files import check_apart
-from congenial.reading.tables import columns_of
+from congenial.reading.tables import cell_columns
 from congenial.spec.spec import PrivacyUnit, Spec
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ def grouped(frames: list["DataFrame"], spec: Spec, name: str) -> Grouped:
     from pyspark.errors import PySparkException
     from pyspark.sql import functions
 
-    columns = columns_of(spec)
+    columns = cell_columns(spec)
     parts = []
     for frame in frames:
-        for column in [*columns, *_ids(spec.unit)]:
+        for column in [*columns, *_ids(spec.unit), *(rows.column for rows in spec.kept_rows)]:
             if frame.columns.count(column) != 1:
                 raise ReadingError(
                     f"{name} has no column {column!r}, or several; {did_you_mean(column, frame.columns)}"

@@ -1,0 +1,77 @@
+"""How much of a computer this process may use: memory and processors."""
+
+import os
+import re
+
+from congenial.errors import CongenialError
+
+MEMORY, THREADS = "CONGENIAL_MEMORY", "CONGENIAL_THREADS"
+"""Environment variables: what the commands' --memory sets, and the number of threads."""
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT]?)B?", re.IGNORECASE)
+_LEAST = 500_000_000
+_START = 450_000_000  # Python, numpy, numba with its kernels, and what a report takes
+
+
+def read_amount(text: str) -> int:
+    """Return an amount of memory in bytes.
+
+    Examples
+    --------
+    >>> read_amount("2GB"), read_amount("1.5 G")
+    (2000000000, 1500000000)
+    """
+    found = _AMOUNT.fullmatch(text.strip())
+    amount = int(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
+    if amount < _LEAST:
+        raise CongenialError(
+            f"{text!r} is no amount of memory of {_shown(_LEAST)} or more; write one such as 2GB, for --memory or in"
+            f" the environment variable {MEMORY}"
+        )
+    return amount
+
+
+def memory() -> int:
+    """Return how many bytes this process should take at most: what was set, or half of what the computer has."""
+    stated = os.environ.get(MEMORY)
+    if stated:
+        return read_amount(stated)
+    return max(_LEAST, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+
+
+def set_memory(amount: str) -> None:
+    """Bound the memory of this process, and of those that it starts."""
+    read_amount(amount)
+    os.environ[MEMORY] = amount
+
+
+def memory_for_reading() -> int:
+    """Return how many bytes reading may take beside the tables."""
+    return memory() // 3
+
+
+def n_processors() -> int:
+    """Return how many processors this process may use."""
+    stated = os.environ.get(THREADS, "")
+    if stated.isdecimal() and int(stated) > 0:
+        return int(stated)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def what_is_too_large(n_tables: int, n_cells: int) -> str:
+    """Say that so many tables do not fit into memory, and the way out; nothing if they do.
+
+    The confidential and the drawn tables are whole in memory, eight bytes a count, and a third is for parts of them.
+    """
+    needed = _START + n_tables * (20 * n_cells + 400)
+    if needed <= memory():
+        return ""
+    return (
+        f"{n_tables:,} tables of {n_cells:,} cells take about {_shown(needed)} of memory, and this process may take"
+        f" {_shown(memory())}; allow more, --memory or the environment variable {MEMORY}, or release them in parts"
+    )
+
+
+def _shown(amount: int) -> str:
+    return f"{amount / 10**9:.1f} GB"
