@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-pipeline soak check-real lint types schema commands services lock audit clean
+.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-pipeline soak check-real lint types schema commands services spark spark-soak lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -82,16 +82,18 @@ schema: .venv/installed
 commands: .venv/installed
 	$(BIN)/python -c "from congenial.cli.reference import reference; print(reference(), end='')" > docs/commands.md
 
-# What the tests need beyond pip: Chromium, which draws report.html, and R, which runs docs/r.md. On Debian and its kin they
-# are installed from the distribution's packages when they are not there; elsewhere, install them, or see tests skipped.
+# What the tests need beyond pip: Chromium, which draws report.html, R, which runs docs/r.md, and Java, which Spark runs on.
+# On Debian and its kin they are installed from the distribution's packages when they are not there; elsewhere, install
+# them, or see tests skipped.
 services:
 	@missing=""; \
 	command -v chromium || command -v chromium-browser || command -v google-chrome || missing="$$missing chromium"; \
 	command -v Rscript || missing="$$missing r-base-core"; \
+	command -v java || missing="$$missing openjdk-17-jre-headless"; \
 	if [ -z "$$missing" ]; then \
-	  echo "services: Chromium and R are there"; \
+	  echo "services: Chromium, R and Java are there"; \
 	else \
-	  echo "services: installing$$missing with apt-get, for the tests of report.html and of docs/r.md"; \
+	  echo "services: installing$$missing with apt-get, for the tests of report.html, of docs/r.md and of Spark"; \
 	  apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$missing; \
 	fi
 
@@ -103,14 +105,26 @@ services:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+# The extra `spark`, 456 MB: not part of the other environment, so that tests do not wait for it. It needs Java 17.
+spark: .venv/spark-installed
+.venv/spark-installed: .venv/installed requirements-spark.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-spark.lock
+	@touch $@
+
+# Kill releases on a cluster of Spark at 20 moments, and go on with them: one bundle, one charge.
+spark-soak: spark
+	$(BIN)/python benchmarks/spark_soak.py --kills $(or $(KILLS),20)
+
 # Renew requirements.lock after a change of the dependencies in pyproject.toml.
 lock: .venv/installed
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra dev --extra arviz --extra opendp --extra postgresql -o requirements.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra spark --constraints requirements.lock -o requirements-spark.lock pyproject.toml
 
 # Known vulnerabilities of every pinned package, from a public database. make says Error 1 when there are some, and Error 3
 # when nothing was checked, because the database cannot be reached from here.
 audit:
 	$(PYTHON) benchmarks/audit.py requirements.lock
+	$(PYTHON) benchmarks/audit.py requirements-spark.lock
 
 clean:
 	rm -rf .venv dist build

@@ -33,7 +33,7 @@ class Engine(Protocol):
 
 
 class Local:
-    """This machine alone."""
+    """The machine that this process runs on, alone."""
 
     def read(self, spec: Spec, folder: Path) -> Grouped | None:  # noqa: ARG002
         """Leave the files to be read here."""

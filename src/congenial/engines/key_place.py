@@ -1,7 +1,7 @@
 """Where the machines that draw find the key of a release. Public: it says where the key is, not what it is.
 
-The key does not travel with the work. Every task fetches it from a file, or from a command that the operator names, sees
-by the public commitment that it is the right one, and forgets it when it ends.
+The key does not travel with the work. Every task fetches it from a file, or from a command that the operator names,
+sees by the public commitment that it is the right one, and forgets it when it ends.
 """
 
 import os
@@ -82,8 +82,8 @@ class KeyPlace:
         key = key_in(self.content(name))
         if key is None or key.commitment != commitment:
             raise EngineError(
-                f"{self.text} has no key {name} of this release on {os.uname().nodename}; it must be the folder that the"
-                " release was begun with, --keys"
+                f"{self.text} has no key {name} of this release on {os.uname().nodename}; it must give the keys of the"
+                " folder that the release was begun with, --keys"
             )
         return key
 

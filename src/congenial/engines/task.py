@@ -1,13 +1,14 @@
 """The work of a release in pieces: public structure travels with confidential tables, the key does not.
 
-A task is some areas, or the subtrees under some units of a tree whose tables are released already. Its draw is a function
-of the task, its confidential tables and the key: not of the tasks beside it, nor of the machine, nor of how often it is
-tried. So a task that failed, or that runs twice, draws the same tables.
+A task is some areas, or the subtrees under some units of a tree whose tables are released already. Its draw is a
+function of the task, its confidential tables and the key: not of the tasks beside it, nor of the machine, nor of how
+often it is tried. So a task that failed, or that runs twice, draws the same tables.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -180,7 +181,7 @@ def _runs(tree: Tree, level: int, at_once: int) -> Iterator[tuple[int, int]]:
     for families in tree.families[level:]:
         ends = families.starts[ends]  # where the leaves of each unit begin
     cuts = np.unique(np.searchsorted(ends, [*range(0, tree.n_leaves, at_once), tree.n_leaves])).tolist()
-    return zip(cuts, cuts[1:], strict=False)
+    return pairwise(cuts)
 
 
 def software_digest() -> str:

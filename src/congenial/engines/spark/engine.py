@@ -88,7 +88,7 @@ class SparkEngine:
         return grouped_by_spark(self._session, spec, folder)
 
     def check(self, keys: Path | None) -> None:
-        """See, before anything is charged, that the machines can draw and will find the key, from a file with no key."""
+        """See, before anything is charged, that the machines can draw, and find files in the folder of keys."""
         if self._tables is not None:
             self._tables.check()
         if keys is None:
@@ -146,7 +146,7 @@ class SparkEngine:
 
 @contextmanager
 def _in_words() -> Iterator[None]:
-    """Turn what a machine has refused, or Spark, into an error of ours: the machine's own words, without its traceback."""
+    """Turn what a machine or Spark has refused into an error of ours: the machine's own words, without a traceback."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -92,7 +92,7 @@ def gather(frame: "DataFrame", gathered: Gathered) -> None:
 
 
 def rehearse(session: "SparkSession", place: KeyPlace, name: str, content: bytes, software: str) -> None:
-    """See that the machines have the software of the release and can read the folder of keys: from a file with no key."""
+    """See that the machines have the software of the release, and can read a file without a key among the keys."""
     n_tasks = 2 * session.sparkContext.defaultParallelism
 
     def tried(batches: Batches) -> Batches:
