@@ -49,28 +49,28 @@ class Data:
 
     def spec(self, release: str, path: str) -> Path:
         """Write a spec, and return its file."""
-        levels = ", ".join(f'"{code:03}": C{code}' for code in range(40))
+        levels = ", ".join(f'"{code:03}": C{code}' for code in range(32))
         file = self.folder / f"{release}-{path.replace('/', '-').replace(':', '-')}.yaml"
         text = self.text.replace("{LEVELS}", "{" + levels + "}").replace("RELEASE", release)
         file.write_text(text.replace("PATH", f'"{path}"'), encoding="utf-8")
         return file
 
-    def ledger(self, name: str) -> Ledger:
+    def ledger(self, name: str, cap: str = "9") -> Ledger:
         """Return a new ledger, whose beginning is that of all the others."""
         made = open_ledger(self.folder / f"{name}.db", create=True)
-        cap = {"epsilon": "9"} if self.dataset == "people" else {"rho": "9"}
-        made.create_dataset(self.dataset, neighbours="bounded", who="Ada", now=NOW, **cap)
+        currency = "epsilon" if self.dataset == "people" else "rho"
+        made.create_dataset(self.dataset, neighbours="bounded", who="Ada", now=NOW, **{currency: cap})  # type: ignore[arg-type]
         return made
 
 
 def people(folder: Path) -> Data:
-    """Persons in 40 counties, one of them empty; `people/county=003/...` and `people.parquet` hold the same rows."""
+    """Persons in 32 counties, one of them empty; `people/county=003/...` and `people.parquet` hold the same rows."""
     import pyarrow as pa
     from pyarrow import parquet
 
     folder.mkdir()
     dice = np.random.default_rng(11)
-    counties = [f"{code:03}" for code in dice.integers(1, 40, 1500).tolist()]
+    counties = [f"{code:03}" for code in dice.integers(1, 32, 1500).tolist()]
     sexes, ages = dice.choice(["f", "m"], 1500).tolist(), dice.integers(0, 95, 1500)
     rows = pa.table({"county": counties, "sex": sexes, "age": ages})
     parquet.write_table(rows, folder / "people.parquet")

@@ -30,7 +30,7 @@ from engines.spark_data import NOW, Data, blocks, people
 pytestmark = pytest.mark.skipif(bool(MISSING) and not os.environ.get("CONGENIAL_REQUIRE_ALL"), reason=REASON)
 
 KEY = SecretBytes(b"\x91" + os.urandom(31))  # never the same, so that nothing older can hold it
-AT_ONCE = 6  # areas or leaves of a task: enough tasks for 16 partitions
+AT_ONCE = 2  # areas or leaves of a task: enough tasks for 16 partitions
 
 
 class Trouble:

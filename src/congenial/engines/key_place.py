@@ -63,7 +63,7 @@ class KeyPlace:
             return _printed(self.command, name)
         path = Path(self.folder or "") / name
         try:
-            with path.open("rb", opener=lambda file, flags: os.open(file, flags | os.O_NOFOLLOW)) as file:
+            with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as file:
                 found = os.fstat(file.fileno())
                 if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
                     raise EngineError(
