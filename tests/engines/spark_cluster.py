@@ -44,6 +44,7 @@ class Cluster:
             "spark.eventLog.dir": (self.folder / "events").as_uri(),
             "spark.local.dir": str(self.folder / "driver"),
             "spark.speculation": "true",
+            "spark.speculation.efficiency.enabled": "false",  # which would let a task wait that has read its rows
             "spark.speculation.interval": "200ms",
             "spark.speculation.multiplier": "2",
             "spark.speculation.quantile": "0.3",
@@ -69,7 +70,7 @@ class Cluster:
 @contextmanager
 def cluster(folder: Path) -> Iterator[Cluster]:
     """Start a master and two workers with 1 GB each, and stop them."""
-    home = Path((find_spec("pyspark") or sys).submodule_search_locations[0])  # type: ignore[union-attr, index]
+    home = Path((find_spec("pyspark") or sys).submodule_search_locations[0])  # type: ignore[index]
     for name in ("events", "driver", "local", "work"):
         (folder / name).mkdir()
     environment = {

@@ -4,6 +4,9 @@ import base64
 import json
 import os
 import signal
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -30,17 +33,29 @@ from engines.spark_data import NOW, Data, blocks, people
 pytestmark = pytest.mark.skipif(bool(MISSING) and not os.environ.get("CONGENIAL_REQUIRE_ALL"), reason=REASON)
 
 KEY = SecretBytes(b"\x91" + os.urandom(31))  # never the same, so that nothing older can hold it
+TEMPORARY = (
+    "spark-*",
+    "pyspark-*",
+    "blockmgr-*",
+    "hsperfdata_*",
+    "congenial-*",
+)  # what Spark, Java and we leave in there
 AT_ONCE = 2  # areas or leaves of a task: enough tasks for 16 partitions
 
 
 class Trouble:
     """What happens to tasks: runs on the machines, in place of the draw that it wraps."""
 
-    def __init__(self, folder: Path, after: Callable[[int, int], None] | None = None) -> None:
-        self.folder, self.after = folder, after
+    def __init__(self, folder: Path, after_first: Callable[[int], None]) -> None:
+        folder.mkdir()
+        self.folder, self.after_first = folder, after_first
+
+    def runs(self, number: int) -> list[int]:
+        """Return where a task has begun so far: the daemons of Python workers, one for each time."""
+        return [int(path.name.split("-")[1]) for path in self.folder.glob(f"{number}-*")]
 
     def wrap(self, draw: Callable[[Any], Any]) -> Callable[[Any], Iterator[Any]]:
-        folder, after = str(self.folder), self.after
+        folder, after_first = str(self.folder), self.after_first
 
         def troubled(batches: Any) -> Iterator[Any]:
             import os
@@ -49,11 +64,12 @@ class Trouble:
             from pyspark import TaskContext
 
             context = TaskContext.get()
-            number, attempt = context.partitionId(), context.attemptNumber()
-            Path(folder, f"{number}-{attempt}-{os.getppid()}").touch()
+            number = context.partitionId()
+            is_first = not list(Path(folder).glob(f"{number}-*"))
+            Path(folder, f"{number}-{os.getppid()}-{context.taskAttemptId()}").touch()
             yield from draw(batches)
-            if after is not None:
-                after(number, attempt)
+            if is_first:
+                after_first(number)
 
         return troubled
 
@@ -126,9 +142,13 @@ def holds_key(content: bytes) -> bool:
 def leaks(folders: list[Path], processes: list[int]) -> list[str]:
     """Return where the key is found: in files, arguments or environments."""
     found = []
-    for path in (path for folder in folders for path in folder.rglob("*")):
-        if path.is_file() and not path.is_symlink() and path.suffix != ".key":
-            found += [str(path)] if holds_key(path.read_bytes()) else []
+    temporary = [path for name in TEMPORARY for path in Path(tempfile.gettempdir()).glob(name)]
+    for path in (path for folder in [*folders, *temporary] for path in folder.rglob("*")):
+        try:
+            content = path.read_bytes() if path.is_file() and path.suffix != ".key" else b""
+        except OSError:  # removed at this moment
+            continue
+        found += [str(path)] if holds_key(content) else []
     for process in processes:
         for name in ("cmdline", "environ"):
             try:
@@ -163,58 +183,70 @@ def test_releases_on_a_cluster(running: tuple[Cluster, Any], tmp_path: Path, sub
             load_bundle(made.folder)
 
     with subtests.test("tasks that fail after writing"):
-        failing = tmp_path / "failing"
-        failing.mkdir()
 
-        def fail_first(number: int, attempt: int) -> None:
-            if attempt == 0:
-                raise RuntimeError("after all was written")
+        def fail(number: int) -> None:
+            raise RuntimeError(f"task {number}, after all was written")
 
-        engine = engine_of(session, Trouble(failing, fail_first), n_partitions=5, tables=data.folder / "tables")
-        made = released(data, spark_path, "failed", engine)
-        attempts = [tuple(map(int, path.name.split("-")[:2])) for path in failing.iterdir()]
-        assert {number for number, attempt in attempts if attempt} == {0, 1, 2, 3, 4}
+        failing = Trouble(tmp_path / "failing", fail)
+        made = released(
+            data, spark_path, "failed", engine_of(session, failing, n_partitions=5, tables=data.folder / "tables")
+        )
+        assert all(len(failing.runs(number)) > 1 for number in range(5))
         assert files(made.folder) == files(local.folder)
         check_folder(data.folder / "tables", made)
 
-    with subtests.test("speculation, and an executor killed; the key is nowhere"):
-        slow = tmp_path / "slow"
-        slow.mkdir()
+    def wait(number: int) -> None:
+        import time
 
-        def first_waits(number: int, attempt: int) -> None:
-            import time
+        if number == 0:
+            time.sleep(600)
 
-            if attempt == 0 and number < 2:
-                time.sleep(600)
+    with subtests.test("a copy of a slow task"):
+        slow = Trouble(tmp_path / "slow", wait)
+        assert same(drawn(ready, engine_of(session, slow, n_partitions=5), data, "slow"), expected)
+        assert len(slow.runs(0)) == 2
 
+    with subtests.test("an executor killed in the middle; the key is nowhere"):
+        held = Trouble(tmp_path / "held", wait)
         found: list[str] = []
-        folders = [started.folder, *(Path(path) for path in ("/tmp",) if os.environ.get("CONGENIAL_SEARCH_ALL"))]
 
         def kill_when_it_waits() -> None:
-            deadline = time.monotonic() + 300
-            while len(list(slow.glob("[01]-0-*"))) < 2 and time.monotonic() < deadline:
+            while not held.runs(0):
                 time.sleep(0.1)
-            while not list(slow.glob("[01]-1-*")) and time.monotonic() < deadline:
-                time.sleep(0.1)
-            found.extend(leaks(folders, [os.getpid(), *started.processes]))
-            victim = next(process for process in started.processes if is_executor(process))
-            os.kill(victim, signal.SIGKILL)
+            os.kill(executor_of(held.runs(0)[0]), signal.SIGKILL)
+            found.extend(leaks([started.folder], [os.getpid(), *started.processes]))
 
-        killer = threading.Thread(target=kill_when_it_waits)
+        killer = threading.Thread(target=kill_when_it_waits, daemon=True)
         killer.start()
-        made = released(data, spark_path, "killed", engine_of(session, Trouble(slow, first_waits), n_partitions=5))
+        made = released(data, spark_path, "killed", engine_of(session, held, n_partitions=5))
         killer.join()
-        assert list(slow.glob("[01]-1-*")), "no task was started twice"
+        assert len(held.runs(0)) > 1
         assert files(made.folder) == files(local.folder)
+        assert any(path.is_file() for path in (started.folder / "events").rglob("*"))
+        found += leaks([started.folder, data.folder], [os.getpid(), *started.processes])
         assert not found
-        assert not leaks(folders, [os.getpid(), *started.processes])
-        assert any((started.folder / "events").rglob("*"))
 
     with subtests.test("the key by a command, a frame of one's own"):
         frame = session.read.parquet(str(data.folder / "counts"))
         command = f"cat {data.folder / 'command.db.keys'}/{{name}}"
         made = released(data, spark_path, "command", engine_of(session, data=frame, key_command=command))
         assert files(made.folder) == files(local.folder)
+
+    with subtests.test("a driver killed while it draws, gone on with"):
+        spec, ledger, out = data.spec("r", spark_path), data.ledger("stopped"), data.folder / "stopped"
+        kill_while_drawing(spec, out, started)
+        assert not out.exists()
+        assert ledger.keys is not None
+        file = KeyFolder(ledger.keys, ledger.dataset(data.dataset).hash).find(data.dataset, "r")
+        assert file is not None
+        assert file.key is not None
+        file.close()
+        expected = ready.draw(ready.streams(file.key))
+        made = pipeline.resume(load_spec(spec), data.folder, ledger=ledger, engine=engine_of(session))
+        assert made.folder == out
+        assert same((made.release.counts, *made.release.below), expected)
+        assert len(ledger.history(data.dataset)) == 1
+        load_bundle(out)
 
     with subtests.test("machines that cannot have the key: nothing is charged"):
         for wrong in ({"executor_keys": tmp_path / "nowhere"}, {"key_command": "false {name}"}):
@@ -227,12 +259,29 @@ def test_releases_on_a_cluster(running: tuple[Cluster, Any], tmp_path: Path, sub
             assert not (data.folder / name).exists()
 
 
-def is_executor(process: int) -> bool:
-    try:
-        words = Path(f"/proc/{process}/cmdline").read_bytes()
-    except OSError:
-        return False
-    return b"CoarseGrainedExecutorBackend" in words and b"java" in words.split(b"\0")[0]
+def kill_while_drawing(spec: Path, out: Path, started: Cluster) -> None:
+    """Run the command, and kill it when it says that it draws."""
+    words = ["release", spec, "--out", out, "--ledger", spec.parent / "stopped.db", "--who", "Ada", "--yes"]
+    words += ["--engine", "spark", "--master", started.address]
+    for setting in started.options.items():
+        words += ["--spark-conf", "=".join(setting)]
+    command = [sys.executable, "-m", "congenial", *map(str, words)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if line.strip() == "releasing r: drawing":
+                time.sleep(1)
+                process.kill()
+        assert process.wait() == -signal.SIGKILL, "".join(said)
+
+
+def executor_of(daemon: int) -> int:
+    """Return the process that has started a daemon of Python workers, which must be an executor."""
+    parent = int(Path(f"/proc/{daemon}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+    assert b"CoarseGrainedExecutorBackend" in Path(f"/proc/{parent}/cmdline").read_bytes()
+    return parent
 
 
 def check_folder(folder: Path, made: pipeline.Published) -> None:

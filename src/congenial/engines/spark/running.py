@@ -111,12 +111,14 @@ def told(session: "SparkSession", progress: Progress) -> Iterator[None]:
     tracker, is_over = session.sparkContext.statusTracker(), threading.Event()
 
     def watch() -> None:
+        last = (0, 0)
         while not is_over.wait(0.5):
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             n_done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
             n_all = sum(stage.numTasks for stage in stages if stage is not None)
-            if n_all:
+            if n_all and (n_done, n_all) != last:
                 progress(DRAWING, n_done, n_all)
+            last = (n_done, n_all)
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
