@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-pipeline soak check-real lint types schema commands services spark spark-soak lock audit clean
+.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-tree-pipeline bench-pipeline soak check-real lint types schema commands docs services spark spark-soak lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -10,10 +10,11 @@ demo: .venv/installed
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-# Ratios measured in one run; make bench DATA=folder adds the real counties.
+# Ratios measured in one run, and areas a second of the whole pipeline; make bench DATA=folder adds the real counties.
 bench: .venv/installed
 	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/wide.py
+	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),1000 10000 100000)
 
 # Crash safety: 200 releases are killed at moments spread over their whole run; 10 of them in the tests.
 soak: .venv/installed
@@ -55,9 +56,14 @@ bench-calibration: .venv/installed
 bench-tree: .venv/installed
 	$(BIN)/python benchmarks/tree.py --data $(or $(DATA),$(error say where the data are: make bench-tree DATA=folder))
 
-# From a file of counts to a verified bundle: CPU seconds and memory of release and verify, by areas.
+# A tree from Parquet files to a verified bundle: seconds and memory of each command. COPIES="1 8 164": 164 of two states are
+# 8.2 million blocks. DATA=folder takes real blocks; without it blocks of about their shape are simulated.
+bench-tree-pipeline: .venv/installed
+	$(BIN)/python benchmarks/tree_pipeline.py $(if $(DATA),--data $(DATA)) --copies $(or $(COPIES),1 8 32)
+
+# From a file of counts to a verified bundle: seconds and memory of release and verify, by areas; a million takes minutes.
 bench-pipeline: .venv/installed
-	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),10 1000 10000)
+	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),1000 10000 100000 1000000)
 
 # Can a clock tell two tables apart?
 bench-timing: .venv/installed
@@ -82,18 +88,33 @@ schema: .venv/installed
 commands: .venv/installed
 	$(BIN)/python -c "from congenial.cli.reference import reference; print(reference(), end='')" > docs/commands.md
 
-# What the tests need beyond pip: Chromium, which draws report.html, R, which runs docs/r.md, and Java, which Spark runs on.
-# On Debian and its kin they are installed from the distribution's packages when they are not there; elsewhere, install
-# them, or see tests skipped.
+# The documentation site, in build/site; it opens from there without a server, and asks the network for nothing. Every link
+# and anchor is checked. Node typesets the mathematics while the site is built.
+docs: .venv/docs website/node_modules/installed
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=website $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python website/site_check.py build/site README.md
+
+.venv/docs: requirements-docs.lock .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $@
+
+website/node_modules/installed: website/package-lock.json
+	@command -v npm > /dev/null || { echo "make docs needs Node with npm, to typeset mathematics: make services installs it"; exit 1; }
+	cd website && npm ci --silent --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+# What tests and site need beyond pip: Chromium, which draws report.html, R, which runs docs/r.md, npm, which installs what
+# typesets the site's mathematics, and Java, which Spark runs on. On Debian and its kin they are installed from the distribution's packages when they are not there; elsewhere, install them, or see tests skipped.
 services:
 	@missing=""; \
 	command -v chromium || command -v chromium-browser || command -v google-chrome || missing="$$missing chromium"; \
 	command -v Rscript || missing="$$missing r-base-core"; \
+	command -v npm || missing="$$missing npm"; \
 	command -v java || missing="$$missing openjdk-17-jre-headless"; \
 	if [ -z "$$missing" ]; then \
-	  echo "services: Chromium, R and Java are there"; \
+	  echo "services: Chromium, R, npm and Java are there"; \
 	else \
-	  echo "services: installing$$missing with apt-get, for the tests of report.html, of docs/r.md and of Spark"; \
+	  echo "services: installing$$missing with apt-get, for the tests of report.html, of docs/r.md and of Spark, and for the site"; \
 	  apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$missing; \
 	fi
 
@@ -119,13 +140,15 @@ spark-soak: spark
 lock: .venv/installed
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra dev --extra arviz --extra opendp --extra postgresql -o requirements.lock pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra spark --constraints requirements.lock -o requirements-spark.lock pyproject.toml
+	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'], sep='\\n')" | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --upgrade -c requirements.lock -o requirements-docs.lock -
 
 # Known vulnerabilities of every pinned package, from a public database. make says Error 1 when there are some, and Error 3
 # when nothing was checked, because the database cannot be reached from here.
 audit:
 	$(PYTHON) benchmarks/audit.py requirements.lock
 	$(PYTHON) benchmarks/audit.py requirements-spark.lock
+	$(PYTHON) benchmarks/audit.py requirements-docs.lock
 
 clean:
-	rm -rf .venv dist build
+	rm -rf .venv dist build website/node_modules
 	find src -name "*.nb[ci]" -delete

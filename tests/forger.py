@@ -9,9 +9,9 @@ from congenial.bundle.canonical import digest, rendered
 from congenial.bundle.file_names import EXPECTED_ERRORS, README, REPORT
 from congenial.bundle.promises import readme
 from congenial.bundle.report import expected_errors_csv, report
-from congenial.bundle.table_csv import tables_from_csv
 from congenial.errors import CongenialError
 from releases import manifest_of
+from table_files import csv_tables
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -70,7 +70,7 @@ def forge(folder: Path, change: Change, *, plan: bool = True, pages: bool = Fals
         found = manifest_of(folder)
     if pages:
         (folder / README).write_text(readme(found), encoding="utf-8")
-        tables = tables_from_csv(found.law, (folder / "table.csv").read_bytes())
+        tables = csv_tables(found.law, (folder / "table.csv").read_bytes())
         if REPORT in found.files:
             (folder / REPORT).write_text(report(found, tables), encoding="utf-8")
         if EXPECTED_ERRORS in found.files:

@@ -11,7 +11,7 @@ SOURCE = Path(congenial.__file__).parent
 
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
-    {"plain_text", "errors", "arrays", "chunks"},
+    {"plain_text", "errors", "arrays", "arrow_codes", "resources", "chunks"},
     {"disk", "packing", "interrupts", "progress", "fraction", "balls", "randomness", "label_widths", "schema"},
     {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},
@@ -93,7 +93,17 @@ ONLY_HERE = {
         "inference.smooth_chains",
         "inference.theta_steps",
     },
-    "duckdb": {"bundle.parquet", "reading.session"},
+    "duckdb": {"reading.session"},
+    "pyarrow": {
+        "arrow_codes",
+        "bundle.areas_file",
+        "bundle.parquet",
+        "bundle.table_parquet",
+        "bundle.tree_files",
+        "reading.cells",
+        "reading.session",
+        "reading.spine",
+    },
     "pydantic": {"spec.json_schema", "spec.mistakes", "spec.model"},
     "ruamel": {"spec.yaml_text"},
     "rich": {"cli.demo", "cli.output", "cli.progress", "cli.reproduce"},

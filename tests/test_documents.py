@@ -100,6 +100,30 @@ def test_a_file_or_a_name_that_does_not_exist_is_found() -> None:
     ]
 
 
+def unknown_words(text: str) -> list[str]:
+    """Return the flags of commands and the targets of make that a text names and that do not exist."""
+    commands = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    lines = [*quoted(text), *re.findall(r"^(?:\$ )?((?:congenial|make) .*?)(?:  *#.*)?$", text, flags=re.M)]
+    flags = [
+        flag for line in lines if line.startswith(("congenial ", "--")) for flag in re.findall(r"--[a-z][a-z-]*", line)
+    ]
+    targets = [one for line in lines if line.startswith("make ") for one in re.findall(r" ([a-z-]+)(?![\w=-])", line)]
+    known = {*re.findall(r"--[a-z][a-z-]*", commands), *re.findall(r"^([a-z-]+):", makefile, flags=re.M)}
+    return [word for word in dict.fromkeys([*flags, *targets]) if word not in known]
+
+
+@pytest.mark.parametrize("document", PAGES, ids=lambda d: str(d.relative_to(ROOT)))
+def test_flags_and_targets_that_documents_name_exist(document: Path) -> None:
+    assert unknown_words(document.read_text(encoding="utf-8")) == []
+
+
+def test_a_flag_or_a_target_that_does_not_exist_is_found() -> None:
+    block = "```\n$ congenial show x --full  # --no\nmake tset\n```\n"
+    text = f"Say `congenial plan spec.yaml --fuller`, `make bench-nothing`:\n\n{block}"
+    assert unknown_words(text) == ["--fuller", "bench-nothing", "tset"]
+
+
 def recipes() -> Iterator[tuple[str, str]]:
     text = CONTRIBUTING.read_text(encoding="utf-8")
     yield from re.findall(r"^## Recipe: (.*?)\n(.*?)(?=^## |^After a change|\Z)", text, flags=re.M | re.S)

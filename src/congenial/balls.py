@@ -107,3 +107,16 @@ def falling_doubles(linear: Fraction, quadratic: Fraction, most: int) -> list[fl
     with flint.ctx.workprec(192):
         first, second = ball(linear), ball(quadratic)
         return [float((first**n * second ** (n * n)).mid()) for n in range(most + 1)]
+
+
+def circle_points(n: int) -> list[tuple[float, float]]:
+    """Return the cosine and the sine of ``2 pi k / n`` for k below n, the same doubles on every machine.
+
+    Examples
+    --------
+    >>> circle_points(4)
+    [(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)]
+    """
+    with flint.ctx.workprec(128):
+        pairs = [flint.arb.sin_cos_pi_fmpq(flint.fmpq(2 * k, n)) for k in range(n)]
+        return [(float(cosine.mid()), float(sine.mid())) for sine, cosine in pairs]

@@ -1,4 +1,4 @@
-"""The draw of some areas of a release, wherever it runs: public structure and confidential tables in, drawn tables out."""
+"""The draw of some areas, wherever it runs: public structure, confidential tables and words in, drawn tables out."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -156,7 +156,7 @@ class Plan:
         rng: Streams,
         progress: Progress = no_news,
         *,
-        at_once: int = AT_ONCE,
+        at_once: int | None = None,
         n_threads: int | None = None,
     ) -> Ints:
         """Return one draw for each area (area, cell) around its confidential table, in the declared order.
@@ -169,7 +169,7 @@ class Plan:
         progress : Progress
             Is told how many areas are drawn, where there are many.
         at_once : int
-            How many areas are drawn together.
+            How many areas are drawn together; `AT_ONCE` if not given.
         n_threads : int, optional
             As many as this process has processors if not given.
         """
@@ -181,7 +181,7 @@ class Plan:
             drawn[part] = self.drawing.draw(groups[part], tables[part], rng.some(places))
             return len(places)
 
-        n_done, parts = 0, parts_of(len(tables), at_once)
+        n_done, parts = 0, parts_of(len(tables), at_once or AT_ONCE)
         for n_areas in in_threads(draw_part, parts, n_threads if rng.is_each_its_own else 1):
             n_done += n_areas
             if len(parts) > 1:

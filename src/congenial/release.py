@@ -14,7 +14,6 @@ from congenial.bundle.exact_numbers import exactly
 from congenial.bundle.naming import Naming
 from congenial.bundle.plan_digest import areas_digest, plan_digest
 from congenial.bundle.software import software_in_use, source_in_use
-from congenial.bundle.tree_json import tree_digest
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
 from congenial.disk import no_core_file
@@ -33,7 +32,7 @@ from congenial.progress import DRAWING, Progress, no_news
 from congenial.randomness import RandomStream, Streams, UnitStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
 from congenial.released import Release
-from congenial.table import Table
+from congenial.table import Table, tables_by_area
 
 if TYPE_CHECKING:
     from congenial.ledger import Ledger, Status
@@ -86,13 +85,9 @@ class Prepared:
         return self.confidential if self.chain is None else self.chain.law.tree.summed(self.confidential)[0]
 
     @property
-    def tables(self) -> dict[Area, Table]:
+    def tables(self) -> Mapping[Area, Table]:
         """The confidential table of each area."""
-        schema = self.plan.law.schema
-        return {
-            area: Table(schema, counts.reshape(schema.shape))
-            for area, counts in zip(self.plan.law.areas, self.of_areas, strict=True)
-        }
+        return tables_by_area(self.plan.law.schema, self.plan.law.areas.labels, self.of_areas)
 
     def streams(self, key: ReleaseKey) -> UnitStreams | ChainWords:
         """Return the random words of every area, or of every unit of a tree, under a key."""
@@ -391,7 +386,7 @@ def _disclosed_below(chain: ChainPlan | None) -> list[tuple[str, object]]:
     """Return what is exact in every unit of levels below the top of a tree."""
     if chain is None:
         return []
-    where = f"in the bundle; SHA-256 of the tree with all values {tree_digest(chain.law)}"
+    where = f"in the bundle; SHA-256 of the tree with all values {chain.law.digest}"
     return [
         (f"{condition.title}, of each {level}", where)
         for level, conditions in chain.invariants_below.items()

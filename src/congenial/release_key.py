@@ -76,7 +76,7 @@ class ReleaseKey:
         made = self._begun("seal", [text, str(counts.shape).encode()], _BYTES)
         made.update((8 * counts.size).to_bytes(8, "little"))
         for part in parts_of(len(counts)):  # some lines at a time: a copy of all is as large as they are
-            made.update(np.ascontiguousarray(counts[part], "<i8"))
+            made.update(np.ascontiguousarray(counts[part], "<i8").data)
         return made.hexdigest()
 
     def __getstate__(self) -> object:

@@ -136,6 +136,14 @@ class AreaTables(Mapping[str, Table]):
         return f"confidential tables of {len(self):,} areas"
 
 
+def tables_by_area(schema: Schema, labels: Sequence[str | None], counts: Ints) -> Mapping[str | None, Table]:
+    """Return tables (area, cell) by the labels of their areas, or one table under None."""
+    if list(labels[:1]) == [None]:
+        return {None: Table(schema, counts[0].reshape(schema.shape))}
+    named: Mapping[Any, Table] = AreaTables.kept(schema, [str(label) for label in labels], counts)
+    return named
+
+
 def _is_right(schema: Schema, counts: NDArray[Any]) -> bool:
     """Whether an array of whole numbers is a table as it stands: cell by cell, 73,000 tables take six seconds."""
     return counts.shape == schema.shape and counts.size > 0 and counts.min() >= 0 and counts.max() <= LARGEST_COUNT

@@ -71,11 +71,12 @@ def independent(polytope: Polytope, queries: Floats, weights: Floats, answers: F
 
 
 @pytest.mark.parametrize("part", range(10))
-def test_a_thousand_random_systems(part: int, request: pytest.FixtureRequest) -> None:
+def test_a_thousand_random_problems(part: int, request: pytest.FixtureRequest) -> None:
     """The defect: a solver's default tolerance, a missed condition, a wrong weight."""
     rng = replay_rng(request.node.nodeid)
-    for _ in range(100):
-        constraints, counts = random_problem(rng)
+    for number in range(100):
+        if number % 4 == 0:  # conditions take most of the time to compile: four problems for each
+            constraints, counts = random_problem(rng)
         n = len(counts)
         extra = (rng.below(np.full((2, n), 3).reshape(-1)) - 1).reshape(2, n)
         queries = np.vstack([np.eye(n), extra]).astype(float)

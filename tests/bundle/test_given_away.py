@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from congenial.bundle.loading import load_bundle
-from congenial.bundle.parquet import parquet_columns
+from congenial.bundle.parquet import parquet_arrays
 from congenial.bundle.verifying import verify_bundle
 from congenial.cli import main
 from congenial.curator.pipeline import simulate
@@ -48,7 +48,7 @@ def test_manifest_report_and_file_say_the_same(bundle: Path) -> None:
         "total of ill=yes": (2, 0),
         "ill=no": (2, 1),
     }
-    listed = parquet_columns((bundle / "exact-cells.parquet").read_bytes())
+    listed = parquet_arrays((bundle / "exact-cells.parquet").read_bytes())
     assert dict(zip(listed["area"], listed["cells"], strict=True)) == {"Tiny": "0101", "Empty": "1111", "One": "1010"}
     tables = load_bundle(bundle).tables
     for area, cells in zip(listed["area"], listed["cells"], strict=True):

@@ -55,7 +55,7 @@ FREE: dict[str, Change] = {
     "receipt.previous": at("receipt", "previous", value="0" * 64),
     "receipt.cap": lambda values: _other_cap(values["receipt"]),
     "left_out": _without_parquet,
-    "software": at("software", "duckdb", value="0"),
+    "software": at("software", "pyarrow", value="0"),
 }
 """What a manifest says that nothing in the bundle contradicts; what is in no plan and no receipt stands last."""
 NOT_IN_A_LEDGER = {"left_out", "software"}

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from chromium import dom_of, look_at
@@ -177,7 +178,7 @@ def parents_of(bundle: Bundle) -> Any:
 
 def test_areas_stand_under_their_parents(bundles: dict[str, Path]) -> None:
     bundle = load_bundle(bundles["counties"])
-    units, left_out = units_of_areas(parents_of(bundle), bundle.tables)
+    units, left_out = units_of_areas(parents_of(bundle), bundle.counts)
     assert ([unit.title for unit in units], left_out) == (["Northern part (40)", "Île-Sud (20)"], 0)
     titles = [part.title for unit in units for part in unit.parts]
     assert titles == [f"{area}: {int(counts.sum()):,}" for area, counts in bundle.tables.items()]
@@ -218,7 +219,7 @@ def typed(page: str, texts: list[str], folder: Path) -> dict[str, list[Any]]:
 
 def test_an_area_is_found_by_typing(bundles: dict[str, Path], tmp_path: Path) -> None:
     bundle = load_bundle(bundles["counties"])
-    page = report(parents_of(bundle), bundle.tables)
+    page = report(parents_of(bundle), bundle.counts)
     northern = [str(area) for area in list(bundle.tables)[:40]]
     with_el = sum("el" in area.lower() for area in northern)
     assert with_el > 1
@@ -258,16 +259,13 @@ def test_a_page_runs_its_own_script_and_no_other(bundles: dict[str, Path], tmp_p
     assert "script" not in page_of(bundles["p12"]), "one table is found without"
 
 
-def _many(bundle: Bundle, copies: int) -> tuple[Any, dict[Any, Any]]:
+def _many(bundle: Bundle, copies: int) -> tuple[Any, Any]:
     """Repeat every area of a bundle under other names."""
     one = bundle.manifest
     named: dict[Area, Constraints] = {
         f"{area} {copy}": own for copy in range(copies) for area, own in one.law.areas.items()
     }
     law = replace(one.law, areas=Areas.collected(one.law.areas.name, named))
-    tables = {f"{area} {copy}": counts for copy in range(copies) for area, counts in bundle.tables.items()}
-    exactly = tuple(
-        replace(each, values={f"{area} {copy}": value for copy in range(copies) for area, value in each.values.items()})
-        for each in one.exactly
-    )
-    return replace(one, plan=Plan.of(law, one.plan.neighbours), exactly=exactly), tables
+    exactly = tuple(replace(each, values=np.concatenate([each.values] * copies)) for each in one.exactly)
+    manifest = replace(one, plan=Plan.of(law, one.plan.neighbours), exactly=exactly, known_reviews=())
+    return manifest, np.tile(bundle.counts, (copies, 1))

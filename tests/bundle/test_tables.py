@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from congenial.bundle.loading import load_bundle
-from congenial.bundle.parquet import csv_to_parquet
-from congenial.bundle.table_csv import header_of, tables_from_csv, tables_to_csv
+from congenial.bundle.table_csv import header_of
 from congenial.conditions.areas import Areas
 from congenial.conditions.constraints import Constraints
 from congenial.errors import BundleError
@@ -23,6 +22,7 @@ from congenial.plain_text import hidden_in
 from congenial.public_law import PublicLaw
 from congenial.schema import Schema
 from releases import CASES, Maker
+from table_files import csv_of, csv_tables, parquet_of, parquet_tables
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -67,28 +67,28 @@ def test_any_labels_and_counts_come_back(labels: list[str], areas: list[str], da
     law = PublicLaw(
         schema, "double_geometric", (), Areas.collected("a", {area: Constraints.of(schema, []) for area in areas})
     )
-    counts: dict[str | None, NDArray[np.int64]] = {
-        area: np.array(data.draw(st.lists(st.integers(0, 2**53), min_size=len(labels), max_size=len(labels))))
-        for area in areas
-    }
-    content = tables_to_csv(law, counts)
-    lines = [["a", "d", "count"], *([a, d, n] for a in areas for d, n in zip(labels, counts[a].tolist(), strict=True))]
+    line = st.lists(st.integers(0, 2**53), min_size=len(labels), max_size=len(labels))
+    counts: NDArray[np.int64] = np.array([data.draw(line) for _ in areas])
+    content = csv_of(law, counts)
+    pairs = zip(areas, counts.tolist(), strict=True)
+    lines = [["a", "d", "count"], *([a, d, n] for a, own in pairs for d, n in zip(labels, own, strict=True))]
     plain = io.StringIO()
     csv.writer(plain, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC).writerows(lines)
     assert content.decode() == plain.getvalue()
-    again = tables_from_csv(law, content)
-    assert all(np.array_equal(again[area], counts[area]) for area in areas)
-    frame = pq.read_table(io.BytesIO(csv_to_parquet(content, {"a": "VARCHAR", "d": "VARCHAR", "count": "BIGINT"})))
+    assert np.array_equal(csv_tables(law, content), counts)
+    made = parquet_of(law, counts)
+    assert np.array_equal(parquet_tables(law, made), counts)
+    frame = pq.read_table(io.BytesIO(made))
+    assert frame.column("a").to_pylist() == [area for area in areas for _ in labels]
     assert frame.column("d").to_pylist() == labels * 2
-    assert frame.column("count").to_pylist() == [int(n) for area in areas for n in counts[area]]
+    assert frame.column("count").to_pylist() == counts.reshape(-1).tolist()
 
 
 def test_columns_named_count() -> None:
     schema = Schema({"count": ["a"], "released_count": ["b"]})
     law = PublicLaw(schema, "double_geometric", (), Areas.one(Constraints.of(schema, [])))
     assert header_of(law) == ["count", "released_count", "released_released_count"]
-    content = tables_to_csv(law, {None: np.array([7])})
-    assert tables_from_csv(law, content)[None].tolist() == [7]
+    assert csv_tables(law, csv_of(law, np.array([[7]]))).tolist() == [[7]]
 
 
 @pytest.mark.parametrize("change", [
@@ -98,7 +98,7 @@ def test_other_csv_is_refused(change: tuple[str, str], bundle: Path) -> None:
     law, content = load_bundle(bundle).law, (bundle / "table.csv").read_text(encoding="utf-8")
     forged = content.replace(*change, 1)
     with pytest.raises(BundleError):
-        tables_from_csv(law, forged.encode())
+        csv_tables(law, forged.encode())
 
 
 @pytest.mark.parametrize("count", ["1.5", "x", "", "9" * 30, "1e3", " ", "1_0", "+1", "01", " 1"])
@@ -106,4 +106,4 @@ def test_counts_that_are_none(count: str, bundle: Path) -> None:
     law, lines = load_bundle(bundle).law, (bundle / "table.csv").read_text(encoding="utf-8").splitlines()
     lines[1] = lines[1].rsplit(",", 1)[0] + f",{count}"
     with pytest.raises(BundleError, match="whole number"):
-        tables_from_csv(law, "\n".join([*lines, ""]).encode())
+        csv_tables(law, "\n".join([*lines, ""]).encode())

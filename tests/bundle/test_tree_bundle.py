@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import congenial as cg
 from congenial.arrays import Ints
 from congenial.bundle.canonical import digest, rendered
 from congenial.bundle.parquet import arrays_to_parquet, parquet_arrays
-from congenial.bundle.tree_files import spine_of_parquet, spine_to_parquet
+from congenial.bundle.tree_files import read_spine, write_spine
 from congenial.bundle.verifying import verify_bundle
 from congenial.conditions.condition import Condition
 from congenial.errors import BrokenError, BundleError, HierarchyError, PrivacyError, SamplingError
@@ -169,14 +170,16 @@ def test_a_missing_spine_is_said(place: Path) -> None:
 
 def test_spines_come_back() -> None:
     made = hierarchy(has_zeros=True)
-    content = spine_to_parquet(made.tree, made.zeros)
-    tree, zeros = spine_of_parquet(content, made.tree.levels, 4)
-    assert [codes.tolist() for codes in tree.codes] == [codes.tolist() for codes in made.tree.codes]
+    out = BytesIO()
+    write_spine(made.tree, made.zeros, out)
+    content = out.getvalue()
+    tree, zeros = read_spine(BytesIO(content), made.tree.levels, 4)
+    assert [tree.texts(level) for level in range(3)] == [codes.tolist() for codes in made.tree.codes]
     assert np.array_equal(zeros.bars[-1], made.zeros.bars[-1])
     columns = parquet_arrays(content)
     for wrong in ({**columns, "zeros": np.array(["012"] * 12, object)}, {**columns, "block": columns["block"][::-1]}):
         with pytest.raises(BundleError, match=r"spine\.parquet"):
-            spine_of_parquet(arrays_to_parquet(wrong), made.tree.levels, 4)
+            read_spine(BytesIO(arrays_to_parquet(wrong)), made.tree.levels, 4)
 
 
 def test_a_stopped_tree_is_gone_on_with(tmp_path: Path) -> None:

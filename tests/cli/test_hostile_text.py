@@ -19,7 +19,6 @@ import congenial as cg
 from commands import run_command
 from congenial.bundle.file_names import AREAS, PARQUET
 from congenial.bundle.naming import Naming
-from congenial.bundle.parquet import csv_to_parquet
 from congenial.bundle.table_csv import formula_warnings
 from congenial.cli import main
 from congenial.cli.output import say, show_json, show_table
@@ -33,6 +32,7 @@ from congenial.plain_text import hidden_in
 from forger import at, forge, nothing
 from hostile import ATTACKS, HIDDEN, check_text, hidden_texts, hostile_texts
 from releases import CASES, NOW, ledger_for, place, release
+from table_files import csv_to_parquet
 
 LEDGER = ["--ledger", "budget.db", "--json"]
 FIRST, AREA = "[link=x]first", "<b>area"

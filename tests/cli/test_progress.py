@@ -48,7 +48,7 @@ def test_a_draw_tells_how_many_areas_are_done(monkeypatch: pytest.MonkeyPatch) -
 
     plan.draw(counts, replay_rng("areas"), tell)
     assert told == []
-    monkeypatch.setattr(plans, "_AT_ONCE", 6)
+    monkeypatch.setattr(plans, "AT_ONCE", 6)
     drawn = plan.draw(counts, replay_rng("areas"), tell)
-    assert told == [("drawing", done, 20) for done in (5, 10, 15, 20)]
+    assert told == [("drawing", done, 20) for done in (6, 12, 18, 20)]
     assert (drawn.sum(axis=1) == 20).all()

@@ -107,7 +107,7 @@ def test_ctrl_c_while_files_are_written(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr("congenial.bundle.writing.os.fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        writing.write_folder(tmp_path / "out", {"a": b"1"})
+        writing.write_folder(tmp_path / "out", lambda out: out.add("a", b"1"))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from congenial import resources
 from congenial.errors import CongenialError, ReadingError
-from congenial.reading import read_tables, tables
+from congenial.reading import read_tables
 from congenial.reading.csv_trouble import csv_trouble
 from congenial.spec import Spec, parse_spec
 
@@ -274,8 +275,13 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_too_many_cells_in_all_areas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "_MOST_CELLS", 3)
-    assert "1 areas of 4 cells are more than 3 cells together" in refusal(AREAS, tmp_path)
+    monkeypatch.setattr(resources, "_START", 2 * 10**9)
+    monkeypatch.setenv(resources.MEMORY, "1.5GB")
+    said = "1 tables of 4 cells take about 2.0 GB of memory, and this process may take 1.5 GB; allow more, --memory"
+    assert said in refusal(AREAS, tmp_path)
+    monkeypatch.setenv(resources.MEMORY, "plenty")
+    with pytest.raises(CongenialError, match=r"'plenty' is no amount of memory of 0\.5 GB or more; write one such as"):
+        read_tables(AREAS, tmp_path)
 
 
 def test_unknown_values_go_to_a_confidential_file(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from congenial.conditions.rows import Row, dense
 from congenial.conditions.where import cell_names
 from congenial.plan import Plan
 from congenial.randomness import RandomStream, replay_rng
+from congenial.resources import n_processors
 from congenial.sampling.exact_errors import exact_errors
 from congenial.sampling.system import System
 from congenial.schema import Schema
@@ -28,7 +29,7 @@ SIZES = (0, 1, 5, 10, 50, 100, 1_000)
 EXACTLY = 24
 """Up to so many areas have their moments computed without a draw, at some 50 milliseconds each."""
 
-_SECONDS = 3.0  # of draws, by the samplers' own estimate, which is about twice what they take
+_SECONDS = 1.5  # of draws, by the samplers' own estimate, which is about twice what they take
 _NUMBERS = 4_000_000  # kept at a time: of areas that are drawn around, times sums
 _FEWEST_AREAS, _MOST_DRAWS = 25, 5_000
 _MOST_LEVELS = 60
@@ -198,7 +199,7 @@ def _drawn(
     for group, sampler in zip(plan.law.areas.groups, plan.samplers, strict=True):
         own = np.flatnonzero(np.isin(places, group.places))
         for _ in range(n_draws if len(own) else 0):
-            gaps = (sampler.draw_each(tables[own], rng) - tables[own]) @ matrix
+            gaps = (sampler.draw_each(tables[own], rng, n_threads=n_processors()) - tables[own]) @ matrix
             once[own] += gaps
             twice[own] += gaps**2
     return once / n_draws, twice / n_draws

@@ -73,8 +73,9 @@ def _read(column: "pa.ChunkedArray", *, is_whole: bool) -> NDArray[Any]:
     import pyarrow as pa
 
     if column.type == pa.int64():
-        known = np.asarray(column.fill_null(0).to_numpy())
-        return np.ma.MaskedArray(known, np.asarray(column.is_null().to_numpy())) if column.null_count else known
+        if not column.null_count:
+            return np.asarray(column.to_numpy())
+        return np.ma.MaskedArray(column.fill_null(0).to_numpy(), np.asarray(column.is_null().to_numpy()))
     if column.type != pa.string():
         raise TypeError(column.type)
     texts = column.to_pylist()

@@ -88,9 +88,7 @@ def _check_names(manifest: Manifest) -> None:
     has_parents = areas.name is not None and manifest.chain is None and min(sizes, default=1) > 0
     if sizes and not (has_parents and sum(sizes) == len(areas)):
         raise _refuse(f"it has parents for {sum(sizes):,} areas, and {len(areas):,} tables")
-    if set(naming.unpublished).intersection(areas if naming.unpublished else ()) or (
-        naming.unpublished and areas.name is None
-    ):
+    if naming.unpublished and (areas.name is None or not set(naming.unpublished).isdisjoint(areas)):
         raise _refuse("an area is left unpublished that it publishes")
     if any(not rows.is_public for rows in naming.kept_rows) and manifest.plan.neighbours == "bounded":
         raise _refuse("rows are kept by a column that is not public, and a changed record could leave them")

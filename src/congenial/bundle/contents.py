@@ -56,8 +56,8 @@ def bundle_files(
     if law.areas.name is not None:
         out.add(AREAS, areas_to_parquet(law.areas, [exact.values for exact in manifest.exactly]))
     if manifest.chain is not None:
-        for name, content in tree_to_files(manifest.chain.law, below).items():
-            out.add(name, content)
+        for name, write_file in tree_to_files(manifest.chain.law, below).items():
+            out.add(name, write_file)
 
     def add(name: str, make: Callable[[], Content]) -> None:
         with _or_left_out(left_out, name):

@@ -33,9 +33,9 @@ class Exactly:
     @classmethod
     def of(cls, text: str, mandate: str | None, values: Sequence[str] | NDArray[np.int64]) -> "Exactly":
         """Return a statistic with whole numbers as such where that is possible."""
-        if isinstance(values, np.ndarray) and values.dtype != object:
-            if not values.size or int(np.abs(values).max()) < 10**_LONGEST:
-                return cls(text, mandate, values)
+        is_whole = isinstance(values, np.ndarray) and values.dtype != object
+        if is_whole and int(np.abs(values).max(initial=0)) < 10**_LONGEST:
+            return cls(text, mandate, np.asarray(values))
         texts = [str(value) for value in values]
         if all(map(_is_number, texts)):
             return cls(text, mandate, np.array(texts, np.int64))

@@ -105,7 +105,8 @@ class AreaValues:
     Attributes
     ----------
     values : sequence of arrays (area,)
-        The first equality of every area's group, the second, ...; masked, or None among objects, where a group has fewer.
+        The first equality of every area's group, the second, ...; where a group has fewer it is masked, or among
+        objects None.
     """
 
     def __init__(self, labels: Sequence[str], groups: Ints, values: Sequence[NDArray[Any]]) -> None:

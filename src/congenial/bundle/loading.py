@@ -21,7 +21,7 @@ from congenial.bundle.manifest import Manifest
 from congenial.bundle.signing import check_signature, read_public_key
 from congenial.bundle.table_csv import check_csv, read_csv
 from congenial.bundle.table_parquet import read_tables
-from congenial.bundle.tree_files import SPINE, level_file, level_of_parquet, spine_of_parquet
+from congenial.bundle.tree_files import SPINE, level_file, read_level, read_spine
 from congenial.bundle.tree_json import TreeParts
 from congenial.chunks import LINES
 from congenial.conditions.areas import Area
@@ -83,7 +83,7 @@ class Bundle:
             raise BundleError("the bundle has no levels: its areas are no tree")
         number = self.tree.level_of(name)
         tables = self.counts if number == 0 else self.below[number - 1]
-        return tuple(str(code) for code in self.tree.codes[number]), tables
+        return tuple(self.tree.texts(number)), tables
 
     @property
     def law(self) -> PublicLaw:
@@ -312,15 +312,17 @@ def _tables(folder: Path, manifest: Manifest, progress: Progress) -> Ints:
 
 def _tree(folder: Path, levels: tuple[str, ...], schema: Schema, rows: Sequence[ExactRows | None]) -> TreeParts:
     """Read a tree; exact numbers below the top are those of the released tables, and the manifest has their digest."""
-    tree, zeros = spine_of_parquet(_read(folder, SPINE), levels, schema.n_cells)
+    with _opened(folder, SPINE) as file:
+        tree, zeros = read_spine(file, levels, schema.n_cells)
     return tree, zeros, exact_sums(rows, _tables_below(folder, tree, schema)) if rows else ()
 
 
 def _tables_below(folder: Path, tree: Tree, schema: Schema) -> tuple[Ints, ...]:
-    return tuple(
-        level_of_parquet(_read(folder, level_file(number)), number, codes, schema)
-        for number, codes in enumerate(tree.codes[1:], 2)
-    )
+    found = []
+    for number, codes in enumerate(tree.codes[1:], 2):
+        with _opened(folder, level_file(number)) as file:
+            found.append(read_level(file, number, codes, schema))
+    return tuple(found)
 
 
 def _levels(folder: Path, chain: ChainPlan, top: Ints) -> tuple[Ints, ...]:
@@ -358,7 +360,7 @@ def _check_files(folder: Path, manifest: Manifest) -> None:
     for name, stated in manifest.files.items():
         try:
             with _opened(folder, name) as file:
-                if file_digest(file, "sha256").hexdigest() != stated:
+                if file_digest(file, "sha256").hexdigest() != stated:  # type: ignore[arg-type]
                     wrong.append(f"{name} was changed")
         except BundleError as missing:
             wrong.append(str(missing))

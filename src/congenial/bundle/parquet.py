@@ -1,6 +1,6 @@
 """Parquet files, written and read by Arrow, and by nothing else here. Everything in them is public."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -10,6 +10,9 @@ from congenial.errors import BundleError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+AT_ONCE = 1 << 17
+"""Units of a level that are written at a time: a row group of the file."""
 
 DAMAGED = "a Parquet file of the bundle cannot be read: it was cut short or changed"
 _LINES = 500_000  # of a row group: what is read and unpacked at a time
@@ -73,3 +76,48 @@ def _numpy(column: "pa.ChunkedArray") -> NDArray[Any]:
     is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     known = column.fill_null(0) if is_number else column
     return np.ma.MaskedArray(known.to_numpy(), missing)
+
+
+def write_batches(batches: "Iterable[pa.Table]", out: BinaryIO) -> None:
+    """Write tables with the same columns, of which there is at least one, as one Parquet file, each a row group."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    writer = None
+    try:
+        for batch in batches:
+            writer = writer or parquet.ParquetWriter(out, batch.schema, compression="zstd", store_schema=False)
+            writer.write_table(batch)
+    except pa.ArrowException:
+        raise BundleError("a table could not be written as Parquet") from None
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def read_batches(file: BinaryIO, name: str, choices: "Iterable[Mapping[str, str]]") -> "Iterator[pa.RecordBatch]":
+    """Go through the rows of a Parquet file some at a time; nothing may be missing in it.
+
+    Parameters
+    ----------
+    choices : mappings from column to type
+        The file has the columns and types of one of them, or is refused.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        rows = parquet.ParquetFile(file)
+        found = {field.name: str(field.type) for field in rows.schema_arrow}
+        fits = [wanted for wanted in choices if list(wanted) == rows.schema_arrow.names]
+        if not fits:
+            raise BundleError(f"{name} does not have the columns that the manifest describes")
+        if wrong := [column for column, kind in fits[0].items() if found[column] != kind]:
+            what = "text" if fits[0][wrong[0]] == "string" else "a whole number"
+            raise BundleError(f"{name} has something in column {wrong[0]!r} that is not {what}")
+        for batch in rows.iter_batches(AT_ONCE):
+            if any(column.null_count for column in batch.columns):
+                raise BundleError(f"{name} has a missing value")
+            yield batch
+    except (pa.ArrowException, OSError):
+        raise BundleError(DAMAGED) from None

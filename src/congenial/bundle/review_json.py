@@ -58,8 +58,8 @@ def _columns(review: Review) -> list[NDArray[np.object_]]:
     """Return level, label and digits of the areas in which a cell is given away, in their order."""
     places, digits = [np.zeros(0, np.int64)], [np.zeros(0, object)]
     for one in review.kinds:
-        has_news = one.is_news.any(axis=1)
-        texts = np.full(len(has_news), "", object)
+        has_news = one.has_news
+        texts = np.array([""] * len(has_news), object)
         letters = (one.is_news[has_news] + np.uint8(ord("0"))).astype(np.uint8)
         texts[has_news] = [line.tobytes().decode() for line in letters]  # once for areas with the same values
         chosen = np.flatnonzero(has_news[one.which])
@@ -68,4 +68,4 @@ def _columns(review: Review) -> list[NDArray[np.object_]]:
     joined = np.concatenate(places)
     order = np.argsort(joined, kind="stable")
     labels = np.array([label or "" for label in review.labels], object)[joined[order]]
-    return [np.full(len(order), review.counted.area or "", object), labels, np.concatenate(digits)[order]]
+    return [np.array([review.counted.area or ""] * len(order), object), labels, np.concatenate(digits)[order]]

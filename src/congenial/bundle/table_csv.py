@@ -92,10 +92,10 @@ def write_csv(law: PublicLaw, tables: Ints, out: BinaryIO, progress: Progress = 
 
 def check_csv(law: PublicLaw, tables: Ints, file: BinaryIO) -> None:
     """Refuse a file that is not the tables (area, cell) as `write_csv` writes them."""
-    if file.readline() == _header(law) and all(file.read(len(own)) == own for _, own in _in_parts(law, tables)):
-        if not file.read(1):
-            return
-    raise BundleError(f"{PARQUET} does not hold what {TABLE} does; use neither, and ask the publisher")
+    is_same = file.readline() == _header(law)
+    is_same = is_same and all(file.read(len(own)) == own for _, own in _in_parts(law, tables))
+    if not is_same or file.read(1):
+        raise BundleError(f"{PARQUET} does not hold what {TABLE} does; use neither, and ask the publisher")
 
 
 def read_csv(law: PublicLaw, file: BinaryIO) -> Ints:

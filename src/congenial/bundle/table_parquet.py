@@ -24,7 +24,7 @@ def write_tables(law: PublicLaw, tables: Ints, out: BinaryIO, progress: Progress
     """Write tables (area, cell), a row a cell; labels are text, each stored once in a row group."""
     from pyarrow import parquet
 
-    with parquet.ParquetWriter(out, _schema(law), compression="zstd") as file:
+    with parquet.ParquetWriter(out, _schema(law), compression="zstd", store_schema=False) as file:
         for part in _parts(law):
             file.write_table(_rows(law, part, tables[part]))
             if part.stop < len(tables):

@@ -1,12 +1,9 @@
 """The tree of a law as plain values, for a manifest; codes of units and structural zeros stand in spine.parquet."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
-
-import numpy as np
 
 from congenial.bundle.canonical import read_as
 from congenial.conditions.condition import Condition
@@ -50,7 +47,7 @@ def tree_as_json(plan: ChainPlan) -> dict[str, Any]:
             }
             for name, codes, share, noise in zip(law.tree.levels, law.tree.codes, shares, noises, strict=True)
         ],
-        "digest": tree_digest(law),
+        "digest": law.digest,
     }
 
 
@@ -119,20 +116,3 @@ def tree_of_json(given: Mapping[str, Any]) -> StatedTree:
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name != "text"}
-
-
-def tree_digest(law: ChainLaw) -> str:
-    """Return the SHA-256 of a tree: levels, codes of all units, whose parts they are, zeros, and exact numbers."""
-    tree, zeros = law.tree, law.zeros
-    state = hashlib.sha256("\0".join(tree.levels).encode())
-    for codes in tree.codes:
-        state.update(len(codes).to_bytes(8, "little"))
-        state.update("\0".join(codes.tolist()).encode())
-    for parents in tree.parents:
-        state.update(np.ascontiguousarray(parents, "<i8").tobytes())
-    for bar in zeros.bars[-1:]:
-        state.update(np.packbits(bar, axis=None).tobytes())
-    for exact in law.exact:
-        if exact is not None:
-            state.update(np.ascontiguousarray(exact.values, "<i8").tobytes())
-    return state.hexdigest()

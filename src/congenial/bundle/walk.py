@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.arrow_codes import texts_of
 from congenial.bundle.exact_numbers import with_commas
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.tree_files import level_file
@@ -137,7 +138,7 @@ def units_of_tree(manifest: Manifest, chain: ChainPlan, released: Sequence[Ints]
                     () if number else _exact(manifest, place, n_shown),
                     more=more,
                 )
-                for place, (code, table, grid) in enumerate(zip(codes, tables, laid, strict=False))
+                for place, (code, table, grid) in enumerate(zip(texts_of(codes[:n_shown]), tables, laid, strict=False))
             ]
         )
         if number:

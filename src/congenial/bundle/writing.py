@@ -123,7 +123,8 @@ def is_folder_of(folder: Path, fill: Callable[[Unfinished], None]) -> bool:
     finally:
         if outer is not None:
             shutil.rmtree(outer, ignore_errors=True)
-    there = {path.name: digest_of(path) for path in folder.iterdir()} if folder.is_dir() else {}
+    files = list(folder.iterdir()) if folder.is_dir() else []
+    there = {path.name: digest_of(path) if path.is_file() else "" for path in files}
     return there == made.digests
 
 

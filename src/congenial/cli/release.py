@@ -24,7 +24,26 @@ keys_option = click.option(
     type=click.Path(path_type=Path),
     help="Private folder for the keys of releases under way. Default: $CONGENIAL_KEYS, or beside the ledger's file.",
 )
+memory_option = click.option(
+    "--memory",
+    callback=lambda _, __, amount: bound_memory(amount),
+    expose_value=False,
+    metavar="AMOUNT",
+    help="How much memory to take at most, such as 2GB. Default: $CONGENIAL_MEMORY, or half of what the computer has.",
+)
 who_option = click.option("--who", help="Who does it, for the ledger. Default: the name of the logged-in user.")
+
+
+def bound_memory(amount: str | None) -> None:
+    """Bound the memory of this process, if that is asked for."""
+    from congenial.errors import CongenialError
+    from congenial.resources import set_memory
+
+    if amount is not None:
+        try:
+            set_memory(amount)
+        except CongenialError as wrong:
+            raise click.UsageError(str(wrong)) from None
 
 
 def user_name(who: str | None) -> str:
@@ -45,6 +64,7 @@ def user_name(who: str | None) -> str:
 @ledger_option
 @keys_option
 @who_option
+@memory_option
 @click.option("--sign", "key", type=click.Path(path_type=Path), help="Private key to sign with; see congenial keygen.")
 @click.option("--yes", is_flag=True, help="Charge the budget without asking; needed where there is no terminal.")
 @click.option("--resume", is_flag=True, help="Go on with a release that was stopped after its charge; charges nothing.")

@@ -66,7 +66,8 @@ def coverage(
         if as_json:
             show_json({name: list(column) for name, column in answered.columns.items()})
             return
-        header = ("number", "n", "coverage", "s.e.", "by error law", "width", "error released", "error estimate")
+        errors = ("error released", "of mean", "of median")
+        header = ("number", "n", "coverage", "s.e.", "by error law", "width", *errors)
         show_table(header, answered.rows(), f"90% intervals, prior {prior}")
         return
     with progress_bar("coverage") as step:

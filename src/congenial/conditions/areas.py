@@ -210,7 +210,7 @@ class Areas(Mapping[Area, Constraints]):
     @cached_property
     def group_numbers(self) -> Ints:
         """Which group each area is in (area,)."""
-        found = np.zeros(len(self.labels), np.int32 if len(self.groups) > 1 else np.int8)
+        found = np.zeros(len(self.labels), np.int64)
         for number, group in enumerate(self.groups):
             found[group.places] = number
         return found
@@ -237,7 +237,8 @@ class TablesByLabel(Mapping[Area, Ints]):
     counts: Ints = field(repr=False)
 
     def __getitem__(self, area: Area) -> Ints:
-        return self.counts[self.areas.places[area]]
+        line: Ints = self.counts[self.areas.places[area]]
+        return line
 
     def __iter__(self) -> Iterator[Area]:
         return iter(self.areas.labels)

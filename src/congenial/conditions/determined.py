@@ -79,7 +79,7 @@ def determined(group: Group, solved: Solved, sums: Sequence[KnownSum], n_program
 def distinct(group: Group) -> tuple[Group, Ints]:
     """Return a group with one area of each kind, and which kind every area is of: equal values, equal cells."""
     values = group.values
-    if values.dtype == object or not values.size:
+    if values.dtype == object or not len(values):
         return group, np.arange(len(group.places))
     least = values.min(axis=0)
     spans = (values.max(axis=0) - least + 1).tolist()

@@ -75,7 +75,7 @@ def prepare(spec: Spec, folder: Path, progress: Progress = no_news, engine: Engi
 
 
 def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Progress, engine: Engine) -> Prepared:
-    hierarchy, counts = _read_tree(spec, given, folder, engine)
+    hierarchy, counts = _read_tree(spec, given, folder, progress, engine)
     progress(STEPS[1])
     return prepare_tree(hierarchy, counts, _naming(spec, folder))
 
@@ -85,10 +85,12 @@ def _naming(spec: Spec, folder: Path) -> Naming:
     return replace(spec.naming, public_files=public_files(spec, folder))
 
 
-def _read_tree(spec: Spec, given: TreeFile, folder: Path, engine: Engine = LOCAL) -> tuple[Hierarchy, Ints]:
+def _read_tree(
+    spec: Spec, given: TreeFile, folder: Path, progress: Progress = no_news, engine: Engine = LOCAL
+) -> tuple[Hierarchy, Ints]:
     """Return what releases a spec's tree, and the confidential leaves (leaf, cell), checked and in its order."""
     tree, zeros = read_spine(given, spec.schema.n_cells, folder)
-    counts = read_leaves(spec, tree, folder, engine.read(spec, folder))
+    counts = read_leaves(spec, tree, folder, progress, engine.read(spec, folder))
     check_leaves(tree, spec.schema.n_cells, zeros, counts)
     return spec.tree_mechanism(tree, zeros), counts
 

@@ -26,7 +26,7 @@ from congenial.privacy.review import Review
 from congenial.progress import Progress, no_news
 from congenial.reading.reference import check_public, read_reference
 from congenial.spec.spec import Spec
-from congenial.table import Table
+from congenial.table import tables_by_area
 
 _MADE_UP_SUMS = 1_000  # in 12 to 24 areas, computed without a draw: so `plan` need not load the kernels
 
@@ -122,8 +122,7 @@ def preview(
         areas, counts = read_reference(spec, reference)
         around = reference_plan(spec, plan, areas, counts)
         labels = around.law.areas.labels
-        own = counts.reshape(-1, *spec.schema.shape)
-        tables = {label: Table(spec.schema, table) for label, table in zip(labels, own, strict=True)}
+        tables = tables_by_area(spec.schema, labels, counts)
         centres = {labels[place]: counts[place] for place in typical_places(counts.sum(axis=1))}
         sums = adding_up(around, counts, reference.name)
     name = UNIFORM if reference is None else reference.name

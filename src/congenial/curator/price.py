@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import sqrt
+from typing import cast
 
 import numpy as np
 
@@ -104,4 +105,5 @@ def disclosed_areas(spec: Spec, mechanism: Mechanism, tables: Mapping[Area, Tabl
     """Return what a mechanism discloses of confidential tables."""
     if spec.by is None:
         return Areas.one(mechanism.disclose(tables[None]))
-    return mechanism.disclose({str(label): table for label, table in tables.items()}, area=spec.by.name)
+    named = cast("Mapping[str, Table]", tables)  # areas have labels
+    return mechanism.disclose(named, area=spec.by.name)

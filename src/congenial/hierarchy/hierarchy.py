@@ -153,7 +153,7 @@ class Hierarchy:
 
     def areas_of(self, tables: Ints) -> Areas:
         """Return the same from the tables of the units at the top (unit, cell), confidential or released."""
-        codes, level = [str(code) for code in self.tree.codes[0]], self.tree.levels[0]
+        codes, level = self.tree.texts(0), self.tree.levels[0]
         zeros = [self._zeros(bar) for bar in self.zeros.bars[0]] if self.zeros.bars else [[]] * len(codes)
         if len(codes) > 1 and (not self.zeros.bars or bool((self.zeros.bars[0] == self.zeros.bars[0][0]).all())):
             named = dict(zip(codes, tables, strict=True))

@@ -1,5 +1,6 @@
 """The law of a release of a tree: the top as any table, then level by level, given what is released above. Public."""
 
+import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import sqrt
@@ -7,6 +8,8 @@ from math import sqrt
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.arrow_codes import texts_of
+from congenial.chunks import parts_of
 from congenial.conditions.areas import Area
 from congenial.errors import HierarchyError
 from congenial.hierarchy.exact_rows import ExactSums
@@ -94,6 +97,23 @@ class ChainLaw:
     def n_cells(self) -> int:
         """The number of cells of a table."""
         return self.top.schema.n_cells
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the tree: levels, codes of all units, whose parts they are, zeros, and exact numbers."""
+        state = hashlib.sha256("\0".join(self.tree.levels).encode())
+        for codes in self.tree.codes:
+            state.update(len(codes).to_bytes(8, "little"))
+            for part in parts_of(len(codes)):
+                state.update("\0".join([*([""] if part.start else []), *texts_of(codes[part])]).encode())
+        for parents in self.tree.parents:
+            state.update(np.ascontiguousarray(parents, "<i8").data)
+        for bar in self.zeros.bars[-1:]:
+            state.update(np.packbits(bar, axis=None).data)
+        for exact in self.exact:
+            if exact is not None:
+                state.update(np.ascontiguousarray(exact.values, "<i8").data)
+        return state.hexdigest()
 
     @cached_property
     def below(self) -> Subtree:

@@ -137,7 +137,7 @@ class ChainPlan:
         leaves: Ints,
         words: ChainWords,
         *,
-        n_threads: int = 1,
+        n_threads: int | None = None,
         always_certain: bool = False,
         progress: Progress = no_news,
     ) -> TreeTables:
@@ -147,6 +147,8 @@ class ChainPlan:
         ----------
         leaves : array (leaf, cell)
             Confidential.
+        n_threads : int, optional
+            As many as this process has processors if not given. How many there are changes no table.
         always_certain : bool
             Whether every decision below the top is made in ball arithmetic: the same tables, slowly.
         progress : Progress

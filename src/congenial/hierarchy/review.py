@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from congenial.arrays import Ints
+from congenial.arrow_codes import CodeTexts
 from congenial.conditions.areas import Group
 from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import Constraints
@@ -63,7 +65,7 @@ def review_tree(law: ChainLaw, conditions: Sequence[Condition]) -> tuple[Review,
         schema = law.top.schema
         others = [row for name in schema.names for row in margin(name).rows(schema)]
         found = reviewed(
-            tree.levels[level], tree.codes[level].tolist(), groups, with_differences(schema, stated, others)
+            tree.levels[level], CodeTexts(tree.codes[level]), groups, with_differences(schema, stated, others)
         )
         out.append(found)
         zero = _zeros(found, law.n_cells) | barred
@@ -72,16 +74,24 @@ def review_tree(law: ChainLaw, conditions: Sequence[Condition]) -> tuple[Review,
 
 def _groups(law: ChainLaw, exact: ExactSums | None, zero: Flags, barred: Flags) -> Iterator[tuple[Group, Flags]]:
     """Go through the units of a level that have the same cells at 0 by structure and from above."""
-    keys = np.packbits(np.hstack([zero, barred]), axis=1)
-    _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    first, which = _patterns(zero, barred)
     n_units = len(zero)
     values = np.zeros((n_units, 0), np.int64) if exact is None else exact.values
     rows = () if exact is None else exact.rows.rows
     for number, one in enumerate(first.tolist()):
-        places = np.flatnonzero(which.reshape(-1) == number)
+        places = np.flatnonzero(which == number)
         limits = tuple(POINT_ZERO if is_zero else NONNEGATIVE for is_zero in zero[one].tolist())
         stated = tuple(Limited.equal(row, int(value)) for row, value in zip(rows, values[one].tolist(), strict=True))
         yield Group(Constraints(law.top.schema, stated, limits), places, values[places]), barred[one]
+
+
+def _patterns(zero: Flags, barred: Flags) -> tuple[Ints, Ints]:
+    """Return a unit of each pattern of zeros, and which pattern every unit has."""
+    keys = np.packbits(np.hstack([zero, barred]), axis=1)
+    if bool((keys == keys[0]).all()):  # nothing is zero anywhere, as a rule
+        return np.zeros(1, np.int64), np.zeros(len(keys), np.int64)
+    _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    return first, which.reshape(-1)
 
 
 def _zeros(found: Review, n_cells: int) -> Flags:

@@ -21,6 +21,7 @@ from congenial.hierarchy.words import ChainWords
 from congenial.hierarchy.zeros import Zeros
 from congenial.noise.family import DiscreteNoise
 from congenial.progress import DRAWING, Progress, no_news
+from congenial.resources import n_processors
 from congenial.sampling.share_out.families import Families
 
 _TOGETHER = 1 << 17  # children drawn in one go, about: their words and tables take 100 MB
@@ -91,7 +92,7 @@ class Subtree:
         released: Ints,
         words: ChainWords,
         *,
-        n_threads: int = 1,
+        n_threads: int | None = None,
         always_certain: bool = False,
         progress: Progress = no_news,
     ) -> TreeTables:
@@ -105,11 +106,14 @@ class Subtree:
             The released tables of the units at the top.
         words : ChainWords
             Of the release: each family takes its own.
+        n_threads : int, optional
+            As many as this process has processors if not given.
         always_certain : bool
             Whether every decision is made in ball arithmetic: the same tables, slowly.
         progress : Progress
             Is told how many units are drawn, those at the top included.
         """
+        n_threads = n_threads or n_processors()
         tables = self.tree.summed(leaves.astype(np.int64, copy=False))
         out = [released]
         n_done, n_units = len(released), sum(map(len, tables))

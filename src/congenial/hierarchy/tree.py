@@ -4,18 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from congenial.arrays import Ints
+from congenial.arrow_codes import Codes, texts_of
 from congenial.errors import HierarchyError, did_you_mean
 from congenial.plain_text import what_is_hidden
 from congenial.sampling.share_out.families import Families
-
-Codes = NDArray[Any]
-"""Codes of units: text, as numpy holds it."""
 
 TreeTables = tuple[Ints, ...]
 """The tables of every level (unit, cell), the top first, units in the order of the tree."""
@@ -157,13 +154,22 @@ class Tree:
     def places(self, level: str, codes: Sequence[str] | Codes) -> Ints:
         """Return where units stand in their level."""
         known = self.codes[self.level_of(level)]
-        wanted = np.asarray(codes).astype(known.dtype.kind)
+        wanted = _alike(np.asarray(codes), known)
         ranks = np.argsort(known)
         found = ranks[np.minimum(np.searchsorted(known, wanted, sorter=ranks), len(known) - 1)]
         is_wrong = known[found] != wanted
         if is_wrong.any():
-            raise HierarchyError(f"{str(wanted[is_wrong][0])!r} is not a {level} of the tree")
+            raise HierarchyError(f"{texts_of(np.asarray(codes)[is_wrong][:1])[0]!r} is not a {level} of the tree")
         return np.asarray(found, np.int64)
+
+    def texts(self, level: int) -> list[str]:
+        """Return the codes of a level's units as texts, an object each."""
+        return texts_of(self.codes[level])
+
+    def found(self, level: int, code: str) -> Ints:
+        """Return where in a level units of a code stand: one place, or none."""
+        known = self.codes[level]
+        return np.flatnonzero(known == _alike(np.array([code]), known)[0])
 
     def under(self, level: int, first: int, end: int) -> "Tree":
         """Return the tree under some units of a level that stand together: they are its top.
@@ -218,9 +224,16 @@ def _distinct(column: Codes) -> tuple[Codes, Ints]:
     return labels, inverse.reshape(-1).astype(np.int64)
 
 
+def _alike(wanted: Codes, known: Codes) -> Codes:
+    """Return codes in the kind of others, to be compared with them."""
+    if known.dtype.kind == "S" and wanted.dtype.kind != "S":
+        return np.char.encode(wanted.astype(str), "utf-8")
+    return wanted.astype(str) if known.dtype.kind == "U" else wanted
+
+
 def _twice(column: Codes) -> str:
     ranked = np.sort(column)
-    return str(ranked[1:][ranked[1:] == ranked[:-1]][0])
+    return texts_of(ranked[1:][ranked[1:] == ranked[:-1]][:1])[0]
 
 
 def _parents(above: Ints, below: Ints, names: Sequence[str], labels: Codes) -> Ints:
@@ -229,8 +242,9 @@ def _parents(above: Ints, below: Ints, names: Sequence[str], labels: Codes) -> I
     parent[below] = above
     is_torn = parent[below] != above
     if is_torn.any():
+        torn = texts_of(labels[below[is_torn][:1]])[0]
         raise HierarchyError(
-            f"{names[1]} {str(labels[below[is_torn][0]])!r} is part of two {names[0]} units: a unit has one parent;"
+            f"{names[1]} {torn!r} is part of two {names[0]} units: a unit has one parent;"
             " give units of one name in different places codes of their own, or put the levels in order, the top first"
         )
     return parent

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.hierarchy.tree import Codes
+from congenial.arrow_codes import Codes
 from congenial.randomness import KeyedWords, RandomStream, SecretBytes, UnitStreams
 
 _BLOCK = 16

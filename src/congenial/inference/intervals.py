@@ -170,7 +170,7 @@ def estimates_of_draws(
             out.append(Estimate(*asked, *found, level, True, is_simultaneous, statistic.labels))
             continue
         median = ends_of_draws(flat[place], weights, 1e-12)[0]
-        found = (_mean(flat[place], weights), median, *ends[place])
+        found = (mean_of_draws(flat[place], weights), median, *ends[place])
         quality = quality_of(values[place], n_moves) if weights is None else EXACTLY
         out.append(Estimate(*asked, *found, level, False, is_simultaneous, statistic.labels, quality))
     warn_of_poor(out)
@@ -190,7 +190,7 @@ def warn_of_poor(found: Sequence[Estimate]) -> None:
         )
 
 
-def _mean(values: Floats, weights: Floats | None) -> float:
+def mean_of_draws(values: Floats, weights: Floats | None) -> float:
     """Average over the draws in which the statistic exists (a share of nobody does not)."""
     there = ~np.isnan(values)
     if not there.any() or (weights is not None and not weights[there].sum()):

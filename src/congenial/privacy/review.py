@@ -75,6 +75,11 @@ class Kinds:
     is_news: NDArray[np.bool_]
     is_explained: NDArray[np.bool_]
 
+    @property
+    def has_news(self) -> NDArray[np.bool_]:
+        """Whether any cell is news (kind,)."""
+        return np.asarray(self.is_news.any(axis=1))
+
     @cached_property
     def n_areas(self) -> Ints:
         """How many areas are of each kind (kind,)."""
@@ -119,7 +124,7 @@ class Review:
         """
         found = []
         for number, one in enumerate(self.kinds):
-            chosen = np.flatnonzero(one.is_news.any(axis=1)[one.which])
+            chosen = np.flatnonzero(one.has_news[one.which])
             pairs = zip(one.places[chosen].tolist(), one.which[chosen].tolist(), strict=True)
             found += [(place, number, kind) for place, kind in pairs]
         return sorted(found)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from numpy.typing import NDArray
 
+from congenial.arrow_codes import CodeTexts, column_of
 from congenial.errors import ReadingError
 from congenial.resources import memory_for_reading, n_processors
 
@@ -42,7 +43,8 @@ class Session:
         """Make public columns known to queries as a table of this name."""
         import pyarrow
 
-        self._connection.register(name, pyarrow.table(dict(columns)))
+        plain = {name: column_of(one.codes) if isinstance(one, CodeTexts) else one for name, one in columns.items()}
+        self._connection.register(name, pyarrow.table(plain))
 
     def each_part(self, query: str, take: "Callable[[RecordBatch], None]") -> bool:
         """Hand the rows of a query on in parts, in no particular order; false when it failed.

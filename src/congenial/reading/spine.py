@@ -1,10 +1,11 @@
 """The public list of a tree's leaves, from its file."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from congenial.arrow_codes import Codes, codes_of, texts_of
 from congenial.errors import HierarchyError, ReadingError
 from congenial.hierarchy.tree import Tree
 from congenial.hierarchy.zeros import Zeros
@@ -14,6 +15,9 @@ from congenial.reading.headers import read_sources
 from congenial.reading.session import session
 from congenial.reading.spine_trouble import with_line
 from congenial.spec.tree import TRUTH, TreeFile
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
 
 
 def read_spine(given: TreeFile, n_cells: int, folder: str | Path) -> tuple[Tree, Zeros]:
@@ -34,18 +38,12 @@ def read_spine(given: TreeFile, n_cells: int, folder: str | Path) -> tuple[Tree,
 
 
 def _read(given: TreeFile, columns: list[str], n_cells: int, folder: Path) -> tuple[Tree, Zeros]:
-    paths = find_files([given.file], folder)
-    with session(paths) as database:
-        sources = read_sources(database, paths, given.separator)
-        for source in sources:
-            for column in columns:
-                source.place(column)
-        found = database.columns(sql.rows_of(sources, list(columns), given.separator))
-    if found is None:
-        raise ReadingError(f"the leaves in {given.file} cannot be read; the file may be damaged")
-    read = [_texts(found[f"v{number}"], column, given.file) for number, column in enumerate(columns)]
-    ranks = np.argsort(read[0], kind="stable")  # the order of rows is not kept while they are read
-    codes, *others = (column[ranks] for column in read)
+    read = _columns(given, columns, folder)
+    if not bool((read[0][1:] >= read[0][:-1]).all()):  # the order of rows is not kept while they are read
+        ranks = np.argsort(read[0], kind="stable")
+        for number, column in enumerate(read):
+            read[number] = column[ranks]
+    codes, *others = read
     places = iter(others)
     levels = {
         level.name: next(places) if level.prefix is None else _prefixes(codes, level.prefix, given)
@@ -54,31 +52,50 @@ def _read(given: TreeFile, columns: list[str], n_cells: int, folder: Path) -> tu
     tree = Tree.of_parents({**levels, given.leaf: codes})
     if given.uninhabited is None:
         return tree, Zeros()
-    words = next(places)
-    if wrong := sorted({str(word) for word in words.tolist()} - set(TRUTH)):
+    words, which = np.unique(next(places), return_inverse=True)
+    if wrong := sorted(set(texts_of(words)) - set(TRUTH)):
         raise ReadingError(
             f"column {given.uninhabited!r} of {given.file} says {wrong[0]!r}, and not 1, 0, true or false"
         )
-    is_empty = np.array([TRUTH[str(word)] for word in words.tolist()], np.bool_)
+    is_empty = np.array([TRUTH[word] for word in texts_of(words)], np.bool_)[which.reshape(-1)]
     if not is_empty.any():
         return tree, Zeros()
     return tree, Zeros.of_leaves(tree, np.repeat(is_empty[:, None], n_cells, axis=1))
 
 
-def _texts(column: NDArray[np.object_], name: str, file: str) -> NDArray[np.str_]:
-    if not len(column):
-        raise ReadingError(f"{file} has a header and no rows: a tree has at least one leaf")
-    if np.ma.getmaskarray(column).any():
-        raise ReadingError(
-            f"column {name!r} of {file} is empty in a row: every leaf has a code and a unit of each level"
-        )
-    return np.asarray(column).astype(str)
+def _columns(given: TreeFile, columns: list[str], folder: Path) -> list[Codes]:
+    """Return the columns of the file, each an array of texts."""
+    paths = find_files([given.file], folder)
+    found: list[list[Codes]] = [[] for _ in columns]
+
+    def take(rows: "RecordBatch") -> None:
+        for number, column in enumerate(columns):
+            if rows.column(number).null_count:
+                raise ReadingError(
+                    f"column {column!r} of {given.file} is empty in a row: every leaf has a code and a unit of each"
+                    " level"
+                )
+            codes = codes_of(rows.column(number))
+            if codes is None:
+                raise ReadingError(f"column {column!r} of {given.file} has a text with a zero byte; remove it")
+            found[number].append(codes)
+
+    with session(paths) as database:
+        sources = read_sources(database, paths, given.separator)
+        for source in sources:
+            for column in columns:
+                source.place(column)
+        if not database.each_part(sql.rows_of(sources, list(columns), given.separator), take):
+            raise ReadingError(f"the leaves in {given.file} cannot be read; the file may be damaged")
+    if not any(map(len, found[0])):
+        raise ReadingError(f"{given.file} has a header and no rows: a tree has at least one leaf")
+    return [np.concatenate(parts) for parts in found]
 
 
-def _prefixes(codes: NDArray[np.str_], length: int, given: TreeFile) -> NDArray[np.str_]:
+def _prefixes(codes: Codes, length: int, given: TreeFile) -> Codes:
     shortest = int(np.char.str_len(codes).min())
     if shortest < length:
         raise ReadingError(
             f"a code of {given.leaf} in {given.file} has {shortest} characters, and a level takes the first {length}"
         )
-    return codes.astype(f"U{length}")
+    return codes.astype(f"{codes.dtype.kind}{length}")

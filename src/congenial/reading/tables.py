@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from congenial.arrow_codes import CodeTexts
 from congenial.errors import ReadingError
 from congenial.hierarchy.tree import Tree
-from congenial.progress import READING, Progress, no_news
+from congenial.progress import Progress, no_news
 from congenial.reading import sql
 from congenial.reading.cells import Cells
 from congenial.reading.confidential_csv import write_confidential_csv
@@ -47,13 +48,15 @@ def read_together(
     return AreaTables.kept(spec.schema, [spec.by.labels[place] for place in places], counts[places])
 
 
-def read_leaves(spec: Spec, tree: Tree, folder: str | Path, grouped: Grouped | None = None) -> NDArray[np.int64]:
+def read_leaves(
+    spec: Spec, tree: Tree, folder: str | Path, progress: Progress = no_news, grouped: Grouped | None = None
+) -> NDArray[np.int64]:
     """Read the data of a tree's leaves (leaf, cell), in the order of the tree. Confidential."""
     if spec.hierarchy is None:
         raise ReadingError("the spec has no hierarchy")
-    codes = tuple(tree.codes[-1].tolist())
-    own = replace(spec, by=Levels(spec.hierarchy.leaf, spec.hierarchy.column, codes, codes))
-    return read_counts(own, folder, grouped=grouped)
+    codes = CodeTexts(tree.codes[-1])
+    by = Levels(spec.hierarchy.leaf, spec.hierarchy.column, codes, codes)
+    return read_counts(replace(spec, by=by), folder, progress, grouped)
 
 
 def read_counts(
@@ -85,7 +88,6 @@ def read_counts(
         raise ReadingError(wrong)
     paths = find_files(spec.data.paths, base) if grouped is None else (Path(grouped.name),)
     check_apart(spec, base, paths)
-    progress(READING)
     with session(paths, None if grouped is None else grouped.rows) as database:
         if grouped is None:
             read = read_sources(database, paths, spec.data.separator)

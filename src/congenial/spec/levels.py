@@ -1,6 +1,6 @@
 """The declared levels of a dimension: labels, codes in the data, intervals, and named groups."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -24,7 +24,8 @@ class Levels:
 
     Attributes
     ----------
-    codes : tuple of str
+    labels : sequence of str
+    codes : sequence of str
         The values in the data, one for each label; empty when a numeric column is cut.
     cut : tuple of float
         Where the intervals begin; `has_below` says whether a level lies below the first.
@@ -37,8 +38,8 @@ class Levels:
 
     name: str
     column: str
-    labels: tuple[str, ...]
-    codes: tuple[str, ...] = ()
+    labels: Sequence[str]
+    codes: Sequence[str] = ()
     cut: tuple[float, ...] = ()
     has_below: bool = False
     has_empty: bool = False
@@ -210,7 +211,7 @@ def _members(levels: Levels, group: str, said: "str | list[str] | RangeEntry") -
     end = levels.n_stated - 1 if said.end is None else _place(levels, said.end)
     if start > end:
         raise SchemaError(f"group {group!r} of {levels.name!r}: {said.start!r} stands after {said.end!r}; swap them")
-    return levels.labels[start : end + 1]
+    return tuple(levels.labels[start : end + 1])
 
 
 def _place(levels: Levels, label: str) -> int:

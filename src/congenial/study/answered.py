@@ -12,7 +12,7 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.errors import StudyError
 from congenial.inference.error_law import error_intervals
-from congenial.inference.intervals import check_level, ends_of_draws
+from congenial.inference.intervals import check_level, ends_of_draws, mean_of_draws
 from congenial.inference.posterior import Posterior, posterior
 from congenial.inference.question import Statistic, parse_query
 from congenial.law import Law
@@ -38,7 +38,8 @@ class Answered:
     Attributes
     ----------
     columns : columns
-        question, n, coverage, standard_error, error_law_coverage, mean_width, error_released, error_estimate.
+        question, n, coverage, standard_error, error_law_coverage, mean_width, error_released, error_mean, error_median:
+        errors are root mean squares.
     """
 
     columns: Columns
@@ -49,9 +50,9 @@ class Answered:
     def rows(self) -> list[tuple[str, ...]]:
         """Return the lines for people."""
         out: list[tuple[str, ...]] = []
-        for name, n, coverage, error, by_law, width, released, estimate in zip(*self.columns.values(), strict=True):
+        for name, n, coverage, error, by_law, *sizes in zip(*self.columns.values(), strict=True):
             law = "" if np.isnan(by_law) else f"{by_law:.1%}"
-            figures = (f"{width:.3g}", f"{released:.3g}", f"{estimate:.3g}")
+            figures = (f"{size:.3g}" for size in sizes)
             out.append((name, f"{n:,}", f"{coverage:.1%}", f"{error:.1%}", law, *figures))
         return out
 
@@ -135,10 +136,10 @@ def _add_questions(
         low, high = ends_of_draws(drawn, found.weights, level)
         law = by_law[asked.text] if isinstance(asked, Statistic) else None
         is_law = np.nan if law is None or not law.is_available else float(law.low <= own <= law.high)
-        estimate = float(np.median(drawn[np.isfinite(drawn)]))
         released = float(values(found.released[None, :])[0])
         if np.isfinite(own) and np.isfinite(released):
-            tally.add(name, number, float(low <= own <= high), is_law, high - low, released - own, estimate - own)
+            off = [released - own, *(estimate - own for estimate in _estimates(drawn, found.weights))]
+            tally.add(name, number, float(low <= own <= high), is_law, high - low, *off)
 
 
 def _add_cells(tally: "_Tally", number: int, found: Posterior, truth: Ints, level: float) -> None:
@@ -147,10 +148,15 @@ def _add_cells(tally: "_Tally", number: int, found: Posterior, truth: Ints, leve
         drawn = found.tables[:, cell].astype(np.float64)
         low, high = ends_of_draws(drawn, found.weights, level)
         covers = float(low <= truth[cell] <= high)
-        off = float(found.released[cell] - truth[cell]), float(drawn.mean() - truth[cell])
+        off = [float(estimate - truth[cell]) for estimate in (found.released[cell], *_estimates(drawn, found.weights))]
         size = int(np.searchsorted(SIZES, found.released[cell], side="right")) - 1
         for name in (CELLS, f"{CELLS} released as {size_text(size)}"):
             tally.add(name, number, covers, np.nan, high - low, *off)
+
+
+def _estimates(drawn: Floats, weights: Floats | None) -> tuple[float, float]:
+    """Return the posterior mean and median of a number."""
+    return mean_of_draws(drawn, weights), ends_of_draws(drawn, weights, 1e-12)[0]
 
 
 class _Tally:
@@ -165,9 +171,9 @@ class _Tally:
     def columns(self) -> Columns:
         out: dict[str, list[object]] = {name: [] for name in _COLUMNS}
         for name, lines in sorted(self.lines.items(), key=lambda item: item[0].startswith(CELLS + " ")):
-            table, covers, by_law, width, released, estimate = np.array(lines).T
+            table, covers, by_law, width, *errors = np.array(lines).T
             row = [name, len(lines), covers.mean(), _clustered(table, covers), by_law.mean(), width.mean()]
-            row += [np.sqrt((released**2).mean()), np.sqrt((estimate**2).mean())]
+            row += [np.sqrt((error**2).mean()) for error in errors]
             for key, value in zip(_COLUMNS, row, strict=True):
                 out[key].append(value if isinstance(value, str | int) else float(value))
         return out
@@ -181,7 +187,8 @@ _COLUMNS = (
     "error_law_coverage",
     "mean_width",
     "error_released",
-    "error_estimate",
+    "error_mean",
+    "error_median",
 )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from congenial.arrays import Floats, Ints
+from congenial.arrow_codes import texts_of
 from congenial.errors import InferenceError, did_you_mean
 from congenial.hierarchy.law import ChainLaw
 from congenial.hierarchy.tree import TreeTables
@@ -85,7 +86,7 @@ class TreeEstimate:
             tables = _with_total(self.draws.of_level(number, own.start, own.stop))
             mean[own] = tables.mean(axis=0)
             low[own], median[own], high[own] = ends(sorted_draws(tables), probability)
-        codes = tuple(str(code) for code in tree.codes[number])
+        codes = tuple(tree.texts(number))
         released, integers = _with_total(self.release[number]), _with_total(self.integers[number])
         return LevelEstimate(name, codes, released, mean, median, integers, low, high, probability)
 
@@ -149,9 +150,11 @@ class TreeEstimate:
         is_chosen = np.zeros(tree.n_leaves, np.bool_)
         for code in [units] if isinstance(units, str) else list(units):
             levels = range(len(tree.levels)) if at is None else [tree.level_of(at)]
-            found = [(level, place) for level in levels for place in np.flatnonzero(tree.codes[level] == code).tolist()]
+            found = [(level, place) for level in levels for place in tree.found(level, code).tolist()]
             if not found:
-                near = did_you_mean(str(code), [str(known) for codes in tree.codes[:-1] for known in codes[:10_000]])
+                near = did_you_mean(
+                    str(code), [known for codes in tree.codes[:-1] for known in texts_of(codes[:10_000])]
+                )
                 raise InferenceError(f"{code!r} is no unit of the tree; {near}")
             if len(found) > 1:
                 names = " and a ".join(tree.levels[level] for level, _ in found)

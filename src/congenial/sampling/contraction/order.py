@@ -3,13 +3,14 @@
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf, log, prod
+from math import inf, prod
 
 from congenial.conditions.groups import Box, GroupedRow
 from congenial.conditions.integer_program import propagate
 from congenial.errors import TooLargeError
 from congenial.sampling.contraction.algebra import Merge, Node, Rows, leaf, merge_nodes
 from congenial.sampling.contraction.windows import half_width, log_mass_of
+from congenial.sampling.steady import log_e
 from congenial.sampling.system import System
 
 MOST_STATES = 5 * 10**7
@@ -270,7 +271,7 @@ class _Public:
             largest = 0.0
         n_rows = len(self.system.rows)
         n_windows = 2 * self.system.n_cells + 2 * len(self.groups) * (1 + n_rows) + n_rows
-        return largest + log(2 * n_windows * len(self.rows.components)) - log(_LEAST_SHARE)
+        return largest + log_e(2.0 * n_windows * len(self.rows.components)) - log_e(_LEAST_SHARE)
 
     def _log_mass(self, component: tuple[int, ...]) -> float:
         """Return the logarithm of a bound of the weights of all tables of some groups, as if nothing tied them."""

@@ -1,12 +1,19 @@
-"""How far partial sums can stray: windows outside of which less than ``exp(-nats)`` of the unconstrained mass lies."""
+"""How far partial sums can stray: windows outside of which less than ``exp(-nats)`` of the unconstrained mass lies.
+
+The lengths of windows decide the order in which cells are drawn, so they are the same on every machine.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, exp, expm1, inf, log, log1p
+from math import ceil, inf, sqrt
 
+from congenial.balls import log_of
 from congenial.noise.fall import Fall
+from congenial.sampling.steady import exp_e, exp_minus_1, log_1_plus, log_e
+
+_STEPS = 44  # theta to eight digits, so the bound to sixteen
 
 
 def half_width(terms: Iterable[tuple[Fall, int]], nats: float) -> int | None:
@@ -32,7 +39,7 @@ def _half_width(counted: tuple[tuple[tuple[Fall, int], int], ...], nats: float) 
         return 0
 
     def bound(theta: float) -> float:
-        total = nats + log(2)
+        total = nats + log_e(2.0)
         for (fall, coefficient), times in counted:
             total += times * log_moment(fall, theta * coefficient)
         return total / theta
@@ -42,18 +49,27 @@ def _half_width(counted: tuple[tuple[tuple[Fall, int], int], ...], nats: float) 
     )
     high = limit if limit < inf else 1e6
     low = min(1e-12, high / 1e3)
-    ratio = (5**0.5 - 1) / 2
-    # Golden section on log theta: the bound falls, then rises.
-    a, b = log(low), log(high)
-    for _ in range(80):
-        c, d = b - ratio * (b - a), a + ratio * (b - a)
-        a, b = (a, d) if bound(exp(c)) < bound(exp(d)) else (c, b)
-    return max(0, ceil(bound(exp((a + b) / 2)) * (1 + 1e-9)) - 1)
+    ratio = (sqrt(5.0) - 1) / 2
+    # Golden section on log theta: the bound falls, then rises. Any theta gives a bound; near the best one it is flat.
+    a, b = log_e(low), log_e(high)
+    c, d = b - ratio * (b - a), a + ratio * (b - a)
+    at_c, at_d = bound(exp_e(c)), bound(exp_e(d))
+    for _ in range(_STEPS):
+        if at_c < at_d:
+            b, d, at_d = d, c, at_c
+            c = b - ratio * (b - a)
+            at_c = bound(exp_e(c))
+        else:
+            a, c, at_c = c, d, at_d
+            d = a + ratio * (b - a)
+            at_d = bound(exp_e(d))
+    return max(0, ceil(min(at_c, at_d) * (1 + 1e-9)) - 1)
 
 
+@lru_cache(maxsize=4096)
 def log_base(base: Fraction) -> float:
     """Return the logarithm of a base, however small."""
-    return log(float(base)) if float(base) > 1e-300 else log(base.numerator) - log(base.denominator)
+    return log_of(base)
 
 
 def log_moment(fall: Fall, theta: float) -> float:
@@ -73,9 +89,10 @@ def log_moment(fall: Fall, theta: float) -> float:
     return min(bounds)
 
 
+@lru_cache(maxsize=256)
 def _log_missing(x: float) -> float:
     """Return ``log(1 - exp(x))`` for x below 0, however close to it."""
-    return log1p(-exp(x)) if x < -1 else log(-expm1(x))
+    return log_1_plus(-exp_e(x)) if x < -1 else log_e(-exp_minus_1(x))
 
 
 def log_mass(fall: Fall) -> float:
@@ -86,17 +103,17 @@ def log_mass(fall: Fall) -> float:
     """
     bounds = [inf]
     if fall.linear < 1:
-        bounds.append(log1p(float(fall.linear)) - log1p(-float(fall.linear)))
+        bounds.append(log_1_plus(float(fall.linear)) - log_1_plus(-float(fall.linear)))
     if fall.quadratic < 1:
         # sum exp(-v^2 / 2 s^2) <= 1 + s sqrt(2 pi)
-        bounds.append(log1p((3.1416 / -log_base(fall.quadratic)) ** 0.5))
+        bounds.append(log_1_plus(sqrt(3.1416 / -log_base(fall.quadratic))))
     return _with_floor(min(bounds), fall)
 
 
 def log_mass_of(fall: Fall, n_values: float) -> float:
     """Return the same for a cell that has so many values at most; without a floor no weight is above 1."""
-    return min(log_mass(fall), _with_floor(log(n_values), fall))
+    return min(log_mass(fall), _with_floor(log_e(n_values), fall))
 
 
 def _with_floor(log_size: float, fall: Fall) -> float:
-    return log_size if fall.floor == 1 or log_size == inf else log(exp(log_size) + float(fall.floor) - 1)
+    return log_size if fall.floor == 1 or log_size == inf else log_e(exp_e(log_size) + float(fall.floor) - 1)

@@ -4,11 +4,11 @@ docs/claims/rejection.md proves that the bounds never fall short, as doubles.
 """
 
 from functools import lru_cache
-from math import cos, pi, sin
 
 import numpy as np
 
 from congenial.arrays import Floats, Ints
+from congenial.balls import circle_points
 from congenial.sampling.look_ahead.shapes import FEWEST_POINTS, MOST_POINTS, Tables, Weights
 
 INFLATION = 1 + 1e-9
@@ -90,7 +90,7 @@ def circles() -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
     found = []
     n = FEWEST_POINTS
     while n <= MOST_POINTS:
-        once = np.array([(cos(2 * pi * k / n), sin(2 * pi * k / n)) for k in range(n)])
+        once = np.array(circle_points(n))
         at = np.outer(np.arange(n), np.arange(n // 2 + 1)) % n
         found.append((np.ascontiguousarray(once[at, 0]), np.ascontiguousarray(once[at, 1])))
         n *= 2

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from math import sqrt
 
 import numpy as np
 
@@ -87,10 +88,10 @@ class TwoWayAt:
             (mean[order], spread[order]),
             np.zeros(n_columns, np.int64),
             sums,
-            np.full(n_columns, 4.0 + variance**0.5),
+            np.full(n_columns, 4.0 + sqrt(variance)),
         )
         sizes = (last - first + 1)[which]
-        reach = 30 * float(np.sqrt(spread.sum(axis=1).max()))
+        reach = 30 * sqrt(spread.sum(axis=1).max())
         length = int(min(sizes.sum(axis=1).max(), reach)) + 2 * (int(sizes.max()) + 64)
         most = (np.minimum(line_sum[:, None], column_sum) - centres)[order]
         half = int(max((last - anchor.ravel()).max(), (anchor.ravel() - first).max(), 1))

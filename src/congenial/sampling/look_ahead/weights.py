@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import ceil, exp, frexp, inf, ldexp, sqrt
+from math import ceil, frexp, inf, ldexp, sqrt
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from congenial.errors import SamplingError
 from congenial.noise.fall import FLAT, Fall
 from congenial.sampling.contraction.windows import log_base
 from congenial.sampling.look_ahead.shapes import Weights
+from congenial.sampling.steady import exp_e, log_e
 
 NATS = 64.0
 """Weights are tabulated down to ``exp(-NATS)``; what is beyond is bounded in closed form."""
@@ -85,18 +86,18 @@ class CellWeight:
         )
 
     def _tail(self, edge: int, tilt: float) -> float:
-        ratio = exp(self.log_ratio(edge)) * tilt
+        ratio = exp_e(self.log_ratio(edge)) * tilt
         if not ratio < 1:
             raise SamplingError("internal: a tilt beyond the fall of a weight")
-        log_first = edge * (log_base(self.fall.linear) + np.log(tilt)) + edge * edge * log_base(self.fall.quadratic)
-        return ldexp(1.0, frexp(max(exp(log_first) / (1 - ratio) * 1.001, _LEAST))[1])
+        log_first = edge * (log_base(self.fall.linear) + log_e(tilt)) + edge * edge * log_base(self.fall.quadratic)
+        return ldexp(1.0, frexp(max(exp_e(log_first) / (1 - ratio) * 1.001, _LEAST))[1])
 
     @property
     def tilts(self) -> tuple[float, float]:
         """The smallest and the largest tilt under which the table stays within doubles and its tails add up."""
-        far = exp(min(_MOST_TILT_NATS / max(1, self.half), 30.0))
+        far = exp_e(min(_MOST_TILT_NATS / max(1, self.half), 30.0))
         # The weights beyond the window keep three tenths of their fall: exp(-19), so that few lines are doubtful.
-        steep = inf if self.fall.is_flat else exp(min(-0.7 * self.log_ratio(self.half), 700.0))
+        steep = inf if self.fall.is_flat else exp_e(min(-0.7 * self.log_ratio(self.half), 700.0))
         low = far if self.low is not None else min(far, steep)
         high = far if self.high is not None else min(far, steep)
         return 1 / low, high

@@ -15,7 +15,6 @@ from congenial.sampling.share_out.families import Families
 from congenial.sampling.share_out.tilts import fineness_of, share_noise
 
 _MOST_WORDS = 1 << 22  # of one call of the kernel: 32 MB
-_GROWTH = 1.25  # families whose needs differ by less are drawn together
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,8 @@ def _parts(sizes: Ints, need: Ints) -> list[Ints]:
     """
     distinct, which = np.unique(sizes, return_inverse=True)
     fineness = np.array([fineness_of(size) for size in distinct.tolist()], np.int64)[which.reshape(-1)]
-    amounts = np.floor(np.log(np.maximum(need, 1.0)) / np.log(_GROWTH)).astype(np.int64)
+    mantissas, exponents = np.frexp(np.maximum(need, 1.0))
+    amounts = (8 * mantissas).astype(np.int64) + 4 * exponents  # four steps from a power of two to the next
     order = np.lexsort((amounts, fineness))
     is_new = (np.diff(amounts[order]) != 0) | (np.diff(fineness[order]) != 0)
     parts = []

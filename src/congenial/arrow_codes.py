@@ -1,0 +1,108 @@
+"""Codes of units between Arrow's columns of text and arrays of a fixed width: no object for each of millions."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Codes = NDArray[Any]
+"""Codes of units: text, as numpy holds it; bytes where all of it is ASCII, which takes a quarter of the room."""
+
+_ASCII = 128
+_TOGETHER = 1 << 16  # texts that are objects at a time
+
+
+def codes_of(column: "pa.Array") -> Codes | None:
+    """Return the texts of a column without missing values; None where one holds a zero byte, which arrays would drop.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> codes_of(pa.array(["44001", "4"])), codes_of(pa.array(["é", "ab"]))
+    (array([b'44001', b'4'], dtype='|S5'), array(['é', 'ab'], dtype='<U2'))
+    """
+    import pyarrow as pa
+
+    plain = column.cast(pa.large_string())
+    _, offsets, content = plain.buffers()
+    ends = np.frombuffer(offsets, np.int64)[plain.offset : plain.offset + len(plain) + 1]
+    lengths = np.diff(ends)
+    text = np.frombuffer(b"" if content is None else content, np.uint8)[ends[0] : ends[-1]]
+    if not text.all():
+        return None
+    width = max(1, int(lengths.max(initial=1)))
+    if bool((lengths == width).all()):
+        room = text.reshape(-1, width)
+    else:
+        room = np.zeros((len(lengths), width), np.uint8)
+        room[np.arange(width) < lengths[:, None]] = text
+    found = np.ascontiguousarray(room).view(f"S{width}").reshape(-1)
+    return found if int(text.max(initial=0)) < _ASCII else np.char.decode(found, "utf-8")
+
+
+def column_of(codes: Codes) -> "pa.Array":
+    """Return codes as a column of text.
+
+    Examples
+    --------
+    >>> column_of(np.array(["a", "bc"])).to_pylist()
+    ['a', 'bc']
+    """
+    import pyarrow as pa
+
+    plain = codes if codes.dtype.kind == "S" else np.char.encode(codes, "utf-8")
+    lengths = np.char.str_len(plain)
+    width = max(1, plain.dtype.itemsize)
+    room = np.ascontiguousarray(plain).view(np.uint8).reshape(len(plain), width)
+    text = room if bool((lengths == width).all()) else room[np.arange(width) < lengths[:, None]]
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(text))]
+    return pa.Array.from_buffers(pa.large_string(), len(plain), buffers).cast(pa.string())
+
+
+def texts_of(codes: Codes) -> list[str]:
+    """Return codes as texts, an object each: for a few.
+
+    Examples
+    --------
+    >>> texts_of(np.array([b"44", b"15"]))
+    ['44', '15']
+    """
+    found: list[str] = codes.astype(str).tolist()
+    return found
+
+
+class CodeTexts(Sequence[str]):
+    """Codes as texts that are made as they are asked for: no object for each of millions.
+
+    Examples
+    --------
+    >>> known = CodeTexts(np.array([b"44", b"15"]))
+    >>> len(known), known[1], known[-1], list(known)
+    (2, '15', '15', ['44', '15'])
+    """
+
+    def __init__(self, codes: Codes) -> None:
+        self.codes = codes
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "CodeTexts": ...
+
+    def __getitem__(self, place: "int | slice") -> "str | CodeTexts":
+        if isinstance(place, slice):
+            return CodeTexts(self.codes[place])
+        return str(self.codes[[place]].astype(str)[0])
+
+    def __iter__(self) -> Iterator[str]:
+        for first in range(0, len(self.codes), _TOGETHER):
+            yield from texts_of(self.codes[first : first + _TOGETHER])

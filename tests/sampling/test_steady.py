@@ -1,0 +1,96 @@
+"""What decides a draw is computed by operations that are the same on every machine."""
+
+import ast
+import math
+from pathlib import Path
+
+import pytest
+
+import congenial
+from congenial.balls import circle_points
+from congenial.sampling import steady
+from congenial.sampling.kernels import steady_powers
+
+SOURCE = Path(congenial.__file__).parent
+
+# Orders, tilts, bounds and tables that decide which table given words lead to. Elsewhere a mathematics library may say
+# how large a tolerance is, or how long something takes: docs/claims/exact-sampling.md, section 6.
+DECIDING = [
+    *["arrow_codes", "balls", "hierarchy/exact_rows", "hierarchy/exact_step", "hierarchy/steps", "hierarchy/subtree"],
+    *["hierarchy/tree", "hierarchy/words", "randomness", "sampling/steady"],
+    *[f"sampling/contraction/{name}" for name in ("algebra", "order", "reach", "windows")],
+    *[f"sampling/look_ahead/{name}" for name in ("bounds", "grid", "grid_at", "shapes", "two_way", "weights")],
+    *[f"sampling/share_out/{name}" for name in ("families", "sampler", "tilts")],
+    *[
+        f"sampling/kernels/{name}"
+        for name in (
+            "attempt",
+            "bounds",
+            "look_ahead",
+            "saddle",
+            "share_out",
+            "share_tables",
+            "steady_powers",
+            "two_way",
+        )
+    ],
+]
+LIBRARY = {
+    *["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "logaddexp", "pow", "power", "float_power", "hypot"],
+    *["sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "gamma", "lgamma", "erf", "cbrt"],
+}
+
+
+def differing(text: str) -> list[str]:
+    """Return what of a module may differ between machines: functions of a library, and powers of floats."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found += [node.attr] if node.value.id in {"math", "np", "numpy"} and node.attr in LIBRARY else []
+        if isinstance(node, ast.ImportFrom) and node.module in {"math", "numpy", "cmath"}:
+            found += [name.name for name in node.names if name.name in LIBRARY]
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+            is_float = isinstance(node.right, ast.Constant) and isinstance(node.right.value, float)
+            found += [ast.unparse(node)] if is_float else []
+    return found
+
+
+@pytest.mark.parametrize("name", DECIDING)
+def test_what_decides_a_draw_asks_no_mathematics_library(name: str) -> None:
+    assert differing((SOURCE / f"{name}.py").read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("text", ["from math import exp", "import math\nmath.log(2)", "x = v**0.5", "np.log1p(x)"])
+def test_what_differs_is_found(text: str) -> None:
+    assert differing(text)
+
+
+def test_steady_functions_are_near_the_library() -> None:
+    for number in range(1, 400):
+        x = number * number / 9_000.0
+        for ours, theirs in (
+            (steady.log_e(x), math.log(x)),
+            (steady.exp_e(-x), math.exp(-x)),
+            (steady.exp_e(x), math.exp(x)),
+            (steady.log_1_plus(x / 18), math.log1p(x / 18)),
+            (steady.log_1_plus(-x / 18), math.log1p(-x / 18)),
+            (steady.exp_minus_1(-x / 18), math.expm1(-x / 18)),
+        ):
+            assert math.isclose(ours, theirs, rel_tol=1e-14, abs_tol=1e-15)
+
+
+def test_kernels_have_the_same_functions() -> None:
+    for number in range(1, 60):
+        x = number / 7
+        assert steady.log_e(x) == steady_powers.log_e(x)
+        assert steady.exp_e(-x) == steady_powers.exp_e(-x)
+
+
+def test_bits_are_those_of_every_machine() -> None:
+    """Written down once: a machine that computes others would draw other tables from the same words."""
+    assert [steady.exp_e(-0.7).hex(), steady.log_e(0.3).hex()] == [EXP, LOG]
+    assert [value.hex() for value in circle_points(32)[3]] == [COSINE, SINE]
+
+
+EXP, LOG = "0x1.fc80db9dd5542p-2", "-0x1.34378fcbda720p+0"
+COSINE, SINE = "0x1.a9b66290ea1a3p-1", "0x1.1c73b39ae68c8p-1"
