@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-tree-pipeline bench-pipeline bench-start soak check-real lint types schema commands docs services lock audit clean
+.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-tree-pipeline bench-pipeline bench-start soak check-real lint types schema commands docs services spark spark-soak lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -107,17 +107,18 @@ website/node_modules/installed: website/package-lock.json
 	cd website && npm ci --silent --ignore-scripts --no-audit --no-fund
 	@touch $@
 
-# What tests and site need beyond pip: Chromium, which draws report.html, R, which runs docs/r.md, and npm, which installs what
-# typesets the site's mathematics. On Debian and its kin they are installed from the distribution's packages when they are not there; elsewhere, install them, or see tests skipped.
+# What tests and site need beyond pip: Chromium, which draws report.html, R, which runs docs/r.md, npm, which installs what
+# typesets the site's mathematics, and Java, which Spark runs on. On Debian and its kin they are installed from the distribution's packages when they are not there; elsewhere, install them, or see tests skipped.
 services:
 	@missing=""; \
 	command -v chromium || command -v chromium-browser || command -v google-chrome || missing="$$missing chromium"; \
 	command -v Rscript || missing="$$missing r-base-core"; \
 	command -v npm || missing="$$missing npm"; \
+	command -v java || missing="$$missing openjdk-17-jre-headless"; \
 	if [ -z "$$missing" ]; then \
-	  echo "services: Chromium, R and npm are there"; \
+	  echo "services: Chromium, R, npm and Java are there"; \
 	else \
-	  echo "services: installing$$missing with apt-get, for the tests of report.html and of docs/r.md, and for the site"; \
+	  echo "services: installing$$missing with apt-get, for the tests of report.html, of docs/r.md and of Spark, and for the site"; \
 	  apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$missing; \
 	fi
 
@@ -129,15 +130,27 @@ services:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+# The extra `spark`, 456 MB: not part of the other environment, so that tests do not wait for it. It needs Java 17.
+spark: .venv/spark-installed
+.venv/spark-installed: .venv/installed requirements-spark.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-spark.lock
+	@touch $@
+
+# Kill releases on a cluster of Spark at 20 moments, and go on with them: one bundle, one charge.
+spark-soak: spark
+	$(BIN)/python benchmarks/spark_soak.py --kills $(or $(KILLS),20)
+
 # Renew requirements.lock after a change of the dependencies in pyproject.toml.
 lock: .venv/installed
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra dev --extra arviz --extra opendp --extra postgresql -o requirements.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra spark --constraints requirements.lock -o requirements-spark.lock pyproject.toml
 	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'], sep='\\n')" | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --upgrade -c requirements.lock -o requirements-docs.lock -
 
 # Known vulnerabilities of every pinned package, from a public database. make says Error 1 when there are some, and Error 3
 # when nothing was checked, because the database cannot be reached from here.
 audit:
 	$(PYTHON) benchmarks/audit.py requirements.lock
+	$(PYTHON) benchmarks/audit.py requirements-spark.lock
 	$(PYTHON) benchmarks/audit.py requirements-docs.lock
 
 clean:

@@ -28,6 +28,7 @@ LAYERS = [
     {"reading"},
     {"curator", "inference"},
     {"study"},
+    {"engines"},
     {"cli"},
     {"__main__"},
 ]
@@ -62,6 +63,13 @@ ONLY_HERE = {
     },
     "narwhals": {"table", "inference.frames"},
     "opendp": {"opendp_measurement"},
+    "pyspark": {
+        "engines.spark.engine",
+        "engines.spark.reading",
+        "engines.spark.running",
+        "engines.spark.session",
+        "engines.spark.tables_folder",
+    },
     "psycopg": {"ledger.postgresql"},
     "sqlalchemy": {
         "ledger.address",
@@ -98,7 +106,7 @@ ONLY_HERE = {
     "pydantic": {"spec.json_schema", "spec.mistakes", "spec.model"},
     "ruamel": {"spec.yaml_text"},
     "rich": {"cli.demo", "cli.output", "cli.progress", "cli.reproduce"},
-    "click": {"cli", "cli.output", "cli.reference", *(f"cli.{name}" for name in COMMANDS)},
+    "click": {"cli", "cli.output", "cli.reference", "cli.spark_options", *(f"cli.{name}" for name in COMMANDS)},
     "matplotlib": {
         "pictures.drawing",
         "pictures.bias",

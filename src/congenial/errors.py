@@ -211,6 +211,10 @@ class SpecError(CongenialError, ValueError):
         return SpecError, (self.mistakes,)
 
 
+class EngineError(CongenialError):
+    """The machines that should draw a release cannot."""
+
+
 class ReadingError(CongenialError, ValueError):
     """Files that cannot be read as the tables that a spec describes. The message holds nothing from their rows."""
 

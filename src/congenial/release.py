@@ -1,6 +1,6 @@
 """A release: validate everything, charge the budget, draw once, publish."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -107,6 +107,15 @@ class Prepared:
         return (self.plan.draw(self.confidential, rng, progress),)
 
 
+def draw_here(ready: Prepared, file: KeyFile, progress: Progress) -> tuple[Ints, ...]:
+    """Return one draw, made by this process from the words of a release's key."""
+    assert file.key is not None  # noqa: S101
+    return ready.draw(ready.streams(file.key), progress)
+
+
+Draw = Callable[[Prepared, KeyFile, Progress], tuple[Ints, ...]]
+"""What draws a release: from the same key it gives the same tables, wherever it runs."""
+
 _RESUME = "congenial release --resume, or mechanism.resume if it was begun from Python"
 _HELD = (
     "Held: the budget is charged, and the release is being finished. Interrupt once more to stop, and go on with it"
@@ -123,6 +132,7 @@ def charged(
     terms: Mapping[str, str] = MappingProxyType({}),
     now: datetime | None = None,
     progress: Progress = no_news,
+    draw: Draw = draw_here,
 ) -> Iterator[Release]:
     """Charge a ledger, then draw; what the block does with the release is part of it.
 
@@ -134,6 +144,8 @@ def charged(
     ----------
     terms : mapping
         What the release is begun with besides the plan, and must be gone on with, such as the folder of the bundle.
+    draw : Draw
+        What draws it; on this machine if not given.
     """
     ready.whole.rehearse()
     _ = ready.reviews  # the manifest counts them: whatever could stop that stops it here
@@ -156,7 +168,7 @@ def charged(
             progress(STEPS[1])
             receipt = _charge(ledger, replace(request, key_digest=key.commitment), now, file)
             tell(_HELD)
-            yield from _finished(ready, file, receipt, progress)
+            yield from _finished(ready, file, receipt, progress, draw)
     finally:
         file.close()
 
@@ -180,12 +192,11 @@ def _charge(ledger: "Ledger", request: Request, now: datetime | None, file: KeyF
         raise
 
 
-def _finished(ready: Prepared, file: KeyFile, receipt: Receipt, progress: Progress) -> Iterator[Release]:
+def _finished(ready: Prepared, file: KeyFile, receipt: Receipt, progress: Progress, draw: Draw) -> Iterator[Release]:
     """Draw, hand the release over, and destroy the key when the caller is done with it."""
-    assert file.key is not None  # noqa: S101
     with told_that_it_was_charged(receipt):
         progress(STEPS[2])
-        yield _drawn(ready, receipt, ready.streams(file.key), receipt.at, progress)
+        yield _drawn(ready, receipt, draw(ready, file, progress), receipt.at)
         file.destroy()
 
 
@@ -196,6 +207,7 @@ def resumed(
     ledger: "Ledger",
     terms: Mapping[str, str] = MappingProxyType({}),
     progress: Progress = no_news,
+    draw: Draw = draw_here,
 ) -> Iterator[Release]:
     """Go on with a release that was stopped after its charge: the same tables, and no second charge.
 
@@ -223,7 +235,7 @@ def resumed(
         ready.whole.rehearse()
         with first_interrupt_held() as tell:
             tell(_HELD)
-            yield from _finished(ready, file, receipt, progress)
+            yield from _finished(ready, file, receipt, progress, draw)
 
 
 @contextmanager
@@ -333,7 +345,7 @@ def simulate(ready: Prepared, seed: int, *, now: datetime | None = None, progres
     """Draw from a public seed: what comes out is marked NOT FOR RELEASE, and protects nobody."""
     check_not_confidential(ready.naming.status)
     progress(STEPS[-1])
-    return _drawn(ready, None, replay_rng(f"simulate {seed}"), moment(now), progress)
+    return _drawn(ready, None, ready.draw(replay_rng(f"simulate {seed}"), progress), moment(now))
 
 
 def check_not_confidential(status: str) -> None:
@@ -345,14 +357,8 @@ def check_not_confidential(status: str) -> None:
         )
 
 
-def _drawn(
-    ready: Prepared,
-    receipt: Receipt | None,
-    rng: Streams | ChainWords,
-    made_at: str,
-    progress: Progress = no_news,
-) -> Release:
-    counts, *below = ready.draw(rng, progress)
+def _drawn(ready: Prepared, receipt: Receipt | None, tables: tuple[Ints, ...], made_at: str) -> Release:
+    counts, *below = tables
     return Release(
         *(ready.plan, ready.naming, ready.conditions, receipt, counts, made_at, ready.software),
         below=tuple(below),

@@ -261,13 +261,24 @@ def _read(path: Path, file: FileIO) -> KeyFile | None:
             f" {found.st_uid} with {found.st_nlink} names and {found.st_size:,} bytes, and a key is one of user {me}"
             f" with 1 name and at most {_LARGEST:,} bytes. Find out who put it there, and move it away"
         )
+    key, terms, seal = _parsed(SecretBytes(os.pread(file.fileno(), found.st_size, 0)))
+    return KeyFile(path, key, terms, seal, file)
+
+
+def _parsed(text: SecretBytes) -> tuple[ReleaseKey | None, dict[str, str], str]:
+    """Return the key, the terms and the seal that a key's file holds; no key if the file is not whole."""
     try:
-        content = json.loads(SecretBytes(os.pread(file.fileno(), found.st_size, 0)))
+        content = json.loads(text)
         secret = SecretBytes.fromhex(content.pop("key"))  # a traceback would show it in the content
         terms = {str(name): str(value) for name, value in content["terms"].items()}
         seal = str(content["seal"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         secret = SecretBytes()
     if len(secret) != _BYTES:  # half written, before any charge, or half destroyed, after the bundle: no key either way
-        return KeyFile(path, None, {}, "", file)
-    return KeyFile(path, ReleaseKey(secret), terms, seal, file)
+        return None, {}, ""
+    return ReleaseKey(secret), terms, seal
+
+
+def key_in(text: SecretBytes) -> ReleaseKey | None:
+    """Return the key in the content of a key's file; None if it holds no whole key."""
+    return _parsed(text)[0]

@@ -7,6 +7,7 @@ import click
 
 from congenial.cli.output import as_json_option, ask, refusals_in_words, say, show_json
 from congenial.cli.progress import progress_bar
+from congenial.cli.spark_options import engine_of, spark_options, taken
 
 if TYPE_CHECKING:
     from congenial.curator.pipeline import Published
@@ -74,6 +75,7 @@ def user_name(who: str | None) -> str:
     show_default=True,
     help="Write CONFIDENTIAL-<release>.html next to the spec: a comparison with the truth, for the curator alone.",
 )
+@spark_options
 @as_json_option
 @refusals_in_words
 def release(
@@ -88,6 +90,7 @@ def release(
     abandon: bool,
     confidential_report: bool,
     as_json: bool,
+    **spark: object,
 ) -> None:
     """Release what SPEC describes into a bundle that can be published.
 
@@ -104,6 +107,7 @@ def release(
 
     if resume and abandon:
         raise click.UsageError("--resume goes on with a release and --abandon gives it up; choose one")
+    options = taken(spark)
     no_core_file()
     found = load_spec(spec)
     ledger = open_ledger(place, keys=keys)
@@ -116,15 +120,21 @@ def release(
     if not resume:
         account = pipeline.check_chargeable(found, ledger)
         ask(_question(found, account, repr(ledger)), yes=yes)
-    with progress_bar(f"releasing {found.release}") as step:
+    with progress_bar(f"releasing {found.release}") as step, engine_of(options) as engine:
         if resume:
             made = pipeline.resume(
-                found, beside, out, ledger=ledger, key=key, confidential_report=secret, progress=step
+                *(found, beside, out), ledger=ledger, key=key, confidential_report=secret, progress=step, engine=engine
             )
         else:
             folder = Path(found.release) if out is None else out
             made = pipeline.release(
-                found, beside, folder, ledger=ledger, who=name, key=key, confidential_report=secret, progress=step
+                *(found, beside, folder),
+                ledger=ledger,
+                who=name,
+                key=key,
+                confidential_report=secret,
+                progress=step,
+                engine=engine,
             )
     _show(made, secret, as_json=as_json, is_resumed=resume)
 

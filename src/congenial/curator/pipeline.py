@@ -16,6 +16,7 @@ from congenial.bundle.writing import check_new
 from congenial.conditions.areas import Areas
 from congenial.conditions.constraints import Constraints
 from congenial.curator.confidential_report import check_place, write_confidential_report
+from congenial.curator.engine import LOCAL, Engine
 from congenial.errors import BrokenError
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.leaves import check_leaves
@@ -61,20 +62,20 @@ class Published:
     missing: str = ""
 
 
-def prepare(spec: Spec, folder: Path, progress: Progress = no_news) -> Prepared:
+def prepare(spec: Spec, folder: Path, progress: Progress = no_news, engine: Engine = LOCAL) -> Prepared:
     """Read the data that a spec in this folder names, and plan the release. Nothing is charged, nothing written."""
     progress(STEPS[0])
     if spec.hierarchy is not None:
-        return _prepare_tree(spec, spec.hierarchy, folder, progress)
-    tables = read_together(spec, folder, progress)
+        return _prepare_tree(spec, spec.hierarchy, folder, progress, engine)
+    tables = read_together(spec, folder, progress, engine.read(spec, folder))
     progress(STEPS[1])
     naming = _naming(spec, folder)
     with _breaches_in_a_file(spec, folder, tables):
         return spec.mechanism.prepare(tables, naming, area=_area(spec))
 
 
-def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Progress) -> Prepared:
-    hierarchy, counts = _read_tree(spec, given, folder, progress)
+def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Progress, engine: Engine) -> Prepared:
+    hierarchy, counts = _read_tree(spec, given, folder, progress, engine)
     progress(STEPS[1])
     return prepare_tree(hierarchy, counts, _naming(spec, folder))
 
@@ -84,10 +85,12 @@ def _naming(spec: Spec, folder: Path) -> Naming:
     return replace(spec.naming, public_files=public_files(spec, folder))
 
 
-def _read_tree(spec: Spec, given: TreeFile, folder: Path, progress: Progress = no_news) -> tuple[Hierarchy, Ints]:
+def _read_tree(
+    spec: Spec, given: TreeFile, folder: Path, progress: Progress = no_news, engine: Engine = LOCAL
+) -> tuple[Hierarchy, Ints]:
     """Return what releases a spec's tree, and the confidential leaves (leaf, cell), checked and in its order."""
     tree, zeros = read_spine(given, spec.schema.n_cells, folder)
-    counts = read_leaves(spec, tree, folder, progress)
+    counts = read_leaves(spec, tree, folder, progress, engine.read(spec, folder))
     check_leaves(tree, spec.schema.n_cells, zeros, counts)
     return spec.tree_mechanism(tree, zeros), counts
 
@@ -142,6 +145,7 @@ def release(
     key: str | Path | None = None,
     confidential_report: str | Path | None = None,
     progress: Progress = no_news,
+    engine: Engine = LOCAL,
 ) -> Published:
     """Release what a spec describes into a new bundle, charged to a ledger.
 
@@ -160,15 +164,19 @@ def release(
         A private key to sign the manifest with.
     confidential_report : path, optional
         A file outside the bundle, beginning with CONFIDENTIAL, that compares the release with the truth.
+    engine : Engine
+        What reads and draws; this machine if not given.
     """
     place, secret = _checked_places(out, confidential_report)
     check_new(place)
     terms = _terms(spec, place, key)
     check_chargeable(spec, ledger)
-    ready = prepare(spec, folder, progress)
-    with charged(ready, ledger=ledger, who=who, terms=terms, now=now, progress=progress) as made:
+    ready = prepare(spec, folder, progress, engine)
+    engine.check(ledger.keys)
+    with charged(ready, ledger=ledger, who=who, terms=terms, now=now, progress=progress, draw=engine.draw) as made:
         progress(STEPS[-1])
         made.write(place, outputs=spec.outputs, sign=key, progress=progress)
+        engine.finish(made)
     return _published(spec, place, secret, ready, made)
 
 
@@ -181,6 +189,7 @@ def resume(
     key: str | Path | None = None,
     confidential_report: str | Path | None = None,
     progress: Progress = no_news,
+    engine: Engine = LOCAL,
 ) -> Published:
     """Go on with a release that was stopped between its charge and its bundle: the same bundle, and no second charge.
 
@@ -193,11 +202,14 @@ def resume(
         with begun(ledger, spec.dataset, spec.release) as (file, _):
             out = file.terms.get("bundle", spec.release)
     place, secret = _checked_places(out, confidential_report)
-    ready = prepare(spec, folder, progress)
-    with resumed(ready, ledger=ledger, terms=_terms(spec, place, key), progress=progress) as made:
+    ready = prepare(spec, folder, progress, engine)
+    engine.check(ledger.keys)
+    terms = _terms(spec, place, key)
+    with resumed(ready, ledger=ledger, terms=terms, progress=progress, draw=engine.draw) as made:
         progress(STEPS[-1])
         if not made.is_written(place, outputs=spec.outputs, sign=key):
             made.write(place, outputs=spec.outputs, sign=key, progress=progress)
+        engine.finish(made)
     return _published(spec, place, secret, ready, made)
 
 

@@ -41,14 +41,16 @@ class Cells:
 
     def take(self, rows: "RecordBatch") -> None:
         """Put rows into their cells. Where a cell has several rows of counts, one of them stays."""
-        before, self.n_rows = self.n_rows, self.n_rows + rows.num_rows
+        names = rows.schema.names
+        n_alike = rows.column("w").to_numpy() if "w" in names else 1  # rows that were grouped elsewhere stand for many
+        before, self.n_rows = self.n_rows, self.n_rows + int(np.sum(n_alike) if "w" in names else rows.num_rows)
         cells = rows.column("cell")
         if self.has_unknown or cells.null_count:
             self.has_unknown = True
             return
         places = cells.to_numpy()
-        if rows.num_columns == 1:
-            np.add.at(self.counts, places, 1)
+        if "value" not in names:
+            np.add.at(self.counts, places, n_alike)
         else:
             values = rows.column("value")
             if values.null_count:

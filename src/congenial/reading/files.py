@@ -31,13 +31,20 @@ class Column:
 
 @dataclass(frozen=True)
 class Source:
-    """Files of one format with the same columns, and which of their rows are read."""
+    """Files of one format with the same columns, and which of their rows are read.
+
+    Attributes
+    ----------
+    is_grouped : bool
+        Whether it is no file but rows that were grouped elsewhere; the last column says how many each one stands for.
+    """
 
     paths: tuple[Path, ...]
     is_parquet: bool
     columns: tuple[Column, ...]
     is_packed: bool = False
     kept_rows: tuple[KeptRows, ...] = ()
+    is_grouped: bool = False
 
     def place(self, name: str) -> int:
         """Return where the one column of this name stands."""

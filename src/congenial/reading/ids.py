@@ -42,11 +42,12 @@ def check_ids(database: Session, rows: str, unit: PrivacyUnit) -> bool:
             if found is None:
                 return False
             if found or len(suspects) == _MOST_SUSPECTS:
-                raise ReadingError(_words(unit))
+                raise ReadingError(too_many_rows(unit))
     return True
 
 
-def _words(unit: PrivacyUnit) -> str:
+def too_many_rows(unit: PrivacyUnit) -> str:
+    """Say that some units have more rows than declared, and not which."""
     bound = "1 row" if unit.rows_per_unit == 1 else f"{unit.rows_per_unit:,} rows"
     return (
         f"column {unit.id_column!r}: some of its values stand in more than {bound}, which is the declared bound;"

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from pyarrow import RecordBatch
 
+GROUPED = "grouped_rows"
+"""The table of rows that were grouped elsewhere."""
+
 _ROWS = 250_000  # at a time: a few megabytes
 Result = TypeVar("Result")
 
@@ -77,8 +80,8 @@ class Session:
 
 
 @contextmanager
-def session(paths: Sequence[Path]) -> Iterator[Session]:
-    """Open a session for these files."""
+def session(paths: Sequence[Path], grouped: Any = None) -> Iterator[Session]:
+    """Open a session for these files, or for rows that were grouped elsewhere, as an Arrow table."""
     import duckdb
 
     connection = duckdb.connect(
@@ -104,6 +107,8 @@ def session(paths: Sequence[Path]) -> Iterator[Session]:
         connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
+        if grouped is not None:
+            connection.register(GROUPED, grouped)
         yield Session(connection)
     finally:
         connection.close()

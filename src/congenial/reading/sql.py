@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from congenial.bundle.kept_rows import KeptRows
 from congenial.errors import ReadingError
 from congenial.reading.files import Source
-from congenial.reading.session import path_list, quoted
+from congenial.reading.session import GROUPED, path_list, quoted
 from congenial.spec.levels import Levels
 from congenial.table import LARGEST_COUNT
 
@@ -30,7 +30,7 @@ class CountColumn(str):
 
 
 def rows_of(sources: Sequence[Source], columns: Sequence[str | Levels], separator: str) -> str:
-    """Return a query for columns of all files, as v0, v1, ...
+    """Return a query for columns of all files, as v0, v1, ..., and for how many rows each row stands, as w.
 
     Parameters
     ----------
@@ -45,6 +45,7 @@ def rows_of(sources: Sequence[Source], columns: Sequence[str | Levels], separato
 def _rows_of(source: Source, columns: Sequence[str | Levels], separator: str) -> str:
     names = [f"c{place}" for place in range(len(source.columns))]
     picked = [f"{_value(source, column)} AS v{number}" for number, column in enumerate(columns)]
+    picked.append(f"{names[-1] if source.is_grouped else 1} AS w")
     where = " AND ".join(_is_kept(source, rows) for rows in source.kept_rows)
     rows = f"SELECT {', '.join(picked)} FROM {scan(source, separator)} AS file({', '.join(names)})"  # noqa: S608
     return f"{rows} WHERE {where}" if where else rows
@@ -68,6 +69,8 @@ def _value(source: Source, column: str | Levels) -> str:
 
 def scan(source: Source, separator: str) -> str:
     """Return the table function that reads the files of a source."""
+    if source.is_grouped:
+        return GROUPED
     files = path_list(source.paths)
     if source.is_parquet:
         return f"read_parquet({files}, hive_partitioning = false)"

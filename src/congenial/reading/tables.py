@@ -16,6 +16,7 @@ from congenial.reading.cells import Cells
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.csv_trouble import csv_trouble
 from congenial.reading.files import Source, find_files
+from congenial.reading.grouped import Grouped, grouped_source
 from congenial.reading.headers import read_sources
 from congenial.reading.ids import check_ids
 from congenial.reading.public_files import check_apart
@@ -33,9 +34,11 @@ def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
     return {None: found} if isinstance(found, Table) else {area: found[area] for area in found}
 
 
-def read_together(spec: Spec, folder: str | Path, progress: Progress = no_news) -> Table | AreaTables:
+def read_together(
+    spec: Spec, folder: str | Path, progress: Progress = no_news, grouped: Grouped | None = None
+) -> Table | AreaTables:
     """Read the same as a mechanism takes it: one table, or those of all areas that are published. Confidential."""
-    counts = read_counts(spec, folder, progress)
+    counts = read_counts(spec, folder, progress, grouped)
     if spec.by is None:
         return Table(spec.schema, counts.reshape(spec.schema.shape))
     if not spec.unpublished:
@@ -45,16 +48,20 @@ def read_together(spec: Spec, folder: str | Path, progress: Progress = no_news) 
     return AreaTables.kept(spec.schema, [spec.by.labels[place] for place in places], counts[places])
 
 
-def read_leaves(spec: Spec, tree: Tree, folder: str | Path, progress: Progress = no_news) -> NDArray[np.int64]:
+def read_leaves(
+    spec: Spec, tree: Tree, folder: str | Path, progress: Progress = no_news, grouped: Grouped | None = None
+) -> NDArray[np.int64]:
     """Read the data of a tree's leaves (leaf, cell), in the order of the tree. Confidential."""
     if spec.hierarchy is None:
         raise ReadingError("the spec has no hierarchy")
     codes = CodeTexts(tree.codes[-1])
     by = Levels(spec.hierarchy.leaf, spec.hierarchy.column, codes, codes)
-    return read_counts(replace(spec, by=by), folder, progress)
+    return read_counts(replace(spec, by=by), folder, progress, grouped)
 
 
-def read_counts(spec: Spec, folder: str | Path, progress: Progress = no_news) -> NDArray[np.int64]:
+def read_counts(
+    spec: Spec, folder: str | Path, progress: Progress = no_news, grouped: Grouped | None = None
+) -> NDArray[np.int64]:
     """Read the data that a spec names, area by area. Confidential.
 
     Parameters
@@ -62,6 +69,8 @@ def read_counts(spec: Spec, folder: str | Path, progress: Progress = no_news) ->
     folder : path
         The folder of the spec, where relative paths start. Values that are not declared levels are listed there, in
         a file marked CONFIDENTIAL, and so are cells that do not have one row of counts.
+    grouped : Grouped, optional
+        The rows, where they were grouped elsewhere; then no file is opened.
 
     Returns
     -------
@@ -77,13 +86,16 @@ def read_counts(spec: Spec, folder: str | Path, progress: Progress = no_news) ->
     n_areas = 1 if spec.by is None else len(spec.by.labels)
     if wrong := what_is_too_large(n_areas, spec.schema.n_cells):
         raise ReadingError(wrong)
-    paths = find_files(spec.data.paths, base)
+    paths = find_files(spec.data.paths, base) if grouped is None else (Path(grouped.name),)
     check_apart(spec, base, paths)
-    with session(paths) as database:
-        read = read_sources(database, paths, spec.data.separator)
-        sources = [replace(source, kept_rows=spec.kept_rows) for source in read]
+    with session(paths, None if grouped is None else grouped.rows) as database:
+        if grouped is None:
+            read = read_sources(database, paths, spec.data.separator)
+            sources = [replace(source, kept_rows=spec.kept_rows) for source in read]
+        else:
+            sources = [grouped_source(database, grouped)]
         sql.check_types(sources, levels, spec.data.count)
-        _check_names(sources, spec)
+        _check_names(sources, spec, with_all=grouped is None)
         query = _cells_query(database, sources, levels, spec)
         found = Cells(tuple(len(dimension.labels) for dimension in levels), progress)
         if not database.each_part(query, found.take):
@@ -95,7 +107,7 @@ def read_counts(spec: Spec, folder: str | Path, progress: Progress = no_news) ->
         if found.has_unknown:
             file = base / f"{CONFIDENTIAL}unknown-levels-{spec.release}.csv"
             raise_unknown(database, sources, levels, spec.data.separator, file)
-        if spec.unit is not None and spec.unit.id_column is not None:
+        if grouped is None and spec.unit is not None and spec.unit.id_column is not None:
             rows = sql.rows_of(sources, [spec.unit.id_column], spec.data.separator)
             if not check_ids(database, rows, spec.unit):
                 raise ReadingError(_trouble(sources, spec.data.separator))
@@ -104,16 +116,25 @@ def read_counts(spec: Spec, folder: str | Path, progress: Progress = no_news) ->
     return found.counts.reshape(n_areas, spec.schema.n_cells)
 
 
-def _check_names(sources: Sequence[Source], spec: Spec) -> None:
-    """Look up every column before any row is read."""
-    columns = [levels.column for levels in spec.dimensions]
-    columns += [] if spec.by is None else [spec.by.column]
-    columns += [] if spec.data.count is None else [spec.data.count]
-    columns += [rows.column for rows in spec.kept_rows]
-    columns += [] if spec.unit is None or spec.unit.id_column is None else [spec.unit.id_column]
+def _check_names(sources: Sequence[Source], spec: Spec, *, with_all: bool) -> None:
+    """Look up every column before any row is read; those that pick and check rows, if nobody has done that before."""
+    columns = cell_columns(spec)
+    if with_all:
+        columns += [rows.column for rows in spec.kept_rows]
+        columns += [] if spec.unit is None or spec.unit.id_column is None else [spec.unit.id_column]
     for source in sources:
         for column in columns:
             source.place(column)
+
+
+def cell_columns(spec: Spec) -> list[str]:
+    """Return the columns of the data that say in which cell a row is counted, and as how many."""
+    area = None if spec.hierarchy is None else spec.hierarchy.column
+    area = area if spec.by is None else spec.by.column
+    columns = [levels.column for levels in spec.dimensions]
+    columns += [] if area is None else [area]
+    columns += [] if spec.data.count is None else [spec.data.count]
+    return list(dict.fromkeys(columns))
 
 
 def _cells_query(database: Session, sources: Sequence[Source], levels: Sequence[Levels], spec: Spec) -> str:
@@ -129,6 +150,7 @@ def _cells_query(database: Session, sources: Sequence[Source], levels: Sequence[
     for (place, _), dimension in zip(parts, levels, strict=True):
         cell = f"({cell}) * {len(dimension.labels)} + ({place})"
     count = "" if spec.data.count is None else f", v{len(levels)} AS value, problem"
+    count += ", w" if any(source.is_grouped for source in sources) else ""
     return f"SELECT {cell} AS cell{count} FROM ({rows}){''.join(join for _, join in parts)}"  # noqa: S608
 
 
@@ -151,7 +173,7 @@ def _check_counts(
         raise ReadingError(f"column {spec.data.count!r} has {words}")
     if found.n_rows > found.is_there.sum():
         again = Cells(found.shape)  # as many rows as a cell has, in place of its count
-        database.each_part(f"SELECT cell FROM ({query})", again.take)  # noqa: S608
+        database.each_part(f"SELECT COLUMNS('^(cell|w)$') FROM ({query})", again.take)  # noqa: S608
         many = _listed(again.counts > 1, again.counts, levels, spec, folder)
         raise ReadingError(
             f"some cells have more than one row; the list {many}. Add their counts up first, or use `kind: microdata`"

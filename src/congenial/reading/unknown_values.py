@@ -50,7 +50,7 @@ def _misfits(
     rows = rows_of(sources, [levels, levels.column], separator)
     place, join = place_of("v0", levels, number)
     found = session.rows(
-        f"SELECT v1, count(*) AS n FROM ({rows}){join} WHERE {place} IS NULL"  # noqa: S608  quoted by `quoted`
+        f"SELECT v1, sum(w)::BIGINT AS n FROM ({rows}){join} WHERE {place} IS NULL"  # noqa: S608  quoted by `quoted`
         f" GROUP BY v1 ORDER BY v1 IS NOT NULL, n DESC, v1 LIMIT {_MOST_VALUES + 1}"
     )
     values = found or []

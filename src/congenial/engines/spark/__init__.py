@@ -1,0 +1,1 @@
+"""Releases read and drawn by Spark, the extra ``spark``: docs/spark.md."""

@@ -1,0 +1,199 @@
+"""The Spark engine: reads and draws on a cluster, while plan, certificate, charge and bundle stay with the driver."""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from congenial.arrays import Ints
+from congenial.curator.pipeline import Published
+from congenial.engines.gather import Gathered, check_drawn
+from congenial.engines.key_place import KeyPlace
+from congenial.engines.spark import running
+from congenial.engines.spark.reading import check_frame, grouped, grouped_by_spark
+from congenial.engines.spark.tables_folder import TablesFolder
+from congenial.engines.task import Job, software_digest, work_of
+from congenial.errors import EngineError, reason_of
+from congenial.progress import Progress
+from congenial.reading.grouped import Grouped
+from congenial.release import Prepared
+from congenial.release_key import KeyFile
+from congenial.released import Release
+from congenial.spec.spec import Spec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from congenial.ledger import Ledger
+
+AT_ONCE = 4_000
+"""Areas or leaves of a task, about: a second of work, so that a task that is lost costs little."""
+
+_OURS = re.compile(r"congenial\.errors\.\w+: (.+)")
+
+
+class SparkEngine:
+    """Reads and draws a release with a Spark session. Not one number depends on how the work is spread.
+
+    Parameters
+    ----------
+    session : SparkSession
+        Anybody's own, or one of `congenial.engines.spark.session.spark_session`. Its machines have the same software.
+    data : DataFrame, optional
+        The confidential rows; what the spec names if not given.
+    n_partitions : int, optional
+        Tasks that Spark runs at most at a time; four for each core if not given.
+    at_once : int
+        Areas or leaves of one piece of work.
+    executor_keys : path, optional
+        The folder of keys as the machines see it; at the driver's path if not given.
+    key_command : str, optional
+        A command that prints a key on the machines, instead of a folder.
+    tables : path, optional
+        A folder, seen by all machines, to write the released tables to as Parquet, beside the bundle.
+    """
+
+    def __init__(
+        self,
+        session: "SparkSession",
+        *,
+        data: "DataFrame | None" = None,
+        n_partitions: int | None = None,
+        at_once: int = AT_ONCE,
+        executor_keys: str | Path | None = None,
+        key_command: str | None = None,
+        tables: str | Path | None = None,
+    ) -> None:
+        if data is not None:
+            check_frame(data)
+        if executor_keys is not None and key_command is not None:
+            raise EngineError("machines get the key from a folder or from a command: name one of them")
+        for name, number in (("n_partitions", n_partitions), ("at_once", at_once)):
+            if number is not None and (type(number) is not int or number < 1):
+                raise EngineError(f"{name} is a whole number from 1 on, not {number!r}")
+        self._session, self._data, self._at_once = session, data, at_once
+        self._n_partitions = n_partitions
+        self._folder = None if executor_keys is None else str(executor_keys)
+        self._command = key_command
+        self._tables = None if tables is None else TablesFolder(Path(tables))
+
+    def read(self, spec: Spec, folder: Path) -> Grouped | None:
+        """Return the rows of the data, equal ones put together by Spark. Confidential."""
+        if self._data is not None:
+            return grouped([self._data], spec, "the frame")
+        return grouped_by_spark(self._session, spec, folder)
+
+    def check(self, keys: Path | None) -> None:
+        """See, before anything is charged, that the machines can draw, and find files in the folder of keys."""
+        if self._tables is not None:
+            self._tables.check()
+        if keys is None:
+            return  # the charge refuses that, with the way out
+        name, content = f"trial-{uuid4().hex}", os.fsencode(uuid4().hex)
+        file = keys / name
+        try:
+            keys.mkdir(mode=0o700, exist_ok=True)
+            file.touch(0o600)
+            file.write_bytes(content)
+        except OSError as refused:
+            raise EngineError(f"nothing can be written into the folder for keys {keys}: {reason_of(refused)}") from None
+        try:
+            with _in_words():
+                running.rehearse(self._session, self._place(keys), name, content, software_digest())
+        finally:
+            file.unlink(missing_ok=True)
+
+    def draw(self, ready: Prepared, file: KeyFile, progress: Progress) -> tuple[Ints, ...]:
+        """Draw the upper levels here, and everything else on the machines."""
+        if file.key is None:
+            raise EngineError("internal: a release is drawn after its key was written")
+        n_cells = ready.plan.law.schema.n_cells
+        job = Job.of(ready, file, self._place(file.path.parent))
+        gathered = Gathered(ready)
+        above, work = work_of(ready, file.key, self._at_once)
+        gathered.add(above)
+        n_partitions = self._n_partitions or 4 * self._session.sparkContext.defaultParallelism
+        with _in_words(), running.told(self._session, progress):
+            tasks = running.task_rows(self._session, work, n_partitions)
+            frame = running.drawn_frame(tasks, self.drawing(job, n_cells), n_cells)
+            if self._tables is not None:
+                frame = self._tables.written(self._session, frame, ready)
+            running.gather(frame, gathered)
+        if self._tables is not None:
+            self._tables.add(above, ready)
+        tables = gathered.tables
+        check_drawn(ready, tables)
+        return tables
+
+    def drawing(self, job: Job, n_cells: int) -> Callable[[running.Batches], running.Batches]:
+        """Return what the machines run."""
+        return running.drawing_of(job, n_cells)
+
+    def finish(self, made: Release) -> None:
+        """Commit the folder of tables, if there is one."""
+        if self._tables is not None:
+            self._tables.commit(made)
+
+    def _place(self, keys: Path) -> KeyPlace:
+        if self._command is not None:
+            return KeyPlace(command=self._command)
+        return KeyPlace(folder=self._folder or str(keys.absolute()))
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """Turn what a machine or Spark has refused into an error of ours: the machine's own words, without a traceback."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as failed:
+        said = _OURS.findall(str(failed))
+        reason = said[-1].strip() if said else f"Spark could not finish ({type(failed).__name__}); see its logs"
+        raise EngineError(reason.removesuffix(".")) from None
+
+
+def release_with_spark(
+    spec: str | Path,
+    session: "SparkSession",
+    *,
+    ledger: "Ledger",
+    who: str,
+    out: str | Path | None = None,
+    data: "DataFrame | None" = None,
+    resume: bool = False,
+    now: datetime | None = None,
+    progress: Progress | None = None,
+    **options: object,
+) -> Published:
+    """Release what a spec describes, with a session of one's own; the same as ``congenial release --engine spark``.
+
+    Parameters
+    ----------
+    spec : path
+        The spec file.
+    out : path, optional
+        A new folder for the bundle; named as the release if not given.
+    data : DataFrame, optional
+        The confidential rows; what the spec names if not given.
+    resume : bool
+        Whether to go on with a release that was stopped after its charge.
+    options
+        Of `SparkEngine`.
+    """
+    from congenial.curator import pipeline
+    from congenial.progress import no_news
+    from congenial.spec.load import load_spec
+
+    found, beside = load_spec(Path(spec)), Path(spec).absolute().parent
+    engine = SparkEngine(session, data=data, **options)  # type: ignore[arg-type]
+    tell = progress or no_news
+    if resume:
+        return pipeline.resume(found, beside, out, ledger=ledger, progress=tell, engine=engine)
+    place = Path(found.release) if out is None else Path(out)
+    return pipeline.release(found, beside, place, ledger=ledger, who=who, now=now, progress=tell, engine=engine)

@@ -1,0 +1,201 @@
+"""The work of a release in pieces: public structure travels with confidential tables, the key does not.
+
+A task is some areas, or the subtrees under some units of a tree whose tables are released already. Its draw is a
+function of the task, its confidential tables and the key: not of the tasks beside it, nor of the machine, nor of how
+often it is tried. So a task that failed, or that runs twice, draws the same tables.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+
+from congenial.arrays import Ints
+from congenial.bundle.software import software_in_use, source_in_use
+from congenial.chunks import parts_of
+from congenial.conditions.areas import Area
+from congenial.drawing import Drawing
+from congenial.engines.key_place import KeyPlace
+from congenial.errors import EngineError
+from congenial.hierarchy.plan import ChainPlan
+from congenial.hierarchy.subtree import Subtree
+from congenial.hierarchy.tree import Tree
+from congenial.hierarchy.zeros import Zeros
+from congenial.release import Prepared
+from congenial.release_key import KeyFile, ReleaseKey
+
+_FEW_UNITS = 64  # of a level that is cut: enough for every core of a small cluster, and quickly drawn above it
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Drawn tables (unit, cell) of units that stand together in a level, from the place `first` on."""
+
+    level: int
+    first: int
+    codes: Sequence[str]
+    tables: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What all tasks of a release have in common. Public; it can be pickled.
+
+    Attributes
+    ----------
+    key_name, commitment : str
+        The name of the key's file, and the public number by which a key is known to be the right one.
+    software : str
+        A digest of the versions and sources that must be the same on every machine.
+    drawing : Drawing or None
+        What draws areas; None for a tree.
+    """
+
+    release: str
+    plan_digest: str
+    place: KeyPlace
+    key_name: str
+    commitment: str
+    software: str
+    drawing: Drawing | None
+
+    @classmethod
+    def of(cls, ready: Prepared, file: KeyFile, place: KeyPlace) -> "Job":
+        """Return the job of a release whose key is on disk."""
+        if file.key is None:
+            raise EngineError("internal: a release is drawn after its key was written")
+        drawing = None if ready.chain is not None else ready.plan.drawing
+        names = ready.naming.release, ready.digest
+        return cls(*names, place, file.path.name, file.key.commitment, software_digest(), drawing)
+
+    def key(self) -> ReleaseKey:
+        """Fetch the key, on a machine that has the software of the release."""
+        check_software(self.software)
+        return self.place.key(self.key_name, self.commitment)
+
+
+class Task(Protocol):
+    """Some of the tables of a release. Public: it has seen no confidential table; it can be pickled."""
+
+    def draw(self, job: Job, counts: Ints, key: ReleaseKey) -> Iterator[Piece]:
+        """Go through what is drawn around the confidential tables of its areas or leaves."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class AreaTask:
+    """Areas that stand together, from the place `first` on."""
+
+    first: int
+    labels: tuple[Area, ...]
+    groups: Ints
+
+    def draw(self, job: Job, counts: Ints, key: ReleaseKey) -> Iterator[Piece]:
+        """Draw the areas."""
+        if job.drawing is None:
+            raise EngineError("internal: areas are drawn by the drawing of their law")
+        words = key.streams(job.release, job.plan_digest, self.labels, counts)
+        tables = job.drawing.draw(self.groups, counts, words)
+        yield Piece(0, self.first, [label or "" for label in self.labels], tables)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeTask:
+    """What is below some units that stand together in a level, given their released tables.
+
+    Attributes
+    ----------
+    level : int
+        The units' level.
+    firsts : tuple of int
+        Where its units begin in each level below.
+    """
+
+    level: int
+    firsts: tuple[int, ...]
+    subtree: Subtree
+    released: Ints
+
+    def draw(self, job: Job, counts: Ints, key: ReleaseKey) -> Iterator[Piece]:
+        """Draw all levels below the units."""
+        words = key.tree_words(job.release, job.plan_digest)
+        drawn = self.subtree.draw(counts, self.released, words)
+        for below, (first, tables) in enumerate(zip(self.firsts, drawn, strict=True), 1):
+            yield Piece(self.level + below, first, self.subtree.tree.codes[below].astype(str).tolist(), tables)
+
+
+Work = list[tuple[Task, Ints]]
+"""Tasks with the confidential tables of their areas or leaves."""
+
+
+def work_of(ready: Prepared, key: ReleaseKey, at_once: int) -> tuple[list[Piece], Work]:
+    """Cut a release into tasks of about so many areas or leaves; of a tree, draw the upper levels here."""
+    if ready.chain is None:
+        areas, groups = ready.plan.law.areas, ready.plan.law.areas.group_numbers
+        parts = parts_of(len(areas), at_once)
+        return [], [
+            (AreaTask(part.start, tuple(areas.labels[part]), groups[part]), ready.confidential[part]) for part in parts
+        ]
+    return _tree_work(ready, ready.chain, key, at_once)
+
+
+def _tree_work(ready: Prepared, chain: ChainPlan, key: ReleaseKey, at_once: int) -> tuple[list[Piece], Work]:
+    law, tree = chain.law, chain.law.tree
+    words = key.tree_words(ready.naming.release, ready.digest)
+    tables = tree.summed(ready.confidential)
+    cut = next((n for n, units in enumerate(tree.codes[:-1]) if len(units) >= _FEW_UNITS), len(tree.levels) - 2)
+    above = [chain.top.draw(tables[0], words.top(tree.levels[0], tree.codes[0], tables[0]))]
+    if cut:
+        above += _above(law.below, cut).draw(tables[cut], above[0], words)
+    pieces = [Piece(level, 0, tree.codes[level].astype(str).tolist(), drawn) for level, drawn in enumerate(above)]
+    work: Work = []
+    for first, end in _runs(tree, cut, at_once):
+        spans = [(first, end)]
+        for families in tree.families[cut:]:
+            start, stop = families.starts[list(spans[-1])].tolist()
+            spans.append((start, stop))
+        firsts = tuple(start for start, _ in spans[1:])
+        task = TreeTask(cut, firsts, law.below.under(cut, first, end), above[cut][first:end])
+        work.append((task, ready.confidential[slice(*spans[-1])]))
+    return pieces, work
+
+
+def _above(whole: Subtree, level: int) -> Subtree:
+    """Return the levels down to one, whose units are taken for leaves."""
+    tree = whole.tree
+    upper = Tree(
+        tree.levels[: level + 1],
+        tree.codes[: level + 1],
+        tree.parents[:level],
+        np.arange(len(tree.codes[level]), dtype=np.int64),
+    )
+    return Subtree(upper, whole.noises[:level], Zeros(whole.zeros.bars[: level + 1]), whole.exact[:level])
+
+
+def _runs(tree: Tree, level: int, at_once: int) -> Iterator[tuple[int, int]]:
+    """Cut the units of a level into runs with about so many leaves."""
+    ends = np.arange(len(tree.codes[level]) + 1)
+    for families in tree.families[level:]:
+        ends = families.starts[ends]  # where the leaves of each unit begin
+    cuts = np.unique(np.searchsorted(ends, [*range(0, tree.n_leaves, at_once), tree.n_leaves])).tolist()
+    return pairwise(cuts)
+
+
+def software_digest() -> str:
+    """Return a digest of whatever decides what is drawn: versions of packages, and this package's own files."""
+    own = {**software_in_use(), **source_in_use()}
+    return sha256(repr(sorted(own.items())).encode()).hexdigest()
+
+
+def check_software(digest: str) -> None:
+    """Refuse to draw where the software is not that of the release."""
+    import platform
+
+    if software_digest() != digest:
+        raise EngineError(
+            f"{platform.node()} has other versions of congenial, Python, NumPy or numba than the driver of the release;"
+            " install the same ones, from the same requirements.lock, on every machine"
+        )

@@ -1,0 +1,302 @@
+"""Releases on a real cluster of Spark: the release of one machine, whatever happens to tasks and executors."""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import congenial.release
+from congenial.bundle.loading import load_bundle
+from congenial.curator import pipeline
+from congenial.engines.content import released_content
+from congenial.errors import CongenialError
+from congenial.progress import no_news
+from congenial.randomness import SecretBytes
+from congenial.release import Prepared
+from congenial.release_key import KeyFolder, ReleaseKey
+from congenial.spec.load import load_spec
+from engines.spark_cluster import MISSING, REASON, Cluster, cluster
+from engines.spark_data import NOW, Data, blocks, people
+
+pytestmark = pytest.mark.skipif(bool(MISSING) and not os.environ.get("CONGENIAL_REQUIRE_ALL"), reason=REASON)
+
+KEY = SecretBytes(b"\x91" + os.urandom(31))  # never the same, so that nothing older can hold it
+TEMPORARY = (
+    "spark-*",
+    "pyspark-*",
+    "blockmgr-*",
+    "hsperfdata_*",
+    "congenial-*",
+)  # what Spark, Java and we leave in there
+AT_ONCE = 2  # areas or leaves of a task: enough tasks for 16 partitions
+
+
+class Trouble:
+    """What happens to tasks: runs on the machines, in place of the draw that it wraps."""
+
+    def __init__(self, folder: Path, after_first: Callable[[int], None]) -> None:
+        folder.mkdir()
+        self.folder, self.after_first = folder, after_first
+
+    def runs(self, number: int) -> list[int]:
+        """Return where a task has begun so far: the daemons of Python workers, one for each time."""
+        return [int(path.name.split("-")[1]) for path in self.folder.glob(f"{number}-*")]
+
+    def wrap(self, draw: Callable[[Any], Any]) -> Callable[[Any], Iterator[Any]]:
+        folder, after_first = str(self.folder), self.after_first
+
+        def troubled(batches: Any) -> Iterator[Any]:
+            import os
+            from pathlib import Path
+
+            from pyspark import TaskContext
+
+            context = TaskContext.get()
+            number = context.partitionId()
+            is_first = not list(Path(folder).glob(f"{number}-*"))
+            Path(folder, f"{number}-{os.getppid()}-{context.taskAttemptId()}").touch()
+            yield from draw(batches)
+            if is_first:
+                after_first(number)
+
+        return troubled
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Any]]:
+    assert not MISSING, REASON
+    from congenial.engines.spark.session import spark_session
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        folder = tmp_path_factory.mktemp("cluster")
+        with cluster(folder) as started, spark_session(started.address, started.options) as session:
+            yield started, session
+
+
+@pytest.fixture(autouse=True)
+def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(congenial.release, "ReleaseKey", lambda: ReleaseKey(KEY))
+
+
+def engine_of(session: Any, trouble: Trouble | None = None, **options: Any) -> Any:
+    from congenial.engines.spark.engine import SparkEngine
+
+    class Troubled(SparkEngine):
+        def drawing(self, job: Any, n_cells: int) -> Any:
+            draw = super().drawing(job, n_cells)
+            return draw if trouble is None else trouble.wrap(draw)
+
+    return Troubled(session, **{"at_once": AT_ONCE, **options})
+
+
+def released(data: Data, path: str, name: str, engine: Any = None, **options: Any) -> pipeline.Published:
+    spec = load_spec(data.spec("r", path))
+    made = {} if engine is None else {"engine": engine}
+    ledger = data.ledger(name)
+    return pipeline.release(spec, data.folder, data.folder / name, ledger=ledger, who="Ada", now=NOW, **made, **options)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def drawn(ready: Prepared, engine: Any, data: Data, name: str) -> tuple[Any, ...]:
+    """Draw what is prepared, with the key in a file."""
+    keys = KeyFolder(data.folder / f"{name}.keys", "account")
+    file = keys.begin(ReleaseKey(KEY), data.dataset, "r", {}, ready.facts, ready.confidential)
+    try:
+        return tuple(engine.draw(ready, file, no_news))
+    finally:
+        file.destroy()
+        file.close()
+
+
+def same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return len(one) == len(other) and all(map(np.array_equal, one, other))
+
+
+def forms_of(secret: bytes) -> list[bytes]:
+    """What a key could look like: raw, hex, base64 at each of three places in a longer text."""
+    found = [secret, secret.hex().encode(), secret.hex().upper().encode()]
+    found += [base64.b64encode(b"\0" * shift + secret)[4 * bool(shift) : -4] for shift in range(3)]
+    return found
+
+
+def holds_key(content: bytes) -> bool:
+    return any(form in content for form in forms_of(KEY))
+
+
+def leaks(folders: list[Path], processes: list[int]) -> list[str]:
+    """Return where the key is found: in files, arguments or environments."""
+    found = []
+    temporary = [path for name in TEMPORARY for path in Path(tempfile.gettempdir()).glob(name)]
+    for path in (path for folder in [*folders, *temporary] for path in folder.rglob("*")):
+        try:
+            content = path.read_bytes() if path.is_file() and path.suffix != ".key" else b""
+        except OSError:  # removed at this moment
+            continue
+        found += [str(path)] if holds_key(content) else []
+    for process in processes:
+        for name in ("cmdline", "environ"):
+            try:
+                found += [f"{process} {name}"] if holds_key(Path(f"/proc/{process}/{name}").read_bytes()) else []
+            except OSError:
+                continue
+    return found
+
+
+def test_the_search_finds_keys() -> None:
+    for form in (bytes(KEY), KEY.hex().encode(), base64.b64encode(b"xy" + KEY), base64.b64encode(b"{" + KEY + b"}")):
+        assert holds_key(b"some log " + form + b" more")
+
+
+def test_releases_on_a_cluster(running: tuple[Cluster, Any], tmp_path: Path, subtests: pytest.Subtests) -> None:  # noqa: PLR0915
+    """One test, for a cluster takes half a minute of two processors to start."""
+    started, session = running
+    with subtests.test("areas and trees, 2, 7 and 16 partitions"):
+        for data, spark_path, local_path in (
+            (people(tmp_path / "people"), "people", "people.parquet"),
+            (blocks(tmp_path / "blocks"), "counts", "counts.parquet"),
+        ):
+            local = released(data, local_path, "local")
+            expected = (local.release.counts, *local.release.below)
+            ready = pipeline.prepare(load_spec(data.spec("r", spark_path)), data.folder, engine=engine_of(session))
+            for n_partitions in (2, 7, 16):
+                engine = engine_of(session, n_partitions=n_partitions)
+                assert same(drawn(ready, engine, data, f"draw-{n_partitions}"), expected)
+            made = released(data, spark_path, "spark", engine_of(session))
+            assert files(made.folder) == files(local.folder)
+            assert released_content(made.release) == released_content(local.release)
+            load_bundle(made.folder)
+
+    with subtests.test("tasks that fail after writing"):
+
+        def fail(number: int) -> None:
+            raise RuntimeError(f"task {number}, after all was written")
+
+        failing = Trouble(tmp_path / "failing", fail)
+        made = released(
+            data, spark_path, "failed", engine_of(session, failing, n_partitions=5, tables=data.folder / "tables")
+        )
+        assert all(len(failing.runs(number)) > 1 for number in range(5))
+        assert files(made.folder) == files(local.folder)
+        check_folder(data.folder / "tables", made)
+
+    def wait(number: int) -> None:
+        import time
+
+        if number == 0:
+            time.sleep(600)
+
+    with subtests.test("a copy of a slow task"):
+        slow = Trouble(tmp_path / "slow", wait)
+        assert same(drawn(ready, engine_of(session, slow, n_partitions=5), data, "slow"), expected)
+        assert len(slow.runs(0)) == 2
+
+    with subtests.test("an executor killed in the middle; the key is nowhere"):
+        held = Trouble(tmp_path / "held", wait)
+        found: list[str] = []
+
+        def kill_when_it_waits() -> None:
+            while not held.runs(0):
+                time.sleep(0.1)
+            os.kill(executor_of(held.runs(0)[0]), signal.SIGKILL)
+            found.extend(leaks([started.folder], [os.getpid(), *started.processes]))
+
+        killer = threading.Thread(target=kill_when_it_waits, daemon=True)
+        killer.start()
+        made = released(data, spark_path, "killed", engine_of(session, held, n_partitions=5))
+        killer.join()
+        assert len(held.runs(0)) > 1
+        assert files(made.folder) == files(local.folder)
+        assert any(path.is_file() for path in (started.folder / "events").rglob("*"))
+        found += leaks([started.folder, data.folder], [os.getpid(), *started.processes])
+        assert not found
+
+    with subtests.test("the key by a command, a frame of one's own"):
+        frame = session.read.parquet(str(data.folder / "counts"))
+        command = f"cat {data.folder / 'command.db.keys'}/{{name}}"
+        made = released(data, spark_path, "command", engine_of(session, data=frame, key_command=command))
+        assert files(made.folder) == files(local.folder)
+
+    with subtests.test("a driver killed while it draws, gone on with"):
+        spec, ledger, out = data.spec("r", spark_path), data.ledger("stopped"), data.folder / "stopped"
+        kill_while_drawing(spec, out, started)
+        assert not out.exists()
+        assert ledger.keys is not None
+        file = KeyFolder(ledger.keys, ledger.dataset(data.dataset).hash).find(data.dataset, "r")
+        assert file is not None
+        assert file.key is not None
+        file.close()
+        expected = ready.draw(ready.streams(file.key))
+        made = pipeline.resume(load_spec(spec), data.folder, ledger=ledger, engine=engine_of(session))
+        assert made.folder == out
+        assert same((made.release.counts, *made.release.below), expected)
+        assert len(ledger.history(data.dataset)) == 1
+        load_bundle(out)
+
+    with subtests.test("machines that cannot have the key: nothing is charged"):
+        for wrong in ({"executor_keys": tmp_path / "nowhere"}, {"key_command": "false {name}"}):
+            name = f"wrong-{next(iter(wrong))}"
+            with pytest.raises(CongenialError, match=r"cannot be read on|ended with status 1"):
+                released(data, spark_path, name, engine_of(session, **wrong))
+            from congenial.ledger import open_ledger
+
+            assert not open_ledger(data.folder / f"{name}.db").history(data.dataset)
+            assert not (data.folder / name).exists()
+
+
+def kill_while_drawing(spec: Path, out: Path, started: Cluster) -> None:
+    """Run the command, and kill it when it says that it draws."""
+    words = ["release", spec, "--out", out, "--ledger", spec.parent / "stopped.db", "--who", "Ada", "--yes"]
+    words += ["--engine", "spark", "--master", started.address]
+    for setting in started.options.items():
+        words += ["--spark-conf", "=".join(setting)]
+    command = [sys.executable, "-m", "congenial", *map(str, words)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if line.strip() == "releasing r: drawing":
+                time.sleep(1)
+                process.kill()
+        assert process.wait() == -signal.SIGKILL, "".join(said)
+
+
+def executor_of(daemon: int) -> int:
+    """Return the process that has started a daemon of Python workers, which must be an executor."""
+    parent = int(Path(f"/proc/{daemon}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+    assert b"CoarseGrainedExecutorBackend" in Path(f"/proc/{parent}/cmdline").read_bytes()
+    return parent
+
+
+def check_folder(folder: Path, made: pipeline.Published) -> None:
+    """See that a folder of Parquet holds every unit once, with the tables of the bundle."""
+    from pyarrow import parquet
+
+    rows = parquet.read_table(folder)
+    assert json.loads((folder / "_content.json").read_text(encoding="utf-8"))["content"] == released_content(
+        made.release
+    )
+    tables = [made.release.counts, *made.release.below]
+    assert rows.num_rows == sum(map(len, tables))
+    columns = np.stack([rows.column(place).to_numpy() for place in range(3, rows.num_columns)], axis=1)
+    for level, expected in enumerate(tables):
+        own = rows.column("level").to_numpy() == level
+        order = np.argsort(rows.column("place").to_numpy()[own])
+        assert np.array_equal(columns[own][order], expected)
+    assert not list(folder.parent.glob(".tables.unfinished-*"))
