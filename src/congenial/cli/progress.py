@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from congenial.cli.output import console, say
 from congenial.plain_text import on_one_line
@@ -19,8 +18,6 @@ def progress_bar(what: str) -> Iterator[Progress]:
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
-    if _is_first_run():
-        say("The first run compiles the sampler, once; that takes about a minute.", err=True)
     texts = [TextColumn(f"{{task.{field}}}", markup=False) for field in ("description", "fields[parts]")]
     columns = (texts[0], BarColumn(), texts[1], TimeElapsedColumn())
     with Bars(*columns, console=console(stderr=True), transient=True) as bars:
@@ -57,13 +54,3 @@ def _lines(what: str) -> Progress:
         last = step
 
     return tell
-
-
-def _is_first_run() -> bool:
-    """Whether no compiled kernel is kept on disk yet, as far as the usual places tell."""
-    import os
-
-    import congenial
-
-    kept = os.environ.get("NUMBA_CACHE_DIR") or str(Path(congenial.__file__).parent / "sampling" / "kernels")
-    return not any(Path(kept).rglob("*.nbi"))
