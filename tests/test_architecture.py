@@ -99,6 +99,8 @@ ONLY_HERE = {
         "bundle.parquet",
         "bundle.table_parquet",
         "bundle.tree_files",
+        "engines.spark.running",
+        "engines.spark.tables_folder",
         "reading.cells",
         "reading.session",
         "reading.spine",
