@@ -59,7 +59,7 @@ class Data:
         """Return a new ledger, whose beginning is that of all the others."""
         made = open_ledger(self.folder / f"{name}.db", create=True)
         currency = "epsilon" if self.dataset == "people" else "rho"
-        made.create_dataset(self.dataset, neighbours="bounded", who="Ada", now=NOW, **{currency: cap})  # type: ignore[arg-type]
+        made.create_dataset(self.dataset, neighbours="bounded", who="Ada", now=NOW, **{currency: cap})
         return made
 
 
