@@ -94,6 +94,8 @@ ONLY_HERE = {
     },
     "duckdb": {"reading.session"},
     "pyarrow": {
+        "engines.spark.running",
+        "engines.spark.tables_folder",
         "arrow_codes",
         "bundle.areas_file",
         "bundle.parquet",
