@@ -105,7 +105,7 @@ services:
 
 # Renew requirements.lock after a change of the dependencies in pyproject.toml.
 lock: .venv/installed
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra dev --extra arviz --extra opendp --extra postgresql -o requirements.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra dev --extra arviz --extra opendp --extra postgresql --extra workbench -o requirements.lock pyproject.toml
 
 # Known vulnerabilities of every pinned package, from a public database. make says Error 1 when there are some, and Error 3
 # when nothing was checked, because the database cannot be reached from here.

@@ -221,10 +221,7 @@ def _empty(k: int, base: Fraction, weight: Fraction, *, is_short: bool = False) 
     """Return k empty cells, with all coefficients or with those that the tail is decided by."""
     end, further = tail_from(base, k), levels_followed(base)
     series = Series.of(base, weight, k + 4 if is_short else end + 3 * further + 4)
-    product = series.one
-    for _ in range(k):
-        product = series.cell(product, 0)
-    return Others(series, product, end, further)
+    return Others(series, series.empty_cells(k), end, further)
 
 
 def tail_bits(k: int, weight: Fraction) -> int:
