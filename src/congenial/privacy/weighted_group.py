@@ -15,6 +15,7 @@ import flint
 
 from congenial.balls import ball
 from congenial.errors import PrivacyError
+from congenial.privacy.patience import give_way
 from congenial.privacy.weighted_series import Balls, Series, stays_nonnegative
 
 MOST_CELLS = 48
@@ -205,6 +206,7 @@ def group_side_holds(
     With `is_quick` it is only likely.
     """
     check_group(cells, base, weight)
+    give_way()
     if excess <= 0:
         return False
     terms = Others.lower_terms if side == "lower" else Others.upper_terms
