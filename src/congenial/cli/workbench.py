@@ -16,9 +16,7 @@ from congenial.cli.release import ledger_option, who_option
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port to listen on. Default: any that is free.")
 @click.option("--no-browser", is_flag=True, help="Print the link without opening it.")
 @refusals_in_words
-def workbench(
-    folder: Path, place: str | None, key: Path | None, who: str | None, port: int, no_browser: bool
-) -> None:
+def workbench(folder: Path, place: str | None, key: Path | None, who: str | None, port: int, no_browser: bool) -> None:
     """Open FOLDER in a web browser: choose what is exact and see what it costs, release, ask bundles.
 
     It listens on this computer only, and the link that it prints works once. No file outside of FOLDER is read or

@@ -11,8 +11,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from congenial.errors import CongenialError
-from congenial.workbench import choose_pages, spec_pages
+from congenial.workbench import ask_pages, choose_pages, describe_pages, release_pages, spec_pages
 from congenial.workbench.desk import Desk
+from congenial.workbench.opened import Opened
 from congenial.workbench.places import look_into
 from congenial.workbench.security import Guard
 from congenial.workbench.serving import broken, computed, in_words, missing, page
@@ -20,12 +21,19 @@ from congenial.workbench.serving import broken, computed, in_words, missing, pag
 
 def make_app(desk: Desk, token: str, port: int) -> Guard:
     """Return the application for one folder, behind a guard that knows the link's secret and the port."""
+    opened = Opened(desk)
 
     async def home(_: Request) -> Response:
         accounts, no_ledger = await computed(desk, lambda: _accounts(desk))
         found = look_into(desk.folder.resolve())
         return page(
-            "home.html", title="Folder", here="home", folder=str(desk.folder), found=found, accounts=accounts, no_ledger=no_ledger
+            "home.html",
+            title="Folder",
+            here="home",
+            folder=str(desk.folder),
+            found=found,
+            accounts=accounts,
+            no_ledger=no_ledger,
         )
 
     @asynccontextmanager
@@ -37,7 +45,10 @@ def make_app(desk: Desk, token: str, port: int) -> Guard:
         routes=[
             Route("/", in_words(home)),
             *spec_pages.routes(desk),
+            *describe_pages.routes(desk),
             *choose_pages.routes(desk),
+            *release_pages.routes(desk, opened),
+            *ask_pages.routes(desk, opened),
             Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
         ],
         exception_handlers={404: missing, Exception: broken},

@@ -37,7 +37,9 @@ def _with(text: str, change: Mapping[str, Any]) -> str:
     if "mandate" in change:
         return set_mandate(text, _place(change["of"]), str(change["mandate"]))
     if "budget" in change:
-        budget = {str(name): str(amount) for name, amount in change["budget"].items() if name in {"epsilon", "rho", "delta"}}
+        budget = {
+            str(name): str(amount) for name, amount in change["budget"].items() if name in {"epsilon", "rho", "delta"}
+        }
         names = set(_keys(text, ("budget",)))
         if names == set(budget):  # the amount alone changes, and whatever stands around it stays
             for name, amount in budget.items():
@@ -57,7 +59,7 @@ def set_mandate(text: str, place: int, mandate: str) -> str:
     >>> set_mandate("invariants:\n  - total of adults by sex\n", 0, "Census Act")
     'invariants:\n  - {total: adults, by: sex, name: total of adults by sex, mandate: Census Act}\n'
     """
-    said = _said(text, ("invariants", place))
+    said = said_at(text, ("invariants", place))
     if isinstance(said, str):
         return set_value(text, ("invariants", place), {**in_keys(said), "mandate": mandate})
     if not mandate.strip() and "mandate" in said:
@@ -83,7 +85,8 @@ def in_keys(words: str) -> dict[str, Any]:
     return found if found[kind] == "all" else {**found, "name": " ".join(words.split())}
 
 
-def _said(text: str, path: tuple[str | int, ...]) -> Any:
+def said_at(text: str, path: tuple[str | int, ...]) -> Any:
+    """Return what a spec says at a place, in texts, lists and mappings."""
     from congenial.spec.yaml_text import parse
 
     said: Any = parse(text.encode("utf-8")).tree
@@ -97,7 +100,7 @@ def _said(text: str, path: tuple[str | int, ...]) -> Any:
 
 def _keys(text: str, path: tuple[str | int, ...]) -> list[str]:
     try:
-        return list(_said(text, path))
+        return list(said_at(text, path))
     except ReadingError:
         return []
 

@@ -86,7 +86,10 @@ class Chooser:
             lines = [(mistake.line, str(mistake)) for mistake in refused.mistakes]
             return {"ok": False, "html": render("trouble.html", title="This cannot be released", lines=lines)}
         except CongenialError as refused:
-            return {"ok": False, "html": render("trouble.html", title="This cannot be released", lines=[(0, str(refused))])}
+            return {
+                "ok": False,
+                "html": render("trouble.html", title="This cannot be released", lines=[(0, str(refused))]),
+            }
         if not found.is_bound:
             self._think_ahead(asked, found)
         return {"ok": True, **shown(found, asked)}
@@ -105,7 +108,13 @@ class Chooser:
             noise, error = made.noise, made.error
         except CongenialError:
             noise, error = None, None
-        row = {"text": what, "noise": figure(noise), "error": figure(error), "change": change, "is_less": "remove" in change}
+        row = {
+            "text": what,
+            "noise": figure(noise),
+            "error": figure(error),
+            "change": change,
+            "is_less": "remove" in change,
+        }
         if noise is None:
             row["noise"] = "not certified"
         row["than"] = _than(error, found.error)
@@ -119,13 +128,17 @@ class Chooser:
             return {"html": ""}
         levels = [one for one in sums.sums if one.n_cells > 1] or list(sums.sums)
         bars: list[Bar] = [
-            (one.text, one.size_of_all, one.size_of_all, one.bias_of_all) for one in levels if one.size_of_all > NO_ERROR
+            (one.text, one.size_of_all, one.size_of_all, one.bias_of_all)
+            for one in levels
+            if one.size_of_all > NO_ERROR
         ]
         bars = sorted(bars, key=lambda bar: -bar[2])[:6]
         largest = _WIDER * max((bar[2] for bar in bars), default=1.0)
         picture = error_bars(bars, largest)
         areas = found.plan.law.areas
-        return {"html": render("over_areas.html", picture=picture, warnings=sums.warnings, n=len(areas), name=areas.name)}
+        return {
+            "html": render("over_areas.html", picture=picture, warnings=sums.warnings, n=len(areas), name=areas.name)
+        }
 
     def _think_ahead(self, asked: Asked, found: Panel) -> None:
         """Plan what may be asked next, when nobody waits: what is proven once is not proven again."""

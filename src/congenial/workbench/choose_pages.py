@@ -48,7 +48,12 @@ def routes(desk: Desk) -> list[Route]:
             currency=currency,
             amount=amount,
             families=[(name, own.title) for name, own in FAMILIES.items() if own.is_for_release],
-            groups=[(own.name, group, list(labels)) for own in spec.dimensions for group, labels in own.groups.items() if own.name in named],
+            groups=[
+                (own.name, group, list(labels))
+                for own in spec.dimensions
+                for group, labels in own.groups.items()
+                if own.name in named
+            ],
             levels=_levels(spec),
             invariants=Markup(render("invariants.html", stated=spec.invariants, conditions=spec.conditions)),
         )
@@ -87,5 +92,3 @@ def routes(desk: Desk) -> list[Route]:
 def _levels(spec: Any) -> list[str]:
     """Return the levels of a tree of areas, the top first."""
     return [] if spec.hierarchy is None else [*(own.name for own in spec.hierarchy.levels), spec.hierarchy.leaf]
-
-

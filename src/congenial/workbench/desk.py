@@ -1,12 +1,11 @@
-"""What the pages of one workbench share: its folder, its ledger and key, specs with their data, bundles that are open."""
+"""What the pages of one workbench share: its folder, its ledger and key, and the data that were read."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from congenial.disk import flush, flush_folder
 from congenial.errors import CongenialError, LedgerError, ReadingError, reason_of
@@ -19,10 +18,7 @@ from congenial.table import AreaTables, Table
 from congenial.workbench.places import check_spec_stays_inside, inside
 from congenial.workbench.work import AT_ONCE, Job, Work
 
-if TYPE_CHECKING:
-    from congenial.bundle.verifying import Verified
-
-_MOST_KEPT = 8  # data files and bundles that are kept in memory
+_MOST_KEPT = 8  # data files that are kept in memory
 
 
 @dataclass
@@ -48,7 +44,6 @@ class Desk:
     work: Work = field(default_factory=Work)
     jobs: dict[str, Job] = field(default_factory=dict)
     _tables: "dict[object, Table | AreaTables]" = field(default_factory=dict, repr=False)
-    _bundles: "dict[object, Verified | str]" = field(default_factory=dict, repr=False)
     _scratch: "TemporaryDirectory[str] | None" = field(default=None, repr=False)
 
     def path(self, named: str) -> Path:
@@ -96,7 +91,9 @@ class Desk:
     def tables(self, spec: Spec, named: str) -> "Table | AreaTables":
         """Return the confidential tables of a spec, read once as long as data and dimensions stay."""
         folder = self.path(named).parent
-        files = [(str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in find_files(spec.data.paths, folder)]
+        files = [
+            (str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in find_files(spec.data.paths, folder)
+        ]
         shape = (spec.data, spec.unit, spec.dimensions, spec.by, spec.kept_rows, spec.unpublished)
         key = (repr(shape), tuple(files))
         if key not in self._tables:
@@ -159,8 +156,3 @@ def _write(path: Path, content: bytes) -> None:
 def _forget_some(kept: dict[object, Any]) -> None:
     while len(kept) >= _MOST_KEPT:
         kept.pop(next(iter(kept)))
-
-
-def logged_in_user() -> str:
-    """Return the name of the user, or nothing."""
-    return os.environ.get("USER", "")

@@ -83,7 +83,9 @@ class Grid:
     @cached_property
     def places_of_cells(self) -> Ints:
         """Where the single cells stand among the statistics; all crossings where there are too many cells."""
-        crossings = [place for (i, j), place in self.places.items() if i is not None and (j is not None or self.across is None)]
+        crossings = [
+            place for (i, j), place in self.places.items() if i is not None and (j is not None or self.across is None)
+        ]
         if self.has_cells or self.schema.n_cells > _MOST_CELLS:
             return np.array(crossings, np.int64)
         return np.arange(len(self.places), len(self.rows))

@@ -166,13 +166,15 @@ def _planned(mechanism: Mechanism, areas: Areas, seconds: float | None) -> tuple
 
 
 def bounded_plan(mechanism: Mechanism, areas: Areas) -> Plan | None:
-    """Return a plan whose noise is at least that of the mechanism's own: weighted zeros by the bound for any conditions.
+    """Return a plan with at least the noise of the mechanism's own: weighted zeros by the bound for any conditions.
 
     It is valid for one table, or where the total of every area is exact, with every cell measured once and free above;
     None elsewhere. Its loss is the budget (docs/claims/weighted-zeros.md, section 2).
     """
     budget, query = mechanism.budget, mechanism.queries[0]
-    is_open = len(mechanism.queries) == 1 and isinstance(query, Cells) and (query.precision, query.zeros) == (None, None)
+    is_open = (
+        len(mechanism.queries) == 1 and isinstance(query, Cells) and (query.precision, query.zeros) == (None, None)
+    )
     if not is_open or query.where is not None or budget is None or budget.epsilon is None or budget.delta is not None:
         return None
     if FAMILIES[mechanism.noise].exponent != 1 or mechanism.neighbours != "bounded" or mechanism.rows_per_unit > 1:
@@ -180,11 +182,15 @@ def bounded_plan(mechanism: Mechanism, areas: Areas) -> Plan | None:
     patterns = [group.pattern for group in areas.groups]
     if any(pattern.ranges for pattern in patterns):
         return None
-    if not all(pattern.is_fixed(c) or has_floor(pattern, c) for pattern in patterns for c in range(mechanism.schema.n_cells)):
+    if not all(
+        pattern.is_fixed(c) or has_floor(pattern, c) for pattern in patterns for c in range(mechanism.schema.n_cells)
+    ):
         return None
     found = calibrated_lines(budget.epsilon)
     rows = tuple(query.rows(mechanism.schema))
-    law = PublicLaw(mechanism.schema, mechanism.noise, (MeasuredQuery(query.title, found.precision, rows, found.weight),), areas)
+    law = PublicLaw(
+        mechanism.schema, mechanism.noise, (MeasuredQuery(query.title, found.precision, rows, found.weight),), areas
+    )
     plan = Plan.of(law, mechanism.neighbours, budget=budget, asked=mechanism.queries)
     is_one = len(areas) == 1 or all(structure.case.moves.total_is_fixed for structure in plan.structures)
     return plan if is_one else None

@@ -28,17 +28,30 @@ def error_bars(bars: Sequence[Bar], largest: float) -> Markup:
     for number, (text, low, high, bias) in enumerate(bars):
         y = number * _LINE + 8
         end = _LEFT + min(high, largest) * scale
-        said = "exact" if high == 0 else figure(high) if figure(low) == figure(high) else f"{figure(low)} to {figure(high)}"
+        said = (
+            "exact"
+            if high == 0
+            else figure(high)
+            if figure(low) == figure(high)
+            else f"{figure(low)} to {figure(high)}"
+        )
         parts.append(
             Markup(
                 '<text class="name" x="{left}" y="{middle}" text-anchor="end">{text}</text>'
                 '<rect class="bar" x="{start}" y="{y}" width="{width:.1f}" height="16" rx="3"/>'
                 '<text class="number" x="{after:.1f}" y="{middle}">{said}</text>'
             ).format(
-                left=_LEFT - 8, middle=y + 13, text=text, start=_LEFT, y=y, width=max(end - _LEFT, 1), after=end + 6, said=said
+                left=_LEFT - 8,
+                middle=y + 13,
+                text=text,
+                start=_LEFT,
+                y=y,
+                width=max(end - _LEFT, 1),
+                after=end + 6,
+                said=said,
             )
         )
-        if abs(bias) * scale > 1.5:
+        if abs(bias) * scale > 4:  # what is smaller would hide in the axis
             parts.append(
                 Markup('<line class="bias" x1="{x:.1f}" y1="{y}" x2="{x:.1f}" y2="{y2}"/>').format(
                     x=_LEFT + min(abs(bias), largest) * scale, y=y - 3, y2=y + 19
@@ -69,7 +82,18 @@ def intervals(rows: Sequence[tuple[str, float, float, float, float]]) -> Markup:
                 '<line class="reach" x1="{a:.1f}" y1="{y}" x2="{b:.1f}" y2="{y}"/>'
                 '<circle class="centre" cx="{c:.1f}" cy="{y}" r="5"/>'
                 '<path class="released" d="M{r:.1f} {top}v16"/>'
-            ).format(left=_LEFT - 8, base=y + 5, short=short, text=text, a=at(start), b=at(end), y=y, c=at(centre), r=at(released), top=y - 8)
+            ).format(
+                left=_LEFT - 8,
+                base=y + 5,
+                short=short,
+                text=text,
+                a=at(start),
+                b=at(end),
+                y=y,
+                c=at(centre),
+                r=at(released),
+                top=y - 8,
+            )
         )
     parts.append(
         Markup(

@@ -66,5 +66,7 @@ def _listen(port: int) -> socket.socket:
         listening.bind((HOST, port))
     except OSError as refused:
         listening.close()
-        raise ReadingError(f"port {port} cannot be used: {reason_of(refused)}; name another one, or leave it out") from None
+        raise ReadingError(
+            f"port {port} cannot be used: {reason_of(refused)}; name another one, or leave it out"
+        ) from None
     return listening

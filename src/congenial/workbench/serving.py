@@ -73,4 +73,6 @@ async def broken(_: Request, error: Exception) -> Response:
 
 async def missing(_: Request, __: Exception) -> Response:
     """Answer an address that there is not."""
-    return page("error.html", 404, title="There is no such page", message="The address is not one of the workbench.", here="")
+    return page(
+        "error.html", 404, title="There is no such page", message="The address is not one of the workbench.", here=""
+    )

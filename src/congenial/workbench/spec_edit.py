@@ -6,7 +6,6 @@ A change is made in the text, at the place that the parser gives for a part of i
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -36,13 +35,13 @@ def set_value(text: str, path: Path, value: Value) -> str:
     found = _find(root, path)
     if found is not None:
         start, end = _span(text, found)
-        return text[:start] + _written(value) + text[end:]
+        return text[:start] + written(value) + text[end:]
     parent = _find(root, path[:-1])
     if parent is None:
         return set_value(text, path[:-1], {str(path[-1]): value})
     if not isinstance(parent, MappingNode):
         raise ReadingError(f"{path[-2] if len(path) > 1 else 'the spec'} is no mapping, so nothing can be added to it")
-    return _add(text, parent, f"{_scalar(str(path[-1]))}: {_written(value)}", is_root=len(path) == 1)
+    return _add(text, parent, f"{_scalar(str(path[-1]))}: {written(value)}", is_root=len(path) == 1)
 
 
 def append(text: str, path: Path, value: Value) -> str:
@@ -62,9 +61,9 @@ def append(text: str, path: Path, value: Value) -> str:
         raise ReadingError(f"{path[-1]!r} is no list, so nothing can be added to it")
     if found.flow_style and not found.value:
         start, end = _span(text, found)
-        return f"{text[:start]}[{_written(value)}]{text[end:]}"
+        return f"{text[:start]}[{written(value)}]{text[end:]}"
     if found.flow_style:
-        return _add(text, found, _written(value))
+        return _add(text, found, written(value))
     column = _dash(text, found.value[-1])[1]
     return _insert_after(text, _last(found), _entry(value, column))
 
@@ -95,22 +94,6 @@ def remove(text: str, path: Path) -> str:
         return f"{text[:start]} {line}{head}{between}{text[end:]}"
     start = _line_start(text, _begin(parent, path[-1], text))
     return text[:start] + text[_end_of_line(text, _last(found)) + 1 :]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Where an entry of a list stands: its first and last line, from 1."""
-
-    first: int
-    last: int
-
-
-def entries(text: str, path: Path) -> tuple[Entry, ...]:
-    """Return where the entries of a list stand."""
-    found = _find(_root(text), path)
-    if not isinstance(found, SequenceNode):
-        return ()
-    return tuple(Entry(text.count("\n", 0, n.start_mark.index) + 1, text.count("\n", 0, _last(n)) + 1) for n in found.value)
 
 
 def _root(text: str) -> MappingNode:
@@ -231,17 +214,18 @@ def _new_list(text: str, path: Path, value: Value) -> str:
 def _entry(value: Value, column: int) -> str:
     """Return an entry of a block: a mapping with a line for each key."""
     if not isinstance(value, Mapping):
-        return f"{' ' * column}- {_written(value)}"
-    lines = [f"{_scalar(key)}: {_written(inner)}" for key, inner in value.items()]
+        return f"{' ' * column}- {written(value)}"
+    lines = [f"{_scalar(key)}: {written(inner)}" for key, inner in value.items()]
     return "\n".join(f"{' ' * column}{'  ' if number else '- '}{line}" for number, line in enumerate(lines))
 
 
-def _written(value: Value) -> str:
+def written(value: Value) -> str:
+    """Return a value on one line, as YAML that reads as that very value."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_scalar(key)}: {_written(inner)}" for key, inner in value.items()) + "}"
+        return "{" + ", ".join(f"{_scalar(key)}: {written(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, str):
         return _scalar(value)
-    return "[" + ", ".join(_written(inner) for inner in value) + "]"
+    return "[" + ", ".join(written(inner) for inner in value) + "]"
 
 
 def _scalar(text: str) -> str:

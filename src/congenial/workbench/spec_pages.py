@@ -10,7 +10,9 @@ from congenial.workbench.desk import Desk, digest_of
 from congenial.workbench.serving import computed, in_words, page
 
 
-def spec_page(desk: Desk, file: str, text: str | None = None, *, digest: str | None = None, refused: str = "") -> Response:
+def spec_page(
+    desk: Desk, file: str, text: str | None = None, *, digest: str | None = None, refused: str = ""
+) -> Response:
     """Return the page of a spec, with another text than it has on disk if one is given."""
     on_disk = desk.spec_text(file)
     said = on_disk if text is None else text
@@ -40,7 +42,14 @@ def read(desk: Desk, file: str, text: str) -> tuple[Spec | None, list[tuple[int,
     try:
         return desk.spec(file, text), [], ""
     except SpecError as found:
-        return None, [(mistake.line, f"{mistake.path}: {mistake.message}" if mistake.path else mistake.message) for mistake in found.mistakes], ""
+        return (
+            None,
+            [
+                (mistake.line, f"{mistake.path}: {mistake.message}" if mistake.path else mistake.message)
+                for mistake in found.mistakes
+            ],
+            "",
+        )
     except CongenialError as error:
         return None, [], str(error)
 

@@ -25,6 +25,7 @@ function choosing(root) {
   const kept = `choose ${given.file} ${given.digest}`;
   let changes = JSON.parse(sessionStorage.getItem(kept) || "[]");
   let isAsking = false, isStale = false, number = 0, last = null;
+  const before = {};
   const rows = new Set(), columns = new Set();
   let picked = null; // {margin: name}, {total: "all"}, or rows and columns
   const grid = byId("grid");
@@ -59,7 +60,8 @@ function choosing(root) {
     if (!found.ok) { byId("save").disabled = true; for (const name of ["noise", "error", "cost"]) byId(`tile-${name}`).textContent = "—"; root.dataset.shown = String(number); return; }
     byId("save").disabled = found.digest === given.digest;
     for (const name of ["noise", "error"]) {
-      byId(`was-${name}`).textContent = last && last[name] !== found[name] ? `was ${last[name]}` : "";
+      const isSettled = last && last.is_bound && last.digest === found.digest; // the same choice, better known
+      if (!isSettled) byId(`was-${name}`).textContent = before[name] && before[name] !== found[name] ? `was ${before[name]}` : "";
     }
     const most = found.is_bound ? "≤ " : "";
     byId("tile-noise").textContent = most + found.noise;
@@ -68,6 +70,7 @@ function choosing(root) {
     byId("tile-cost").textContent = found.cost;
     byId("took").textContent = `in ${Math.round(took)} ms`;
     last = found;
+    if (!found.is_bound) for (const name of ["noise", "error"]) before[name] = found[name];
     byId("text").textContent = found.text;
     if (!byId("invariants").contains(document.activeElement)) put(byId("invariants"), found.invariants);
     for (const place of grid.querySelectorAll("[data-key]")) {
