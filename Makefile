@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-pipeline soak check-real lint types schema commands services lock audit clean
+.PHONY: axe demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-pipeline soak check-real lint types schema commands services lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -82,18 +82,26 @@ schema: .venv/installed
 commands: .venv/installed
 	$(BIN)/python -c "from congenial.cli.reference import reference; print(reference(), end='')" > docs/commands.md
 
-# What the tests need beyond pip: Chromium, which draws report.html, and R, which runs docs/r.md. On Debian and its kin they
+# What the tests need beyond pip: Chromium, which draws pages, R, which runs docs/r.md, and npm, which fetches axe-core. On Debian and its kin they
 # are installed from the distribution's packages when they are not there; elsewhere, install them, or see tests skipped.
 services:
 	@missing=""; \
 	command -v chromium || command -v chromium-browser || command -v google-chrome || missing="$$missing chromium"; \
 	command -v Rscript || missing="$$missing r-base-core"; \
+	command -v npm || missing="$$missing npm"; \
 	if [ -z "$$missing" ]; then \
-	  echo "services: Chromium and R are there"; \
+	  echo "services: Chromium, R and npm are there"; \
 	else \
-	  echo "services: installing$$missing with apt-get, for the tests of report.html and of docs/r.md"; \
+	  echo "services: installing$$missing with apt-get, for the tests of pages and of docs/r.md"; \
 	  apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$missing; \
 	fi
+
+# The accessibility checker that the tests of the workbench run in its pages, from npm; needs Node.js.
+AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/congenial-axe
+axe:
+	@if [ -f "$(AXE)/node_modules/axe-core/axe.min.js" ]; then echo "axe: it is there"; \
+	elif command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix "$(AXE)" axe-core@4.10.3; \
+	else echo "axe: npm is not installed, so the tests of accessibility are skipped"; fi
 
 # Every package at a fixed version and hash; the project itself from this folder, built without the network.
 .venv/installed: requirements.lock pyproject.toml

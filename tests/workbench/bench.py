@@ -19,7 +19,7 @@ from congenial.workbench.desk import Desk
 
 with warnings.catch_warnings():  # it asks for the next major version of its client
     warnings.simplefilter("ignore")
-    from starlette.testclient import TestClient
+    from starlette.testclient import TestClient as TestClient  # noqa: PLC0414  handed on
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

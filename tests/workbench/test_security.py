@@ -28,7 +28,9 @@ CANARY = 71_828_182
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    return folder_with(tmp_path / "folder", "p12") if (tmp_path / "folder").mkdir() is None else tmp_path
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    return folder_with(folder, "p12")
 
 
 @pytest.fixture

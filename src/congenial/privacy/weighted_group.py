@@ -99,8 +99,8 @@ class LaterFloor:
     """A lower bound of ``[T^(N + x)] M_x M_(x+1) p`` at all levels x from 1 on, for each N that is asked for.
 
     From 1 to x it grows by ``w^2 p_(N+x) + 2w (p_(N+2) + ... + p_(N+x-1)) - (w^2 - 2w) p_(N+1)`` and, for k from 1 to
-    x - 1, by ``p_(N+k-1) + ... + p_(N-k-2)``, or more. Blocks of levels are bounded at once, then all others. A check asks
-    for few N: to compute it for all of them took half of the time of a proof.
+    x - 1, by ``p_(N+k-1) + ... + p_(N-k-2)``, or more. Blocks of levels are bounded at once, then all others. A check
+    asks for few N: to compute it for all of them took half of the time of a proof.
     """
 
     def __init__(self, others: Others, first: Balls) -> None:

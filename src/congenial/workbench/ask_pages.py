@@ -57,11 +57,11 @@ def routes(desk: Desk, opened: Opened) -> list[Route]:
         )
 
     async def upload(request: Request) -> Response:
-        form = await request.form(max_files=1, max_fields=2)
-        given = form.get("zip")
-        if not isinstance(given, UploadFile) or not given.filename:
-            raise BundleError("choose a zip of a bundle first")
-        name = await computed(desk, lambda: opened.unpack(given.file, given.filename or "bundle"))
+        async with request.form(max_files=1, max_fields=2) as form:
+            given = form.get("zip")
+            if not isinstance(given, UploadFile) or not given.filename:
+                raise BundleError("choose a zip of a bundle first")
+            name = await computed(desk, lambda: opened.unpack(given.file, given.filename or "bundle"))
         return RedirectResponse(f"/ask?{urlencode({'bundle': name})}", 303)
 
     async def answer(request: Request) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def _checked(files: list[ZipInfo]) -> list[tuple[ZipInfo, str]]:
     homes = {info.filename.rpartition("/")[0] for info in plain}
     if len(homes) > 1:
         raise BundleError("the zip holds several folders; pack the folder of one bundle")
-    found = []
+    found: list[tuple[ZipInfo, str]] = []
     for info in plain:
         home, _, own = info.filename.rpartition("/")
         kind = stat.S_IFMT(info.external_attr >> 16)

@@ -4,6 +4,7 @@ Of the confidential tables only what the invariants disclose enters, as in `cong
 """
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import sqrt
 from time import perf_counter
 
@@ -32,6 +33,7 @@ from congenial.spec.spec import Spec
 from congenial.table import AreaTables, Table
 from congenial.workbench.grid import Grid
 
+_LEAST, _MOST = Fraction(1, 100), Fraction(50)  # budgets that are bounded without a long proof
 _SOME_AREAS = 9  # that sums over all areas are computed from
 
 
@@ -176,6 +178,8 @@ def bounded_plan(mechanism: Mechanism, areas: Areas) -> Plan | None:
         len(mechanism.queries) == 1 and isinstance(query, Cells) and (query.precision, query.zeros) == (None, None)
     )
     if not is_open or query.where is not None or budget is None or budget.epsilon is None or budget.delta is not None:
+        return None
+    if not _LEAST <= budget.epsilon <= _MOST:
         return None
     if FAMILIES[mechanism.noise].exponent != 1 or mechanism.neighbours != "bounded" or mechanism.rows_per_unit > 1:
         return None

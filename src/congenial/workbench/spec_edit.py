@@ -122,7 +122,7 @@ def _find(node: Node, path: Path) -> Node | None:
 
 def _leaves(node: Node) -> Iterator[Node]:
     """Go through the parts that end where their own last sign stands: scalars, and lists and mappings in brackets."""
-    if isinstance(node, ScalarNode) or node.flow_style or not node.value:
+    if isinstance(node, ScalarNode) or not isinstance(node, CollectionNode) or node.flow_style or not node.value:
         yield node
         return
     for part in node.value:
