@@ -71,7 +71,6 @@ class Served:
 
     def stop(self) -> None:
         self._server.should_exit = True
-        self._server.force_exit = True
         self._thread.join(20)
 
 
@@ -81,7 +80,7 @@ def serve(place: Path, port: int = 0) -> Served:
     listening.bind(("127.0.0.1", port))
     own = listening.getsockname()[1]
     desk = desk_of(place)
-    server = uvicorn.Server(uvicorn.Config(make_app(desk, TOKEN, own), log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(make_app(desk, TOKEN, own), log_level="error", timeout_graceful_shutdown=2))
     thread = threading.Thread(target=lambda: server.run(sockets=[listening]), daemon=True)
     thread.start()
     while not server.started:

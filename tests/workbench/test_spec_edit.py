@@ -33,7 +33,7 @@ budget: {epsilon: 1}   # for the year
 
 def altered(before: str, after: str) -> tuple[list[str], list[str]]:
     """Return the lines that are gone and those that are new."""
-    lines = [line for line in unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")][2:]
+    lines = list(unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm=""))[2:]
     return [line[1:] for line in lines if line[0] == "-"], [line[1:] for line in lines if line[0] == "+"]
 
 
