@@ -90,5 +90,4 @@ def serve(place: Path, port: int = 0) -> Served:
 
 def settled(page: "Page") -> None:
     """Wait until the page shows what it asked for last, proven."""
-    page.wait_for_function("document.getElementById('choose').dataset.bound === 'false'", timeout=60_000)
-    page.wait_for_selector("#choose:not(.is-busy)")
+    page.wait_for_selector("#choose[data-bound=false]:not(.is-busy)")
