@@ -20,8 +20,8 @@ from congenial.workbench.picture import Bar, error_bars
 from congenial.workbench.work import AHEAD
 
 _MOST_KEPT = 64
-_FURTHER = 2  # positions of the budget's slider that are computed ahead, to either side
-_MOST_HEADERS = 40
+_FURTHER = 1  # positions of the budget's slider that are computed ahead, to either side
+_MOST_HEADERS = 6
 _AT_MOST = 0.06  # seconds that a person waits for a proof, before seeing what is known without it
 _WIDER = 1.25  # the picture's scale leaves that much room, so that a small change does not move it
 
