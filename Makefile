@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-tree-pipeline bench-pipeline bench-start soak check-real lint types schema commands docs services spark spark-soak lock audit clean
+.PHONY: axe demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-tree-pipeline bench-pipeline bench-start soak check-real lint types schema commands docs services spark spark-soak lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -108,7 +108,7 @@ website/node_modules/installed: website/package-lock.json
 	@touch $@
 
 # What tests and site need beyond pip: Chromium, which draws report.html, R, which runs docs/r.md, npm, which installs what
-# typesets the site's mathematics, and Java, which Spark runs on. On Debian and its kin they are installed from the distribution's packages when they are not there; elsewhere, install them, or see tests skipped.
+# typesets the site's mathematics and axe-core, and Java, which Spark runs on. On Debian and its kin they are installed from the distribution's packages when they are not there; elsewhere, install them, or see tests skipped.
 services:
 	@missing=""; \
 	command -v chromium || command -v chromium-browser || command -v google-chrome || missing="$$missing chromium"; \
@@ -121,6 +121,13 @@ services:
 	  echo "services: installing$$missing with apt-get, for the tests of report.html, of docs/r.md and of Spark, and for the site"; \
 	  apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$missing; \
 	fi
+
+# The accessibility checker that the tests of the workbench run in its pages, from npm; needs Node.js.
+AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/congenial-axe
+axe:
+	@if [ -f "$(AXE)/node_modules/axe-core/axe.min.js" ]; then echo "axe: it is there"; \
+	elif command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix "$(AXE)" axe-core@4.10.3; \
+	else echo "axe: npm is not installed, so the tests of accessibility are skipped"; fi
 
 # Every package at a fixed version and hash; the project itself from this folder, built without the network.
 .venv/installed: requirements.lock pyproject.toml
@@ -142,7 +149,7 @@ spark-soak: spark
 
 # Renew requirements.lock after a change of the dependencies in pyproject.toml.
 lock: .venv/installed
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra dev --extra arviz --extra opendp --extra postgresql -o requirements.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra dev --extra arviz --extra opendp --extra postgresql --extra workbench -o requirements.lock pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra spark --constraints requirements.lock -o requirements-spark.lock pyproject.toml
 	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'], sep='\\n')" | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --upgrade -c requirements.lock -o requirements-docs.lock -
 

@@ -29,12 +29,13 @@ LAYERS = [
     {"curator", "inference"},
     {"study"},
     {"engines"},
+    {"workbench"},
     {"cli"},
     {"__main__"},
 ]
 COMMANDS = [
     *["check", "compare", "demo", "estimate", "infer", "init", "keygen", "ledger"],
-    *["plan", "release", "reproduce", "show", "simulate", "study", "verify", "withdraw"],
+    *["plan", "release", "reproduce", "show", "simulate", "study", "verify", "withdraw", "workbench"],
 ]
 ONLY_HERE = {
     "alembic": {"ledger.store", "ledger.migrations.env", *(f"ledger.migrations.versions.v000{n}" for n in (1, 2))},
@@ -94,8 +95,6 @@ ONLY_HERE = {
     },
     "duckdb": {"reading.session"},
     "pyarrow": {
-        "engines.spark.running",
-        "engines.spark.tables_folder",
         "arrow_codes",
         "bundle.areas_file",
         "bundle.parquet",
@@ -108,7 +107,18 @@ ONLY_HERE = {
         "reading.spine",
     },
     "pydantic": {"spec.json_schema", "spec.mistakes", "spec.model"},
-    "ruamel": {"spec.yaml_text"},
+    "ruamel": {"spec.yaml_text", "workbench.spec_edit"},
+    "starlette": {
+        "workbench.app",
+        "workbench.ask_pages",
+        "workbench.choose_pages",
+        "workbench.describe_pages",
+        "workbench.release_pages",
+        "workbench.security",
+        "workbench.serving",
+        "workbench.spec_pages",
+    },
+    "uvicorn": {"workbench.server"},
     "rich": {"cli.demo", "cli.output", "cli.progress", "cli.reproduce"},
     "click": {"cli", "cli.output", "cli.reference", "cli.spark_options", *(f"cli.{name}" for name in COMMANDS)},
     "matplotlib": {
@@ -121,7 +131,7 @@ ONLY_HERE = {
         "pictures.picture",
         "pictures.tree_estimates",
     },
-    "jinja2": {"page"},
+    "jinja2": {"page", "workbench.pages"},
     "arviz_stats": {"inference.diagnostics"},
     "arviz_base": {"inference.frames"},
 }
@@ -230,6 +240,16 @@ def test_import_is_light() -> None:
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"numba", "pandas", "polars", "pyarrow", "rich", "sqlalchemy", "alembic"} & set(loaded)
+
+
+def test_nobody_needs_the_workbench() -> None:
+    """Its extra may be missing: nothing imports it but its own command, when that is called."""
+    for name, path in modules().items():
+        if not name.startswith(("workbench", "cli.workbench")):
+            assert not any(found.startswith("congenial.workbench") for found in imports(path)), name
+    tree = ast.parse(modules()["cli.workbench"].read_text(encoding="utf-8"))
+    at_once = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert not any("workbench" in ast.unparse(node) for node in at_once)
 
 
 def test_no_file_is_longer_than_400_lines() -> None:

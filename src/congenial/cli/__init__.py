@@ -19,6 +19,7 @@ from congenial.cli.simulate import simulate
 from congenial.cli.study import study
 from congenial.cli.verify import verify
 from congenial.cli.withdraw import withdraw
+from congenial.cli.workbench import workbench
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -29,6 +30,7 @@ def main() -> None:
     \b
     A curator's way:   init, check, plan, ledger create, release; later withdraw
     An analyst's way:  verify, show, infer, estimate
+    In a browser:      workbench
     To study:          simulate, compare, study coverage, reproduce, demo
 
     Exit codes: 0 done, 1 refused (the message says why), 2 wrong command line, 130 interrupted.
@@ -52,5 +54,6 @@ for command in (
     study,
     reproduce,
     demo,
+    workbench,
 ):
     main.add_command(command)

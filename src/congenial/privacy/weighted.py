@@ -21,6 +21,7 @@ from congenial.privacy.weighted_total import (
     Multiset,
     broken_multiset,
     spread_multisets,
+    total_excess,
     total_side_is_likely,
 )
 
@@ -162,6 +163,10 @@ def _calibrated_total(epsilon: Fraction, cells: int) -> WeightedZeros | None:
         found = _search(likely, epsilon, "total", least=least, most=most)
         if found is None:
             return None
+        if len(tried) > 1:  # the certificate will ask the same, and all multisets take a second
+            proven = total_excess(cells, found.base, found.weight)
+            if proven is not None and proven <= found.excess:
+                return found
         broken = broken_multiset(cells, found.base, found.weight, found.excess)
         if broken is None:
             is_proven = group_excess_holds(cells, found.base, found.weight, found.excess, sides=("upper",))
@@ -272,11 +277,11 @@ def _weight(holds: Callable[[str, Fraction], bool], clamped: Fraction, share: Fr
     middle = min(max(floor(share * clamped / unit), low + 1), high - 1)
     while high - low > 1:
         weight = middle * unit
-        if not holds("upper", weight):
-            high = middle
-        elif holds("lower", weight):
+        has_upper, has_lower = holds("upper", weight), holds("lower", weight)
+        if has_upper and has_lower:
             return weight
-        else:
-            low = middle
+        if not has_upper and not has_lower:  # no weight above holds, and none below
+            return None
+        low, high = (middle, high) if has_upper else (low, middle)
         middle = (low + high) // 2
     return None

@@ -15,6 +15,7 @@ import flint
 
 from congenial.balls import ball
 from congenial.errors import PrivacyError
+from congenial.privacy.patience import give_way
 from congenial.privacy.weighted_series import Balls, Series, stays_nonnegative
 
 MOST_CELLS = 48
@@ -89,36 +90,47 @@ class Others:
         return product[level : level + self.end + 1]
 
     @cached_property
-    def later_floor(self) -> Balls:
-        """A lower bound of the same at all levels from 1 on.
+    def later_floor(self) -> "LaterFloor":
+        """A lower bound of the same at all levels from 1 on."""
+        return LaterFloor(self, self._floor(1))
 
-        From 1 to x it grows by ``w^2 p_(N+x) + 2w (p_(N+2) + ... + p_(N+x-1)) - (w^2 - 2w) p_(N+1)`` and, for k from 1
-        to x - 1, by ``p_(N+k-1) + ... + p_(N-k-2)``, or more. Blocks of levels are bounded at once, then all others.
-        """
-        floor = self._floor(1)
-        w, p = self.series.weight, self.product
-        if w <= 2:
-            return floor
-        sums = [flint.arb(0), *accumulate(p)]
-        twice = [flint.arb(0), *accumulate(sums)]
 
-        def windows(n: int, x: int, size: int) -> flint.arb:
-            """Return what the levels k = x, ..., x + size - 1 add by ``p_(N+k-1) + ... + p_(N-k-2)``."""
-            return twice[n + x + size] - twice[n + x] - twice[max(0, n - x - 1)] + twice[max(0, n - x - size - 1)]
+class LaterFloor:
+    """A lower bound of ``[T^(N + x)] M_x M_(x+1) p`` at all levels x from 1 on, for each N that is asked for.
 
-        less, double, square = w * w - 2 * w, 2 * w, w * w
-        smallest, least = p, floor
-        sure = [f - less * p[n + 1] + windows(n, 1, 1) for n, f in enumerate(floor)]
-        x, size = 2, 1
-        while x < self.further:
-            block = [f + square * smallest[n + x] for n, f in enumerate(sure)]
-            least = [a.min(b) for a, b in zip(least, block, strict=True)]
-            sure = [f + double * (sums[n + x + size] - sums[n + x]) + windows(n, x, size) for n, f in enumerate(sure)]
+    From 1 to x it grows by ``w^2 p_(N+x) + 2w (p_(N+2) + ... + p_(N+x-1)) - (w^2 - 2w) p_(N+1)`` and, for k from 1 to
+    x - 1, by ``p_(N+k-1) + ... + p_(N-k-2)``, or more. Blocks of levels are bounded at once, then all others. A check
+    asks for few N: to compute it for all of them took half of the time of a proof.
+    """
+
+    def __init__(self, others: Others, first: Balls) -> None:
+        self._first, self._p, self._w = first, others.product, others.series.weight
+        self._sums = [flint.arb(0), *accumulate(self._p)]
+        self._twice = [flint.arb(0), *accumulate(self._sums)]
+        self._blocks: list[tuple[int, int, Balls]] = []
+        smallest, x, size = self._p, 2, 1
+        while x < others.further:
+            self._blocks.append((x, size, smallest))
             x += size
             if x >= _FINE * size:
                 smallest = [a.min(b) for a, b in zip(smallest, smallest[size:], strict=False)]
                 size *= 2
-        return [a.min(b) for a, b in zip(least, sure, strict=True)]
+
+    def __getitem__(self, n: int) -> flint.arb:
+        """Return the bound at N."""
+        least, w, sums = self._first[n], self._w, self._sums
+        if w <= 2:
+            return least
+        sure = least - (w * w - 2 * w) * self._p[n + 1] + self._windows(n, 1, 1)
+        for x, size, smallest in self._blocks:
+            least = least.min(sure + w * w * smallest[n + x])
+            sure = sure + 2 * w * (sums[n + x + size] - sums[n + x]) + self._windows(n, x, size)
+        return least.min(sure)
+
+    def _windows(self, n: int, x: int, size: int) -> flint.arb:
+        """Return what the levels k = x, ..., x + size - 1 add by ``p_(N+k-1) + ... + p_(N-k-2)``."""
+        twice = self._twice
+        return twice[n + x + size] - twice[n + x] - twice[max(0, n - x - 1)] + twice[max(0, n - x - size - 1)]
 
 
 Terms = Callable[[Others, int, flint.arb], Balls]
@@ -143,7 +155,7 @@ def levels_hold(
     return is_quick or _sums_hold(terms(others, 1, excess), others.later_floor, excess, begin[1], others.end)
 
 
-def _sums_hold(terms: Balls, floor: Balls, excess: flint.arb, first: int, end: int) -> bool:
+def _sums_hold(terms: Balls, floor: Balls | LaterFloor, excess: flint.arb, first: int, end: int) -> bool:
     """Whether every sum of terms from some M >= first to N - 1, plus excess times the floor at N, is at least 0.
 
     And whether the sums that reach `end` are so by themselves: they stay so, as no later term is negative.
@@ -205,6 +217,7 @@ def group_side_holds(
     With `is_quick` it is only likely.
     """
     check_group(cells, base, weight)
+    give_way()
     if excess <= 0:
         return False
     terms = Others.lower_terms if side == "lower" else Others.upper_terms
@@ -221,10 +234,7 @@ def _empty(k: int, base: Fraction, weight: Fraction, *, is_short: bool = False) 
     """Return k empty cells, with all coefficients or with those that the tail is decided by."""
     end, further = tail_from(base, k), levels_followed(base)
     series = Series.of(base, weight, k + 4 if is_short else end + 3 * further + 4)
-    product = series.one
-    for _ in range(k):
-        product = series.cell(product, 0)
-    return Others(series, product, end, further)
+    return Others(series, series.empty_cells(k), end, further)
 
 
 def tail_bits(k: int, weight: Fraction) -> int:

@@ -14,6 +14,7 @@ from math import comb
 import flint
 
 from congenial.balls import ball
+from congenial.privacy.patience import give_way
 from congenial.privacy.weighted_group import (
     BITS,
     SIDES,
@@ -140,6 +141,7 @@ def broken_multiset(cells: int, base: Fraction, weight: Fraction, excess: Fracti
 def _multiset_holds(
     multiset: Multiset, cells: int, base: Fraction, weight: Fraction, excess: Fraction, *, is_quick: bool = False
 ) -> bool:
+    give_way()
     top = top_type(cells, base)
     if top is None or excess <= 0:
         return False

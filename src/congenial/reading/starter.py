@@ -30,10 +30,8 @@ def starter_spec(data_path: str | Path, folder: str | Path | None = None) -> str
     """
     path = Path(data_path)
     beside = path.name if folder is None else os.path.relpath(path.absolute(), Path(folder).absolute())
-    names, separator = _columns(path)
-    count = next((name for name in names if name.casefold() in _COUNTS), None)
-    area = next((name for name in names if _AREA.search(name) and name != count), None)
-    identity = None if count is not None else next((name for name in names if _ID.search(name) and name != area), None)
+    names, separator = columns_of(path)
+    count, area, identity = guessed(names)
     dimensions = [name for name in names if name not in {count, area, identity}]
     parts = [
         _HEAD.format(release=_release_name(path)),
@@ -45,7 +43,22 @@ def starter_spec(data_path: str | Path, folder: str | Path | None = None) -> str
     return "\n".join(part for part in parts if part)
 
 
-def _columns(path: Path) -> tuple[list[str], str]:
+def guessed(names: list[str]) -> tuple[str | None, str | None, str | None]:
+    """Return which column looks like counts, like areas and like ids, by its name.
+
+    Examples
+    --------
+    >>> guessed(["county", "sex", "n"])
+    ('n', 'county', None)
+    """
+    count = next((name for name in names if name.casefold() in _COUNTS), None)
+    area = next((name for name in names if _AREA.search(name) and name != count), None)
+    identity = None if count is not None else next((name for name in names if _ID.search(name) and name != area), None)
+    return count, area, identity
+
+
+def columns_of(path: Path) -> tuple[list[str], str]:
+    """Return the names of a data file's columns, and what separates them; nothing else of it is looked at."""
     from congenial.reading.files import csv_columns, find_files, first_bytes, is_parquet
     from congenial.reading.headers import read_sources
     from congenial.reading.session import session

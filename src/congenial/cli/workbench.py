@@ -1,0 +1,41 @@
+"""`congenial workbench`: a web application on this computer."""
+
+from pathlib import Path
+
+import click
+
+from congenial.cli.output import refusals_in_words, say
+from congenial.cli.release import ledger_option, who_option
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path())
+@ledger_option
+@click.option("--key", type=click.Path(path_type=Path), help="Private key to sign releases with; see congenial keygen.")
+@who_option
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port to listen on. Default: any that is free.")
+@click.option("--no-browser", is_flag=True, help="Print the link without opening it.")
+@refusals_in_words
+def workbench(folder: Path, place: str | None, key: Path | None, who: str | None, port: int, no_browser: bool) -> None:
+    """Open FOLDER in a web browser: choose what is exact and see what it costs, release, ask bundles.
+
+    It listens on this computer only, and the link that it prints works once. No file outside of FOLDER is read or
+    written but the ledger and the key that are named here. Ctrl-C ends it. Needs the extra: pip install
+    "congenial[workbench]".
+    """
+    import os
+
+    from congenial.cli.release import user_name
+    from congenial.errors import CongenialError
+
+    try:
+        from congenial.workbench.server import serve
+    except ModuleNotFoundError as missing:
+        if missing.name not in {"starlette", "uvicorn", "python_multipart"}:
+            raise
+        raise CongenialError(
+            f'the workbench needs the package {missing.name!r}: pip install "congenial[workbench]"'
+        ) from None
+    ledger = place or os.environ.get("CONGENIAL_LEDGER")
+    serve(folder, ledger=ledger, key=key, who=user_name(who), port=port, opens_browser=not no_browser, say=say)
+    say("The workbench is closed.")

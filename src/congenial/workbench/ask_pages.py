@@ -1,0 +1,198 @@
+"""Ask a bundle: whether it is what was published, then estimates with intervals, a picture, and the same command."""
+
+import csv
+import io
+import json
+import shlex
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from congenial.bundle.table_csv import formula_warnings
+from congenial.bundle.verifying import Verified
+from congenial.errors import BundleError, InferenceError
+from congenial.inference.answers import Answer
+from congenial.inference.asking import Replies, ask
+from congenial.inference.vocabulary import Vocabulary
+from congenial.plain_text import is_taken_for_a_formula
+from congenial.randomness import replay_rng
+from congenial.workbench.desk import Desk
+from congenial.workbench.opened import Opened
+from congenial.workbench.pages import render
+from congenial.workbench.picture import intervals
+from congenial.workbench.places import look_into
+from congenial.workbench.serving import computed, in_json, in_words, json_of, page
+
+SEED = 1
+"""The same question has the same answer, whoever asks it again."""
+
+_DRAWS, _DRAWS_OF_AREAS = 4_000, 1_000
+_MOST_PICTURED = 40
+_LEVELS = ("0.5", "0.8", "0.9", "0.95", "0.99")
+_FORMS = ("all", "share(", "ratio(", "difference(", "odds_ratio(", "median(", " by ", " over areas")
+
+
+def routes(desk: Desk, opened: Opened) -> list[Route]:
+    """Return the routes of asking."""
+
+    async def show(request: Request) -> Response:
+        asked = request.query_params
+        name = asked.get("bundle")
+        if not name:
+            found = look_into(desk.folder.resolve())
+            return page("ask_start.html", title="Ask a bundle", here="ask", bundles=found.bundles)
+        standing = await computed(desk, lambda: opened.verified(name))
+        if isinstance(standing, str):
+            return page("ask_refused.html", title=name, here="ask", name=name, why=standing)
+        return page(
+            "ask.html",
+            here="ask",
+            released=asked.get("released") == "yes",
+            query=asked.get("query", "all"),
+            **_of(standing, name),
+        )
+
+    async def upload(request: Request) -> Response:
+        async with request.form(max_files=1, max_fields=2) as form:
+            given = form.get("zip")
+            if not isinstance(given, UploadFile) or not given.filename:
+                raise BundleError("choose a zip of a bundle first")
+            name = await computed(desk, lambda: opened.unpack(given.file, given.filename or "bundle"))
+        return RedirectResponse(f"/ask?{urlencode({'bundle': name})}", 303)
+
+    async def answer(request: Request) -> dict[str, Any]:
+        said = await json_of(request)
+        name, query, level, area = (str(said.get(key, "")) for key in ("bundle", "query", "level", "area"))
+        found = await computed(desk, lambda: asked_of(_open(opened, name), query, level, area))
+        rows = [
+            (_title(one), one.estimate.low, one.estimate.centre, one.estimate.high, one.estimate.released)
+            for one in found.numbers[:_MOST_PICTURED]
+            if not one.estimate.labels
+        ]
+        link = urlencode({"bundle": name, "query": query, "level": level, "area": area})
+        html = render(
+            "answers.html",
+            numbers=[(_title(one), one.as_row(), one) for one in found.numbers],
+            picture=intervals(rows) if rows else None,
+            level=f"{float(level):.0%}",
+            warnings=found.warnings,
+            command=command_of(name, query, level, area),
+            link=f"/ask/answers.csv?{link}",
+            why=list(dict.fromkeys(one.confidence.why for one in found.numbers if not one.confidence.is_available)),
+        )
+        return {"html": html}
+
+    async def table(request: Request) -> Response:
+        name, query, level, area = (request.query_params.get(key, "") for key in ("bundle", "query", "level", "area"))
+        found = await computed(desk, lambda: asked_of(_open(opened, name), query, level, area))
+        headers = {"content-disposition": 'attachment; filename="answers.csv"'}
+        return Response(as_csv(found.numbers), media_type="text/csv; charset=utf-8", headers=headers)
+
+    return [
+        Route("/ask", in_words(show)),
+        Route("/ask/zip", in_words(upload), methods=["POST"]),
+        Route("/ask/answer", in_json(answer), methods=["POST"]),
+        Route("/ask/answers.csv", in_words(table)),
+    ]
+
+
+def _open(opened: Opened, name: str) -> Verified:
+    standing = opened.verified(name)
+    if isinstance(standing, str):
+        raise BundleError(f"the bundle is not verified, so it is not asked: {standing}")
+    return standing
+
+
+def asked_of(verified: Verified, query: str, level: str, area: str) -> Replies:
+    """Answer one query, from a public seed."""
+    bundle = verified.bundle
+    if bundle.tree is not None:
+        raise InferenceError("a tree of areas is asked on the command line: congenial estimate")
+    if level not in _LEVELS:
+        raise InferenceError(f"a level is one of {', '.join(_LEVELS)}")
+    n_draws = _DRAWS if len(bundle.tables) == 1 else _DRAWS_OF_AREAS
+    areas = [area] if area else []
+    return ask(bundle, [query], areas, level=float(level), n_draws=n_draws, rng=replay_rng(f"infer {SEED}"))
+
+
+def _of(standing: Verified, name: str) -> dict[str, Any]:
+    """Return what the page of a bundle shows."""
+    bundle = standing.bundle
+    schema, areas = bundle.law.schema, bundle.law.areas
+    words = Vocabulary(schema, areas)
+    labels = [(own.name, own.labels, [group for group, _ in own.groups]) for own in schema.dimensions]
+    known = [*_FORMS, *(f"{dimension}={_quoted(label)}" for dimension, own, _ in labels for label in own)]
+    known += [group for _, _, groups in labels for group in groups]
+    named = [] if areas.name is None else [str(label) for label in areas.labels]
+    known += [f"{words.area_name}={_quoted(label)}" for label in named]
+    return {
+        "title": bundle.manifest.naming.title,
+        "name": name,
+        "standing": standing,
+        "bundle": bundle,
+        "dimensions": [
+            (dimension, [(f"{dimension}={_quoted(label)}", label) for label in own], groups)
+            for dimension, own, groups in labels
+        ],
+        "areas": named,
+        "area_name": areas.name,
+        "area_words": [f"{words.area_name}={_quoted(label)}" for label in named],
+        "words": json.dumps(known),
+        "levels": _LEVELS,
+        "has_report": "report.html" in bundle.manifest.files,
+        "is_tree": bundle.tree is not None,
+        "warnings": formula_warnings(schema, ()),
+    }
+
+
+def _quoted(label: str) -> str:
+    """Return a label as queries have it: in quotes where it has signs in it."""
+    has_signs = any(sign in label for sign in "&|,/(){}=<>!\"'") or " by " in label or ".." in label
+    if not has_signs:
+        return label
+    quote = "'" if '"' in label else '"'
+    return f"{quote}{label}{quote}"
+
+
+def _title(one: Answer) -> str:
+    return one.estimate.query if one.area is None else f"{one.area}: {one.estimate.query}"
+
+
+def command_of(name: str, query: str, level: str, area: str) -> str:
+    """Return the command line that gives the same answer.
+
+    Examples
+    --------
+    >>> command_of("p12", "sex=female & age=20", "0.9", "")
+    "congenial infer p12 --query 'sex=female & age=20' --level 0.9 --seed 1"
+    """
+    parts = ["congenial", "infer", name.removeprefix("opened:"), "--query", query, "--level", level]
+    return shlex.join([*parts, *(["--area", area] if area else []), "--seed", str(SEED)])
+
+
+def as_csv(numbers: tuple[Answer, ...]) -> str:
+    """Return answers as a table; what a spreadsheet would compute begins with an apostrophe."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(["area", "query", "released", "estimate", "low", "high", "level", "is_exact", "effective_draws"])
+    for one in numbers:
+        found = one.as_json()
+        texts = [found["area"] or "", found["query"]]
+        plain = [f"'{text}" if is_taken_for_a_formula(text) else text for text in texts]
+        rows.writerow(
+            [
+                *plain,
+                found["released"],
+                found["mean"],
+                found["low"],
+                found["high"],
+                found["level"],
+                found["is_exact"],
+                found["effective_draws"],
+            ]
+        )
+    return out.getvalue()

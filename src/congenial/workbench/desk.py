@@ -1,0 +1,158 @@
+"""What the pages of one workbench share: its folder, its ledger and key, and the data that were read."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from congenial.disk import flush, flush_folder
+from congenial.errors import CongenialError, LedgerError, ReadingError, reason_of
+from congenial.ledger import Ledger, open_ledger
+from congenial.reading.files import find_files
+from congenial.reading.tables import read_together
+from congenial.spec.load import parse_spec
+from congenial.spec.spec import Spec
+from congenial.table import AreaTables, Table
+from congenial.workbench.places import check_spec_stays_inside, inside
+from congenial.workbench.work import AT_ONCE, Job, Work
+
+_MOST_KEPT = 8  # data files that are kept in memory
+
+
+@dataclass
+class Desk:
+    """The state of a workbench.
+
+    Attributes
+    ----------
+    folder : Path
+        The only folder whose files are read and written, besides the ledger and the key.
+    ledger_place : str or None
+        As `open_ledger` takes it.
+    key : Path or None
+        A private key to sign releases with.
+    who : str
+        Who releases, for the ledger.
+    """
+
+    folder: Path
+    ledger_place: str | None = None
+    key: Path | None = None
+    who: str = ""
+    work: Work = field(default_factory=Work)
+    jobs: dict[str, Job] = field(default_factory=dict)
+    _tables: "dict[object, Table | AreaTables]" = field(default_factory=dict, repr=False)
+    _scratch: "TemporaryDirectory[str] | None" = field(default=None, repr=False)
+
+    def path(self, named: str) -> Path:
+        """Return a path inside the folder, or refuse."""
+        return inside(self.folder, named)
+
+    def ledger(self) -> Ledger:
+        """Open the ledger that was given."""
+        if self.ledger_place is None:
+            raise LedgerError(
+                "this workbench was started without a ledger; stop it, and start it with --ledger budget.db (and before"
+                " the first time: congenial ledger create DATASET --epsilon 4 --ledger budget.db)"
+            )
+        return open_ledger(self.ledger_place)
+
+    def spec_text(self, named: str) -> str:
+        """Return the text of a spec as it is on disk, line ends included."""
+        path = self.path(named)
+        try:
+            return path.read_bytes().decode("utf-8")
+        except UnicodeDecodeError:
+            raise ReadingError(f"{path.name} is not UTF-8 text") from None
+        except OSError as refused:
+            raise ReadingError(f"{path.name} cannot be read: {reason_of(refused)}") from None
+
+    def spec(self, named: str, text: str | None = None) -> Spec:
+        """Return a spec of the folder, with another text than it has on disk if one is given."""
+        path = self.path(named)
+        said = self.spec_text(named) if text is None else text
+        check_spec_stays_inside(self.folder, path.parent, said)
+        return parse_spec(said.encode("utf-8"), path.name, folder=path.parent)
+
+    def save(self, named: str, text: str, digest: str) -> None:
+        """Write a spec, unless somebody else changed it since it was opened; a text that is the same is left alone."""
+        path = self.path(named)
+        before = self.spec_text(named) if path.exists() else None
+        if before is not None and digest_of(before) != digest:
+            raise ReadingError(
+                f"{path.name} was changed since this page was opened, in another tab or by an editor; nothing is"
+                " written. Open it again to see it as it is now"
+            )
+        if before != text:
+            _write(path, text.encode("utf-8"))
+
+    def tables(self, spec: Spec, named: str) -> "Table | AreaTables":
+        """Return the confidential tables of a spec, read once as long as data and dimensions stay."""
+        folder = self.path(named).parent
+        files = [
+            (str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in find_files(spec.data.paths, folder)
+        ]
+        shape = (spec.data, spec.unit, spec.dimensions, spec.by, spec.kept_rows, spec.unpublished)
+        key = (repr(shape), tuple(files))
+        if key not in self._tables:
+            _forget_some(self._tables)
+            self._tables[key] = read_together(spec, folder)
+        return self._tables[key]
+
+    def start(self, title: str, run: Callable[[Job], Any]) -> str:
+        """Begin something that takes a while; returns the name of the job to ask for."""
+        job, name = Job(title), f"{len(self.jobs) + 1}"
+        self.jobs[name] = job
+
+        def doing() -> None:
+            try:
+                job.result = run(job)
+            except CongenialError as refused:
+                job.error = str(refused)
+            except Exception as failed:  # noqa: BLE001  an unforeseen error may quote data, so its text stays here
+                job.error = f"internal: {type(failed).__name__}; please report this"
+            job.is_over = True
+
+        self.work.do(doing, AT_ONCE)
+        return name
+
+    @property
+    def scratch(self) -> Path:
+        """A folder of this process for bundles that are dropped or made up; it goes when the workbench ends."""
+        if self._scratch is None:
+            self._scratch = TemporaryDirectory(prefix="congenial-workbench-")
+        return Path(self._scratch.name)
+
+    def close(self) -> None:
+        """Finish what is under way, and tidy up."""
+        self.work.close()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+
+def digest_of(text: str) -> str:
+    """Return what tells one text of a spec from another."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, with the rights of the one that it replaces."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as out:
+            out.write(content)
+            flush(out.fileno())
+        if path.exists():
+            part.chmod(path.stat().st_mode)
+        part.replace(path)
+        flush_folder(path.parent)
+    except OSError as refused:
+        part.unlink(missing_ok=True)
+        raise ReadingError(f"{path.name} cannot be written: {reason_of(refused)}") from None
+
+
+def _forget_some(kept: dict[object, Any]) -> None:
+    while len(kept) >= _MOST_KEPT:
+        kept.pop(next(iter(kept)))

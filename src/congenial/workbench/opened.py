@@ -1,0 +1,120 @@
+"""Bundles that are open: folders of the workbench's own, and those that were dropped as a zip or made up here."""
+
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import IO
+from zipfile import BadZipFile, ZipFile, ZipInfo
+
+from congenial.bundle.file_names import MANIFEST
+from congenial.bundle.verifying import Verified, verify_bundle
+from congenial.errors import BundleError, CongenialError
+from congenial.workbench.desk import Desk
+
+_HERE = "opened:"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+MOST_FILES, LARGEST_FILE, LARGEST_ZIP = 40, 100_000_000, 200_000_000
+_MOST_KEPT = 6
+_CHUNK = 1 << 20
+
+
+@dataclass
+class Opened:
+    """Bundles by name; each is verified once as long as its files stay."""
+
+    desk: Desk
+    _numbers: "count[int]" = field(default_factory=lambda: count(1))
+    _found: dict[object, "Verified | str"] = field(default_factory=dict)
+
+    def folder(self, name: str) -> Path:
+        """Return the folder of a bundle."""
+        if name.startswith(_HERE):
+            own = name.removeprefix(_HERE)
+            folder = self.desk.scratch / own
+            if not re.fullmatch(r"[0-9]+-[A-Za-z0-9._-]+", own) or not folder.is_dir():
+                raise BundleError("this bundle is not open any more; open it again")
+            return folder
+        return self.desk.path(name)
+
+    def new_place(self, title: str) -> tuple[str, Path]:
+        """Return the name and the folder, not there yet, of a bundle that is made or dropped."""
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", title).strip("-.")[:60] or "bundle"
+        own = f"{next(self._numbers)}-{plain}"
+        return _HERE + own, self.desk.scratch / own
+
+    def verified(self, name: str) -> "Verified | str":
+        """Return a bundle that was verified, or what is wrong with it. In the computing thread."""
+        folder = self.folder(name)
+        key = (name, _state(folder))
+        if key not in self._found:
+            while len(self._found) >= _MOST_KEPT:
+                self._found.pop(next(iter(self._found)))
+            try:
+                self._found[key] = verify_bundle(folder)
+            except CongenialError as refused:
+                self._found[key] = str(refused)
+        return self._found[key]
+
+    def unpack(self, stream: IO[bytes], title: str) -> str:
+        """Unpack a zip of a bundle into a new folder; odd names, links and sizes are refused."""
+        name, folder = self.new_place(title.removesuffix(".zip"))
+        try:
+            with ZipFile(stream) as packed:
+                files = _checked(packed.infolist())
+                folder.mkdir()
+                left = LARGEST_ZIP
+                for info, own in files:
+                    left -= _copied(packed, info, folder / own, min(left, LARGEST_FILE))
+        except (BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, ValueError) as broken:
+            if isinstance(broken, CongenialError):
+                raise
+            raise BundleError(f"this is not a zip that can be read ({type(broken).__name__})") from None
+        return name
+
+
+def _checked(files: list[ZipInfo]) -> list[tuple[ZipInfo, str]]:
+    """Return the files of a zip with their names in the bundle's folder."""
+    plain = [info for info in files if not info.is_dir()]
+    if len(plain) > MOST_FILES:
+        raise BundleError(f"the zip holds {len(plain):,} files, and no bundle has more than {MOST_FILES}")
+    if sum(info.file_size for info in plain) > LARGEST_ZIP:
+        raise BundleError(f"the zip unpacks to more than {LARGEST_ZIP:,} bytes; unpack it, and open its folder instead")
+    homes = {info.filename.rpartition("/")[0] for info in plain}
+    if len(homes) > 1:
+        raise BundleError("the zip holds several folders; pack the folder of one bundle")
+    found: list[tuple[ZipInfo, str]] = []
+    for info in plain:
+        home, _, own = info.filename.rpartition("/")
+        kind = stat.S_IFMT(info.external_attr >> 16)
+        is_plain = _NAME.fullmatch(own) and (_NAME.fullmatch(home) or info.filename == own)
+        is_odd = not is_plain or kind not in (0, stat.S_IFREG)
+        if is_odd or own in {name for _, name in found}:
+            raise BundleError(f"the zip holds a file named {info.filename[:80]!r}, which no bundle has")
+        found.append((info, own))
+    if MANIFEST not in {own for _, own in found}:
+        raise BundleError(f"the zip holds no {MANIFEST}; it is not one of a bundle")
+    return found
+
+
+def _copied(packed: ZipFile, info: ZipInfo, place: Path, most: int) -> int:
+    """Unpack one file, counting what comes out: what a zip says of its sizes need not be true."""
+    n_bytes = 0
+    with packed.open(info) as source, place.open("xb") as out:
+        while chunk := source.read(_CHUNK):
+            n_bytes += len(chunk)
+            if n_bytes > most:
+                raise BundleError(f"{info.filename[:80]!r} unpacks to more than it may; this is no bundle")
+            out.write(chunk)
+    return n_bytes
+
+
+def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return what tells whether files of a folder were changed."""
+    if not folder.is_dir():
+        return ()
+    entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    states = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+    return tuple((name, own.st_mtime_ns, own.st_size) for name, own in states)

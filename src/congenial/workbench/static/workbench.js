@@ -1,0 +1,358 @@
+"use strict";
+// Live parts of the workbench's pages. All pages can be read without it; choosing and asking need it.
+const byId = (id) => document.getElementById(id);
+
+// Requests: one way out, and one place where a lost connection shows.
+async function ask(address, body) {
+  const options = body === undefined ? {} : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  let answer;
+  try {
+    answer = await fetch(address, options);
+  } catch {
+    byId("lost").hidden = false;
+    throw new Error("lost");
+  }
+  byId("lost").hidden = true;
+  const found = await answer.json().catch(() => ({ error: "The workbench refused this." }));
+  if (!answer.ok) throw new Error(found.error || "The workbench refused this.");
+  return found;
+}
+const put = (place, html) => { place.innerHTML = html; };
+
+function choosing(root) {
+  const given = root.dataset;
+  const stops = JSON.parse(given.stops);
+  const kept = `choose ${given.file} ${given.digest}`;
+  let changes = JSON.parse(sessionStorage.getItem(kept) || "[]");
+  let isAsking = false, isStale = false, number = 0, last = null;
+  const before = {};
+  const rows = new Set(), columns = new Set();
+  let picked = null; // {margin: name}, {total: "all"}, or rows and columns
+  const grid = byId("grid");
+  const labels = { rows: [...grid.querySelectorAll("tbody th button")].map((b) => b.textContent.trim()), columns: [...grid.querySelectorAll("thead [data-column]")].map((b) => b.textContent.trim()) };
+  const request = (more) => ({ file: given.file, digest: given.digest, changes, down: given.down, across: given.across || null, ...more });
+
+  async function refresh() {
+    if (isAsking) { isStale = true; return; }
+    isAsking = true;
+    isStale = false;
+    const own = ++number;
+    const start = performance.now();
+    const waiting = setTimeout(() => root.classList.add("is-busy"), 120);
+    sessionStorage.setItem(kept, JSON.stringify(changes));
+    try {
+      const found = await ask("/choose/panel", request({}));
+      show(found, performance.now() - start);
+    } catch (error) {
+      if (error.message !== "lost") put(byId("panel"), `<div class="warning" role="alert"></div>`), byId("panel").firstChild.textContent = error.message;
+    }
+    clearTimeout(waiting);
+    root.classList.remove("is-busy");
+    isAsking = false;
+    if (isStale) { refresh(); return; }
+    settle(own);
+  }
+
+  function show(found, took) {
+    put(byId("panel"), found.html);
+    byId("panel").setAttribute("aria-busy", "false");
+    byId("undo").disabled = !changes.length;
+    if (!found.ok) { byId("save").disabled = true; for (const name of ["noise", "error", "cost"]) byId(`tile-${name}`).textContent = "—"; root.dataset.shown = String(number); return; }
+    byId("save").disabled = found.digest === given.digest;
+    for (const name of ["noise", "error"]) {
+      const isSettled = last && last.is_bound && last.digest === found.digest; // the same choice, better known
+      if (!isSettled) byId(`was-${name}`).textContent = before[name] && before[name] !== found[name] ? `was ${before[name]}` : "";
+    }
+    const most = found.is_bound ? "≤ " : "";
+    byId("tile-noise").textContent = most + found.noise;
+    byId("tile-error").textContent = found.error ? most + found.error : "by draws";
+    root.dataset.bound = String(found.is_bound);
+    byId("tile-cost").textContent = found.cost;
+    byId("took").textContent = `in ${Math.round(took)} ms`;
+    last = found;
+    if (!found.is_bound) for (const name of ["noise", "error"]) before[name] = found[name];
+    byId("text").textContent = found.text;
+    if (!byId("invariants").contains(document.activeElement)) put(byId("invariants"), found.invariants);
+    for (const place of grid.querySelectorAll("[data-key]")) {
+      const own = found.grid[place.dataset.key];
+      place.classList.toggle("is-exact", own.exact && !own.known);
+      place.classList.toggle("is-known", own.known);
+      place.querySelector(".value").textContent = own.known ? "given away" : own.exact ? "exact" : own.error ? `± ${own.error}` : "";
+    }
+    byId("noise").value = found.noise_family;
+    byId("currency").value = found.currency;
+    if (document.activeElement !== byId("amount")) byId("amount").value = found.amount || "";
+    const own = stops[found.currency];
+    byId("slider").max = own.length - 1;
+    if (document.activeElement !== byId("slider")) byId("slider").value = nearest(own, found.amount);
+    byId("slider").setAttribute("aria-valuetext", `${found.currency} ${found.amount}`);
+    root.dataset.shown = String(number);
+    root.dataset.took = String(took);
+  }
+  const nearest = (own, amount) => own.reduce((best, stop, place) => Math.abs(stop - amount) < Math.abs(own[best] - amount) ? place : best, 0);
+
+  // Noise that is bounded at first gets its own figure as soon as that is proven.
+  async function settle(own) {
+    try {
+      if (last && last.is_bound) {
+        const found = await ask("/choose/panel", request({ is_whole: true }));
+        if (own !== number) return;
+        show(found, Number(root.dataset.took));
+      }
+    } catch { return; }
+    later(own);
+  }
+
+  // What takes longer arrives afterwards, row by row, and stops as soon as something else is chosen.
+  async function later(own) {
+    const body = byId("costs");
+    body.dataset.done = "no";
+    const fresh = [];
+    try {
+      for (let place = 0; own === number; place++) {
+        const found = await ask("/choose/cost", request({ number: place }));
+        if (own !== number) return;
+        if (found.is_over) break;
+        fresh.push(found.row);
+        put(body, "");
+        for (const row of fresh) body.append(costRow(row));
+      }
+      if (own !== number) return;
+      body.dataset.done = "yes";
+      const sums = await ask("/choose/areas", request({}));
+      if (own !== number) return;
+      byId("areas").hidden = !sums.html;
+      put(byId("areas-body"), sums.html);
+    } catch { /* it is asked again with the next change */ }
+  }
+  function costRow(row) {
+    const line = document.createElement("tr");
+    const name = document.createElement("th");
+    name.scope = "row";
+    name.textContent = row.text;
+    line.append(name);
+    for (const text of [row.noise, row.error, row.than]) {
+      const cell = document.createElement("td");
+      cell.className = "number";
+      cell.textContent = text;
+      line.append(cell);
+    }
+    return line;
+  }
+  function change(one) { changes = [...changes, one]; refresh(); }
+
+  // Picking in the grid.
+  function draw() {
+    const isAll = picked && picked.total;
+    for (const button of grid.querySelectorAll("button")) {
+      const { row, column, margin, total } = button.dataset;
+      let is = false;
+      if (margin !== undefined) is = Boolean(picked && picked.margin === margin);
+      else if (total) is = Boolean(isAll);
+      else if (row !== undefined && column !== undefined) is = !picked && (rows.size || columns.size) && (!rows.size || rows.has(+row)) && (!columns.size || columns.has(+column));
+      else is = !picked && (row !== undefined ? rows.has(+row) : columns.has(+column));
+      button.setAttribute("aria-pressed", is ? "true" : "false");
+    }
+    const entry = picking();
+    byId("exact").disabled = !entry;
+    byId("selection").textContent = entry ? `Picked: ${inWords(entry)}` : "Nothing is picked.";
+  }
+  function picking() {
+    if (picked) return picked.margin ? { margin: [picked.margin] } : { total: "all" };
+    const where = {};
+    const chip = [...document.querySelectorAll(".chip.is-on")][0];
+    if (rows.size) where[given.down] = [...rows].sort((a, b) => a - b).map((n) => labels.rows[n]);
+    if (columns.size) where[given.across] = [...columns].sort((a, b) => a - b).map((n) => labels.columns[n]);
+    if (chip) where[chip.dataset.groupOf] = [chip.dataset.group];
+    return Object.keys(where).length ? { total: where } : null;
+  }
+  const inWords = (entry) => entry.margin ? `every number by ${entry.margin[0]}` : entry.total === "all" ? "the total" : `the sum of ${Object.entries(entry.total).map(([name, own]) => `${name}: ${own.join(", ")}`).join("; ")}`;
+  const toggle = (set, value) => { if (!set.delete(value)) set.add(value); };
+  function clear() { rows.clear(); columns.clear(); picked = null; for (const chip of document.querySelectorAll(".chip")) chip.classList.remove("is-on"); }
+  grid.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (!button) return;
+    const { row, column, margin, total } = button.dataset;
+    const was = button.getAttribute("aria-pressed") === "true";
+    if (margin !== undefined || total) { clear(); if (!was) picked = total ? { total: "all" } : { margin }; }
+    else {
+      picked = null;
+      for (const chip of document.querySelectorAll(".chip")) chip.classList.remove("is-on");
+      if (row !== undefined && column !== undefined) {
+        if (!event.shiftKey) { const only = rows.size === 1 && columns.size === 1 && was; rows.clear(); columns.clear(); if (!only) { rows.add(+row); columns.add(+column); } }
+        else { rows.add(+row); columns.add(+column); }
+      } else if (row !== undefined) toggle(rows, +row); else toggle(columns, +column);
+    }
+    draw();
+  });
+  for (const chip of document.querySelectorAll(".chip")) chip.addEventListener("click", () => {
+    const was = chip.classList.contains("is-on");
+    clear();
+    if (!was) {
+      chip.classList.add("is-on");
+      const own = JSON.parse(chip.dataset.labels);
+      const [set, names] = chip.dataset.groupOf === given.down ? [rows, labels.rows] : [columns, labels.columns];
+      if ([given.down, given.across].includes(chip.dataset.groupOf)) for (const label of own) set.add(names.indexOf(label));
+    }
+    draw();
+  });
+  grid.addEventListener("keydown", (event) => {
+    const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    const cell = event.target.closest("th, td");
+    if (!move || !cell) return;
+    event.preventDefault();
+    let line = cell.parentElement.rowIndex, place = cell.cellIndex;
+    for (;;) {
+      line += move[0];
+      place += move[1];
+      const next = grid.rows[line] && grid.rows[line].cells[place];
+      if (!next) return;
+      const button = next.querySelector("button");
+      if (button) { button.focus(); return; }
+    }
+  });
+  byId("make").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const entry = picking();
+    if (!entry) return;
+    const mandate = byId("mandate").value.trim();
+    if (mandate) entry.mandate = mandate;
+    if (byId("at")) entry.at = byId("at").value;
+    byId("mandate").value = "";
+    clear();
+    draw();
+    change({ add: entry });
+  });
+  byId("invariants").addEventListener("click", (event) => {
+    const button = event.target.closest(".remove");
+    if (!button) return;
+    const place = +button.closest("li").dataset.place;
+    button.blur();
+    change({ remove: place });
+  });
+  byId("invariants").addEventListener("change", (event) => {
+    if (event.target.classList.contains("mandate")) change({ mandate: event.target.value.trim(), of: +event.target.closest("li").dataset.place });
+  });
+
+  // The budget.
+  const budgetOf = (currency, amount) => currency === "rho" ? { rho: amount } : currency === "epsilon" ? { epsilon: amount } : { epsilon: amount, delta: given.delta };
+  function spend(amount) {
+    const one = { budget: budgetOf(byId("currency").value, amount) };
+    const before = changes[changes.length - 1];
+    if (before && before.budget) changes = changes.slice(0, -1); // a slider that moves is one change
+    change(one);
+  }
+  byId("slider").addEventListener("input", () => { const amount = stops[byId("currency").value][+byId("slider").value]; byId("amount").value = amount; spend(amount); });
+  byId("amount").addEventListener("change", () => spend(byId("amount").value.trim()));
+  byId("currency").addEventListener("change", () => { const own = stops[byId("currency").value]; byId("slider").max = own.length - 1; spend(own[Math.floor(own.length / 2)]); });
+  byId("noise").addEventListener("change", () => {
+    const name = byId("noise").value;
+    const isGaussian = name === "discrete_gaussian";
+    if (isGaussian && byId("currency").value === "epsilon") { byId("currency").value = "rho"; changes = [...changes, { noise: name }]; spend("0.5"); }
+    else change({ noise: name });
+  });
+  byId("budget").addEventListener("submit", (event) => event.preventDefault());
+  byId("undo").addEventListener("click", () => { changes = changes.slice(0, -1); refresh(); });
+  byId("save").addEventListener("click", async () => {
+    try {
+      await ask("/choose/save", request({}));
+      sessionStorage.removeItem(kept);
+      location.reload();
+    } catch (error) { if (error.message !== "lost") byId("saved").textContent = error.message; }
+  });
+  byId("again").addEventListener("click", refresh);
+  draw();
+  refresh();
+}
+
+// A job that takes a while: how far it is, then where to go.
+async function following(root) {
+  const bar = root.querySelector("progress");
+  const said = root.querySelector("output");
+  for (;;) {
+    let job;
+    try { job = await ask(`/job/${root.dataset.job}`); } catch { await new Promise((done) => setTimeout(done, 1000)); continue; }
+    said.textContent = job.error || (job.of ? `${job.step}: ${job.done} of ${job.of}` : job.step);
+    if (job.of) { bar.max = job.of; bar.value = job.done; }
+    if (job.is_over && job.error) { bar.hidden = true; root.classList.add("warning"); return; }
+    if (job.is_over) { location.replace(job.result); return; }
+    await new Promise((done) => setTimeout(done, 250));
+  }
+}
+
+function asking(root) {
+  const words = JSON.parse(root.dataset.words);
+  const input = byId("query"), list = byId("options");
+  let place = -1;
+  const tail = () => /[^&|,/({})=<>!\s][^&|,/({})=<>!]*$/.exec(input.value.slice(0, input.selectionStart))?.[0] ?? "";
+  function close() { list.hidden = true; place = -1; input.setAttribute("aria-expanded", "false"); input.removeAttribute("aria-activedescendant"); }
+  function open() {
+    const typed = tail().toLowerCase();
+    const found = typed ? words.filter((word) => word.toLowerCase().includes(typed) && word.toLowerCase() !== typed).slice(0, 12) : [];
+    if (!found.length) { close(); return; }
+    list.replaceChildren(...found.map((word, number) => { const one = document.createElement("li"); one.role = "option"; one.id = `option-${number}`; one.textContent = word; one.setAttribute("aria-selected", "false"); return one; }));
+    list.hidden = false;
+    place = -1;
+    input.setAttribute("aria-expanded", "true");
+  }
+  function take(word) {
+    const at = input.selectionStart;
+    const start = at - tail().length;
+    input.value = input.value.slice(0, start) + word + input.value.slice(at);
+    input.setSelectionRange(start + word.length, start + word.length);
+    close();
+  }
+  input.addEventListener("input", open);
+  input.addEventListener("blur", () => setTimeout(close, 150));
+  input.addEventListener("keydown", (event) => {
+    if (list.hidden) return;
+    const all = [...list.children];
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      place = (place + (event.key === "ArrowDown" ? 1 : -1) + all.length) % all.length;
+      all.forEach((one, number) => one.setAttribute("aria-selected", number === place ? "true" : "false"));
+      input.setAttribute("aria-activedescendant", all[place].id);
+      all[place].scrollIntoView({ block: "nearest" });
+    } else if ((event.key === "Enter" || event.key === "Tab") && place >= 0) { event.preventDefault(); take(all[place].textContent); }
+    else if (event.key === "Escape") close();
+  });
+  list.addEventListener("mousedown", (event) => { const one = event.target.closest("li"); if (one) { event.preventDefault(); take(one.textContent); } });
+  for (const select of root.querySelectorAll("select[data-dimension]")) select.addEventListener("change", () => {
+    const parts = [...root.querySelectorAll("select[data-dimension]")].filter((own) => own.value).map((own) => own.value);
+    input.value = parts.join(" & ") || "all";
+  });
+  if (byId("compare")) byId("compare").addEventListener("click", () => { input.value = `difference(${byId("first").value}, ${byId("second").value})`; byId("area").value = ""; byId("question").requestSubmit(); });
+  byId("question").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    close();
+    const body = { bundle: root.dataset.bundle, query: input.value, level: byId("level").value, area: byId("area") ? byId("area").value : "" };
+    const place = byId("answers");
+    place.setAttribute("aria-busy", "true");
+    byId("go").disabled = true;
+    place.textContent = "Drawing from what the bundle leaves possible…";
+    try { put(place, (await ask("/ask/answer", body)).html); } catch (error) {
+      place.replaceChildren();
+      if (error.message !== "lost") { const box = document.createElement("div"); box.className = "warning"; box.setAttribute("role", "alert"); box.textContent = error.message; place.append(box); }
+    }
+    byId("go").disabled = false;
+    place.setAttribute("aria-busy", "false");
+    history.replaceState(null, "", `/ask?bundle=${encodeURIComponent(root.dataset.bundle)}&query=${encodeURIComponent(input.value)}`);
+  });
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    try { await navigator.clipboard.writeText(button.dataset.copy); button.textContent = "Copied"; } catch { button.textContent = "Select it and copy"; }
+  });
+}
+
+function dropping(root) {
+  const input = root.querySelector("input[type=file]");
+  root.addEventListener("dragover", (event) => event.preventDefault());
+  root.addEventListener("drop", (event) => { event.preventDefault(); input.files = event.dataTransfer.files; root.submit(); });
+}
+
+if (byId("choose")) choosing(byId("choose"));
+if (byId("ask")) asking(byId("ask"));
+for (const job of document.querySelectorAll("[data-job]")) following(job);
+for (const form of document.querySelectorAll("[data-drop]")) dropping(form);
+if (!byId("choose")) byId("again").addEventListener("click", () => location.reload());

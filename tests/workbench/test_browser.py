@@ -1,0 +1,313 @@
+"""The workbench in Debian's Chromium: the whole way of a curator and an analyst, and what can go wrong on it."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra workbench")
+pytest.importorskip("playwright", reason="playwright is not installed")
+
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from chromium import chromium
+from releases import simulate
+from workbench.bench import EXAMPLES, Served, folder_with, serve, settled
+
+ARGS = "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync"
+AXE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "congenial-axe/node_modules/axe-core/axe.min.js"
+PATIENCE = 60_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = chromium()
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=path, args=ARGS.split())
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    place = folder_with(tmp_path_factory.mktemp("bench"), "p12", "counties")
+    shutil.copyfile(place / "p12/counts.csv", place / "p12/people.csv")
+    found = serve(place)
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser, served: Served) -> Iterator[BrowserContext]:
+    made = browser.new_context(viewport={"width": 1280, "height": 900})
+    made.set_default_timeout(PATIENCE)
+    page = made.new_page()
+    page.goto(served.link)
+    page.close()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    made = context.new_page()
+    troubles: list[str] = []
+    made.on("pageerror", lambda error: troubles.append(str(error)))
+    made.on("console", lambda said: troubles.append(said.text) if "Content Security" in said.text else None)
+    yield made
+    made.close()
+    assert troubles == []
+
+
+def opened(page: Page, served: Served, file: str) -> None:
+    page.goto(f"{served.address}/choose?file={file}")
+    settled(page)
+
+
+def took(page: Page) -> float:
+    """Return how long the last change took to show noise and certificate, in milliseconds by the browser's clock."""
+    return float(page.locator("#choose").get_attribute("data-took") or "nan")
+
+
+def changing(page: Page, act: Any) -> float:
+    """Make a change, and wait until the page shows it."""
+    before = page.locator("#choose").get_attribute("data-shown")
+    act()
+    page.wait_for_selector(f"#choose:not([data-shown='{before}'])")
+    return took(page)
+
+
+def slide(page: Page, place: int) -> None:
+    page.locator("#slider").fill(str(place))
+
+
+def pick(page: Page, *buttons: str, mandate: str = "") -> None:
+    for one in buttons:
+        page.locator(f"#grid {one}").click()
+    page.locator("#mandate").fill(mandate)
+    page.locator("#exact").click()
+
+
+def test_the_whole_path_on_p12(page: Page, served: Served) -> None:  # noqa: PLR0915
+    """Describe, choose, watch the cost change, release, ask; and back."""
+    place = served.desk.folder / "p12"
+    page.goto(served.address)
+    page.locator("li", has_text="p12/people.csv").get_by_role("link", name="Describe it").click()
+    assert "256" not in page.content()
+    page.get_by_label("Its name, for files").fill("people-2026")
+    page.get_by_label("Dataset: whose").fill("p12-example")
+    page.get_by_label("The data are").select_option("simulated")
+    page.locator("[name=levels-0]").fill("female, male")
+    ages = (
+        (EXAMPLES / "p12/spec.yaml").read_text().split("levels: [")[1].split("]")[0].replace('"', "").replace("\n", " ")
+    )
+    page.locator("[name=levels-1]").fill(ages)
+    page.locator("[name=ordered-1]").check()
+    page.locator("[name=name]").fill("people.yaml")
+    page.get_by_role("button", name="Write the spec").click()
+    assert page.locator(".good").is_visible(), page.locator("main").inner_text()
+    page.get_by_role("link", name="Choose", exact=True).click()
+    settled(page)
+    assert "Nothing follows" in page.locator("#panel").inner_text()
+    times = [changing(page, lambda: pick(page, "[data-total]", mandate="Census Act"))]
+    assert page.locator("#grid [data-key='.'] .value").inner_text() == "exact"
+    times.append(changing(page, lambda: pick(page, "thead [data-column='0']", mandate="published earlier")))
+    settled(page)
+    assert "sex=male" in page.locator("#panel").inner_text()
+    noise = page.locator("#tile-noise").inner_text()
+    times.append(changing(page, lambda: slide(page, 8)))
+    settled(page)
+    assert page.locator("#tile-noise").inner_text() != noise
+    assert float(page.locator("#tile-cost").inner_text().split()[1]) > 2.9
+    times.append(changing(page, lambda: slide(page, 5)))
+    times.append(changing(page, lambda: page.locator("#noise").select_option("discrete_gaussian")))
+    assert "rho" in page.locator("#tile-cost").inner_text()
+    times.append(changing(page, lambda: page.locator("#undo").click()))
+    times.append(changing(page, lambda: page.locator("#undo").click()))
+    settled(page)
+    page.wait_for_selector("#costs[data-done=yes]", state="attached")
+    assert "without total" in page.locator("#costs").inner_text()
+    report("p12", times)
+    page.locator("#save").click()
+    page.wait_for_load_state()
+    page.wait_for_selector("#save[disabled]")
+    assert "mandate: Census Act" in (place / "people.yaml").read_text()
+    page.get_by_role("link", name="Release").click()
+    page.go_back()
+    settled(page)
+    assert page.locator(".stated li").count() == 2
+    page.go_forward()
+    page.get_by_label("I agree").check()
+    page.get_by_role("button", name="Charge the budget").click()
+    page.wait_for_url("**/ask?**")
+    assert "Released" in page.locator("main").inner_text()
+    assert (place / "people-2026/manifest.json").exists()
+    page.locator("#query").fill("share(age=85+ | sex=fem")
+    page.wait_for_selector("#options li")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.locator("#query").input_value() == "share(age=85+ | sex=female"
+    page.locator("#query").fill("share(age=85+ | sex=female)")
+    page.locator("#go").click()
+    page.wait_for_selector("#answers svg")
+    assert "congenial infer p12/people-2026" in page.locator("#answers pre").inner_text()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download as CSV").click()
+    assert "share(age=85+ | sex=female)" in Path(download.value.path()).read_text()
+    page.goto(f"{served.address}/ledger")
+    assert "people-2026" in page.locator("main").inner_text()
+
+
+def report(name: str, times: list[float]) -> None:
+    """Say what was measured; no test depends on the clock. CONGENIAL_MEASURES names a file to keep it in."""
+    if (file := os.environ.get("CONGENIAL_MEASURES")) is not None:
+        with Path(file).open("a", encoding="utf-8") as out:
+            out.write(json.dumps({name: [round(one) for one in times], "median": round(median(times))}) + "\n")
+
+
+def test_the_whole_path_on_counties(page: Page, served: Served) -> None:
+    opened(page, served, "counties/spec.yaml")
+    times = [changing(page, lambda: page.locator(".stated .remove").nth(2).click())]
+    times.append(changing(page, lambda: slide(page, 7)))
+    times.append(changing(page, lambda: pick(page, "tbody th [data-row='22']", mandate="pensions act")))
+    times.append(changing(page, lambda: slide(page, 6)))
+    times += [changing(page, lambda: page.locator("#undo").click()) for _ in range(3)]
+    settled(page)
+    report("counties", times)
+    assert page.locator(".stated li").count() == 3
+    page.get_by_role("link", name="Release").click()
+    page.get_by_label("I agree").check()
+    page.get_by_role("button", name="Charge the budget").click()
+    page.wait_for_url("**/ask?**")
+    assert "Verified" in page.locator(".standing").first.inner_text()
+    page.locator("#compare").click()
+    page.wait_for_selector("#answers td")
+    assert "difference" in page.locator("#answers").inner_text()
+
+
+def test_two_tabs_do_not_overwrite_each_other(page: Page, context: BrowserContext, served: Served) -> None:
+    spec = served.desk.folder / "p12/two.yaml"
+    shutil.copyfile(EXAMPLES / "p12/spec.yaml", spec)
+    opened(page, served, "p12/two.yaml")
+    other = context.new_page()
+    opened(other, served, "p12/two.yaml")
+    changing(page, lambda: page.locator(".stated .remove").nth(1).click())
+    changing(other, lambda: other.locator(".stated .remove").nth(2).click())
+    page.locator("#save").click()
+    page.wait_for_load_state()
+    page.wait_for_selector("#save[disabled]")
+    saved = spec.read_bytes()
+    assert b"women" not in saved
+    other.locator("#save").click()
+    other.locator("#saved", has_text="changed since").wait_for()
+    assert spec.read_bytes() == saved
+    other.close()
+
+
+def test_five_mistakes_stand_at_their_lines(page: Page, served: Served) -> None:
+    text = (EXAMPLES / "p12/spec.yaml").read_text()
+    wrong = {
+        "kind: counts": "kind: tallies",
+        "count: n": "cuont: n",
+        "total: female": "total: femal",
+        "{from: 18-19}": "{from: 18-91}",
+        "{epsilon: 1}": "{epsilon: one}",
+    }
+    for right, mistake in wrong.items():
+        text = text.replace(right, mistake, 1)
+    (served.desk.folder / "p12/wrong.yaml").write_text(text)
+    page.goto(f"{served.address}/choose?file=p12/wrong.yaml")
+    marked = page.locator(".lines .is-wrong")
+    lines = [line.split("\n")[0] for line in marked.all_inner_texts()]
+    for mistake in wrong.values():
+        assert any(mistake in line for line in lines), (mistake, lines)
+    page.locator("textarea[name=text]").fill((EXAMPLES / "p12/spec.yaml").read_text())
+    page.get_by_role("button", name="Save").click()
+    assert page.locator(".good").is_visible()
+
+
+def test_a_contradiction_is_named(page: Page, served: Served) -> None:
+    text = (
+        (EXAMPLES / "p12/spec.yaml")
+        .read_text()
+        .replace("  - total\n", "  - {total: all, equals: 9}\n  - {total: male, equals: 12}\n")
+    )
+    (served.desk.folder / "p12/clash.yaml").write_text(text)
+    page.goto(f"{served.address}/choose?file=p12/clash.yaml")
+    assert page.locator(".lines .is-wrong").count() == 1
+
+
+def test_a_tampered_bundle_is_not_asked(page: Page, served: Served, tmp_path: Path) -> None:
+    bundle = simulate(EXAMPLES / "p12/spec.yaml", tmp_path / "bundle", seed=1).folder
+    table = (bundle / "table.csv").read_bytes()
+    (bundle / "table.csv").write_bytes(table.replace(b"female", b"male", 1))
+    packed = shutil.make_archive(str(tmp_path / "tampered"), "zip", tmp_path, "bundle")
+    page.goto(f"{served.address}/ask")
+    page.locator("input[type=file]").set_input_files(packed)
+    page.get_by_role("button", name="Open it").click()
+    assert "Not verified" in page.locator("main").inner_text()
+    assert page.locator("#query").count() == 0
+
+
+def test_a_lost_connection_says_so_and_goes_on(page: Page, served: Served) -> None:
+    opened(page, served, "p12/spec.yaml")
+    page.context.set_offline(True)
+    page.locator(".stated .remove").nth(1).click()
+    page.wait_for_selector("#lost:not([hidden])")
+    page.context.set_offline(False)
+    page.locator("#again").click()
+    page.wait_for_selector("#lost", state="hidden")
+    settled(page)
+    assert page.locator(".stated li").count() == 2
+    page.evaluate("sessionStorage.clear()")
+
+
+def test_the_keyboard_is_enough(page: Page, served: Served) -> None:
+    opened(page, served, "p12/spec.yaml")
+    page.locator("#grid [data-margin]").first.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Space"):
+        page.keyboard.press(key)
+    assert "5-9" in page.locator("#selection").inner_text()
+    assert "female" in page.locator("#selection").inner_text()
+    page.locator(".word-button").first.press("Enter")
+    assert page.locator("[popover]:popover-open").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_serious_fault_of_accessibility(scheme: str, page: Page, served: Served, tmp_path: Path) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed; make axe installs it")
+    bundle = served.desk.folder / "rehearsal"
+    if not bundle.exists():
+        simulate(EXAMPLES / "p12/spec.yaml", bundle, seed=1)
+    pages = ["/", "/spec?file=p12/spec.yaml", "/choose?file=p12/spec.yaml", "/release?file=p12/spec.yaml", "/ask"]
+    pages += [
+        "/ask?bundle=rehearsal",
+        "/ledger",
+        "/describe?data=p12/counts.csv",
+        "/confidential?file=p12/spec.yaml",
+        "/nowhere",
+    ]
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    script = AXE.read_text(encoding="utf-8")
+    for number, address in enumerate(pages):
+        page.set_viewport_size({"width": 400 if number % 2 == (scheme == "dark") else 1280, "height": 900})
+        page.goto(served.address + address)
+        if "/choose" in address:
+            settled(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
+            f"{address} is wider than the window"
+        )
+        page.evaluate(f"(() => {{ {script} }})()")
+        found = page.evaluate("axe.run(document, { iframes: false })")
+        serious = [
+            (one["id"], [node["html"][:120] for node in one["nodes"]][:3])
+            for one in found["violations"]
+            if one["impact"] in {"serious", "critical"}
+        ]
+        assert serious == [], address

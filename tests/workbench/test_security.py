@@ -1,0 +1,332 @@
+"""Who may talk to the workbench, and what it never says: other pages, other names, other paths, confidential counts."""
+
+import io
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from zipfile import ZipFile, ZipInfo
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra workbench")
+
+from releases import simulate
+from workbench.bench import EXAMPLES, HOST, ORIGIN, TOKEN, TestClient, client_of, desk_of, folder_with
+
+PAGES = [
+    "/",
+    "/spec?file=p12/spec.yaml",
+    "/choose?file=p12/spec.yaml",
+    "/release?file=p12/spec.yaml",
+    "/ask",
+    "/ledger",
+]
+CANARY = 71_828_182
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    return folder_with(folder, "p12")
+
+
+@pytest.fixture
+def client(place: Path) -> Iterator[TestClient]:
+    desk = desk_of(place)
+    with client_of(desk) as found:
+        yield found
+    desk.close()
+
+
+@pytest.fixture
+def stranger(place: Path) -> Iterator[TestClient]:
+    desk = desk_of(place)
+    with client_of(desk, enters=False) as found:
+        yield found
+    desk.close()
+
+
+@pytest.mark.parametrize("page", [*PAGES, "/static/workbench.css", "/job/1", "/?token=0000"])
+def test_nothing_without_the_link(page: str, stranger: TestClient) -> None:
+    answer = stranger.get(page)
+    assert answer.status_code == 403
+    assert "p12" not in answer.text
+
+
+def test_the_link_works_once_and_leaves_the_address(stranger: TestClient) -> None:
+    first = stranger.get(f"/?token={TOKEN}", follow_redirects=False)
+    assert first.status_code == 303
+    assert TOKEN not in first.headers["location"]
+    cookie = first.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert TOKEN not in cookie
+    assert stranger.get("/").status_code == 200
+    stranger.cookies.clear()
+    assert stranger.get(f"/?token={TOKEN}").status_code == 403
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8000", "127.0.0.1", "127.0.0.1:8001", "localhost.evil.example:8000", ""]
+)
+def test_another_name_is_refused_even_with_the_cookie(host: str, client: TestClient) -> None:
+    """DNS rebinding: a page of another name that points here."""
+    assert client.get("/", headers={"host": host}).status_code == 421
+    assert client.get("/", headers={"host": HOST}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:8001"},
+        {"origin": "https://127.0.0.1:8000"},
+        {"sec-fetch-site": "cross-site"},
+        {},
+    ],
+)
+def test_a_post_from_another_page_is_refused(headers: dict[str, str], client: TestClient, place: Path) -> None:
+    before = (place / "p12/spec.yaml").read_bytes()
+    body = {"file": "p12/spec.yaml", "changes": [{"remove": 0}]}
+    del client.headers["origin"]
+    assert client.post("/choose/save", json=body, headers=headers).status_code == 403
+    assert (
+        client.post("/release", data={"file": "p12/spec.yaml", "consent": "p12-demo"}, headers=headers).status_code
+        == 403
+    )
+    assert (place / "p12/spec.yaml").read_bytes() == before
+    assert not (place / "p12/p12-demo").exists()
+
+
+def test_a_script_of_another_page_cannot_even_read(client: TestClient) -> None:
+    del client.headers["origin"]
+    fetched = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "script"}
+    assert client.get("/static/workbench.js", headers=fetched).status_code == 403
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_answer_shuts_out_scripts_frames_and_caches(page: str, client: TestClient) -> None:
+    answer = client.get(page)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert answer.headers["cache-control"] == "no-store"
+    assert not re.search(r"<script(?! src=)|\son[a-z]+=|\sstyle=|javascript:", answer.text)
+    assert not re.search(r"(?:src|href|action)=\"(?:https?:)?//", answer.text)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "../secret.yaml",
+        "/etc/passwd",
+        "p12/../../secret.yaml",
+        "link/secret.yaml",
+        "link.yaml",
+        "..\\secret.yaml",
+        "p12/%00",
+        "",
+        "..",
+    ],
+)
+def test_no_path_leads_out_of_the_folder(named: str, client: TestClient, place: Path) -> None:
+    (place.parent / "secret.yaml").write_text("release: Ermintrude\n")
+    os.symlink(place.parent, place / "link")
+    os.symlink(place.parent / "secret.yaml", place / "link.yaml")
+    for address in ("/spec", "/choose", "/release", "/confidential"):
+        answer = client.get(address, params={"file": named})
+        assert answer.status_code in {400, 404}
+        assert "Ermintrude" not in answer.text
+    assert client.get("/describe", params={"data": named}).status_code == 400
+    answer = client.get("/ask", params={"bundle": named})
+    assert "Ermintrude" not in answer.text
+    assert client.get("/report", params={"bundle": named}).status_code in {400, 404}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  path: ../../secret.csv",
+        "  path: /etc/passwd",
+        "  path: [counts.csv, ../../secret.csv]",
+        "  path: '../../*.csv'",
+    ],
+)
+def test_a_spec_that_names_files_outside_is_refused(line: str, client: TestClient, place: Path) -> None:
+    (place.parent / "secret.csv").write_text("sex,age,n\nErmintrude,20,7\n")
+    spec = place / "p12/spec.yaml"
+    spec.write_text(spec.read_text().replace("  path: counts.csv", line))
+    for address in ("/spec", "/choose", "/release"):
+        answer = client.get(address, params={"file": "p12/spec.yaml"})
+        assert "outside of the workbench" in answer.text
+        assert "Ermintrude" not in answer.text
+
+
+def test_a_list_of_levels_outside_is_not_opened(client: TestClient, place: Path) -> None:
+    (place.parent / "levels.csv").write_text("sex\nErmintrude\n")
+    spec = place / "p12/spec.yaml"
+    spec.write_text(spec.read_text().replace("sex: [female, male]", "sex: {levels: {file: ../../levels.csv}}"))
+    answer = client.get("/spec", params={"file": "p12/spec.yaml"})
+    assert "outside of the workbench" in answer.text
+    assert "Ermintrude" not in answer.text
+
+
+def test_static_files_stay_inside(client: TestClient) -> None:
+    for name in ("../app.py", "..%2fapp.py", "%2e%2e/security.py"):
+        assert client.get(f"/static/{name}").status_code == 404
+
+
+HOSTILE = '<img src=x onerror="alert(1)">'
+
+
+def test_a_hostile_label_is_shown_as_text(client: TestClient, place: Path) -> None:
+    spec = place / "p12/spec.yaml"
+    text = (
+        spec.read_text()
+        .replace("[female, male]", f"['{HOSTILE}', male]")
+        .replace("total: female", f"total: '{HOSTILE}'")
+    )
+    spec.write_text(text.replace("title: Age and sex in a small area", f"title: '{HOSTILE}'"))
+    counts = place / "p12/counts.csv"
+    quoted = HOSTILE.replace('"', '""')
+    counts.write_text(counts.read_text().replace("female,", f'"{quoted}",'))
+    for page in [*PAGES, "/confidential?file=p12/spec.yaml"]:
+        answer = client.get(page)
+        assert answer.status_code == 200, page
+        assert "<img" not in answer.text
+    panel = client.post("/choose/panel", json={"file": "p12/spec.yaml"}).json()
+    assert panel["ok"]
+    assert "<img" not in panel["html"] + panel["invariants"]
+
+
+def zipped(**files: bytes | str) -> bytes:
+    out = io.BytesIO()
+    with ZipFile(out, "w") as packed:
+        for name, content in files.items():
+            packed.writestr(name, content)
+    return out.getvalue()
+
+
+def test_zips_with_odd_names_links_and_sizes_are_refused(
+    client: TestClient, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("congenial.workbench.opened.LARGEST_FILE", 1_000_000)
+    link = ZipInfo("manifest.json")
+    link.external_attr = 0o120777 << 16
+    linked = io.BytesIO()
+    with ZipFile(linked, "w") as packed:
+        packed.writestr(link, "/etc/passwd")
+    many = zipped(**{f"f{n}": "" for n in range(60)}, **{"manifest.json": "{}"})
+    bomb = io.BytesIO()
+    with ZipFile(bomb, "w", 8) as packed:
+        packed.writestr("manifest.json", b"0" * 1_500_000)
+    cases = {
+        "traversal": zipped(**{"../manifest.json": "{}", "manifest.json": "{}"}),
+        "absolute": zipped(**{"/manifest.json": "{}"}),
+        "hidden": zipped(**{".bashrc": "x", "manifest.json": "{}"}),
+        "no manifest": zipped(a="b"),
+        "link": linked.getvalue(),
+        "many": many,
+        "bomb": bomb.getvalue(),
+        "no zip": b"PK\x03\x04 nothing",
+        "empty": b"",
+    }
+    for name, content in cases.items():
+        answer = client.post("/ask/zip", files={"zip": (f"{name}.zip", content)})
+        assert answer.status_code == 400, name
+    assert not (place.parent / "manifest.json").exists()
+
+
+def test_a_hostile_bundle_is_not_verified_and_shown_as_text(client: TestClient, tmp_path: Path) -> None:
+    bundle = simulate(EXAMPLES / "p12/spec.yaml", tmp_path / "bundle", seed=1).folder
+    files = {path.name: path.read_bytes() for path in bundle.iterdir()}
+    good = client.post("/ask/zip", files={"zip": ("good.zip", zipped(**files))})
+    assert "Verified" in good.text
+    manifest = json.loads(files["manifest.json"])
+    manifest["title"] = HOSTILE
+    changed = {
+        **files,
+        "manifest.json": json.dumps(manifest).encode(),
+        "report.html": f"<script>{HOSTILE}</script>".encode(),
+    }
+    bad = client.post("/ask/zip", files={"zip": ("bad.zip", zipped(**changed))})
+    assert "Not verified" in bad.text
+    assert "<img" not in bad.text
+    name = re.search(r"<h1>(opened:[^<]+)</h1>", bad.text)
+    assert name is not None
+    report = client.get("/report", params={"bundle": name[1]})
+    assert "sandbox;" in report.headers["content-security-policy"]
+    assert "script-src" not in report.headers["content-security-policy"]
+    asked = client.post("/ask/answer", json={"bundle": name[1], "query": "all", "level": "0.9"})
+    assert asked.status_code == 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[]", b"{", b"null", b"[" * 100_000, b'{"file": 3}', b'{"file": "p12/spec.yaml", "changes": [{"add": 7}]}'],
+)
+def test_odd_requests_are_refused_in_words(body: bytes, client: TestClient) -> None:
+    for address in ("/choose/panel", "/choose/cost", "/choose/save", "/ask/answer"):
+        answer = client.post(address, content=body, headers=ORIGIN)
+        assert answer.status_code == 400
+        assert answer.json()["error"]
+
+
+def test_no_answer_holds_a_confidential_value(client: TestClient, place: Path) -> None:
+    """Every count is unmistakable; but for the CONFIDENTIAL page, no answer has one, whatever goes wrong."""
+    lines = (place / "p12/counts.csv").read_text().splitlines()
+    header, rows = lines[0], [line.rsplit(",", 1)[0] for line in lines[1:]]
+    counts = [CANARY + 1_009 * number for number in range(len(rows))]
+    (place / "p12/counts.csv").write_text(
+        "\n".join([header, *(f"{row},{n}" for row, n in zip(rows, counts, strict=True))]) + "\n"
+    )
+    spec = place / "p12/spec.yaml"
+    text = spec.read_text()
+    spec.write_text(text.replace("status: simulated", "status: confidential"))
+    said = {"file": "p12/spec.yaml"}
+    seen = [client.get(page).text for page in [*PAGES, "/describe?data=p12/counts.csv"]]
+    changes = [
+        [],
+        [{"remove": 0}],
+        [{"add": {"margin": ["sex"]}}],
+        [{"budget": {"epsilon": "0"}}],
+        [{"add": {"total": {"age": ["20"]}}}],
+    ]
+    seen += [client.post("/choose/panel", json={**said, "changes": own}).text for own in changes]
+    seen += [client.post("/choose/cost", json={**said, "number": 3}).text, client.post("/choose/areas", json=said).text]
+    started = client.post("/rehearse", data=said)
+    seen += [started.text, client.get("/job/1").text]
+    while not client.get("/job/1").json()["is_over"]:
+        pass
+    result = client.get("/job/1").json()
+    assert not result["error"]
+    shown = client.get(result["result"])
+    report = client.get("/report", params={"bundle": re.search(r'data-bundle="([^"]+)"', shown.text)[1]})  # type: ignore[index]
+    seen += [shown.text, report.text]
+    broken = text.replace("status: simulated", "status: confidential").replace(
+        "  - total\n", "  - {total: all, equals: 7}\n"
+    )
+    spec.write_text(broken)
+    seen += [client.post("/choose/panel", json=said).text, client.get("/release", params=said).text]
+    (place / "p12/counts.csv").write_text(f"{header}\nfemale,Ermintrude,{CANARY}\n")
+    spec.write_text(text.replace("status: simulated", "status: confidential"))
+    seen += [client.post("/choose/panel", json=said).text, client.get("/confidential", params=said).text]
+    numbers = [re.compile(rf"(?<!\d){n:,}(?!\d)|(?<!\d){n}(?!\d)") for n in counts]
+    for answer in seen:
+        assert not any(number.search(answer) for number in numbers)
+        assert "Ermintrude" not in answer
+
+
+def test_the_canary_can_be_found(client: TestClient, place: Path) -> None:
+    counts = place / "p12/counts.csv"
+    lines = counts.read_text().splitlines()
+    counts.write_text("\n".join([lines[0], lines[1].rsplit(",", 1)[0] + f",{CANARY}", *lines[2:]]) + "\n")
+    page = client.get("/confidential", params={"file": "p12/spec.yaml"})
+    assert f"{CANARY:,}" in page.text
+    assert "CONFIDENTIAL" in page.text
