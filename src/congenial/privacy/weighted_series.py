@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import comb
+from threading import Lock
 
 import flint
 
 from congenial.balls import ball
 
+_CAP = Lock()  # FLINT has one length of series for all threads; a shorter one would drop terms
 Balls = list[flint.arb]
 
 
@@ -85,12 +87,13 @@ class Series:
         for _ in range(self.length - 1):
             cell.append(power)
             power *= self.fall
-        cap = flint.ctx.cap
-        flint.ctx.cap = self.length
-        try:
-            product = flint.arb_series(cell, self.length) ** count
-        finally:
-            flint.ctx.cap = cap
+        with _CAP:
+            cap = flint.ctx.cap
+            flint.ctx.cap = self.length
+            try:
+                product = flint.arb_series(cell, self.length) ** count
+            finally:
+                flint.ctx.cap = cap
         return [product[n] for n in range(self.length)]
 
     def step(self, series: Sequence[flint.arb]) -> Balls:
