@@ -214,7 +214,7 @@ def test_five_mistakes_stand_at_their_lines(page: Page, served: Served) -> None:
     wrong = {
         "kind: counts": "kind: tallies",
         "count: n": "cuont: n",
-        "total: female": "total: femal",
+        "neighbours: bounded": "neighbours: bound",
         "{from: 18-19}": "{from: 18-91}",
         "{epsilon: 1}": "{epsilon: one}",
     }

@@ -284,7 +284,7 @@ function asking(root) {
   const words = JSON.parse(root.dataset.words);
   const input = byId("query"), list = byId("options");
   let place = -1;
-  const tail = () => /[^&|,/({})=<>!\s][^&|,/({})=<>!]*$/.exec(input.value.slice(0, input.selectionStart))?.[0] ?? "";
+  const tail = () => /[^&|,/({})<>!\s][^&|,/({})<>!]*$/.exec(input.value.slice(0, input.selectionStart))?.[0] ?? "";
   function close() { list.hidden = true; place = -1; input.setAttribute("aria-expanded", "false"); input.removeAttribute("aria-activedescendant"); }
   function open() {
     const typed = tail().toLowerCase();
