@@ -76,7 +76,6 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     environment = {
         **os.environ,
         "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(folder / "local"),
         "SPARK_DAEMON_MEMORY": "256m",
         "PYSPARK_PYTHON": sys.executable,
@@ -84,18 +83,22 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     }
     port, deploy = _free_port(), "org.apache.spark.deploy"
     address = f"spark://127.0.0.1:{port}"
-    own = ["--webui-port", "0", "--host", "127.0.0.1"]
-    worker = [f"{deploy}.worker.Worker", *own, "--cores", "2", "--memory", "1g", "--work-dir", str(folder / "work")]
+    own = ["--webui-port", "0", "--host"]
+    worker = ["--cores", "2", "--memory", "1g", "--work-dir", str(folder / "work"), address]
     with ExitStack() as running:
         daemons = []
-        for name, words in (
-            ("master", [f"{deploy}.master.Master", *own, "--port", str(port)]),
-            ("worker-1", [*worker, address]),
-            ("worker-2", [*worker, address]),
+        for name, host, words in (
+            ("master", "127.0.0.1", [f"{deploy}.master.Master", *own, "127.0.0.1", "--port", str(port)]),
+            ("worker-1", "127.0.0.1", [f"{deploy}.worker.Worker", *own, "127.0.0.1", *worker]),
+            # Another address of loopback: a copy of a slow task is started on another host only.
+            ("worker-2", "127.0.0.2", [f"{deploy}.worker.Worker", *own, "127.0.0.2", *worker]),
         ):
             log = running.enter_context((folder / f"{name}.log").open("wb"))
             process = subprocess.Popen(
-                [str(home / "bin" / "spark-class"), *words], env=environment, stdout=log, stderr=subprocess.STDOUT
+                [str(home / "bin" / "spark-class"), *words],
+                env={**environment, "SPARK_LOCAL_IP": host},
+                stdout=log,
+                stderr=subprocess.STDOUT,
             )
             running.callback(_stop, process)
             daemons.append(process.pid)

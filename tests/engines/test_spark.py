@@ -199,7 +199,7 @@ def test_releases_on_a_cluster(running: tuple[Cluster, Any], tmp_path: Path, sub
         import time
 
         if number == 0:
-            time.sleep(600)
+            time.sleep(150)
 
     with subtests.test("a copy of a slow task"):
         slow = Trouble(tmp_path / "slow", wait)
