@@ -30,7 +30,7 @@ from congenial.workbench.serving import computed, in_json, in_words, json_of, pa
 SEED = 1
 """The same question has the same answer, whoever asks it again."""
 
-_DRAWS, _DRAWS_OF_AREAS = 4_000, 1_000
+_DRAWS, _DRAWS_OF_AREAS = 4_000, 400  # of sixty areas together, a minute; poor draws are said to be so
 _MOST_PICTURED = 40
 _LEVELS = ("0.5", "0.8", "0.9", "0.95", "0.99")
 _FORMS = ("all", "share(", "ratio(", "difference(", "odds_ratio(", "median(", " by ", " over areas")
