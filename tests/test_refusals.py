@@ -246,6 +246,7 @@ BEFORE_AND_AFTER = {
     "spec",
     "cli",
     "study",
+    "workbench",
     "inference",
     "baselines",
     "page",

@@ -69,6 +69,9 @@ def read_tables(law: PublicLaw, file: BinaryIO, progress: Progress = no_news) ->
     names = header_of(law)
     tables = np.empty((len(law.areas), law.schema.n_cells), np.int64)
     try:
+        if parquet.read_schema(file).names != names:  # a column that is not there cannot be read as codes
+            raise _refused("the columns")
+        file.seek(0)
         rows = parquet.ParquetFile(file, read_dictionary=names[:-1])
         if not rows.schema_arrow.equals(_schema(law)):
             raise _refused("the columns")
