@@ -81,8 +81,10 @@ LINES: dict[str, list[str]] = {
     "study coverage": ["spec.yaml", "--releases", "1", "--draws", "40", "--seed", "1"],
     "reproduce": [],
     "demo": ["--out", "demo"],
+    "workbench": ["--no-browser"],
 }
-SLOW = {"reproduce"}  # a minute; tests/study/test_paper.py runs it
+# Run by tests/study/test_paper.py, for it takes a minute, and by tests/workbench/test_command.py, for it does not end.
+ELSEWHERE = {"reproduce", "workbench"}
 
 
 @pytest.fixture
@@ -110,7 +112,7 @@ def test_every_command_takes_json_and_describes_its_options(name: str) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("name", sorted(set(LINES) - SLOW))
+@pytest.mark.parametrize("name", sorted(set(LINES) - ELSEWHERE))
 def test_results_go_to_stdout_in_words_and_as_json(name: str, here: Path, town: Path) -> None:
     for extra in ([], ["--json"]):
         if name == "withdraw":  # once for each release

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import refusals_in_words, say
+from congenial.cli.output import as_json_option, refusals_in_words, say, show_json
 from congenial.cli.release import ledger_option, who_option
 
 
@@ -15,8 +15,11 @@ from congenial.cli.release import ledger_option, who_option
 @who_option
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port to listen on. Default: any that is free.")
 @click.option("--no-browser", is_flag=True, help="Print the link without opening it.")
+@as_json_option
 @refusals_in_words
-def workbench(folder: Path, place: str | None, key: Path | None, who: str | None, port: int, no_browser: bool) -> None:
+def workbench(
+    folder: Path, place: str | None, key: Path | None, who: str | None, port: int, no_browser: bool, as_json: bool
+) -> None:
     """Open FOLDER in a web browser: choose what is exact and see what it costs, release, ask bundles.
 
     It listens on this computer only, and the link that it prints works once. No file outside of FOLDER is read or
@@ -36,6 +39,18 @@ def workbench(folder: Path, place: str | None, key: Path | None, who: str | None
         raise CongenialError(
             f'the workbench needs the package {missing.name!r}: pip install "congenial[workbench]"'
         ) from None
+
+    def announce(link: str) -> None:
+        if as_json:
+            show_json({"folder": str(folder.absolute()), "link": link})
+            return
+        say(f"The workbench of {folder.absolute()} is open at this link, which works once:")
+        say(f"  {link}")
+        say("Ctrl-C ends it.")
+
     ledger = place or os.environ.get("CONGENIAL_LEDGER")
-    serve(folder, ledger=ledger, key=key, who=user_name(who), port=port, opens_browser=not no_browser, say=say)
-    say("The workbench is closed.")
+    serve(
+        folder, ledger=ledger, key=key, who=user_name(who), port=port, opens_browser=not no_browser, announce=announce
+    )
+    if not as_json:
+        say("The workbench is closed.")

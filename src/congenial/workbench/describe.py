@@ -136,7 +136,7 @@ def with_part(text: str, dimension: str, key: str, value: Any) -> str:
 
     Examples
     --------
-    >>> with_part("dimensions:\n  sex: [f, m]  # as coded\n", "sex", "ordered", "true")
+    >>> with_part("dimensions:\n  sex: [f, m]  # as coded\n", "sex", "ordered", True)
     'dimensions:\n  sex: {levels: [f, m], ordered: true}  # as coded\n'
     """
     said = said_at(text, ("dimensions", dimension))

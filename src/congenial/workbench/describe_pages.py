@@ -69,7 +69,7 @@ def routes(desk: Desk) -> list[Route]:
             labels = [one.strip() for one in str(form.get("levels", "")).split(",") if one.strip()]
             text = with_part(text, str(form.get("dimension", "")), "groups", {group: labels})
         if ordered:
-            text = with_part(text, ordered, "ordered", "true")
+            text = with_part(text, ordered, "ordered", True)
         await computed(desk, lambda: desk.spec(file, text))
         desk.save(file, text, digest)
         return RedirectResponse(f"/spec?{urlencode({'file': file})}", 303)

@@ -25,7 +25,7 @@ def serve(
     who: str,
     port: int,
     opens_browser: bool,
-    say: Callable[[str], None],
+    announce: Callable[[str], None],
 ) -> None:
     """Serve until interrupted; a release that was begun is finished first.
 
@@ -33,8 +33,8 @@ def serve(
     ----------
     port : int
         0 is any that is free.
-    say : function
-        Prints a line.
+    announce : function
+        Tells somebody the link, which works once.
     """
     no_core_file()
     listening = _listen(port)
@@ -42,9 +42,7 @@ def serve(
     token = new_token()
     desk = Desk(folder.absolute(), ledger, key, who)
     link = f"http://{HOST}:{own_port}/?token={token}"
-    say(f"The workbench of {folder.absolute()} is open at this link, which works once:")
-    say(f"  {link}")
-    say("Ctrl-C ends it.")
+    announce(link)
     if opens_browser:
         webbrowser.open(link)
     app = make_app(desk, token, own_port)
@@ -64,6 +62,7 @@ def _listen(port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
+        listening.listen()  # from here on a browser that comes early waits, and is not turned away
     except OSError as refused:
         listening.close()
         raise ReadingError(

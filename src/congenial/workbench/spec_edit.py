@@ -14,7 +14,7 @@ from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, Seq
 from congenial.errors import ReadingError
 
 Path = tuple[str | int, ...]
-Value = str | Sequence[Any] | Mapping[str, Any]
+Value = str | bool | Sequence[Any] | Mapping[str, Any]
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./+() -]*(?<! )")
 _WORDS_OF_YAML = {"true", "false", "null", "yes", "no", "on", "off", "~"}
@@ -178,7 +178,7 @@ def _add(text: str, parent: CollectionNode, line: str, *, is_root: bool = False)
         return text[:kept] + (comma or (" " if body.endswith(",") else "")) + line + text[kept:]
     if is_root:
         ended = text if text.endswith("\n") or not text else text + "\n"
-        return ended + line + "\n"
+        return _with_ends_of(text, ended + line + "\n")
     key = parent.value[0][0]
     indent = int(key.start_mark.index) - _line_start(text, int(key.start_mark.index))
     return _insert_after(text, _last(parent), " " * indent + line)
@@ -186,7 +186,13 @@ def _add(text: str, parent: CollectionNode, line: str, *, is_root: bool = False)
 
 def _insert_after(text: str, index: int, lines: str) -> str:
     end = _end_of_line(text, index)
-    return f"{text[:end]}\n{lines}{text[end:]}"
+    return _with_ends_of(text, f"{text[:end]}\n{lines}{text[end:]}")
+
+
+def _with_ends_of(text: str, changed: str) -> str:
+    """Return the changed text with the line ends of Windows, where every line of the text has them."""
+    is_windows = "\r\n" in text and not re.search(r"(?<!\r)\n", text)
+    return re.sub(r"\r?\n", "\r\n", changed) if is_windows else changed
 
 
 def _without_flow(text: str, parent: CollectionNode, step: str | int) -> str:
@@ -208,7 +214,7 @@ def _new_list(text: str, path: Path, value: Value) -> str:
     if len(path) != 1:
         return set_value(text, path, [value])
     ended = text if text.endswith("\n") or not text else text + "\n"
-    return f"{ended}{path[0]}:\n{_entry(value, _INDENT)}\n"
+    return _with_ends_of(text, f"{ended}{path[0]}:\n{_entry(value, _INDENT)}\n")
 
 
 def _entry(value: Value, column: int) -> str:
@@ -223,6 +229,8 @@ def written(value: Value) -> str:
     """Return a value on one line, as YAML that reads as that very value."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_scalar(key)}: {written(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, str):
         return _scalar(value)
     return "[" + ", ".join(written(inner) for inner in value) + "]"

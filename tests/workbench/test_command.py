@@ -1,0 +1,45 @@
+"""`congenial workbench` as a process: the link it prints opens it, Ctrl-C ends it, a port in use is refused."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from congenial.cli import main
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_link_opens_it_and_ctrl_c_ends_it(as_json: bool, tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "congenial", "workbench", str(tmp_path), "--no-browser", *(["--json"] * as_json)]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            said = [process.stdout.readline() for _ in range(4 if as_json else 3)]
+            link = json.loads("".join(said))["link"] if as_json else said[1].strip()
+            assert link.startswith("http://127.0.0.1:")
+            with urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(link, timeout=60) as answer:
+                assert answer.status == 200
+                assert b"<html" in answer.read()
+        finally:
+            process.send_signal(signal.SIGINT)
+            rest, wrong = process.communicate(timeout=60)
+    assert process.returncode == 0, wrong
+    assert wrong == ""
+    assert rest == ("" if as_json else "The workbench is closed.\n")
+
+
+def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = CliRunner().invoke(main, ["workbench", str(tmp_path), "--no-browser", "--port", port])
+    assert done.exit_code == 1
+    assert done.stdout == ""
+    assert f"port {port} cannot be used" in done.stderr
