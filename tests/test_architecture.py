@@ -127,7 +127,6 @@ ONLY_HERE = {
         "pictures.boxes",
         "pictures.intervals",
         "pictures.lines",
-        "pictures.noise",
         "pictures.picture",
         "pictures.tree_estimates",
     },
