@@ -43,10 +43,12 @@ def texts_to_arrow(texts: Sequence[str | None]) -> "pa.Array":
 
     if isinstance(texts, CodeTexts):
         return column_of(texts.codes)
-    written = [b"" if text is None else text.encode() for text in texts]
-    lengths = np.fromiter(map(len, written), np.int64, len(written))
-    there = None if all(text is not None for text in texts) else np.array([text is not None for text in texts])
-    return text_column(lengths, pa.py_buffer(b"".join(written)), _bits(there))
+    there = np.array([text is not None for text in texts], np.bool_) if None in texts else None
+    known = [text or "" for text in texts]
+    joined = "".join(known)
+    letters = known if joined.isascii() else [text.encode() for text in known]
+    lengths = np.fromiter(map(len, letters), np.int64, len(letters))
+    return text_column(lengths, pa.py_buffer(joined.encode()), _bits(there))
 
 
 def numbers_in(column: "pa.Array | pa.ChunkedArray") -> NDArray[Any]:

@@ -111,9 +111,9 @@ def _take(law: PublicLaw, part: slice, rows: "pa.Table", out: Ints) -> None:
     n_areas = len(out)
     if law.areas.name is not None:
         codes, known = _codes(labels.pop(0))
-        lines = codes.reshape(n_areas, -1)
-        firsts = known.take(lines[:, 0])
-        if (lines != lines[:, :1]).any() or firsts.to_pylist() != list(law.areas.labels[part]):
+        lines, texts = codes.reshape(n_areas, -1), known.to_pylist()
+        firsts = [texts[place] for place in lines[:, 0].tolist()]
+        if (lines != lines[:, :1]).any() or firsts != list(law.areas.labels[part]):
             raise _refused("the areas")
     for column, places, dimension in zip(labels, _places(law), law.schema.dimensions, strict=True):
         codes, known = _codes(column)
