@@ -1,5 +1,6 @@
 """Pictures show their numbers: what is drawn is read back from the figure."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from congenial.pictures.boxes import distance_boxes
 from congenial.pictures.drawing import COLOURS, as_png, as_svg, new_figure, styled
 from congenial.pictures.intervals import Shown, interval_picture
 from congenial.pictures.lines import acceptance_curve, cell_law, densities, traces
+from congenial.pictures.noise import noise_laws
 from images import is_blank
 
 
@@ -146,3 +148,21 @@ def test_colours_differ_for_colour_blind_readers() -> None:
     for first, second in pairwise(COLOURS):
         (light, blue), (other_light, other_blue) = parts(first), parts(second)
         assert abs(light - other_light) + abs(blue - other_blue) > 0.1, (first, second)
+
+
+def test_bars_of_noise_stand_where_its_probabilities_are() -> None:
+    made = noise_laws({"cells": ([-1, 0, 1], [0.2, 0.5, 0.3])})
+    ground = float(found.group(1)) if (found := re.search(r"V([0-9.]+)z", made)) else 0.0
+    tops = [float(top) for top in re.findall(r"V([0-9.]+)H", made.split("<path", 2)[1])]
+    heights = [ground - top for top in tops]
+    assert [height / sum(heights) for height in heights] == pytest.approx([0.2, 0.5, 0.3], abs=0.002)
+
+
+def test_lines_of_noise_have_names_that_cannot_run() -> None:
+    law = ([-1, 0, 1], [0.25, 0.5, 0.25])
+    made = noise_laws({"<script>\u202e": law, "b" * 200: law})
+    assert made.count("<polyline") == 2
+    assert "&lt;script&gt;\\u202e" in made
+    assert "b" * 80 not in made
+    wide = noise_laws({"cells": (np.arange(-300, 301), np.full(601, 0.1))})
+    assert wide.count("<polygon") == 1
