@@ -1,4 +1,4 @@
-"""Five hundred specs and data files, sound, odd and damaged, through the commands with a real ledger; `make fuzz`: 4,000.
+"""Five hundred specs and data files, sound, odd, damaged, through the commands with a real ledger; `make fuzz`: 4,000.
 
 Whatever is written in them: a result or a refusal in words, never a traceback, and never a charge on refusal.
 """
