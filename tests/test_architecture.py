@@ -12,7 +12,7 @@ SOURCE = Path(congenial.__file__).parent
 
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
-    {"plain_text", "errors", "arrays", "arrow_codes", "resources", "chunks"},
+    {"plain_text", "errors", "arrays", "arrow_codes", "arrow_columns", "resources", "chunks"},
     {"disk", "packing", "interrupts", "progress", "fraction", "balls", "randomness", "label_widths", "schema"},
     {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},
@@ -97,6 +97,7 @@ ONLY_HERE = {
     "duckdb": {"reading.session"},
     "pyarrow": {
         "arrow_codes",
+        "arrow_columns",
         "bundle.areas_file",
         "bundle.parquet",
         "bundle.table_parquet",
@@ -128,7 +129,6 @@ ONLY_HERE = {
         "pictures.boxes",
         "pictures.intervals",
         "pictures.lines",
-        "pictures.noise",
         "pictures.picture",
         "pictures.tree_estimates",
     },

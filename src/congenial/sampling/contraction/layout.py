@@ -1,5 +1,7 @@
 """Where the messages of one table lie: windows around its centre, from the merge order's public half-widths."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -130,6 +132,22 @@ class Engine:
         """Return room for so many entries of messages."""
         return empty_numbers(n, is_wide=self.order.is_wide)
 
+    @contextmanager
+    def scratch(self) -> Iterator[State]:
+        """Lend scratch that was used before: to make it takes longer than a small table's normaliser.
+
+        For tables of which nothing is secret; what it held of the last one is still there.
+        """
+        state = self._spare.pop() if self._spare else empty_state(self.program)
+        try:
+            yield state
+        finally:
+            self._spare.append(state)
+
+    @cached_property
+    def _spare(self) -> list[State]:
+        return []
+
     @cached_property
     def n_decisions(self) -> int:
         """Random words that a draw takes."""
@@ -183,9 +201,10 @@ class Layout:
     size: int
 
     @classmethod
-    def of(cls, engine: Engine, centre: Ints) -> "Layout":
-        """Place all windows."""
-        program, state = engine.program, empty_state(engine.program)
+    def of(cls, engine: Engine, centre: Ints, scratch: State | None = None) -> "Layout":
+        """Place all windows, in scratch of its own unless some is given."""
+        program = engine.program
+        state = empty_state(program) if scratch is None else scratch
         n_operations = program.cell_at.size + program.coordinate_coefficient.size + 4 * program.row_coefficient.size
         return cls.checked(engine, centre, state, light(lay_out, n_operations)(program, centre, state))
 

@@ -16,7 +16,7 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.rows import Row
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream, Streams
-from congenial.sampling.contraction.layout import Engine, Layout, empty_state
+from congenial.sampling.contraction.layout import Engine, Layout, State, empty_state
 from congenial.sampling.kernels.compiled import Function, light
 from congenial.sampling.kernels.draw import draw, draw_batch, draw_many
 from congenial.sampling.kernels.messages import build, normalise_batch
@@ -225,16 +225,15 @@ def log_normalisers(engine: Engine, centres: Ints) -> Floats:
 def _normalised(engine: Engine, centres: Ints) -> Floats:
     """Return ``log c(s)`` for each table; NaN where windows or buffers are too narrow for it."""
     out = np.empty(len(centres))
-    n_states, longest = _room_for(engine, centres)
-    room = (engine.room(n_states), engine.room(4 * longest), engine.room(4 * longest))
-    _light(engine, normalise_batch, len(centres))(
-        engine.program, centres, empty_state(engine.program), *room, _LOG_LOOSEST, out
-    )
+    with engine.scratch() as state:
+        n_states, longest = _room_for(engine, centres, state)
+        room = (engine.room(n_states), engine.room(4 * longest), engine.room(4 * longest))
+        _light(engine, normalise_batch, len(centres))(engine.program, centres, state, *room, _LOG_LOOSEST, out)
     return out
 
 
-def _room_for(engine: Engine, centres: Ints) -> tuple[int, int]:
+def _room_for(engine: Engine, centres: Ints, scratch: State | None = None) -> tuple[int, int]:
     """Return how many entries messages and windows take: twice what the most crowded table does."""
-    crowded = Layout.of(engine, centres[int(np.argmax(centres.sum(axis=1)))])
+    crowded = Layout.of(engine, centres[int(np.argmax(centres.sum(axis=1)))], scratch)
     spans = (crowded.state.prefix_length, crowded.state.cell_span)
     return 2 * crowded.size + 64, 2 * max(int(span.max(initial=0)) for span in spans) + 16
