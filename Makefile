@@ -16,15 +16,15 @@ bench: .venv/installed
 	$(BIN)/python benchmarks/wide.py
 	$(BIN)/python benchmarks/pipeline.py --areas $(or $(AREAS),1000 10000 100000)
 
-# Crash safety: 200 releases are killed at moments spread over their whole run; 10 of them in the tests.
+# Crash safety: 200 releases are killed at moments spread over their whole run; 7 of them in the tests.
 soak: .venv/installed
 	$(BIN)/python benchmarks/soak.py --kills $(or $(KILLS),200)
 
-# Whether a release goes through tells nothing about cells: 1,008 pairs of neighbours near every limit; 192 in the tests.
+# Whether a release goes through tells nothing about cells: 1,008 pairs of neighbours near every limit; 96 in the tests.
 refusals: .venv/installed
 	CONGENIAL_PAIRS=63 $(BIN)/python -m pytest -n auto --dist worksteal tests/test_refusals.py
 
-# Odd and damaged specs and data through the commands: 4,000 of them; 1,000 in the tests.
+# Odd and damaged specs and data through the commands: 4,000 of them; 500 in the tests.
 fuzz: .venv/installed
 	CONGENIAL_FUZZ=32 $(BIN)/python -m pytest -n auto --dist worksteal tests/curator/test_fuzz.py
 

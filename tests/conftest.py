@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -11,6 +12,11 @@ import pytest
 from hypothesis import settings
 
 from ledgers import Server
+
+# Modules are kept as bytecode, whatever was set: commands start in processes of their own, and to read the package anew
+# took each of them 0.4 s.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("fixed", derandomize=True)
 if os.environ.get("CONGENIAL_REQUIRE_ALL") == "1":  # the same examples in every run of the whole check

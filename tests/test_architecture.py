@@ -1,6 +1,7 @@
 """Layers point one way, and what is dangerous or heavy is imported in one place only."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -155,12 +156,14 @@ LOOKS_UP = {("conditions.constraints", "sampling.counting")} | {
 MAKES_RANDOMNESS = {"random", "secrets"}
 
 
+@cache  # every file is parsed once, and asked about by hundreds of tests
 def modules() -> dict[str, Path]:
     paths = {path: path.relative_to(SOURCE).with_suffix("").parts for path in SOURCE.rglob("*.py")}
     return {".".join(part for part in parts if part != "__init__"): path for path, parts in paths.items()}
 
 
-def imports(path: Path) -> set[str]:
+@cache
+def imports(path: Path) -> frozenset[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -169,7 +172,7 @@ def imports(path: Path) -> set[str]:
             assert node.level == 0, f"{path} imports relatively"
             found.add(node.module or "")
             found |= {f"{node.module}.{alias.name}" for alias in node.names if node.module == "congenial"}
-    return found
+    return frozenset(found)
 
 
 def layer_of(module: str) -> int:

@@ -86,7 +86,7 @@ def test_the_page_lists_what_is_no_claim() -> None:
         assert f"`{name}`" in part, name
 
 
-EDITS = 60
+EDITS = 40
 SLOW = {"gaussian": 15, "epsilon and delta": 15}  # whose certificates take a second each
 
 

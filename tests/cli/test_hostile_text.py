@@ -115,8 +115,10 @@ def test_texts_that_show_come_out_as_they_are(name: str, tmp_path: Path, monkeyp
     assert made.title in shown.splitlines()
     assert "[link=https://attack.example]x" in history
     if made.areas:
-        listed = run("infer", "out", "--query", "all", "--draws", "8", "--seed", "1", "--json").stdout
-        assert [number["area"] for number in json.loads(listed)] == made.areas
+        asked = made.areas[::12]  # all of them took a minute; what prints them is sent 2,000 texts below
+        areas = [word for area in asked for word in ("--area", area)]
+        listed = run("infer", "out", "--query", "all", "--draws", "8", "--seed", "1", "--json", *areas).stdout
+        assert [number["area"] for number in json.loads(listed)] == asked
         run("infer", "out", "--query", f'all by "{FIRST}"', "--draws", "8", "--area", made.areas[7])
     else:
         assert all(name in " ".join(planned.split()) for name in (" ".join(pair[0].split()) for pair in made.names))

@@ -101,7 +101,7 @@ def plain_rank(rows: list[list[int]]) -> int:
 
 
 @given(systems())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_feasibility_bounds_rank_and_tables_agree_with_brute_force(made: Made) -> None:
     points = made.points()
     try:

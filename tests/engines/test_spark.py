@@ -166,15 +166,15 @@ def test_the_search_finds_keys() -> None:
 def test_releases_on_a_cluster(running: tuple[Cluster, Any], tmp_path: Path, subtests: pytest.Subtests) -> None:  # noqa: PLR0915
     """One test, for a cluster takes half a minute of two processors to start."""
     started, session = running
-    with subtests.test("areas and trees, 2, 7 and 16 partitions"):
-        for data, spark_path, local_path in (
-            (people(tmp_path / "people"), "people", "people.parquet"),
-            (blocks(tmp_path / "blocks"), "counts", "counts.parquet"),
+    with subtests.test("areas, 7 partitions, and trees, 2 and 16"):
+        for data, spark_path, local_path, partitions in (
+            (people(tmp_path / "people"), "people", "people.parquet", (7,)),
+            (blocks(tmp_path / "blocks"), "counts", "counts.parquet", (2, 16)),
         ):
             local = released(data, local_path, "local")
             expected = (local.release.counts, *local.release.below)
             ready = pipeline.prepare(load_spec(data.spec("r", spark_path)), data.folder, engine=engine_of(session))
-            for n_partitions in (2, 7, 16):
+            for n_partitions in partitions:
                 engine = engine_of(session, n_partitions=n_partitions)
                 assert same(drawn(ready, engine, data, f"draw-{n_partitions}"), expected)
             made = released(data, spark_path, "spark", engine_of(session))

@@ -19,7 +19,7 @@ from congenial.privacy.certify import certificate_of
 from congenial.privacy.formulas import epsilon_at, rho_at_all_orders, round_up
 from congenial.randomness import replay_rng
 
-INTEGER_ORDERS = range(2, 51)
+INTEGER_ORDERS = (*range(2, 13), 16, 20, 25, 30, 40, 50)
 ROUNDING = 1e-12
 
 

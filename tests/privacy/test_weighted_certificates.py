@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 import pytest
 
 import congenial as cg
+from congenial.arrays import Floats, Ints
 from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row
@@ -43,19 +45,23 @@ class Drawn:
     def case(self, neighbours: str) -> Case:
         return Case(self.constraints, self.classes, "double_geometric", neighbours)
 
+    @cached_property
+    def listed(self) -> tuple[Ints, Floats]:
+        """All tables, and the log probability of each (second) as a release of each (first)."""
+        tables = enumerate_tables(self.constraints, 1_500)
+        measured = self.case("bounded").measured(self.precisions, self.floors)
+        log_weight = np.array([Target(self.constraints, measured, table).log_weight(tables) for table in tables])
+        return tables, log_weight - np.log(np.exp(log_weight).sum(axis=1, keepdims=True))
+
     def worst(self, neighbours: str, k: int) -> float:
         """The largest loss of a pair at most k records apart, over all outputs; minus infinity without a pair."""
-        tables = enumerate_tables(self.constraints, 1_500)
-        measured = self.case(neighbours).measured(self.precisions, self.floors)
-        log_weight = np.array([Target(self.constraints, measured, table).log_weight(tables) for table in tables])
-        log_p = log_weight - np.log(np.exp(log_weight).sum(axis=1, keepdims=True))
+        tables, log_p = self.listed
         change = tables[:, None, :] - tables[None, :, :]
         norm, balance = np.abs(change).sum(axis=2), change.sum(axis=2)
         records = np.where(balance == 0, norm // 2, 10**6) if neighbours == "bounded" else norm
-        found = -np.inf
-        for s, other in np.argwhere((records > 0) & (records <= k)):
-            found = max(found, float((log_p[s] - log_p[other]).max()))
-        return found
+        near = (records > 0) & (records <= k)
+        found = (float((own - log_p[others]).max()) for own, others in zip(log_p, near, strict=True) if others.any())
+        return max(found, default=-np.inf)
 
 
 def some_systems(seed: str, n_systems: int) -> Iterator[Drawn]:

@@ -385,7 +385,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     st.sampled_from([COUNTS, ZEROS, MICRO, IDS, CUT]),
     st.sampled_from(HEADERS),
@@ -401,7 +401,7 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, given_spec: Spec, h
             check_no_canary(error)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2000), st.binary(min_size=1, max_size=8))
 def test_any_damage_to_parquet(tmp_path_factory: pytest.TempPathFactory, place: int, damage: bytes) -> None:
     folder = tmp_path_factory.mktemp("any")

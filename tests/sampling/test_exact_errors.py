@@ -19,7 +19,7 @@ from sampling.enumeration import EnumerationAt
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["a", "b", "c"]})
 TABLE = cg.Table(SCHEMA, [[2, 0, 3], [1, 2, 0]])
-BOX = cg.bounds(0, 4)
+BOX = cg.bounds(0, 3)
 INVARIANTS: dict[str, list[Condition]] = {
     "nothing": [BOX],
     "total": [BOX, cg.total()],

@@ -22,7 +22,7 @@ def studied(prior: str) -> dict[str, dict[str, float]]:
     mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/3")], invariants=[cg.margin("sex")])
     rng = cg.replay_rng("releases for a study")
     found = answered_study(
-        mechanism, tables_alike(60), QUESTIONS, source="simulated", prior=prior, n_releases=2, rng=rng
+        mechanism, tables_alike(30), QUESTIONS, source="simulated", prior=prior, n_releases=2, rng=rng
     )
     names, *columns = found.columns.values()
     return {
@@ -39,7 +39,7 @@ def test_right_prior_covers_and_comes_nearer_than_the_release() -> None:
         assert row["coverage"] > 0.9 - 4 * row["standard_error"]
         assert row["error_mean"] < min(row["error_median"], row["error_released"])
     assert found["women"] == {
-        "n": 120, "coverage": 1, "standard_error": 0, "error_law_coverage": 1, "mean_width": 0,
+        "n": 60, "coverage": 1, "standard_error": 0, "error_law_coverage": 1, "mean_width": 0,
         "error_released": 0, "error_mean": 0, "error_median": 0,
     }  # fmt: skip
     mutant = studied("independence")  # what the tables do not have

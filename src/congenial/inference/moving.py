@@ -8,7 +8,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats, Ints
+from congenial.arrays import Floats, Ints, distinct_rows
 from congenial.conditions.constraints import Constraints
 from congenial.inference.circuits import Circuits
 from congenial.inference.fourier import FourierNormalisers
@@ -223,9 +223,9 @@ class Moving:
 
     def errors(self, counts: Ints, n_releases: int, rng: RandomStream) -> Iterator[tuple[Ints, Ints]]:
         """Yield errors of releases of tables: places of some tables, and their errors (table, release, cell)."""
-        distinct, which = np.unique(self.nearer(counts), axis=0, return_inverse=True)
-        order = np.argsort(which.reshape(-1), kind="stable")
-        edges = np.searchsorted(which.reshape(-1)[order], np.arange(len(distinct) + 1))
+        distinct, which = distinct_rows(self.nearer(counts))
+        order = np.argsort(which, kind="stable")
+        edges = np.searchsorted(which[order], np.arange(len(distinct) + 1))
         for number, table in enumerate(distinct):
             places = order[edges[number] : edges[number + 1]]
             drawn = self.sampler.at(table).sample(n_releases * len(places), rng) - table

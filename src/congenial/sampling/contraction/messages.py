@@ -12,7 +12,7 @@ from math import exp, inf, log
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Floats, Ints
+from congenial.arrays import Floats, Ints, distinct_rows
 from congenial.conditions.rows import Row
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream, Streams
@@ -212,14 +212,14 @@ def _again(engine: Engine, centre: Ints, words: NDArray[np.uint64], rng: RandomS
 def log_normalisers(engine: Engine, centres: Ints) -> Floats:
     """Return ``log c(s)`` for each of many tables (table, cell) of one structure; repeated tables are computed once."""
     engine.order.check()
-    distinct, which = np.unique(centres, axis=0, return_inverse=True)
+    distinct, which = distinct_rows(centres)
     found = np.full(len(distinct), np.nan)
     for tried in (engine.lighter(), engine):
         if (left := np.flatnonzero(np.isnan(found))).size:
             found[left] = _normalised(tried, distinct[left])
     for number in np.flatnonzero(np.isnan(found)):  # with room of its own
         found[number] = Messages.of(engine, distinct[number]).log_normaliser
-    return np.asarray(found[which.reshape(-1)])
+    return np.asarray(found[which])
 
 
 def _normalised(engine: Engine, centres: Ints) -> Floats:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from congenial.arrays import Floats, Ints
+from congenial.arrays import Floats, Ints, distinct_rows
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream, Streams
 from congenial.sampling.look_ahead.attempts import Attempts
@@ -182,11 +182,11 @@ class LookAhead:
 
         Equal tables share their bounds, not their estimates.
         """
-        distinct, which = np.unique(centres, axis=0, return_inverse=True)
+        distinct, which = distinct_rows(centres)
         out = np.empty(len(centres))
         for number, centre in enumerate(distinct):
             attempts = self.at(centre).attempts
-            for place in np.flatnonzero(which.reshape(-1) == number):
+            for place in np.flatnonzero(which == number):
                 out[place] = -sum(one.log_inverse(_ACCEPTED_A_TABLE, rng) for one in attempts)
         return out
 
