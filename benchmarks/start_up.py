@@ -40,6 +40,7 @@ p12_mechanism().law(p12_table()).sample(1000, rng=cg.replay_rng(1))
 def run(words: list[str], folder: str, kept: str) -> tuple[float, float]:
     """Run a command; return its CPU seconds, children's and threads' included, and those on the clock."""
     started, environment = time.perf_counter(), {**os.environ, "NUMBA_CACHE_DIR": kept}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are translated once, as where packages are installed
     with tempfile.TemporaryFile() as told:
         process = subprocess.Popen(words, cwd=folder, env=environment, stdout=told, stderr=subprocess.STDOUT)
         _, status, used = os.wait4(process.pid, 0)

@@ -21,9 +21,15 @@ class Taken:
 def run(folder: Path, *words: str) -> Taken:
     """Run a command of congenial and return what it took; its output is thrown away unless it fails."""
     begun = time.perf_counter()
+    # Modules are translated once, as where packages are installed.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryFile() as told:
         started = subprocess.Popen(
-            [sys.executable, "-m", "congenial", *words], cwd=folder, stdout=told, stderr=subprocess.STDOUT
+            [sys.executable, "-m", "congenial", *words],
+            cwd=folder,
+            env=environment,
+            stdout=told,
+            stderr=subprocess.STDOUT,
         )
         _, status, used = os.wait4(started.pid, 0)
         started.returncode = os.waitstatus_to_exitcode(status)

@@ -1,7 +1,10 @@
 """What decides a draw is computed by operations that are the same on every machine."""
 
 import ast
+import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from congenial.sampling import steady
 from congenial.sampling.kernels import steady_powers
 
 SOURCE = Path(congenial.__file__).parent
+TESTS = Path(__file__).parents[1]
 
 # Orders, tilts, bounds and tables that decide which table given words lead to. Elsewhere a mathematics library may say
 # how large a tolerance is, or how long something takes: docs/claims/exact-sampling.md, section 6.
@@ -84,6 +88,39 @@ def test_kernels_have_the_same_functions() -> None:
         x = number / 7
         assert steady.log_e(x) == steady_powers.log_e(x)
         assert steady.exp_e(-x) == steady_powers.exp_e(-x)
+
+
+def drawn_off_by(error: float, *mutant: str) -> dict[str, object]:
+    """Return the tables that a release draws where every function of the mathematics library is off."""
+    done = subprocess.run(
+        [sys.executable, TESTS / "libm_off.py", str(error), *mutant], capture_output=True, text=True, check=True
+    )
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def drawn_here() -> dict[str, object]:
+    return drawn_off_by(0.0)
+
+
+@pytest.mark.parametrize("error", [2.0**-51, 0.02])
+def test_the_same_key_draws_the_same_tables_where_the_library_is_off(
+    error: float, drawn_here: dict[str, object]
+) -> None:
+    """By one or two units in the last place, as libraries are; by a fiftieth, as none is, for that would show."""
+    assert drawn_off_by(error) == drawn_here
+
+
+@pytest.mark.parametrize(
+    ("mutant", "error", "others"),
+    [("base", 0.02, {"areas", "both_margins", "children"}), ("powers", 1e-3, {"both_margins"})],
+)
+def test_draws_that_ask_the_library_are_seen(
+    mutant: str, error: float, others: set[str], drawn_here: dict[str, object]
+) -> None:
+    found = drawn_off_by(error, mutant)
+    assert {name for name in drawn_here if found[name] != drawn_here[name]} == others
 
 
 def test_bits_are_those_of_every_machine() -> None:

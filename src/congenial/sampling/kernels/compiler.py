@@ -13,6 +13,7 @@ from numba import types
 from numba.extending import overload
 
 import congenial.sampling.kernels.packed_type  # noqa: F401  numba learns of packed values
+from congenial.sampling.kernels.inner_code import compile_to_link
 
 Code = Callable[..., Any]
 
@@ -52,25 +53,21 @@ def _freshen(folder: Path) -> None:
 
 
 def compile_kernel(function: FunctionType) -> Code:
-    """Compile what Python calls."""
-    return cast("Code", _compile(function))
+    """Compile what Python calls; keep the result on disk where a folder can be written."""
+    _freshen(Path(function.__code__.co_filename).parent)
+    try:
+        return cast("Code", numba.njit(function, nogil=True, cache=True))  # without the interpreter's lock
+    except RuntimeError:  # no writable cache folder: compile anew in each process
+        return cast("Code", numba.njit(function, nogil=True))
 
 
 def compile_inner(function: FunctionType) -> Code:
     """Compile what other kernels call: it gets no way in from Python, and a place of its own on disk."""
     function.__qualname__ += ".inner"
-    dispatcher = _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    _freshen(Path(function.__code__.co_filename).parent)
+    dispatcher = compile_to_link(function)
     _forget_constants(dispatcher)
     return cast("Code", dispatcher)
-
-
-def _compile(function: FunctionType, **options: Any) -> Any:
-    """Compile without the interpreter's lock; keep the result on disk where a folder can be written."""
-    _freshen(Path(function.__code__.co_filename).parent)
-    try:
-        return numba.njit(function, nogil=True, cache=True, **options)
-    except RuntimeError:  # no writable cache folder: compile anew in each process
-        return numba.njit(function, nogil=True, **options)
 
 
 def _forget_constants(dispatcher: Any) -> None:
