@@ -12,7 +12,18 @@ SOURCE = Path(congenial.__file__).parent
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
     {"plain_text", "errors", "arrays", "arrow_codes", "resources", "chunks"},
-    {"disk", "packing", "interrupts", "progress", "fraction", "balls", "randomness", "label_widths", "schema"},
+    {
+        "disk",
+        "packing",
+        "interrupts",
+        "patience",
+        "progress",
+        "fraction",
+        "balls",
+        "randomness",
+        "label_widths",
+        "schema",
+    },
     {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},
     {"privacy"},

@@ -20,6 +20,7 @@ from congenial.inference.asking import Replies, ask
 from congenial.inference.vocabulary import Vocabulary
 from congenial.plain_text import is_taken_for_a_formula
 from congenial.randomness import replay_rng
+from congenial.workbench import ask_tree
 from congenial.workbench.desk import Desk
 from congenial.workbench.opened import Opened
 from congenial.workbench.pages import render
@@ -36,7 +37,7 @@ _LEVELS = ("0.5", "0.8", "0.9", "0.95", "0.99")
 _FORMS = ("all", "share(", "ratio(", "difference(", "odds_ratio(", "median(", " by ", " over areas")
 
 
-def routes(desk: Desk, opened: Opened) -> list[Route]:
+def routes(desk: Desk, opened: Opened, estimates: ask_tree.Estimates) -> list[Route]:
     """Return the routes of asking."""
 
     async def show(request: Request) -> Response:
@@ -54,6 +55,7 @@ def routes(desk: Desk, opened: Opened) -> list[Route]:
             released=asked.get("released") == "yes",
             query=asked.get("query", "all"),
             **_of(standing, name),
+            **await computed(desk, lambda: ask_tree.shown(standing, name, asked, estimates)),
         )
 
     async def upload(request: Request) -> Response:
@@ -111,7 +113,7 @@ def asked_of(verified: Verified, query: str, level: str, area: str) -> Replies:
     """Answer one query, from a public seed."""
     bundle = verified.bundle
     if bundle.tree is not None:
-        raise InferenceError("a tree of areas is asked on the command line: congenial estimate")
+        raise InferenceError("a tree of areas is asked by its units; open its page again")
     if level not in _LEVELS:
         raise InferenceError(f"a level is one of {', '.join(_LEVELS)}")
     n_draws = _DRAWS if len(bundle.tables) == 1 else _DRAWS_OF_AREAS
@@ -144,7 +146,6 @@ def _of(standing: Verified, name: str) -> dict[str, Any]:
         "words": json.dumps(known),
         "levels": _LEVELS,
         "has_report": "report.html" in bundle.manifest.files,
-        "is_tree": bundle.tree is not None,
         "warnings": formula_warnings(schema, ()),
     }
 
