@@ -122,6 +122,7 @@ ONLY_HERE = {
     "starlette": {
         "workbench.app",
         "workbench.ask_pages",
+        "workbench.ask_tree",
         "workbench.choose_pages",
         "workbench.describe_pages",
         "workbench.release_pages",

@@ -104,7 +104,7 @@ class Chooser:
         return self.trees.levels(self.desk.spec(asked.file, asked.text), asked)
 
     def drawn(self, asked: Asked) -> dict[str, Any]:
-        """Return how a choice would be drawn; to find the order of a sampler takes as long as all that is shown first."""
+        """Return how a choice would be drawn: to find a sampler's order takes as long as all that is shown first."""
         found = self.panel(asked)
         return {"html": render("drawn.html", plan=found.plan, seconds=_time(found.seconds))}
 
