@@ -69,9 +69,9 @@ bench-pipeline: .venv/installed
 bench-start: .venv/installed
 	$(BIN)/python benchmarks/start_up.py --repeat $(or $(REPEAT),3)
 
-# Can a clock tell two tables apart?
+# Can a clock tell two tables apart? INTERPRETED=1: where Python runs the kernels, as for the first tables of a process.
 bench-timing: .venv/installed
-	$(BIN)/python benchmarks/timing.py $(if $(DRAWS),--draws $(DRAWS))
+	$(BIN)/python benchmarks/timing.py $(if $(DRAWS),--draws $(DRAWS)) $(if $(INTERPRETED),--interpreted)
 
 # Real tables: make check-real DATA=folder.
 check-real: .venv/installed

@@ -8,17 +8,13 @@ Run with: python benchmarks/pipeline.py --areas 1000 10000 100000 1000000
 """
 
 import argparse
-import os
-import subprocess
-import sys
 import tempfile
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
+from taken import Taken, run
 
 import congenial as cg
 from congenial.chunks import parts_of
@@ -39,15 +35,6 @@ invariants:
   - {{name: voting age, total: {{age: [{adults}]}}}}
 budget: {{epsilon: 1}}
 """
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What a command took: CPU seconds of all its threads, seconds by the clock, and its memory at most."""
-
-    cpu: float
-    wall: float
-    megabytes: float
 
 
 def write_inputs(folder: Path, n_areas: int) -> None:
@@ -75,21 +62,6 @@ def write_inputs(folder: Path, n_areas: int) -> None:
             out.write_table(pa.table([*columns, counts], schema=schema))
 
 
-def run(folder: Path, *words: str) -> Taken:
-    """Run a command of congenial and return what it took; its output is thrown away unless it fails."""
-    begun = time.perf_counter()
-    with tempfile.TemporaryFile() as told:
-        started = subprocess.Popen(
-            [sys.executable, "-m", "congenial", *words], cwd=folder, stdout=told, stderr=subprocess.STDOUT
-        )
-        _, status, used = os.wait4(started.pid, 0)
-        started.returncode = os.waitstatus_to_exitcode(status)
-        if started.returncode:
-            told.seek(0)
-            raise SystemExit(f"congenial {' '.join(words)}: {told.read().decode()}")
-    return Taken(used.ru_utime + used.ru_stime, time.perf_counter() - begun, used.ru_maxrss / 1024)
-
-
 def measure(n_areas: int) -> dict[str, Taken]:
     """Release simulated areas and verify their bundle."""
     with tempfile.TemporaryDirectory(prefix="congenial-bench-") as name:
@@ -106,7 +78,7 @@ HEADS = ("release, CPU s", "verify, CPU s", "both by clock", "areas a CPU s", "a
 
 def line(n_areas: int, taken: dict[str, Taken]) -> str:
     """Return a line of the table."""
-    cpu, wall = sum(one.cpu for one in taken.values()), sum(one.wall for one in taken.values())
+    cpu, wall = sum(one.cpu for one in taken.values()), sum(one.clock for one in taken.values())
     most = max(one.megabytes for one in taken.values())
     columns = "".join(f"{one.cpu:16.2f}" for one in taken.values())
     return f"{n_areas:9,}{columns}{wall:16.2f}{n_areas / cpu:16,.0f}{n_areas / wall:16,.0f}{most:16,.0f}"

@@ -9,18 +9,14 @@ in the figures.
 """
 
 import argparse
-import os
-import subprocess
-import sys
 import tempfile
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
 from real_tables import RACES
+from taken import Taken, run
 from tree import AGES, LEVELS, blocks
 
 import congenial as cg
@@ -40,15 +36,6 @@ outputs: [{outputs}]
 """
 
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What a command took: CPU seconds of all its threads, seconds by the clock, and its memory at most."""
-
-    cpu: float
-    clock: float
-    gigabytes: float
 
 
 def simulated(n_blocks: int = 50_000) -> tuple[NDArray[np.str_], Ints]:
@@ -104,21 +91,6 @@ def write_inputs(folder: Path, codes: NDArray[np.str_], counts: Ints, copies: in
     return len(codes) * copies
 
 
-def run(folder: Path, *words: str) -> Taken:
-    """Run a command of congenial and return what it took; its output is thrown away unless it fails."""
-    with tempfile.TemporaryFile() as told:
-        start = time.perf_counter()
-        started = subprocess.Popen(
-            [sys.executable, "-m", "congenial", *words], cwd=folder, stdout=told, stderr=subprocess.STDOUT
-        )
-        _, status, used = os.wait4(started.pid, 0)
-        started.returncode = os.waitstatus_to_exitcode(status)
-        if started.returncode:
-            told.seek(0)
-            raise SystemExit(f"congenial {' '.join(words)}: {told.read().decode()}")
-    return Taken(used.ru_utime + used.ru_stime, time.perf_counter() - start, used.ru_maxrss / 2**20)
-
-
 def measure(codes: NDArray[np.str_], counts: Ints, copies: int, exact: str, outputs: str) -> tuple[int, list[Taken]]:
     """Release blocks and verify their bundle."""
     with tempfile.TemporaryDirectory(prefix="congenial-bench-") as name:
@@ -142,7 +114,7 @@ def main() -> None:
     print(f"{'blocks':>10}" + "".join(f"{head:>17}" for head in (*heads, "CPU us a block")), flush=True)
     for copies in options.copies:
         n_blocks, taken = measure(codes, counts, copies, options.exact, options.outputs)
-        columns = "".join(f"{one.cpu:17.1f}{one.clock:17.1f}{one.gigabytes:17.2f}" for one in taken)
+        columns = "".join(f"{one.cpu:17.1f}{one.clock:17.1f}{one.megabytes / 1024:17.2f}" for one in taken)
         print(f"{n_blocks:10,}{columns}{1e6 * sum(one.cpu for one in taken) / n_blocks:17.1f}", flush=True)
 
 

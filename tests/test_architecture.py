@@ -11,19 +11,8 @@ SOURCE = Path(congenial.__file__).parent
 
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
-    {"plain_text", "errors", "arrays", "arrow_codes", "resources", "chunks"},
-    {
-        "disk",
-        "packing",
-        "interrupts",
-        "patience",
-        "progress",
-        "fraction",
-        "balls",
-        "randomness",
-        "label_widths",
-        "schema",
-    },
+    {"plain_text", "errors", "arrays", "arrow_codes", "arrow_columns", "resources", "chunks", "patience"},
+    {"disk", "packing", "interrupts", "progress", "fraction", "balls", "randomness", "label_widths", "schema"},
     {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},
     {"privacy"},
@@ -107,6 +96,7 @@ ONLY_HERE = {
     "duckdb": {"reading.session"},
     "pyarrow": {
         "arrow_codes",
+        "arrow_columns",
         "bundle.areas_file",
         "bundle.parquet",
         "bundle.table_parquet",
@@ -139,7 +129,6 @@ ONLY_HERE = {
         "pictures.boxes",
         "pictures.intervals",
         "pictures.lines",
-        "pictures.noise",
         "pictures.picture",
         "pictures.tree_estimates",
     },

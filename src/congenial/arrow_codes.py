@@ -59,9 +59,19 @@ def column_of(codes: Codes) -> "pa.Array":
     width = max(1, plain.dtype.itemsize)
     room = np.ascontiguousarray(plain).view(np.uint8).reshape(len(plain), width)
     text = room if bool((lengths == width).all()) else room[np.arange(width) < lengths[:, None]]
-    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(text))]
-    return pa.Array.from_buffers(pa.large_string(), len(plain), buffers).cast(pa.string())
+    return text_column(lengths, pa.py_buffer(np.ascontiguousarray(text)))
+
+
+def text_column(lengths: NDArray[Any], content: "pa.Buffer", there: "pa.Buffer | None" = None) -> "pa.Array":
+    """Return a column of texts from their lengths and bytes; `there` has the bits of those that are not missing."""
+    import pyarrow as pa
+
+    ends = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=ends[1:])
+    if ends[-1] >= 1 << 31:  # more than the ordinary type holds: Arrow says so
+        made = pa.Array.from_buffers(pa.large_string(), len(lengths), [there, pa.py_buffer(ends), content])
+        return made.cast(pa.string())
+    return pa.Array.from_buffers(pa.string(), len(lengths), [there, pa.py_buffer(ends.astype(np.int32)), content])
 
 
 def texts_of(codes: Codes) -> list[str]:

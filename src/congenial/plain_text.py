@@ -7,7 +7,7 @@ of a file, is printed with ``\x1b`` in place of the character.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from unicodedata import category, name
 
 _HIDDEN = {
@@ -108,3 +108,16 @@ def is_taken_for_a_formula(text: str) -> bool:
     [True, True, True, False, False]
     """
     return bool(_FORMULA.match(text)) and not _NUMBER.fullmatch(text)
+
+
+def taken_for_formulas(texts: Sequence[str]) -> list[str]:
+    """Return those of many texts that a spreadsheet would compute.
+
+    Examples
+    --------
+    >>> taken_for_formulas(["=1+1", "5-9", "-5"])
+    ['=1+1']
+    """
+    if not any(map(_FORMULA.match, {text[:1] for text in texts})):  # nearly always, and quick
+        return []
+    return [text for text in texts if is_taken_for_a_formula(text)]

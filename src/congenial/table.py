@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +11,9 @@ from congenial import display
 from congenial.arrays import Ints
 from congenial.errors import TableError, did_you_mean
 from congenial.schema import Schema
+
+if TYPE_CHECKING:
+    import narwhals as nw
 
 LARGEST_COUNT = 2**53
 """Counts up to here are exact in every tool that reads a release, spreadsheets and JavaScript included."""
@@ -54,12 +56,12 @@ class Table:
         raw: list[Any] | Ints
         if isinstance(counts, Mapping):
             raw = _from_mapping(schema, counts, fill)
-        elif nw.dependencies.is_into_dataframe(counts):
-            raw = _from_frame(schema, _frame(counts), fill, count)
         elif isinstance(counts, np.ndarray) and counts.dtype.kind in "iu" and _is_right(schema, counts):
             raw = counts.reshape(-1).astype(np.int64)  # always a copy: what is checked stays as it is
-        else:
+        elif isinstance(counts, np.ndarray | list | tuple) or (frame := _frame(counts)) is None:
             raw = _from_nested(schema, counts)
+        else:
+            raw = _from_frame(schema, frame, fill, count)
         self.counts: Ints = raw if isinstance(raw, np.ndarray) else _checked(schema, raw)
         self.counts.setflags(write=False)
 
@@ -149,13 +151,19 @@ def _is_right(schema: Schema, counts: NDArray[Any]) -> bool:
     return counts.shape == schema.shape and counts.size > 0 and counts.min() >= 0 and counts.max() <= LARGEST_COUNT
 
 
-def _frame(counts: Any) -> nw.DataFrame[Any]:
+def _frame(counts: Any) -> "nw.DataFrame[Any] | None":
+    """Return a frame of any library; None for what is no frame."""
+    import narwhals as nw
+
+    if not nw.dependencies.is_into_dataframe(counts):
+        return None
     if nw.dependencies.is_pandas_dataframe(counts) and not all(isinstance(name, str) for name in counts.columns):
         raise TableError("the frame's column names must be text")
     try:
-        return nw.from_native(counts, eager_only=True)
+        frame: nw.DataFrame[Any] = nw.from_native(counts, eager_only=True)
     except Exception:  # noqa: BLE001  what a frame library says may quote the data
         raise TableError("the frame cannot be read: are its column names all different?") from None
+    return frame
 
 
 def _from_nested(schema: Schema, counts: object) -> list[Any]:
@@ -222,7 +230,7 @@ def _place(schema: Schema, raw: list[Any], labels: tuple[Any, ...], value: Any) 
     raw[cell] = value
 
 
-def _from_frame(schema: Schema, frame: nw.DataFrame[Any], fill: int | None, count: str | None) -> list[Any]:
+def _from_frame(schema: Schema, frame: "nw.DataFrame[Any]", fill: int | None, count: str | None) -> list[Any]:
     for name in schema.names:
         if name not in frame.columns:
             raise TableError(f"the frame has no column {name!r}; {did_you_mean(name, frame.columns)}")

@@ -60,7 +60,7 @@ def test_the_density_is_that_of_differences(request: pytest.FixtureRequest) -> N
 def from_the_prior(rng: RandomStream) -> tuple[AreasField, Ints]:
     """Everything drawn from the prior, counts last."""
     sizes = np.array([1, 3, 10, 30])[:, None] * np.ones((N_AREAS, 6), np.int64)
-    found = AreasField.start(SCHEMA, ORDERED, sizes, np.ones((N_AREAS, 6), bool), WordSupply(rng))
+    found = AreasField.start(SCHEMA, ORDERED, sizes, sizes, np.ones((N_AREAS, 6), bool), WordSupply(rng))
     n_effects = len(found.hyper)
     found.hyper, found.shared_hyper = normals((n_effects,), rng), normals((N_POWERS, n_effects), rng)
     for power, hyper in enumerate(found.shared_hyper):

@@ -142,6 +142,35 @@ def test_what_is_wrong_is_refused_before_anything_is_drawn(bundle: Path, tmp_pat
         assert "inferring" not in done.output
 
 
+def test_published_numbers_are_not_drawn(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are what the draws would say, all of them alike; draws that are wanted for themselves are drawn."""
+    loaded = cg.load_bundle(bundle)
+    queries = ["all over areas", "share(area=01 | all)", "all"]
+    drawn = ask(loaded, queries, prior="flat", n_draws=40, needs_draws=True, rng=cg.replay_rng(1))
+    assert len(drawn.posteriors) == 2
+    monkeypatch.setattr(cg.Bundle, "posterior", None)
+    found = ask(loaded, queries, rng=cg.replay_rng(1))
+    assert not found.posteriors
+    assert [one.as_json() for one in found.numbers] == [one.as_json() for one in drawn.numbers]
+    assert all(one.estimate.is_exact for one in found.numbers)
+    with pytest.raises(TypeError):
+        ask(loaded, [*queries, "sex=f"], rng=cg.replay_rng(1))
+
+
+def test_areas_that_are_named_are_asked_by_themselves(bundle: Path) -> None:
+    """Whether another one is named as well does not change an answer; pooled ones are those of all areas."""
+    spare = ["--query", "sex=f", "--draws", "200", "--seed", "1"]
+    alone, two = infer(bundle, *spare, "--area", "01"), infer(bundle, *spare, "--area", "01", "--area", "02")
+    for one in (*alone, *two):
+        assert all(text.startswith(("01: sex=f", "02: sex=f")) for text in one.pop("warnings"))
+    assert alone[0] == two[0]
+    assert not alone[0]["is_pooled"]
+    everywhere, pooled = infer(bundle, *spare), infer(bundle, *spare, "--area", "01", "--pooled")
+    assert everywhere[0]["mean"] == pooled[0]["mean"]
+    assert everywhere[0]["is_pooled"]
+    assert pooled[0]["is_pooled"]
+
+
 def test_warnings_of_fit_name_the_areas() -> None:
     fits: dict[str | None, Fit] = {f"a{number}": Fit(1.0 if number < 7 else 0.5) for number in range(60)}
     text = contradictions(fits)

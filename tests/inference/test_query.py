@@ -85,6 +85,7 @@ def test_a_label_named_all_is_still_a_label() -> None:
         ("all by ag", "did you mean 'age'"),
         ("all by age, age", "twice"),
         ("=", "a dimension is expected"),
+        ("sex=female & sex=male", "picks no cell at all"),
         ("x" * 10_001, "the limit is 10,000"),
     ],
 )

@@ -1,5 +1,6 @@
 """Pictures show their numbers: what is drawn is read back from the figure."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from matplotlib.patches import Rectangle
 from congenial.pictures.bias import BiasLine, bias_by_size
 from congenial.pictures.boxes import distance_boxes
 from congenial.pictures.drawing import COLOURS, as_png, as_svg, new_figure, styled
+from congenial.pictures.intervals import Shown, interval_picture
 from congenial.pictures.lines import acceptance_curve, cell_law, densities, traces
+from congenial.pictures.noise import noise_laws
 from images import is_blank
 
 
@@ -40,6 +43,36 @@ def test_box_plots_show_every_point(tmp_path: Path) -> None:
     assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["first", "second"]
     (tmp_path / "boxes.png").write_bytes(as_png(figure))
     assert not is_blank(tmp_path / "boxes.png")
+
+
+def test_intervals_of_one_kind_share_an_axis_and_infinite_ends_are_arrows() -> None:
+    none = float("nan")
+    figure = interval_picture(
+        [
+            Shown("women", "count", 10, 20, 40, 21),
+            Shown("men less women", "difference", -5, 0, 5, 1),
+            Shown("share of women", "share", 0.2, 0.5, 0.9, 0.4),
+            Shown("men for each woman", "ratio", 0.5, 1, np.inf, 1.2),
+            Shown("of nobody", "ratio", none, none, none, none),
+            Shown("median age", "median", 0, 1, 1, 1, ("0-17", "18+")),
+        ],
+        level=0.9,
+    )
+    people, shares, ratios, medians = figure.axes
+    assert [axis.get_xlabel() for axis in figure.axes] == ["count", "share", "ratio", ""]
+    assert [[text.get_text() for text in axis.get_yticklabels()] for axis in (people, shares)] == [
+        ["women", "men less women"],
+        ["share of women"],
+    ]
+    assert [xs(line) for line in people.lines if line.get_marker() == "o"] == [[20], [0]]
+    assert [xs(line) for line in people.lines if line.get_marker() == "x"] == [[21], [1]]
+    arrows = {
+        axis: [line.get_marker() for line in axis.lines if line.get_marker() in ("<", ">")] for axis in figure.axes
+    }
+    assert arrows == {people: [], shares: [], ratios: [">"], medians: []}
+    assert shares.get_xlim()[1] < 1.1
+    assert [text.get_text() for text in medians.get_xticklabels()] == ["0-17", "18+"]
+    assert not interval_picture([], level=0.9).axes[0].lines
 
 
 def test_the_acceptance_curve_is_in_percent() -> None:
@@ -115,3 +148,21 @@ def test_colours_differ_for_colour_blind_readers() -> None:
     for first, second in pairwise(COLOURS):
         (light, blue), (other_light, other_blue) = parts(first), parts(second)
         assert abs(light - other_light) + abs(blue - other_blue) > 0.1, (first, second)
+
+
+def test_bars_of_noise_stand_where_its_probabilities_are() -> None:
+    made = noise_laws({"cells": ([-1, 0, 1], [0.2, 0.5, 0.3])})
+    ground = float(found.group(1)) if (found := re.search(r"V([0-9.]+)z", made)) else 0.0
+    tops = [float(top) for top in re.findall(r"V([0-9.]+)H", made.split("<path", 2)[1])]
+    heights = [ground - top for top in tops]
+    assert [height / sum(heights) for height in heights] == pytest.approx([0.2, 0.5, 0.3], abs=0.002)
+
+
+def test_lines_of_noise_have_names_that_cannot_run() -> None:
+    law = ([-1, 0, 1], [0.25, 0.5, 0.25])
+    made = noise_laws({"<script>\u202e": law, "b" * 200: law})
+    assert made.count("<polyline") == 2
+    assert "&lt;script&gt;\\u202e" in made
+    assert "b" * 80 not in made
+    wide = noise_laws({"cells": (np.arange(-300, 301), np.full(601, 0.1))})
+    assert wide.count("<polygon") == 1

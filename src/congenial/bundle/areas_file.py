@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from congenial.arrow_columns import numbers_in, numbers_to_arrow, texts_to_arrow
 from congenial.bundle.file_names import AREAS
 from congenial.bundle.law_json import AreaValues
 from congenial.bundle.parquet import table_of_parquet, table_to_parquet
@@ -27,19 +28,16 @@ def areas_to_parquet(areas: Areas, exact: Sequence[NDArray[Any]]) -> bytes:
     import pyarrow as pa
 
     law = AreaValues.of(areas)
-    columns = [pa.array(law.labels, pa.string()), pa.array(law.groups.astype(np.int32))]
+    columns = [texts_to_arrow(law.labels), numbers_to_arrow(law.groups.astype(np.int32))]
     columns += [_written(column) for column in (*law.values, *exact)]
-    return table_to_parquet(pa.table(columns, names=_header(len(law.values), len(exact))))
+    return table_to_parquet(pa.Table.from_arrays(columns, names=_header(len(law.values), len(exact))))
 
 
 def _written(column: NDArray[Any]) -> "pa.Array":
     """Return whole numbers as such where 64 bits hold them; others, and shares, as text."""
-    import pyarrow as pa
-
     if column.dtype == object:
-        return pa.array([None if value is None else str(value) for value in column.tolist()], pa.string())
-    mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
-    return pa.array(np.ascontiguousarray(np.ma.getdata(column)), pa.int64(), mask=mask)
+        return texts_to_arrow([None if value is None else str(value) for value in column.tolist()])
+    return numbers_to_arrow(column.astype(np.int64, copy=False))
 
 
 def _header(n_values: int, n_exact: int) -> list[str]:
@@ -62,7 +60,7 @@ def areas_of_parquet(content: bytes, n_exact: int) -> tuple[AreaValues, list[NDA
         raise BundleError(f"{AREAS} lacks an exact number")
     try:
         values = [_read(column, is_whole=True) for column in rest[:n_values]]
-        found = AreaValues(labels.to_pylist(), np.asarray(groups.to_numpy(), np.int64), values)
+        found = AreaValues(labels.to_pylist(), numbers_in(groups).astype(np.int64), values)
         return found, [_read(column, is_whole=False) for column in rest[n_values:]]
     except (TypeError, ValueError):
         raise BundleError(f"{AREAS} has a value that is not a whole number") from None
@@ -73,9 +71,7 @@ def _read(column: "pa.ChunkedArray", *, is_whole: bool) -> NDArray[Any]:
     import pyarrow as pa
 
     if column.type == pa.int64():
-        if not column.null_count:
-            return np.asarray(column.to_numpy())
-        return np.ma.MaskedArray(column.fill_null(0).to_numpy(), np.asarray(column.is_null().to_numpy()))
+        return numbers_in(column)
     if column.type != pa.string():
         raise TypeError(column.type)
     texts = column.to_pylist()

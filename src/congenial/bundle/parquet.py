@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from congenial.arrow_columns import texts_to_arrow
 from congenial.errors import BundleError
 
 if TYPE_CHECKING:
@@ -25,14 +26,14 @@ def arrays_to_parquet(columns: Mapping[str, NDArray[Any]]) -> bytes:
     """
     import pyarrow as pa
 
-    return table_to_parquet(pa.table({name: _arrow(column) for name, column in columns.items()}))
+    return table_to_parquet(pa.Table.from_arrays([_arrow(column) for column in columns.values()], names=list(columns)))
 
 
 def _arrow(column: NDArray[Any]) -> "pa.Array":
     import pyarrow as pa
 
     if column.dtype == object:
-        return pa.array(column.tolist(), pa.string())
+        return texts_to_arrow(column.tolist())
     mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
     return pa.array(np.ascontiguousarray(np.ma.getdata(column)), mask=mask)
 

@@ -19,7 +19,6 @@ from congenial.bundle.tree_report import level_errors, level_lines
 from congenial.bundle.walk import Grid, Unit, units_of_areas, units_of_tree
 from congenial.noise import Noise
 from congenial.page import own_script, render
-from congenial.pictures.drawing import as_svg
 from congenial.pictures.noise import noise_laws
 from congenial.privacy.review_text import sentences
 
@@ -126,12 +125,12 @@ def _noise_picture(manifest: Manifest, _: Ints, __: Sequence[Ints]) -> str:
     if manifest.chain is not None:
         for name, noise in zip(manifest.chain.law.tree.levels[1:], manifest.chain.law.noises, strict=True):
             laws[f"cells of a {name}"] = _law_of(noise)
-    return as_svg(noise_laws(dict(islice(laws.items(), 7))))
+    return noise_laws(dict(islice(laws.items(), 7)))
 
 
 def _law_of(noise: Noise) -> tuple[Ints, Floats]:
     reach = max(3, int(np.ceil(4 * float(noise.variance) ** 0.5)))
-    u = np.arange(-reach, reach + 1) if reach <= 2_000 else np.linspace(-reach, reach, 801).astype(np.int64)
+    u = np.arange(-reach, reach + 1) if reach <= 200 else np.linspace(-reach, reach, 401).astype(np.int64)
     return u, noise.pmf(u)
 
 

@@ -6,7 +6,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
-PACKAGES = ("congenial", "numpy", "pyarrow", "matplotlib", "jinja2")
+PACKAGES = ("congenial", "numpy", "pyarrow", "jinja2")
 SOFTWARE = ("python", *PACKAGES)
 """What a manifest records, in its order."""
 

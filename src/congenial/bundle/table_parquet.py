@@ -1,11 +1,13 @@
 """Released tables as Parquet: the rows of table.csv, written and read some areas at a time."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
+from congenial.arrow_columns import numbers_in, numbers_to_arrow, texts_to_arrow
 from congenial.bundle.file_names import PARQUET
 from congenial.bundle.parquet import DAMAGED
 from congenial.bundle.table_csv import header_of
@@ -50,10 +52,16 @@ def _rows(law: PublicLaw, part: slice, tables: Ints) -> "pa.Table":
     columns = []
     if law.areas.name is not None:
         places = np.repeat(np.arange(n_areas, dtype=np.int32), n_cells)
-        columns.append(pa.DictionaryArray.from_arrays(places, pa.array(law.areas.labels[part], pa.string())))
+        columns.append(_dictionary(places, law.areas.labels[part]))
     for places, dimension in zip(_places(law), law.schema.dimensions, strict=True):
-        columns.append(pa.DictionaryArray.from_arrays(np.tile(places, n_areas), pa.array(dimension.labels)))
-    return pa.table([*columns, pa.array(tables.reshape(-1))], schema=_schema(law))
+        columns.append(_dictionary(np.tile(places, n_areas), dimension.labels))
+    return pa.Table.from_arrays([*columns, numbers_to_arrow(tables.reshape(-1))], schema=_schema(law))
+
+
+def _dictionary(places: NDArray[np.int32], labels: Sequence[str]) -> "pa.Array":
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(numbers_to_arrow(places), texts_to_arrow(labels))
 
 
 def _places(law: PublicLaw) -> list[NDArray[np.int32]]:
@@ -103,20 +111,20 @@ def _take(law: PublicLaw, part: slice, rows: "pa.Table", out: Ints) -> None:
     n_areas = len(out)
     if law.areas.name is not None:
         codes, known = _codes(labels.pop(0))
-        lines = codes.reshape(n_areas, -1)
-        firsts = known.take(lines[:, 0])
-        if (lines != lines[:, :1]).any() or firsts.to_pylist() != list(law.areas.labels[part]):
+        lines, texts = codes.reshape(n_areas, -1), known.to_pylist()
+        firsts = [texts[place] for place in lines[:, 0].tolist()]
+        if (lines != lines[:, :1]).any() or firsts != list(law.areas.labels[part]):
             raise _refused("the areas")
     for column, places, dimension in zip(labels, _places(law), law.schema.dimensions, strict=True):
         codes, known = _codes(column)
         own = np.array([dimension.positions.get(text, -1) for text in known.to_pylist()], np.int32)
         if (own[codes].reshape(n_areas, -1) != places).any():
             raise _refused("the labels")
-    out.reshape(-1)[:] = counts.to_numpy()
+    out.reshape(-1)[:] = numbers_in(counts)
 
 
 def _codes(column: "pa.ChunkedArray") -> tuple[NDArray[Any], "pa.Array"]:
     """Return the places of texts among those that occur, and these."""
     joined = column.unify_dictionaries().combine_chunks()
     one = joined.chunk(0) if hasattr(joined, "chunk") else joined
-    return np.asarray(one.indices.to_numpy()), one.dictionary
+    return numbers_in(one.indices), one.dictionary

@@ -11,6 +11,7 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.arrow_codes import Codes, codes_of, column_of
+from congenial.arrow_columns import numbers_to_arrow
 from congenial.bundle.parquet import AT_ONCE, read_batches, write_batches
 from congenial.errors import BundleError, HierarchyError
 from congenial.hierarchy.law import ChainLaw
@@ -58,7 +59,7 @@ def _level_batches(codes: Codes, tables: Ints, schema: Schema) -> "Iterator[pa.T
 
     for first in range(0, len(codes), AT_ONCE):
         cells = np.ascontiguousarray(tables[first : first + AT_ONCE].T, np.int64)
-        columns = [column_of(codes[first : first + AT_ONCE]), *map(pa.array, cells)]
+        columns = [column_of(codes[first : first + AT_ONCE]), *map(numbers_to_arrow, cells)]
         yield pa.Table.from_arrays(columns, names=[CODE, *cell_columns(schema)])
 
 

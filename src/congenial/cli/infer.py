@@ -13,6 +13,7 @@ from congenial.cli.progress import progress_bar
 @click.option("--query", "queries", multiple=True, required=True, help='Such as "sex=female & age in {65-66, 67-69}".')
 @click.option("--level", type=float, default=0.9, show_default=True, help="Probability of the intervals.")
 @click.option("--area", "areas", multiple=True, help="Area to ask about; may be repeated. Default: all of them.")
+@click.option("--pooled", is_flag=True, help="Let areas named by --area lean on all others, as all areas do together.")
 @click.option("--prior", default="smooth", show_default=True, help="smooth, flat, dirichlet or independence.")
 @click.option("--draws", type=int, default=4_000, show_default=True, help="Posterior draws of each area.")
 @click.option("--simultaneous", is_flag=True, help="Intervals that hold for all numbers of an area together.")
@@ -26,6 +27,7 @@ def infer(
     queries: tuple[str, ...],
     level: float,
     areas: tuple[str, ...],
+    pooled: bool,
     prior: str,
     draws: int,
     simultaneous: bool,
@@ -64,6 +66,8 @@ def infer(
             prior=prior,
             n_draws=draws,
             is_simultaneous=simultaneous,
+            is_pooled=pooled,
+            needs_draws=export_draws is not None,
             rng=rng,
             progress=step,
         )
@@ -75,7 +79,13 @@ def infer(
     if plot is not None:
         plot_answers(plot, numbers)
     if as_json:
-        drawn = {"prior": prior, "draws": draws, "seed": seed, "warnings": list(found.warnings)}
+        drawn = {
+            "prior": prior,
+            "draws": draws,
+            "seed": seed,
+            "is_pooled": found.is_pooled,
+            "warnings": list(found.warnings),
+        }
         show_json([number.as_json() | drawn for number in numbers])
         return
     named = list(loaded.tables) != [None]
@@ -96,7 +106,10 @@ def infer(
     rows = [(*([number.area or "together"] if named else []), *number.as_row()) for number in numbers]
     if not loaded.manifest.is_for_release:
         say("NOT FOR RELEASE: this bundle is a simulation.", bold=True)
-    show_table(header, rows, f"{level:.0%} intervals, prior {prior}" + (", all together" if simultaneous else ""))
+    how = [f"{level:.0%} intervals", f"prior {prior}", *(["areas pooled"] if found.is_pooled else [])]
+    show_table(header, rows, ", ".join([*how, *(["all together"] if simultaneous else [])]))
+    if any(number.estimate.is_median and not number.estimate.is_exact for number in numbers):
+        say("Estimates of ratios and medians are posterior medians, the others posterior means.")
     say("* approximate: the released number less the errors of releases of tables like this one.")
     for why in dict.fromkeys(number.confidence.why for number in numbers if not number.confidence.is_available):
         say(f"Not available without a prior: {why}.")

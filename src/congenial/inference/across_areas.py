@@ -35,7 +35,7 @@ def estimates_across(
         statistics,
         [values(statistic) for statistic in statistics],
         [_released(posterior, statistic) for statistic in statistics],
-        [_known(posterior.law, statistic) for statistic in statistics],
+        [known_across(posterior.law, statistic) for statistic in statistics],
         n_moves=posterior.n_moves,
         level=level,
         is_simultaneous=is_simultaneous,
@@ -52,7 +52,7 @@ def error_intervals_across(
 
 def _by_error(posterior: AreasPosterior, statistic: Statistic, level: float, rng: RandomStream) -> ErrorInterval:
     law, n_cells = posterior.law, posterior.law.schema.n_cells
-    known = _known(law, statistic)
+    known = known_across(law, statistic)
     below = None if statistic.below is None else _known_count(law, statistic.by_area(n_cells, statistic.below))
     scale = scale_given(statistic, None if below is None else float(below))
     parts = statistic.by_area(n_cells)
@@ -76,7 +76,7 @@ def _released(posterior: AreasPosterior, statistic: Statistic) -> float:
     return float(statistic.values(posterior.released.reshape(1, -1))[0])
 
 
-def _known(law: PublicLaw, statistic: Statistic) -> float | None:
+def known_across(law: PublicLaw, statistic: Statistic) -> float | None:
     """Return the value of a statistic that the invariants of all areas determine; None where they leave it open."""
     counts = [_known_count(law, statistic.by_area(law.schema.n_cells, row)) for row in statistic.rows]
     if None in counts:

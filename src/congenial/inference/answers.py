@@ -58,7 +58,9 @@ class Answer:
         return {
             "area": self.area,
             "query": estimate.query,
+            "kind": estimate.kind,
             "released": _finite(estimate.released),
+            "estimate": _finite(estimate.centre),
             "mean": _finite(estimate.mean),
             "median": _finite(estimate.median),
             "low": _finite(estimate.low),
@@ -123,7 +125,19 @@ def answer(
 def answers_frame(answers: Sequence[Answer], backend: str = "pandas") -> Any:
     """Return answers as a pandas, polars or pyarrow table, a row a number."""
     rows = [found.as_json() for found in answers]
-    names = ("area", "query", "released", "mean", "median", "low", "high", "level", "is_exact", "effective_draws")
+    names = (
+        "area",
+        "query",
+        "released",
+        "estimate",
+        "mean",
+        "median",
+        "low",
+        "high",
+        "level",
+        "is_exact",
+        "effective_draws",
+    )
     columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in names}
     columns["low_by_error_law"] = [row["by_error_law"]["low"] for row in rows]
     columns["high_by_error_law"] = [row["by_error_law"]["high"] for row in rows]
@@ -161,17 +175,22 @@ def check_picture(path: Path) -> None:
 def plot_answers(path: Path, answers: Sequence[Answer]) -> None:
     """Write a picture of the intervals."""
     from congenial.pictures.drawing import as_png, as_svg
-    from congenial.pictures.intervals import interval_picture
+    from congenial.pictures.intervals import Shown, interval_picture
 
     check_picture(path)
-    estimates = [found.estimate for found in answers]
-    heads = ["" if found.area is None else f"{found.area}: " for found in answers]
-    figure = interval_picture(
-        [head + estimate.query for head, estimate in zip(heads, estimates, strict=True)],
-        [(estimate.low, estimate.median, estimate.high) for estimate in estimates],
-        [estimate.released for estimate in estimates],
-        level=estimates[0].level if estimates else 0.9,
-    )
+    shown = [
+        Shown(
+            ("" if found.area is None else f"{found.area}: ") + found.estimate.query,
+            found.estimate.kind,
+            found.estimate.low,
+            found.estimate.centre,
+            found.estimate.high,
+            found.estimate.released,
+            found.estimate.labels,
+        )
+        for found in answers
+    ]
+    figure = interval_picture(shown, level=answers[0].estimate.level if answers else 0.9)
     try:
         if path.suffix == ".svg":
             path.write_text(as_svg(figure), encoding="utf-8")

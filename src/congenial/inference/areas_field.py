@@ -119,19 +119,31 @@ class AreasField:
 
     @classmethod
     def start(
-        cls, schema: Schema, ordered: Widths, counts: Ints, is_open: NDArray[np.bool_], supply: WordSupply
+        cls,
+        schema: Schema,
+        ordered: Widths,
+        counts: Ints,
+        released: Ints,
+        is_open: NDArray[np.bool_],
+        supply: WordSupply,
     ) -> "AreasField":
-        """Return log rates near those of some tables (area, cell)."""
+        """Return log rates near those of some tables (area, cell).
+
+        Parameters
+        ----------
+        released : array (area, cell)
+            The sizes that profiles go with and the level of all are taken from these, so that chains have one law.
+        """
         own = Covariance.of(schema, ordered, DEVIATIONS)
         n_effects = len(own.unit)
-        sizes = np.log(counts.sum(axis=1) + 1.0)
+        sizes = np.log(released.sum(axis=1) + 1.0)
         return cls(
             own,
             Covariance.of(schema, ordered, PROFILE),
             log_widths(schema, ordered),
             is_open,
             sizes - sizes.mean(),
-            float(np.log(counts.mean() + 0.5)),
+            float(np.log(released.mean() + 0.5)),
             supply,
             np.full(n_effects, _START),
             np.full((N_POWERS, n_effects), _START),

@@ -12,6 +12,7 @@ from congenial.inference.answers import Answer, answer
 from congenial.inference.areas_posterior import AreasPosterior
 from congenial.inference.fit import contradictions
 from congenial.inference.intervals import check_level
+from congenial.inference.known_answers import known_answers
 from congenial.inference.posterior import Posterior
 from congenial.inference.priors import prior_of
 from congenial.inference.question import parse_query
@@ -19,6 +20,7 @@ from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream
 
 SMOOTH = "smooth"
+_MOST_WARNINGS = 5  # of single areas
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,16 @@ class Replies:
     ----------
     numbers : tuple of Answer
         Those that span areas first; they have no area.
+    posteriors : tuple of Posterior
+        None where the published numbers determine every answer.
+    is_pooled : bool
+        Whether the areas' own numbers lean on the other areas.
     """
 
     numbers: tuple[Answer, ...]
     posteriors: tuple[Posterior, ...]
     warnings: tuple[str, ...]
+    is_pooled: bool = False
 
 
 def ask(
@@ -45,6 +52,8 @@ def ask(
     prior: str = SMOOTH,
     n_draws: int = 4_000,
     is_simultaneous: bool = False,
+    is_pooled: bool = False,
+    needs_draws: bool = False,
     rng: RandomStream,
     progress: Progress = no_news,
 ) -> Replies:
@@ -53,7 +62,12 @@ def ask(
     Parameters
     ----------
     areas : sequence of areas
-        None given, all of them.
+        None given, all of them, which lean on each other under the smooth prior. Areas that are named are asked each
+        by itself, which is quick however many there are.
+    is_pooled : bool
+        Whether areas that are named lean on all others too.
+    needs_draws : bool
+        Whether draws are wanted even if the published numbers determine every answer.
     progress : Progress
         Told what is being done.
     """
@@ -69,7 +83,10 @@ def ask(
     for area in areas:
         bundle.released(area)  # refused here, before anything is drawn
     chosen = list(areas) if areas else list(bundle.tables)
-    is_pooled = len(chosen) > 1 and prior == SMOOTH
+    known = None if needs_draws else known_answers(bundle, spanning, own, chosen, level)
+    if known is not None:
+        return Replies(tuple(known), (), ())
+    is_pooled = prior == SMOOTH and len(bundle.tables) > 1 and (is_pooled or not areas)
     numbers: list[Answer] = []
     posteriors: list[Posterior] = []
     with catch_warnings(record=True) as heard:
@@ -82,6 +99,7 @@ def ask(
                 numbers += answer_across(
                     bundle, together, spanning, level=level, is_simultaneous=is_simultaneous, rng=rng
                 )
+        places: list[Area] = [None] * len(heard)  # which area each warning is about
         for number, area in enumerate(chosen if own else []):
             progress("one table" if area is None else "one by one", number, len(chosen))
             found = answer(
@@ -97,13 +115,34 @@ def ask(
             )
             numbers += found.numbers
             posteriors.append(found.posterior)
+            places += [area] * (len(heard) - len(places))
         if not own and together is not None:
             posteriors = [together[area] for area in chosen]
         fits = {posterior.area: posterior.check_fit(rng) for posterior in posteriors}
         if text := contradictions({area: fit for area, fit in fits.items() if fit is not None}):
             warn(text, UserWarning, stacklevel=2)
-    said = [str(warning.message) for warning in heard if issubclass(warning.category, UserWarning)]
-    return Replies(tuple(numbers), tuple(posteriors), tuple(dict.fromkeys(said)))
+    places += [None] * (len(heard) - len(places))
+    said = [
+        (area, str(warning.message))
+        for area, warning in zip(places, heard, strict=True)
+        if issubclass(warning.category, UserWarning)
+    ]
+    return Replies(tuple(numbers), tuple(posteriors), _in_words(said), is_pooled)
+
+
+def _in_words(said: Sequence[tuple[Area, str]]) -> tuple[str, ...]:
+    """Return warnings with the areas that they are about: those of the first areas, and how many more there are.
+
+    Examples
+    --------
+    >>> _in_words([(None, "few draws"), *((f"{number}", "it contradicts") for number in range(9))])[3:]
+    ('2: it contradicts', '3: it contradicts', '4: it contradicts', 'there are 4 more warnings like these of areas')
+    """
+    told = dict.fromkeys(text if area is None else f"{area}: {text}" for area, text in said)
+    of_areas = [f"{area}: {text}" for area, text in said if area is not None]
+    rest = dict.fromkeys(of_areas[_MOST_WARNINGS:])
+    more = [f"there are {len(rest):,} more warnings like these of areas"] if rest else []
+    return tuple([text for text in told if text not in rest] + more)
 
 
 def answer_across(

@@ -15,7 +15,7 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row
 from congenial.errors import InferenceError
 from congenial.inference.diagnostics import EXACTLY, Quality, quality_of
-from congenial.inference.statistic import Statistic
+from congenial.inference.statistic import COUNT, RATIOS, Statistic
 
 if TYPE_CHECKING:
     from congenial.inference.posterior import Posterior
@@ -42,8 +42,8 @@ class Estimate:
         Of a median, what the values 0, 1, ... stand for.
     quality : Quality
         How good the draws behind it are, for this very number.
-    is_ratio : bool
-        Whether it is a ratio: its mean goes with a few large values, and was farther from the truth than the release.
+    kind : str
+        Of the statistic: ``"count"``, ``"share"``, ...
     """
 
     query: str
@@ -57,12 +57,20 @@ class Estimate:
     is_simultaneous: bool = False
     labels: tuple[str, ...] = ()
     quality: Quality = EXACTLY
-    is_ratio: bool = False
+    kind: str = COUNT
 
     @property
     def centre(self) -> float:
-        """The mean; the median of ratios, where there is no mean, or where the number is a place among labels."""
-        return self.median if self.is_ratio or self.labels or not isfinite(self.mean) else self.mean
+        """The mean, or the median where that is the better estimate; `is_median` says which."""
+        return self.median if self.is_median else self.mean
+
+    @property
+    def is_median(self) -> bool:
+        """Whether the estimate is the median: of ratios, of places among labels, and where there is no mean.
+
+        The mean of a ratio goes with a few large values, and was farther from the truth than the release.
+        """
+        return self.kind in RATIOS or bool(self.labels) or not isfinite(self.mean)
 
     def text(self, value: float) -> str:
         """Return a value as people read it: a number, or the label that it stands for."""
@@ -170,14 +178,12 @@ def estimates_of_draws(
         asked = (statistic.text, released[place])
         if (value := known[place]) is not None:
             found = (value, value, value, value)
-            out.append(Estimate(*asked, *found, level, True, is_simultaneous, statistic.labels))
+            out.append(Estimate(*asked, *found, level, True, is_simultaneous, statistic.labels, kind=statistic.kind))
             continue
         median = ends_of_draws(flat[place], weights, 1e-12)[0]
         found = (mean_of_draws(flat[place], weights), median, *ends[place])
         quality = quality_of(values[place], n_moves) if weights is None else EXACTLY
-        out.append(
-            Estimate(*asked, *found, level, False, is_simultaneous, statistic.labels, quality, statistic.is_ratio)
-        )
+        out.append(Estimate(*asked, *found, level, False, is_simultaneous, statistic.labels, quality, statistic.kind))
     warn_of_poor(out)
     return out
 

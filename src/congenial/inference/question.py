@@ -78,6 +78,8 @@ class _Shape:
         whole = self._cells({dimension: {label} for dimension, label in level.items()})
         picked = [self._cells(where) & whole for where in asked.wheres]
         if asked.kind == COUNT:
+            if not level and not picked[0]:
+                raise InferenceError(f"{asked.body!r} picks no cell at all: its conditions exclude each other")
             return self._made(name, [_sum(picked[0], name)])
         if asked.kind == DIFFERENCE:
             first, second = picked

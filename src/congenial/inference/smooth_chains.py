@@ -149,7 +149,7 @@ def smooth_draws(
     for pattern in patterns:
         log_c[:, pattern.places] = _normalisers(pattern, counts[:, pattern.places], rng)
     supply = WordSupply(rng)
-    fields = [_start(law.schema, ordered, scales, counts[chain], is_open, supply) for chain in range(n_chains)]
+    fields = [_start(law.schema, ordered, scales, own, released, is_open, supply) for own in counts]
     each = n_draws // n_chains
     burn_in = max(200 if n_areas <= _MANY_AREAS else 80, each * thin // 3)
     tables = np.empty((n_chains, each, n_areas, n_cells), np.int32)
@@ -181,11 +181,17 @@ def smooth_draws(
 
 
 def _start(
-    schema: Schema, ordered: Widths, scales: Scales, counts: Ints, is_open: NDArray[np.bool_], supply: WordSupply
+    schema: Schema,
+    ordered: Widths,
+    scales: Scales,
+    counts: Ints,
+    released: Ints,
+    is_open: NDArray[np.bool_],
+    supply: WordSupply,
 ) -> Field | AreasField:
     """Return the log rates of one chain at its start, near its tables."""
     if len(counts) >= _FEW_AREAS:
-        return AreasField.start(schema, ordered, counts, is_open, supply)
+        return AreasField.start(schema, ordered, counts, released, is_open, supply)
     return Field.start(terms_of(schema, ordered, scales), counts, is_open, supply)
 
 

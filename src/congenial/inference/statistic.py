@@ -11,6 +11,8 @@ from congenial.conditions.rows import Row, row_values
 from congenial.errors import InferenceError
 
 COUNT, DIFFERENCE, SHARE, RATIO, ODDS_RATIO, MEDIAN = "count", "difference", "share", "ratio", "odds_ratio", "median"
+RATIOS = {RATIO, ODDS_RATIO}
+"""Kinds that are unlimited, and large where what they are divided by is small."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,6 @@ class Statistic:
     def is_linear(self) -> bool:
         """Whether it is a sum or difference of cells."""
         return self.kind in {COUNT, DIFFERENCE}
-
-    @property
-    def is_ratio(self) -> bool:
-        """Whether it is unlimited, and large where what it is divided by is small."""
-        return self.kind in {RATIO, ODDS_RATIO}
 
     def values(self, tables: Ints) -> Floats:
         """Return the number for each table (draw, cell); NaN where it would be 0/0, infinite where it is n/0."""

@@ -1,1 +1,1 @@
-"""Pictures: numbers in, a matplotlib figure out. They know labels and arrays, not where the numbers come from."""
+"""Pictures: numbers in, a figure out. They know labels and arrays, not where the numbers come from."""

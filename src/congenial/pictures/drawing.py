@@ -54,12 +54,20 @@ def styled() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float, height: float, n_rows: int = 1, n_columns: int = 1) -> "tuple[Figure, Sequence[Axes]]":
-    """Return an empty figure (in inches) and its panels, row by row; call it inside `styled`."""
+def new_figure(
+    width: float, height: float, n_rows: int = 1, n_columns: int = 1, heights: Sequence[float] | None = None
+) -> "tuple[Figure, Sequence[Axes]]":
+    """Return an empty figure (in inches) and its panels, row by row; call it inside `styled`.
+
+    Parameters
+    ----------
+    heights : sequence of float, optional
+        Of the rows of panels, in proportion; alike if not given.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), facecolor="white")
-    panels = figure.subplots(n_rows, n_columns, squeeze=False)
+    panels = figure.subplots(n_rows, n_columns, squeeze=False, height_ratios=heights)
     return figure, list(panels.reshape(-1))
 
 

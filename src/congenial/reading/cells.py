@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.arrow_columns import numbers_in
 from congenial.progress import READING, Progress, no_news
 
 if TYPE_CHECKING:
@@ -42,21 +43,21 @@ class Cells:
     def take(self, rows: "RecordBatch") -> None:
         """Put rows into their cells. Where a cell has several rows of counts, one of them stays."""
         names = rows.schema.names
-        n_alike = rows.column("w").to_numpy() if "w" in names else 1  # rows that were grouped elsewhere stand for many
+        n_alike = numbers_in(rows.column("w")) if "w" in names else 1  # rows that were grouped elsewhere stand for many
         before, self.n_rows = self.n_rows, self.n_rows + int(np.sum(n_alike) if "w" in names else rows.num_rows)
         cells = rows.column("cell")
         if self.has_unknown or cells.null_count:
             self.has_unknown = True
             return
-        places = cells.to_numpy()
+        places = numbers_in(cells)
         if "value" not in names:
             np.add.at(self.counts, places, n_alike)
         else:
             values = rows.column("value")
             if values.null_count:
-                self.problems |= set(rows.column("problem").to_numpy().tolist()) - {0}
+                self.problems |= set(numbers_in(rows.column("problem")).tolist()) - {0}
                 return
-            self.counts[places] = values.to_numpy()
+            self.counts[places] = numbers_in(values)
         self.is_there[places] = True
         if self.n_rows // _TELLING > before // _TELLING and len(self.counts) >= self.n_rows:
             self._progress(READING, self.n_rows, len(self.counts))

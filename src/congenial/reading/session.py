@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrow_codes import CodeTexts, column_of
+from congenial.arrow_columns import numbers_to_arrow, texts_to_arrow
 from congenial.errors import ReadingError
 from congenial.resources import memory_for_reading, n_processors
 
@@ -43,8 +44,10 @@ class Session:
         """Make public columns known to queries as a table of this name."""
         import pyarrow
 
-        plain = {name: column_of(one.codes) if isinstance(one, CodeTexts) else one for name, one in columns.items()}
-        self._connection.register(name, pyarrow.table(plain))
+        made = [
+            numbers_to_arrow(one) if isinstance(one, np.ndarray) else texts_to_arrow(one) for one in columns.values()
+        ]
+        self._connection.register(name, pyarrow.Table.from_arrays(made, names=list(columns)))
 
     def each_part(self, query: str, take: "Callable[[RecordBatch], None]") -> bool:
         """Hand the rows of a query on in parts, in no particular order; false when it failed.

@@ -7,6 +7,7 @@ and what stands there is looked up where it is used.
 
 import struct
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def _described(value: object) -> tuple[tuple[Any, Any], list[int]]:
     if isinstance(value, np.ndarray):
         if not value.flags.c_contiguous:
             raise ValueError("arrays of a packed value stand in one piece")
-        return (value.dtype.name, value.ndim), [value.ctypes.data, *value.shape]
+        return (_name(value.dtype), value.ndim), [value.ctypes.data, *value.shape]
     if isinstance(value, Packed):
         return (type(value), value.layout), [value.address]
     if isinstance(value, tuple):
@@ -56,3 +57,9 @@ def _described(value: object) -> tuple[tuple[Any, Any], list[int]]:
     if isinstance(value, int):  # True is one, too
         return ("int64", 0), [int(value)]
     raise TypeError(f"a {type(value).__name__} cannot be packed for kernels")
+
+
+@cache
+def _name(kind: "np.dtype[Any]") -> str:
+    """Return the name of a type, which numpy makes anew each time it is asked: a third of what packing took."""
+    return str(kind.name)

@@ -1,6 +1,7 @@
 """The compiler's type of packed values: an address, and what is read from there."""
 
 import hashlib
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -41,7 +42,7 @@ def _type_of(kind: tuple[Any, Any]) -> types.Type:
         number = types.boolean if what == "bool" else getattr(types, what)
         return types.Array(number, inside, "C") if inside else number
     if issubclass(what, Packed):
-        return _PackedType(what.__name__, inside)
+        return _packed_type(what.__name__, inside)
     return types.NamedTuple([_type_of(part) for part in inside], what)
 
 
@@ -52,9 +53,15 @@ def _n_places(kind: tuple[Any, Any]) -> int:
     return 1 if issubclass(what, Packed) else sum(map(_n_places, inside))
 
 
+@cache
+def _packed_type(title: str, layout: tuple[Any, ...]) -> _PackedType:
+    """Return the type of a layout: numba asks at every call, and to make it anew took 4 ms, most of a short call."""
+    return _PackedType(title, layout)
+
+
 @typeof_impl.register(Packed)
 def _typeof_packed(value: Packed, _: object) -> types.Type:
-    return _PackedType(type(value).__name__, value.layout)
+    return _packed_type(type(value).__name__, value.layout)
 
 
 @register_model(_PackedType)
