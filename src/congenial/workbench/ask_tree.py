@@ -4,6 +4,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
+from warnings import catch_warnings, simplefilter
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -68,24 +69,30 @@ def _codes(text: str) -> list[str]:
 
 @dataclass
 class Estimates:
-    """Estimates of the trees that were asked; the last one is kept, for it can be large."""
+    """Estimates of the trees that were asked, with what has to be said of them.
+
+    The last one is kept, for it can be large.
+    """
 
     opened: Opened
-    _kept: dict[object, TreeEstimate] = field(default_factory=dict)
+    _kept: dict[object, tuple[TreeEstimate, tuple[str, ...]]] = field(default_factory=dict)
 
-    def known(self, name: str) -> TreeEstimate | None:
+    def known(self, name: str) -> tuple[TreeEstimate | None, tuple[str, ...]]:
         """Return the estimate of a bundle, if it was made and its files have stayed."""
-        return self._kept.get(self.opened.key(name))
+        return self._kept.get(self.opened.key(name), (None, ()))
 
-    def make(self, name: str, verified: Verified, job: Job) -> TreeEstimate:
+    def make(self, name: str, verified: Verified, job: Job) -> None:
         """Estimate every unit from a public seed, as `congenial estimate --seed 1` does."""
-        found = self.known(name)
-        if found is None:
-            job.progress("estimating every unit")
+        if self.known(name)[0] is not None:
+            return
+        job.progress("estimating every unit")
+        with catch_warnings(record=True) as heard:
+            simplefilter("always")
             found = verified.bundle.estimate(rng=replay_rng(f"estimate {SEED}"), progress=job.progress)
-            self._kept.clear()
-            self._kept[self.opened.key(name)] = found
-        return found
+        said = [str(one.message) for one in heard if issubclass(one.category, UserWarning)]
+        said += [f"THE PRIOR DOES NOT FIT: {check}" for check in found.draws.fit if check.is_bad]
+        self._kept.clear()
+        self._kept[self.opened.key(name)] = found, tuple(dict.fromkeys(said))
 
 
 def routes(desk: Desk, opened: Opened, estimates: Estimates) -> list[Route]:
@@ -121,7 +128,7 @@ def shown(verified: Verified, name: str, said: Any, estimates: Estimates) -> dic
     codes, tables = bundle.level(level)
     chosen = [place for place, code in enumerate(codes) if code.startswith(within)]
     schema = bundle.law.schema
-    known = estimates.known(name)
+    known, warnings = estimates.known(name)
     answer = asked.checked(bundle).answered(known) if known is not None and asked.units else None
     row = () if answer is None else ((answer.query, answer.low, answer.centre, answer.high, answer.released),)
     return {
@@ -136,6 +143,7 @@ def shown(verified: Verified, name: str, said: Any, estimates: Estimates) -> dic
             for place in chosen[:_MOST_UNITS]
         ],
         "asked": asked,
+        "poor": warnings,
         "answer": answer,
         "tree_picture": intervals(row) if row and answer is not None and not answer.is_exact else None,
         "minutes": max(1, round(tree.n_leaves * _SECONDS_A_LEAF / 60)),

@@ -354,7 +354,11 @@ function asking(root) {
     place.setAttribute("aria-busy", "true");
     byId("go").disabled = true;
     place.textContent = "Drawing from what the bundle leaves possible…";
-    try { put(place, (await ask("/ask/answer", body)).html); } catch (error) {
+    try {
+      if (byId("area") && !body.area) { const early = await ask("/ask/at-once", body); if (early.html) put(place, early.html); }
+      put(place, (await ask("/ask/answer", body)).html);
+      place.dataset.whole = body.query;
+    } catch (error) {
       place.replaceChildren();
       if (error.message !== "lost") { const box = document.createElement("div"); box.className = "warning"; box.setAttribute("role", "alert"); box.textContent = error.message; place.append(box); }
     }
