@@ -90,7 +90,7 @@ class Chooser:
         row = {
             "text": what,
             "noise": figure(noise),
-            "error": figure(error),
+            "error": "by draws" if error is None and noise is not None else figure(error),
             "change": change,
             "is_less": "remove" in change,
         }

@@ -9,6 +9,7 @@ from congenial.workbench.pages import figure
 
 Bar = tuple[str, float, float, float]
 _WIDTH, _LINE, _LEFT, _RIGHT = 460, 34, 176, 70
+_WIDE, _NAMES, _LONGEST = 560, 240, 26  # intervals have longer names: so many letters fit, on narrow pages too
 
 
 def error_bars(bars: Sequence[Bar], largest: float) -> Markup:
@@ -66,16 +67,16 @@ def intervals(rows: Sequence[tuple[str, float, float, float, float]]) -> Markup:
     ends = [value for row in rows for value in row[1:] if isfinite(value)]
     low, high = min(ends, default=0.0), max(ends, default=1.0)
     span = (high - low) or 1.0
-    scale = (_WIDTH - _LEFT - 24) / span
+    scale = (_WIDE - _NAMES - 24) / span
     height = _LINE * len(rows) + 30
 
     def at(value: float) -> float:
-        return _LEFT + 8 + (min(max(value, low), high) - low) * scale
+        return _NAMES + 8 + (min(max(value, low), high) - low) * scale
 
     parts = []
     for number, (text, start, centre, end, released) in enumerate(rows):
         y = number * _LINE + 18
-        short = text if len(text) <= 26 else f"{text[:25]}…"
+        short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
         parts.append(
             Markup(
                 '<text class="name" x="{left}" y="{base}" text-anchor="end">{short}<title>{text}</title></text>'
@@ -83,7 +84,7 @@ def intervals(rows: Sequence[tuple[str, float, float, float, float]]) -> Markup:
                 '<circle class="centre" cx="{c:.1f}" cy="{y}" r="5"/>'
                 '<path class="released" d="M{r:.1f} {top}v16"/>'
             ).format(
-                left=_LEFT - 8,
+                left=_NAMES - 8,
                 base=y + 5,
                 short=short,
                 text=text,
@@ -99,13 +100,13 @@ def intervals(rows: Sequence[tuple[str, float, float, float, float]]) -> Markup:
         Markup(
             '<text class="number" x="{a:.1f}" y="{y}">{low}</text>'
             '<text class="number" x="{b:.1f}" y="{y}" text-anchor="end">{high}</text>'
-        ).format(a=_LEFT + 8, b=_WIDTH - 16, y=height - 4, low=figure(low), high=figure(high))
+        ).format(a=_NAMES + 8, b=_WIDE - 16, y=height - 4, low=figure(low), high=figure(high))
     )
     words = "; ".join(f"{text}: {figure(c)}, from {figure(a)} to {figure(b)}" for text, a, c, b, _ in rows)
-    return _svg(height, parts, f"Intervals. {words}")
+    return _svg(height, parts, f"Intervals. {words}", _WIDE)
 
 
-def _svg(height: int, parts: Sequence[Markup], words: str) -> Markup:
-    return Markup('<svg class="picture" viewBox="0 0 {w} {h}" role="img" aria-label="{words}">{body}</svg>').format(
-        w=_WIDTH, h=height, words=words, body=Markup("").join(parts)
-    )
+def _svg(height: int, parts: Sequence[Markup], words: str, width: int = _WIDTH) -> Markup:
+    return Markup(
+        '<svg class="picture{more}" viewBox="0 0 {w} {h}" role="img" aria-label="{words}">{body}</svg>'
+    ).format(more=" is-wide" if width > _WIDTH else "", w=width, h=height, words=words, body=Markup("").join(parts))
