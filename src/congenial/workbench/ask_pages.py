@@ -89,6 +89,7 @@ def routes(desk: Desk, opened: Opened, estimates: ask_tree.Estimates) -> list[Ro
             picture=intervals(rows) if rows else None,
             level=f"{float(asked.level):.0%}",
             warnings=found.warnings,
+            has_without=any(one.confidence.is_available and not one.estimate.is_exact for one in found.numbers),
             command=command_of(name, asked, asked.n_draws(standing.bundle)),
             link=f"/ask/answers.csv?{urlencode({'bundle': name, **vars(asked)})}",
             why=list(dict.fromkeys(one.confidence.why for one in found.numbers if not one.confidence.is_available)),
