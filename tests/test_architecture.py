@@ -12,7 +12,7 @@ SOURCE = Path(congenial.__file__).parent
 
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
-    {"plain_text", "errors", "arrays", "arrow_codes", "arrow_columns", "resources", "chunks"},
+    {"plain_text", "errors", "arrays", "arrow_codes", "arrow_columns", "resources", "chunks", "patience"},
     {"disk", "packing", "interrupts", "progress", "fraction", "balls", "randomness", "label_widths", "schema"},
     {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},
@@ -113,6 +113,7 @@ ONLY_HERE = {
     "starlette": {
         "workbench.app",
         "workbench.ask_pages",
+        "workbench.ask_tree",
         "workbench.choose_pages",
         "workbench.describe_pages",
         "workbench.release_pages",

@@ -39,6 +39,22 @@ class Asked:
         """Return the plan of a release for these areas: the largest precisions that the budget certifies."""
         return self._weighted(areas) or self._plain(areas)
 
+    def likely_law(self, areas: Areas) -> PublicLaw:
+        """Return about the law of the plan, to compare choices; where floors are weighted, without a proof."""
+        is_pure = self._chooses_floors and self.budget is not None and self.budget.delta is None
+        epsilon = None if self.budget is None else self.budget.epsilon
+        law = self._by_class(areas, epsilon, is_likely=True) if is_pure and epsilon else None
+        return self.plan(areas).law if law is None else law
+
+    @property
+    def _chooses_floors(self) -> bool:
+        """Whether floors are for the budget to choose: every cell is measured once, and nothing is given."""
+        query, budget = self.queries[0], self.budget
+        is_open = len(self.queries) == 1 and isinstance(query, Cells) and (query.precision, query.zeros) == (None, None)
+        if not is_open or query.where is not None or budget is None or budget.is_nothing:
+            return False
+        return FAMILIES[self.noise].exponent == 1
+
     def _plan(self, law: PublicLaw, pricing: Pricing) -> Plan:
         return Plan(law, pricing, self.budget, self.queries)
 
@@ -58,11 +74,8 @@ class Asked:
 
     def _weighted(self, areas: Areas) -> Plan | None:
         """Return the plan with floors that the budget chooses; None where there are none or they are not covered."""
-        query, budget = self.queries[0], self.budget
-        is_open = len(self.queries) == 1 and isinstance(query, Cells) and (query.precision, query.zeros) == (None, None)
-        if not is_open or query.where is not None or budget is None or budget.is_nothing:
-            return None
-        if FAMILIES[self.noise].exponent != 1:
+        budget = self.budget
+        if budget is None or not self._chooses_floors:
             return None
         law = self._clamped(areas) if budget.delta is not None else self._by_class(areas, budget.epsilon)
         if law is None:
@@ -73,11 +86,11 @@ class Asked:
         plan = self._plan(law, pricing)
         return plan if is_covered and budget.covers(plan.certificate) else None
 
-    def _by_class(self, areas: Areas, epsilon: Fraction | None) -> PublicLaw | None:
+    def _by_class(self, areas: Areas, epsilon: Fraction | None, *, is_likely: bool = False) -> PublicLaw | None:
         """Return the law for a budget in pure epsilon: each class of cells as precise as its theorem allows."""
         if epsilon is None:
             return self._clamped(areas)
-        found = weighted_cells(areas, self.neighbours, epsilon / self.rows_per_unit)
+        found = weighted_cells(areas, self.neighbours, epsilon / self.rows_per_unit, is_likely=is_likely)
         if found is None:
             return None
         rows = self.queries[0].rows(self.schema)

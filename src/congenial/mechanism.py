@@ -180,9 +180,27 @@ class Mechanism:
         self._check_suppressed()
         return self._plan(self._own_areas(constraints))
 
+    def likely_law(self, constraints: Constraints | Areas) -> PublicLaw:
+        """Return about the law of the plan: noise to three digits where a proof takes long. To compare choices only.
+
+        Examples
+        --------
+        >>> from congenial.examples import p12_mechanism, p12_table
+        >>> mechanism = p12_mechanism(epsilon="1")
+        >>> constraints = mechanism.disclose(p12_table())
+        >>> laws = mechanism.likely_law(constraints), mechanism.plan(constraints).law
+        >>> [[round(float(query.precision), 2) for query in law.queries] for law in laws]
+        [[0.39, 0.42], [0.4, 0.42]]
+        """
+        self._check_suppressed()
+        return self._asked.likely_law(self._own_areas(constraints))
+
+    @property
+    def _asked(self) -> Asked:
+        return Asked(self.schema, self.noise, self.queries, self.budget, self.neighbours, self.rows_per_unit)
+
     def _plan(self, areas: Areas) -> Plan:
-        asked = Asked(self.schema, self.noise, self.queries, self.budget, self.neighbours, self.rows_per_unit)
-        return asked.plan(areas)
+        return self._asked.plan(areas)
 
     def explain(self, constraints: Constraints | None = None) -> str:
         """Return the whole account in words: precisions, cost, comparison with GM's halving, neighbours, meaning.

@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,40 @@ def folder_with(place: Path, *names: str) -> Path:
     for name in names:
         ledger.create_dataset(DATASETS[name], epsilon="4", neighbours="bounded", who="Ada")
     return place
+
+
+def tree_in(place: Path, counts: Callable[[int, int], int] = lambda block, cell: (7 * block + 5 * cell) % 9) -> Path:
+    """A state of two counties, four tracts and 24 blocks, with a ledger beside it that can pay."""
+    folder = place / "town"
+    folder.mkdir(parents=True)
+    blocks = [f"44{c}{t}{b:02}" for c in (1, 2) for t in (1, 2) for b in range(6)]
+    cells = [(sex, age) for sex in ("female", "male") for age in ("young", "old")]
+    rows = [
+        f"{block},{sex},{age},{counts(n, cell)}"
+        for n, block in enumerate(blocks)
+        for cell, (sex, age) in enumerate(cells)
+    ]
+    (folder / "counts.csv").write_text("\n".join(["block,sex,age,n", *rows]) + "\n")
+    (folder / "blocks.csv").write_text("\n".join(["block", *blocks]) + "\n")
+    (folder / "spec.yaml").write_text(TOWN)
+    ledger = open_ledger(place / "budget.db", create=not (place / "budget.db").exists())
+    ledger.create_dataset("town", rho="4", neighbours="bounded", who="Ada")
+    return folder
+
+
+TOWN = """\
+release: town-2026
+dataset: town
+data: {path: counts.csv, kind: counts, count: n, status: simulated}
+dimensions: {sex: [female, male], age: [young, old]}
+hierarchy:
+  file: blocks.csv
+  leaf: block
+  levels: {state: {prefix: 2}, county: {prefix: 3}, tract: {prefix: 4}}  # the top first
+invariants:
+  - total
+budget: {rho: 1}
+"""
 
 
 def desk_of(place: Path) -> Desk:

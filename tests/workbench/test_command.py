@@ -34,6 +34,16 @@ def test_the_link_opens_it_and_ctrl_c_ends_it(as_json: bool, tmp_path: Path) -> 
     assert rest == ("" if as_json else "The workbench is closed.\n")
 
 
+@pytest.mark.parametrize("package", ["starlette", "uvicorn", "python_multipart"])
+def test_without_the_extra_it_says_what_to_install(package: str, tmp_path: Path) -> None:
+    block = f"import sys; sys.modules[{package!r}] = None; from congenial.cli import main; main()"
+    line = [sys.executable, "-c", block, "workbench", str(tmp_path), "--no-browser"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == f'Error: the workbench needs the package {package!r}: pip install "congenial[workbench]"\n'
+
+
 def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
 from releases import simulate
-from workbench.bench import EXAMPLES, HOST, ORIGIN, TOKEN, TestClient, client_of, desk_of, folder_with
+from workbench.bench import EXAMPLES, HOST, ORIGIN, TOKEN, TestClient, client_of, desk_of, folder_with, tree_in
 
 PAGES = [
     "/",
@@ -272,7 +272,7 @@ def test_a_hostile_bundle_is_not_verified_and_shown_as_text(client: TestClient, 
     [b"[]", b"{", b"null", b"[" * 100_000, b'{"file": 3}', b'{"file": "p12/spec.yaml", "changes": [{"add": 7}]}'],
 )
 def test_odd_requests_are_refused_in_words(body: bytes, client: TestClient) -> None:
-    for address in ("/choose/panel", "/choose/cost", "/choose/save", "/ask/answer"):
+    for address in ("/choose/panel", "/choose/cost", "/choose/levels", "/choose/save", "/ask/answer", "/ask/at-once"):
         answer = client.post(address, content=body, headers=ORIGIN)
         assert answer.status_code == 400
         assert answer.json()["error"]
@@ -321,6 +321,58 @@ def test_no_answer_holds_a_confidential_value(client: TestClient, place: Path) -
     for answer in seen:
         assert not any(number.search(answer) for number in numbers)
         assert "Ermintrude" not in answer
+
+
+def test_no_answer_about_a_tree_holds_a_confidential_value(tmp_path: Path) -> None:
+    """The same for the leaves of a tree: chosen, given away, rehearsed, and when its data are broken."""
+    place = tmp_path / "trees"
+    folder = tree_in(place, lambda block, cell: CANARY + 1_009 * (4 * block + cell))
+    spec = folder / "spec.yaml"
+    spec.write_text(spec.read_text().replace("status: simulated", "status: confidential"))
+    said = {"file": "town/spec.yaml"}
+    desk = desk_of(place)
+    with client_of(desk) as client:
+        pages = ["/", "/spec?file=town/spec.yaml", "/choose?file=town/spec.yaml", "/release?file=town/spec.yaml"]
+        seen = [client.get(page).text for page in pages]
+        changes = [[], [{"add": {"margin": ["sex"]}}], [{"add": {"total": {"age": ["old"]}, "at": "tract"}}]]
+        seen += [client.post("/choose/panel", json={**said, "changes": own}).text for own in changes]
+        assert all('"ok":true' in answer for answer in seen[-3:])
+        seen += [client.post("/choose/levels", json=said).text, client.get("/confidential", params=said).text]
+        client.post("/rehearse", data=said)
+        while not (job := client.get("/job/1").json())["is_over"]:
+            pass
+        assert not job["error"]
+        shown = client.get(job["result"])
+        name = re.search(r'name="bundle" value="([^"]+)"', shown.text)
+        assert name is not None
+        blocks = client.get("/ask", params={"bundle": name[1], "show": "block"})
+        assert blocks.status_code == 200
+        seen += [shown.text, blocks.text, client.get("/report", params={"bundle": name[1]}).text]
+        (folder / "counts.csv").write_text(f"block,sex,age,n\nErmintrude,female,old,{CANARY}\n")
+        seen += [client.post("/choose/panel", json=said).text, client.post("/choose/levels", json=said).text]
+    desk.close()
+    numbers = [re.compile(rf"(?<!\d)({n:,}|{n})(?!\d)") for n in range(CANARY, CANARY + 96 * 1_009, 1_009)]
+    for answer in seen:
+        assert not any(number.search(answer) for number in numbers)
+        assert "Ermintrude" not in answer
+
+
+def test_a_hostile_tree_is_shown_as_text(tmp_path: Path) -> None:
+    folder = tree_in(tmp_path)
+    spec = folder / "spec.yaml"
+    text = spec.read_text().replace("county:", f"'{HOSTILE}':").replace("[young, old]", f"[young, '{HOSTILE}']")
+    spec.write_text(text)
+    quoted = HOSTILE.replace('"', '""')
+    counts = folder / "counts.csv"
+    counts.write_text(counts.read_text().replace(",old,", f',"{quoted}",'))
+    desk = desk_of(tmp_path)
+    with client_of(desk) as client:
+        page = client.get("/choose", params={"file": "town/spec.yaml"})
+        panel = client.post("/choose/panel", json={"file": "town/spec.yaml"})
+        assert page.status_code == panel.status_code == 200
+        assert "<img" not in page.text
+        assert "<img" not in panel.json()["html"]
+    desk.close()
 
 
 def test_the_canary_can_be_found(client: TestClient, place: Path) -> None:

@@ -99,3 +99,19 @@ def test_a_spec_that_is_saved_without_a_change_keeps_its_bytes(tmp_path: Path) -
         desk.close()
         assert spec.read_bytes() == content
         assert spec.stat().st_mtime_ns == made
+
+
+def test_mistakes_of_invariants_stand_beside_those_of_dimensions(tmp_path: Path) -> None:
+    """What names the mistaken dimension, or may be a word of it, is left alone until that is mended."""
+    place = folder_with(tmp_path, "p12")
+    spec = place / "p12/spec.yaml"
+    text = spec.read_text().replace("{from: 18-19}", "{from: 18-91}")
+    wrong = "  - total: {sex: [femal]}\n  - total: {age: [nobody]}\n  - total of elders\n"
+    spec.write_text(text.replace("  - total\n", "  - total\n" + wrong))
+    desk = desk_of(place)
+    with client_of(desk) as client:
+        page = client.get("/spec?file=p12/spec.yaml").text
+    desk.close()
+    assert "<b>2 mistakes.</b>" in page
+    assert "&#39;femal&#39; is not a label" in page
+    assert "&#39;18-91&#39; is not a level" in page

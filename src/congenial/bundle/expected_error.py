@@ -11,6 +11,7 @@ from congenial.conditions.areas import Area
 from congenial.conditions.queries import margin
 from congenial.conditions.rows import Row, dense
 from congenial.plan import Plan
+from congenial.public_law import PublicLaw
 from congenial.randomness import replay_rng
 from congenial.sampling.exact_errors import exact_errors
 from congenial.sampling.system import System
@@ -60,11 +61,11 @@ def expected_error(plan: Plan, area: Area, centre: Ints, reference: str) -> Expe
     return ExpectedError(reference, area, own, tuple(zip((row.name for row in chosen), of_margins, strict=True)))
 
 
-def quick_errors(plan: Plan, area: Area, centre: Ints) -> Floats | None:
+def quick_errors(law: PublicLaw, area: Area, centre: Ints) -> Floats | None:
     """Return the errors of single cells around a public table of one area; None where draws would be needed."""
-    schema = plan.law.schema
+    schema = law.schema
     cells = [Row(schema.cell_name(cell), (cell,), (1,)) for cell in range(schema.n_cells)]
-    found = exact_errors(System.of(plan.law.areas[area], plan.law.measured), centre, cells)
+    found = exact_errors(System.of(law.areas[area], law.measured), centre, cells)
     return None if found is None else found.size
 
 

@@ -22,7 +22,7 @@ def level_lines(chain: ChainPlan, released: Sequence[Ints]) -> list[tuple[str, .
     """Return for each level its name, units, file, standard deviation of its noise, share of cells that are 0."""
     law = chain.law
     out: list[tuple[str, ...]] = []
-    deviations = [_deviation(chain, number) for number in range(len(law.tree.levels))]
+    deviations = [level_deviation(chain, number) for number in range(len(law.tree.levels))]
     for number, (name, tables) in enumerate(zip(law.tree.levels, released, strict=True)):
         file = "table.csv" if number == 0 else level_file(number + 1)
         share = "" if chain.shares is None else f"{float(chain.shares[number]):.0%}"
@@ -30,7 +30,7 @@ def level_lines(chain: ChainPlan, released: Sequence[Ints]) -> list[tuple[str, .
     return out
 
 
-def _deviation(chain: ChainPlan, number: int) -> float:
+def level_deviation(chain: ChainPlan, number: int) -> float:
     """Return the standard deviation of a level's noise, before anything is conditioned on."""
     law = chain.law
     noise = law.top.family(law.top.queries[0].precision) if number == 0 else law.noises[number - 1]

@@ -34,10 +34,11 @@ def workbench(
     try:
         from congenial.workbench.server import serve
     except ModuleNotFoundError as missing:
-        if missing.name not in {"starlette", "uvicorn", "python_multipart"}:
+        package = (missing.name or "").partition(".")[0]
+        if package not in {"starlette", "uvicorn", "python_multipart"}:
             raise
         raise CongenialError(
-            f'the workbench needs the package {missing.name!r}: pip install "congenial[workbench]"'
+            f'the workbench needs the package {package!r}: pip install "congenial[workbench]"'
         ) from None
 
     def announce(link: str) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import gcd
 
 import flint
@@ -141,6 +142,11 @@ class IntegerSolutions:
         value = sum(times * self.point[g] for g, times in coefficients.items())
         step = gcd(*(sum(times * line[g] for g, times in coefficients.items()) for line in self.basis))
         return value, step
+
+    @cached_property
+    def of_variables(self) -> tuple[tuple[int, int], ...]:
+        """A value and the step of each variable by itself."""
+        return tuple((value, gcd(*(line[g] for line in self.basis))) for g, value in enumerate(self.point))
 
 
 def integer_solutions(equalities: Sequence[tuple[Mapping[int, int], int]], n: int) -> IntegerSolutions | None:

@@ -13,6 +13,7 @@ from congenial.conditions.areas import Area, Areas
 from congenial.errors import CongenialError
 from congenial.mechanism import Mechanism
 from congenial.plan import Plan
+from congenial.public_law import PublicLaw
 from congenial.spec.spec import Spec
 from congenial.table import Table
 
@@ -65,18 +66,21 @@ class Price:
 
 def price_of(text: str, plan: Plan, area: Area, centre: Ints) -> Price:
     """Return what a plan has for its budget, in one area around a public table."""
-    variances = [
-        (float(plan.law.family(query.precision).variance), len(query.rows))
-        for query in plan.law.queries
-        if query.precision and all(len(row.cells) == 1 for row in query.rows)
-    ] or [
-        (float(plan.law.family(query.precision).variance), len(query.rows))
-        for query in plan.law.queries
-        if query.precision
-    ]
-    noise = sqrt(sum(variance * n for variance, n in variances) / sum(n for _, n in variances))
-    errors = quick_errors(plan, area, centre)
-    return Price(text, noise, None if errors is None else float(np.sqrt((errors**2).mean())), plan.spent.text)
+    return Price(text, noise_on_a_cell(plan.law), error_of_a_cell(plan.law, area, centre), plan.spent.text)
+
+
+def noise_on_a_cell(law: PublicLaw) -> float:
+    """Return the standard deviation of the noise on a cell, or on what is measured where no cells are."""
+    measured = [query for query in law.queries if query.precision]
+    alone = [query for query in measured if all(len(row.cells) == 1 for row in query.rows)] or measured
+    variances = [(float(law.family(query.precision).variance), len(query.rows)) for query in alone]
+    return sqrt(sum(variance * n for variance, n in variances) / sum(n for _, n in variances))
+
+
+def error_of_a_cell(law: PublicLaw, area: Area, centre: Ints) -> float | None:
+    """Return the root mean squared error of a released cell around a public table; None where draws would be needed."""
+    errors = quick_errors(law, area, centre)
+    return None if errors is None else float(np.sqrt((errors**2).mean()))
 
 
 def alternatives(spec: Spec, tables: Mapping[Area, Table]) -> tuple[Alternative, ...]:

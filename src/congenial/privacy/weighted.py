@@ -26,6 +26,7 @@ from congenial.privacy.weighted_total import (
 )
 
 _PRECISION_DIGITS = 5
+_FEW_DIGITS = 3  # where choices are compared
 _WEIGHT_DIGITS = 4
 _BITS = 160
 _FEWEST, _MOST = Fraction(1, 20), Fraction(30)  # budgets: outside, the closed form is near or series are too long
@@ -126,6 +127,36 @@ def calibrated_zeros(epsilon: Fraction, cells: int, *, is_total_fixed: bool = Fa
     return max((one for one in found if one is not None), key=lambda one: one.precision)
 
 
+@lru_cache(maxsize=256)
+def likely_zeros(epsilon: Fraction, cells: int, *, is_total_fixed: bool = False) -> tuple[Fraction, Fraction]:
+    """Return about the precision and weight of `calibrated_zeros`, to three digits and without a proof.
+
+    It compares choices in a tenth of the time. Nothing is drawn with it.
+
+    Examples
+    --------
+    >>> precision, _ = likely_zeros(Fraction(1), 8, is_total_fixed=True)
+    >>> found = calibrated_zeros(Fraction(1), 8, is_total_fixed=True)
+    >>> abs(precision / found.precision - 1) < Fraction(1, 100)
+    True
+    """
+    if not _FEWEST <= epsilon <= _MOST or cells <= 2:
+        found = calibrated_zeros(epsilon, cells, is_total_fixed=is_total_fixed)
+        return found.precision, found.weight
+    size = min(cells, MOST_CELLS if epsilon >= _SMALL else _FEW_CELLS)
+    group = _search(partial(_quick_group, size), epsilon, "group", digits=_FEW_DIGITS) or calibrated_lines(epsilon)
+    if is_total_fixed and cells <= _most_cells_of_totals(epsilon):
+        tried: tuple[Multiset, ...] = ((0,) * (cells - 2), *spread_multisets(cells, group.base))
+        likely = partial(total_side_is_likely, tried, cells)
+        total = _search(likely, epsilon, "total", least=group.precision, digits=_FEW_DIGITS)
+        group = total or group
+    return group.precision, group.weight
+
+
+def _quick_group(cells: int, side: str, base: Fraction, weight: Fraction, excess: Fraction) -> bool:
+    return group_side_holds(side, cells, base, weight, excess, is_quick=True)
+
+
 def _most_cells_of_totals(epsilon: Fraction) -> int:
     """Return up to which size a group with a fixed total is searched: a larger one gains little and takes long."""
     if epsilon >= _SMALL:
@@ -139,13 +170,10 @@ def _calibrated_group(epsilon: Fraction, cells: int) -> WeightedZeros | None:
     # At small budgets series are long, and fewer cells are counted, which is valid.
     size = min(cells, MOST_CELLS if epsilon >= _SMALL else _FEW_CELLS)
 
-    def quick(side: str, base: Fraction, weight: Fraction, excess: Fraction) -> bool:
-        return group_side_holds(side, size, base, weight, excess, is_quick=True)
-
     def whole(side: str, base: Fraction, weight: Fraction, excess: Fraction) -> bool:
         return group_side_holds(side, size, base, weight, excess)
 
-    found = _search(quick, epsilon, "group")
+    found = _search(partial(_quick_group, size), epsilon, "group")
     if found is None or group_excess_holds(size, found.base, found.weight, found.excess):
         return found
     return _search(whole, epsilon, "group", most=found.precision)
@@ -236,9 +264,10 @@ def _bisect(
     epsilon: Fraction,
     least: Fraction | None = None,
     most: Fraction | None = None,
+    digits: int = _PRECISION_DIGITS,
 ) -> WeightedZeros | None:
     """Return what is found at the largest decimal precision between two, by default a quarter and half of a budget."""
-    unit = unit_of(epsilon / 2, _PRECISION_DIGITS)
+    unit = unit_of(epsilon / 2, digits)
     low, high = floor((least or epsilon / 4) / unit) - 1, floor((most or epsilon / 2) / unit) + 1
     best = None
     while high - low > 1:
@@ -251,7 +280,13 @@ def _bisect(
 
 
 def _search(
-    holds: Check, epsilon: Fraction, theorem: str, *, least: Fraction | None = None, most: Fraction | None = None
+    holds: Check,
+    epsilon: Fraction,
+    theorem: str,
+    *,
+    least: Fraction | None = None,
+    most: Fraction | None = None,
+    digits: int = _PRECISION_DIGITS,
 ) -> WeightedZeros | None:
     """Return the largest precision for which some weight passes both sides of a check."""
     share = Fraction(3, 2)  # the weight times 1 - base, where the last search ended
@@ -267,7 +302,7 @@ def _search(
         share = weight * (1 - base)
         return WeightedZeros(precision, weight, left, theorem)
 
-    return _bisect(at, epsilon, least, most)
+    return _bisect(at, epsilon, least, most, digits)
 
 
 def _weight(holds: Callable[[str, Fraction], bool], clamped: Fraction, share: Fraction) -> Fraction | None:

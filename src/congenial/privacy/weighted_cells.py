@@ -14,7 +14,7 @@ from congenial.conditions.lattice import dependence
 from congenial.conditions.rows import Column, columns
 from congenial.noise import DoubleGeometric
 from congenial.privacy.formulas import calibrated_cells
-from congenial.privacy.weighted import calibrated_zeros
+from congenial.privacy.weighted import calibrated_zeros, likely_zeros
 
 _ALONE, _TOTAL, _GROUP, _PLAIN = range(4)
 _LEAST, _MOST = Fraction(1, 10**9), Fraction(100)  # outside there is no such noise, or hardly any
@@ -51,13 +51,15 @@ class _Rule(NamedTuple):
             "every other cell",
         )[self.theorem]
 
-    def scale(self, budget: Fraction, neighbours: str) -> tuple[Fraction, Fraction]:
-        """Return the largest precision that costs no more than a budget in epsilon, and its floor."""
+    def scale(self, budget: Fraction, neighbours: str, *, is_likely: bool) -> tuple[Fraction, Fraction]:
+        """Return the largest precision that costs no more than a budget in epsilon, and its floor; or about them."""
         if self.theorem == _ALONE:
             precision = budget / (2 if neighbours == "bounded" else 1)
             return precision, clamped_floor(precision)
         if self.theorem == _PLAIN:
             return calibrated_cells(budget, "bounded"), Fraction(1)
+        if is_likely:
+            return likely_zeros(budget, self.n_cells, is_total_fixed=self.theorem == _TOTAL)
         found = calibrated_zeros(budget, self.n_cells, is_total_fixed=self.theorem == _TOTAL)
         return found.precision, found.weight
 
@@ -70,8 +72,16 @@ def clamped_floor(precision: Fraction) -> Fraction:
     return 1 / (1 - DoubleGeometric(precision).base)
 
 
-def weighted_cells(areas: Areas, neighbours: str, budget: Fraction) -> tuple[CellClass, ...] | None:
-    """Return classes of all cells for a budget in epsilon for one record; None where no floor is proposed."""
+def weighted_cells(
+    areas: Areas, neighbours: str, budget: Fraction, *, is_likely: bool = False
+) -> tuple[CellClass, ...] | None:
+    """Return classes of all cells for a budget in epsilon for one record; None where no floor is proposed.
+
+    Parameters
+    ----------
+    is_likely : bool
+        Whether about the precisions is enough, without a proof: to compare choices, never to draw.
+    """
     if not _LEAST <= budget <= _MOST:
         return None
     patterns = [group.pattern for group in areas.groups]
@@ -86,7 +96,7 @@ def weighted_cells(areas: Areas, neighbours: str, budget: Fraction) -> tuple[Cel
         return None
     found = []
     for rule, cells in sorted(members.items()):
-        precision, floor = rule.scale(budget, neighbours)
+        precision, floor = rule.scale(budget, neighbours, is_likely=is_likely)
         text = "every cell" if len(members) == 1 else rule.text
         found.append(CellClass(text, tuple(sorted(cells)), precision, floor))
     return tuple(found)

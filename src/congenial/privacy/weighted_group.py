@@ -15,7 +15,7 @@ import flint
 
 from congenial.balls import ball
 from congenial.errors import PrivacyError
-from congenial.privacy.patience import give_way
+from congenial.patience import give_way
 from congenial.privacy.weighted_series import Balls, Series, stays_nonnegative
 
 MOST_CELLS = 48

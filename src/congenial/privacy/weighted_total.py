@@ -14,7 +14,7 @@ from math import comb
 import flint
 
 from congenial.balls import ball
-from congenial.privacy.patience import give_way
+from congenial.patience import give_way
 from congenial.privacy.weighted_group import (
     BITS,
     SIDES,

@@ -13,7 +13,7 @@ from congenial.schema import Schema
 from congenial.spec import yaml_text
 from congenial.spec.area_values import files_in, read_by_area
 from congenial.spec.conditions import Reader, Statement
-from congenial.spec.levels import Levels, schema_of
+from congenial.spec.levels import Levels, declared, schema_of
 from congenial.spec.mistakes import Mistakes, checked_format
 from congenial.spec.public_csv import PublicRows
 from congenial.spec.sections import check_columns, read_areas, read_data, read_dimensions, read_kept, read_unit
@@ -97,6 +97,8 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
         invariants = _statements(file.invariants, "invariants", reader.invariant, mistakes, places, by)
         conditions = _statements(file.conditions, "conditions", reader.condition, mistakes, places, by)
         check_levels_of(invariants, file, schema, mistakes)
+    else:
+        _check_sound_entries(file, mistakes, places)
     unpublished = read_unpublished(file, by, invariants, schema, mistakes)
     hierarchy = read_hierarchy(file, measured, mistakes)
     if file.hierarchy is None:
@@ -209,6 +211,28 @@ def _statements(
                 condition = replace(condition, name=called, mandate=said.get("mandate"))
             found.append(Statement(condition, path, mistakes.document.values[path][0], at, files))
     return found
+
+
+def _check_sound_entries(file: "SpecFile", mistakes: Mistakes, places: Places) -> None:
+    """Note mistakes of invariants while a dimension is mistaken: of those that name other dimensions, and no words."""
+    sound = [
+        levels
+        for name, said in file.dimensions.items()
+        if (levels := declared(name, said, Mistakes(mistakes.document), ("dimensions", name))) is not None
+    ]
+    unsure = set(file.dimensions) - {levels.name for levels in sound}
+    if not sound or not unsure:  # what is wrong with all of them together is noted by itself
+        return
+    try:
+        reader = Reader(tuple(sound), schema_of(sound))
+    except CongenialError:
+        return
+    for place, entry in enumerate(file.invariants):
+        said = _said(entry)
+        where = None if isinstance(said, str) else said.get("total")
+        if isinstance(where, dict) and not unsure & set(where) and not files_in(said):
+            with mistakes.at(places.get(("invariants", place), ("invariants", place))):
+                reader.invariant({"total": where})
 
 
 def _said(entry: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -11,17 +12,19 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from congenial.errors import CongenialError
-from congenial.workbench import ask_pages, choose_pages, describe_pages, release_pages, spec_pages
+from congenial.workbench import ask_pages, ask_tree, choose_pages, describe_pages, release_pages, spec_pages
 from congenial.workbench.desk import Desk
 from congenial.workbench.opened import Opened
 from congenial.workbench.places import look_into
 from congenial.workbench.security import Guard
 from congenial.workbench.serving import broken, computed, in_words, missing, page
+from congenial.workbench.work import AHEAD
 
 
 def make_app(desk: Desk, token: str, port: int) -> Guard:
     """Return the application for one folder, behind a guard that knows the link's secret and the port."""
     opened = Opened(desk)
+    estimates = ask_tree.Estimates(opened)
 
     async def home(_: Request) -> Response:
         accounts, no_ledger = await computed(desk, lambda: _accounts(desk))
@@ -38,6 +41,7 @@ def make_app(desk: Desk, token: str, port: int) -> Guard:
 
     @asynccontextmanager
     async def whole(_: Starlette) -> AsyncIterator[None]:
+        desk.work.do(_warm_up, AHEAD)
         yield
         desk.close()
 
@@ -48,13 +52,19 @@ def make_app(desk: Desk, token: str, port: int) -> Guard:
             *describe_pages.routes(desk),
             *choose_pages.routes(desk),
             *release_pages.routes(desk, opened),
-            *ask_pages.routes(desk, opened),
+            *ask_pages.routes(desk, opened, estimates),
+            *ask_tree.routes(desk, opened, estimates),
             Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
         ],
         exception_handlers={404: missing, Exception: broken},
         lifespan=whole,
     )
     return Guard(app, token, own_hosts(port))
+
+
+def _warm_up() -> None:
+    """Load what the first choice would wait for: the solver of linear programs takes half a second."""
+    import_module("scipy.optimize")
 
 
 def own_hosts(port: int) -> Sequence[str]:

@@ -14,12 +14,13 @@ from starlette.routing import Route
 
 from congenial.bundle.table_csv import formula_warnings
 from congenial.bundle.verifying import Verified
-from congenial.errors import BundleError, InferenceError
+from congenial.errors import BundleError
 from congenial.inference.answers import Answer
-from congenial.inference.asking import Replies, ask
+from congenial.inference.intervals import number_text
 from congenial.inference.vocabulary import Vocabulary
 from congenial.plain_text import is_taken_for_a_formula
-from congenial.randomness import replay_rng
+from congenial.workbench import ask_tree
+from congenial.workbench.answering import DRAWS, LEVELS, SEED, Answering, Question
 from congenial.workbench.desk import Desk
 from congenial.workbench.opened import Opened
 from congenial.workbench.pages import render
@@ -27,17 +28,14 @@ from congenial.workbench.picture import intervals
 from congenial.workbench.places import look_into
 from congenial.workbench.serving import computed, in_json, in_words, json_of, page
 
-SEED = 1
-"""The same question has the same answer, whoever asks it again."""
-
-_DRAWS, _DRAWS_OF_AREAS = 4_000, 400  # of sixty areas together, a minute; poor draws are said to be so
 _MOST_PICTURED = 40
-_LEVELS = ("0.5", "0.8", "0.9", "0.95", "0.99")
+_MANY = 1_000
 _FORMS = ("all", "share(", "ratio(", "difference(", "odds_ratio(", "median(", " by ", " over areas")
 
 
-def routes(desk: Desk, opened: Opened) -> list[Route]:
+def routes(desk: Desk, opened: Opened, estimates: ask_tree.Estimates) -> list[Route]:
     """Return the routes of asking."""
+    answering = Answering(opened.key)
 
     async def show(request: Request) -> Response:
         asked = request.query_params
@@ -54,6 +52,7 @@ def routes(desk: Desk, opened: Opened) -> list[Route]:
             released=asked.get("released") == "yes",
             query=asked.get("query", "all"),
             **_of(standing, name),
+            **await computed(desk, lambda: ask_tree.shown(standing, name, asked, estimates)),
         )
 
     async def upload(request: Request) -> Response:
@@ -64,37 +63,49 @@ def routes(desk: Desk, opened: Opened) -> list[Route]:
             name = await computed(desk, lambda: opened.unpack(given.file, given.filename or "bundle"))
         return RedirectResponse(f"/ask?{urlencode({'bundle': name})}", 303)
 
+    async def at_once(request: Request) -> dict[str, Any]:
+        said = await json_of(request)
+        name, asked = str(said.get("bundle", "")), Question.of(said)
+        found = await computed(desk, lambda: answering.at_once(_open(opened, name), asked))
+        rows = [(one.query, one.low, one.estimate, one.high, one.released) for one in found if one.is_available]
+        picture = intervals(rows[:_MOST_PICTURED]) if rows else None
+        lines = [(one, *map(_whole, (one.released, one.estimate, one.low, one.high))) for one in found]
+        level = f"{float(asked.level):.0%}"
+        return {"html": render("at_once.html", lines=lines, picture=picture, level=level) if found else ""}
+
     async def answer(request: Request) -> dict[str, Any]:
         said = await json_of(request)
-        name, query, level, area = (str(said.get(key, "")) for key in ("bundle", "query", "level", "area"))
-        found = await computed(desk, lambda: asked_of(_open(opened, name), query, level, area))
+        name, asked = str(said.get("bundle", "")), Question.of(said)
+        standing = await computed(desk, lambda: _open(opened, name))
+        found = await computed(desk, lambda: answering.answers(name, standing, asked))
         rows = [
             (_title(one), one.estimate.low, one.estimate.centre, one.estimate.high, one.estimate.released)
             for one in found.numbers[:_MOST_PICTURED]
             if not one.estimate.labels
         ]
-        link = urlencode({"bundle": name, "query": query, "level": level, "area": area})
         html = render(
             "answers.html",
             numbers=[(_title(one), one.as_row(), one) for one in found.numbers],
             picture=intervals(rows) if rows else None,
-            level=f"{float(level):.0%}",
+            level=f"{float(asked.level):.0%}",
             warnings=found.warnings,
-            command=command_of(name, query, level, area),
-            link=f"/ask/answers.csv?{link}",
+            has_without=any(one.confidence.is_available and not one.estimate.is_exact for one in found.numbers),
+            command=command_of(name, asked, asked.n_draws(standing.bundle)),
+            link=f"/ask/answers.csv?{urlencode({'bundle': name, **vars(asked)})}",
             why=list(dict.fromkeys(one.confidence.why for one in found.numbers if not one.confidence.is_available)),
         )
         return {"html": html}
 
     async def table(request: Request) -> Response:
-        name, query, level, area = (request.query_params.get(key, "") for key in ("bundle", "query", "level", "area"))
-        found = await computed(desk, lambda: asked_of(_open(opened, name), query, level, area))
+        name, asked = request.query_params.get("bundle", ""), Question.of(request.query_params)
+        found = await computed(desk, lambda: answering.answers(name, _open(opened, name), asked))
         headers = {"content-disposition": 'attachment; filename="answers.csv"'}
         return Response(as_csv(found.numbers), media_type="text/csv; charset=utf-8", headers=headers)
 
     return [
         Route("/ask", in_words(show)),
         Route("/ask/zip", in_words(upload), methods=["POST"]),
+        Route("/ask/at-once", in_json(at_once), methods=["POST"]),
         Route("/ask/answer", in_json(answer), methods=["POST"]),
         Route("/ask/answers.csv", in_words(table)),
     ]
@@ -105,18 +116,6 @@ def _open(opened: Opened, name: str) -> Verified:
     if isinstance(standing, str):
         raise BundleError(f"the bundle is not verified, so it is not asked: {standing}")
     return standing
-
-
-def asked_of(verified: Verified, query: str, level: str, area: str) -> Replies:
-    """Answer one query, from a public seed."""
-    bundle = verified.bundle
-    if bundle.tree is not None:
-        raise InferenceError("a tree of areas is asked on the command line: congenial estimate")
-    if level not in _LEVELS:
-        raise InferenceError(f"a level is one of {', '.join(_LEVELS)}")
-    n_draws = _DRAWS if len(bundle.tables) == 1 else _DRAWS_OF_AREAS
-    areas = [area] if area else []
-    return ask(bundle, [query], areas, level=float(level), n_draws=n_draws, rng=replay_rng(f"infer {SEED}"))
 
 
 def _of(standing: Verified, name: str) -> dict[str, Any]:
@@ -142,9 +141,8 @@ def _of(standing: Verified, name: str) -> dict[str, Any]:
         "area_name": areas.name,
         "area_words": [f"{words.area_name}={_quoted(label)}" for label in named],
         "words": json.dumps(known),
-        "levels": _LEVELS,
+        "levels": LEVELS,
         "has_report": "report.html" in bundle.manifest.files,
-        "is_tree": bundle.tree is not None,
         "warnings": formula_warnings(schema, ()),
     }
 
@@ -158,20 +156,26 @@ def _quoted(label: str) -> str:
     return f"{quote}{label}{quote}"
 
 
+def _whole(value: float) -> str:
+    """Return a number to the unit where it has many digits, and else to four figures."""
+    return number_text(round(value) if abs(value) >= _MANY else value)
+
+
 def _title(one: Answer) -> str:
     return one.estimate.query if one.area is None else f"{one.area}: {one.estimate.query}"
 
 
-def command_of(name: str, query: str, level: str, area: str) -> str:
+def command_of(name: str, asked: Question, n_draws: int = DRAWS) -> str:
     """Return the command line that gives the same answer.
 
     Examples
     --------
-    >>> command_of("p12", "sex=female & age=20", "0.9", "")
+    >>> command_of("p12", Question("sex=female & age=20", "0.9"))
     "congenial infer p12 --query 'sex=female & age=20' --level 0.9 --seed 1"
     """
-    parts = ["congenial", "infer", name.removeprefix("opened:"), "--query", query, "--level", level]
-    return shlex.join([*parts, *(["--area", area] if area else []), "--seed", str(SEED)])
+    parts = ["congenial", "infer", name.removeprefix("opened:"), "--query", asked.query, "--level", asked.level]
+    more = [*(["--area", asked.area] if asked.area else []), *(["--draws", str(n_draws)] if n_draws != DRAWS else [])]
+    return shlex.join([*parts, *more, "--seed", str(SEED)])
 
 
 def as_csv(numbers: tuple[Answer, ...]) -> str:

@@ -9,9 +9,11 @@ import numpy as np
 from congenial.bundle.expected_error import NO_ERROR
 from congenial.errors import CongenialError, SpecError
 from congenial.noise import FAMILIES
-from congenial.privacy.patience import give_way
+from congenial.patience import give_way
 from congenial.spec.spec import Spec
+from congenial.workbench.asked import Asked, budget_of
 from congenial.workbench.choice import CURRENCIES, DELTA, changed
+from congenial.workbench.choose_tree import TreeChooser
 from congenial.workbench.desk import Desk, digest_of
 from congenial.workbench.grid import Grid
 from congenial.workbench.pages import figure, render
@@ -22,37 +24,8 @@ from congenial.workbench.work import AHEAD
 _MOST_KEPT = 64
 _FURTHER = 1  # positions of the budget's slider that are computed ahead, to either side
 _MOST_HEADERS = 6
-_AT_MOST = 0.06  # seconds that a person waits for a proof, before seeing what is known without it
+_AT_MOST = 0.01  # seconds that a person waits for a proof, before seeing what is known without it
 _WIDER = 1.25  # the picture's scale leaves that much room, so that a small change does not move it
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a page asks for: a spec, the changes that are not saved, and how the grid lies."""
-
-    file: str
-    text: str
-    down: str | None
-    across: str | None
-
-    @classmethod
-    def of(cls, desk: Desk, said: Mapping[str, Any]) -> "Asked":
-        """Read a request; a spec that was changed elsewhere in the meantime is refused."""
-        file = str(said.get("file", ""))
-        text = desk.spec_text(file)
-        if said.get("digest") not in (None, digest_of(text)):
-            raise CongenialError(
-                f"{file} was changed since this page was opened, in another tab or by an editor. Open it again to see"
-                " it as it is now"
-            )
-        changes = said.get("changes") or []
-        down, across = (None if said.get(name) is None else str(said[name]) for name in ("down", "across"))
-        return cls(file, changed(text, changes) if changes else text, down, across)
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """What the answer depends on, besides the data."""
-        return (self.file, digest_of(self.text), self.down or "", self.across or "")
 
 
 @dataclass
@@ -60,8 +33,12 @@ class Chooser:
     """Answers pages that choose; remembers what it computed, and computes ahead what may be asked next."""
 
     desk: Desk
+    trees: TreeChooser = field(init=False)
     _panels: dict[object, Panel] = field(default_factory=dict)
     _latest: object = None
+
+    def __post_init__(self) -> None:
+        self.trees = TreeChooser(self.desk)
 
     def panel(self, asked: Asked, seconds: float | None = None) -> Panel:
         """Return what a choice does, in the computing thread; with a limit, what is known within it."""
@@ -81,6 +58,9 @@ class Chooser:
         """Return what a page shows of a choice, or what is wrong with it; at once, or when all is proven."""
         self._latest = asked.key
         try:
+            spec = self.desk.spec(asked.file, asked.text)
+            if spec.hierarchy is not None:
+                return {"ok": True, **self.trees.shown(spec, asked)}
             found = self.panel(asked, None if is_whole else _AT_MOST)
         except SpecError as refused:
             lines = [(mistake.line, str(mistake)) for mistake in refused.mistakes]
@@ -104,14 +84,13 @@ class Chooser:
         try:
             other = self.desk.spec(asked.file, changed(asked.text, [change]))
             tables = self.desk.tables(found.spec, asked.file)
-            made = price(what, other, tables, found.area, found.centre)
-            noise, error = made.noise, made.error
+            noise, error = price(other, tables, found.area, found.centre)
         except CongenialError:
             noise, error = None, None
         row = {
             "text": what,
             "noise": figure(noise),
-            "error": figure(error),
+            "error": "by draws" if error is None and noise is not None else figure(error),
             "change": change,
             "is_less": "remove" in change,
         }
@@ -119,6 +98,15 @@ class Chooser:
             row["noise"] = "not certified"
         row["than"] = _than(error, found.error)
         return {"is_over": False, "row": row, "of": len(options)}
+
+    def levels(self, asked: Asked) -> dict[str, Any]:
+        """Return the errors to expect at each level of a tree."""
+        return self.trees.levels(self.desk.spec(asked.file, asked.text), asked)
+
+    def drawn(self, asked: Asked) -> dict[str, Any]:
+        """Return how a choice would be drawn: to find a sampler's order takes as long as all that is shown first."""
+        found = self.panel(asked)
+        return {"html": render("drawn.html", plan=found.plan, seconds=_time(found.seconds))}
 
     def adding_up(self, asked: Asked) -> dict[str, Any]:
         """Return what sums over all areas are off by."""
@@ -185,15 +173,6 @@ def alternatives(spec: Spec, grid: Grid) -> list[tuple[str, dict[str, Any]]]:
     return less + [one for one in more if said.get(one[0]) not in stated]
 
 
-def budget_of(spec: Spec) -> tuple[str, str | None]:
-    """Return the currency of a spec's budget, and its amount as a decimal; None where every precision is given."""
-    if spec.rho is not None:
-        return "rho", f"{float(spec.rho):g}"
-    if spec.epsilon is None:
-        return "epsilon", None
-    return ("epsilon" if spec.delta is None else "epsilon and delta"), f"{float(spec.epsilon):g}"
-
-
 def budget(currency: str, amount: str) -> dict[str, str]:
     """Return a budget as a spec has it."""
     if currency == "rho":
@@ -226,7 +205,6 @@ def shown(found: Panel, asked: Asked) -> dict[str, Any]:
             certificate=None if found.is_bound else plan.certificate,
             picture=error_bars(bars, largest),
             family=FAMILIES[spec.noise].title,
-            seconds=_time(found.seconds),
             not_protected=[*plan.not_protected_text, *found.given_away],
         ),
     }

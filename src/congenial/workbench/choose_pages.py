@@ -9,8 +9,10 @@ from starlette.routing import Route
 
 from congenial.errors import SpecError
 from congenial.noise import FAMILIES
+from congenial.workbench.asked import Asked, budget_of
 from congenial.workbench.choice import CURRENCIES, DELTA
-from congenial.workbench.choose import Asked, Chooser, budget_of
+from congenial.workbench.choose import Chooser
+from congenial.workbench.choose_tree import TREE_CURRENCIES, shares_of
 from congenial.workbench.desk import Desk, digest_of
 from congenial.workbench.grid import Grid
 from congenial.workbench.pages import Markup, render
@@ -44,7 +46,7 @@ def routes(desk: Desk) -> list[Route]:
             text=text,
             stops=json.dumps(CURRENCIES),
             delta=DELTA,
-            currencies=list(CURRENCIES),
+            currencies=list(CURRENCIES) if spec.hierarchy is None else list(TREE_CURRENCIES),
             currency=currency,
             amount=amount,
             families=[(name, own.title) for name, own in FAMILIES.items() if own.is_for_release],
@@ -54,7 +56,8 @@ def routes(desk: Desk) -> list[Route]:
                 for group, labels in own.groups.items()
                 if own.name in named
             ],
-            levels=_levels(spec),
+            levels=[] if spec.hierarchy is None else list(spec.hierarchy.names),
+            shares=[] if spec.hierarchy is None or spec.budget is None else shares_of(spec.hierarchy),
             invariants=Markup(render("invariants.html", stated=spec.invariants, conditions=spec.conditions)),
         )
 
@@ -73,6 +76,14 @@ def routes(desk: Desk) -> list[Route]:
         asked = Asked.of(desk, await json_of(request))
         return await computed(desk, lambda: chooser.adding_up(asked), SOON)
 
+    async def drawn(request: Request) -> dict[str, Any]:
+        asked = Asked.of(desk, await json_of(request))
+        return await computed(desk, lambda: chooser.drawn(asked), SOON)
+
+    async def levels(request: Request) -> dict[str, Any]:
+        asked = Asked.of(desk, await json_of(request))
+        return await computed(desk, lambda: chooser.levels(asked), SOON)
+
     async def save(request: Request) -> dict[str, Any]:
         said = await json_of(request)
         asked = Asked.of(desk, said)
@@ -85,10 +96,7 @@ def routes(desk: Desk) -> list[Route]:
         Route("/choose/panel", in_json(answer), methods=["POST"]),
         Route("/choose/cost", in_json(cost), methods=["POST"]),
         Route("/choose/areas", in_json(areas), methods=["POST"]),
+        Route("/choose/levels", in_json(levels), methods=["POST"]),
+        Route("/choose/drawn", in_json(drawn), methods=["POST"]),
         Route("/choose/save", in_json(save), methods=["POST"]),
     ]
-
-
-def _levels(spec: Any) -> list[str]:
-    """Return the levels of a tree of areas, the top first."""
-    return [] if spec.hierarchy is None else [*(own.name for own in spec.hierarchy.levels), spec.hierarchy.leaf]

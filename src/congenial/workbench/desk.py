@@ -1,24 +1,38 @@
 """What the pages of one workbench share: its folder, its ledger and key, and the data that were read."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from congenial.arrays import Ints
 from congenial.disk import flush, flush_folder
 from congenial.errors import CongenialError, LedgerError, ReadingError, reason_of
+from congenial.hierarchy.leaves import check_leaves
+from congenial.hierarchy.tree import Tree
+from congenial.hierarchy.zeros import Zeros
 from congenial.ledger import Ledger, open_ledger
 from congenial.reading.files import find_files
-from congenial.reading.tables import read_together
+from congenial.reading.spine import read_spine
+from congenial.reading.tables import read_leaves, read_together
 from congenial.spec.load import parse_spec
 from congenial.spec.spec import Spec
 from congenial.table import AreaTables, Table
-from congenial.workbench.places import check_spec_stays_inside, inside
+from congenial.workbench.places import check_stay_inside, files_named, inside
 from congenial.workbench.work import AT_ONCE, Job, Work
 
-_MOST_KEPT = 8  # data files that are kept in memory
+_MOST_KEPT, _MOST_TREES, _MOST_SPECS = 8, 2, 64  # data files, trees, and texts of specs, that are kept in memory
+
+
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """The leaves of a tree: who is part of whom, where nobody can be, and the confidential counts (leaf, cell)."""
+
+    tree: Tree
+    zeros: Zeros
+    counts: Ints = field(repr=False)
 
 
 @dataclass
@@ -44,6 +58,8 @@ class Desk:
     work: Work = field(default_factory=Work)
     jobs: dict[str, Job] = field(default_factory=dict)
     _tables: "dict[object, Table | AreaTables]" = field(default_factory=dict, repr=False)
+    _leaves: dict[object, Leaves] = field(default_factory=dict, repr=False)
+    _specs: dict[object, Spec] = field(default_factory=dict, repr=False)
     _scratch: "TemporaryDirectory[str] | None" = field(default=None, repr=False)
 
     def path(self, named: str) -> Path:
@@ -73,8 +89,13 @@ class Desk:
         """Return a spec of the folder, with another text than it has on disk if one is given."""
         path = self.path(named)
         said = self.spec_text(named) if text is None else text
-        check_spec_stays_inside(self.folder, path.parent, said)
-        return parse_spec(said.encode("utf-8"), path.name, folder=path.parent)
+        files = files_named(said)
+        check_stay_inside(self.folder, path.parent, files)
+        key = (str(path), said, _states(path.parent, files))
+        if key not in self._specs:
+            _forget_some(self._specs, _MOST_SPECS)
+            self._specs[key] = parse_spec(said.encode("utf-8"), path.name, folder=path.parent)
+        return self._specs[key]
 
     def save(self, named: str, text: str, digest: str) -> None:
         """Write a spec, unless somebody else changed it since it was opened; a text that is the same is left alone."""
@@ -90,16 +111,32 @@ class Desk:
 
     def tables(self, spec: Spec, named: str) -> "Table | AreaTables":
         """Return the confidential tables of a spec, read once as long as data and dimensions stay."""
-        folder = self.path(named).parent
-        files = [
-            (str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in find_files(spec.data.paths, folder)
-        ]
-        shape = (spec.data, spec.unit, spec.dimensions, spec.by, spec.kept_rows, spec.unpublished)
-        key = (repr(shape), tuple(files))
+        key = self._data_of(spec, named)
         if key not in self._tables:
-            _forget_some(self._tables)
-            self._tables[key] = read_together(spec, folder)
+            _forget_some(self._tables, _MOST_KEPT)
+            self._tables[key] = read_together(spec, self.path(named).parent)
         return self._tables[key]
+
+    def leaves(self, spec: Spec, named: str) -> Leaves:
+        """Return the leaves of a spec's tree, read once as long as data, dimensions and the tree stay."""
+        if spec.hierarchy is None:
+            raise ReadingError("the spec has no hierarchy")
+        folder = self.path(named).parent
+        listed = _states(folder, (spec.hierarchy.file,))
+        key = (self._data_of(spec, named), repr(replace(spec.hierarchy, shares=None)), listed)
+        if key not in self._leaves:
+            _forget_some(self._leaves, _MOST_TREES)
+            tree, zeros = read_spine(spec.hierarchy, spec.schema.n_cells, folder)
+            counts = read_leaves(spec, tree, folder)
+            check_leaves(tree, spec.schema.n_cells, zeros, counts)
+            self._leaves[key] = Leaves(tree, zeros, counts)
+        return self._leaves[key]
+
+    def _data_of(self, spec: Spec, named: str) -> tuple[object, ...]:
+        """Return what tells whether the tables of a spec are others: its files, and how they are read."""
+        files = find_files(spec.data.paths, self.path(named).parent)
+        shape = (spec.data, spec.unit, spec.dimensions, spec.by, spec.kept_rows, spec.unpublished)
+        return (repr(shape), *((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files))
 
     def start(self, title: str, run: Callable[[Job], Any]) -> str:
         """Begin something that takes a while; returns the name of the job to ask for."""
@@ -153,6 +190,12 @@ def _write(path: Path, content: bytes) -> None:
         raise ReadingError(f"{path.name} cannot be written: {reason_of(refused)}") from None
 
 
-def _forget_some(kept: dict[object, Any]) -> None:
-    while len(kept) >= _MOST_KEPT:
+def _states(beside: Path, files: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
+    """Return what tells whether files that a spec names were changed; lists of levels are part of what it says."""
+    found = [beside / named for named in files]
+    return tuple((own.st_mtime_ns, own.st_size) for own in (path.stat() for path in found if path.exists()))
+
+
+def _forget_some(kept: dict[Any, Any], most: int) -> None:
+    while len(kept) >= most:
         kept.pop(next(iter(kept)))

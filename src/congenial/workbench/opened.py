@@ -45,10 +45,13 @@ class Opened:
         own = f"{next(self._numbers)}-{plain}"
         return _HERE + own, self.desk.scratch / own
 
+    def key(self, name: str) -> tuple[object, ...]:
+        """Return what tells a bundle from another one, and from itself with other files."""
+        return (name, _state(self.folder(name)))
+
     def verified(self, name: str) -> "Verified | str":
         """Return a bundle that was verified, or what is wrong with it. In the computing thread."""
-        folder = self.folder(name)
-        key = (name, _state(folder))
+        folder, key = self.folder(name), self.key(name)
         if key not in self._found:
             while len(self._found) >= _MOST_KEPT:
                 self._found.pop(next(iter(self._found)))

@@ -5,7 +5,6 @@ Of the confidential tables only what the invariants disclose enters, as in `cong
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import sqrt
 from time import perf_counter
 
 import numpy as np
@@ -17,12 +16,12 @@ from congenial.bundle.expected_error import NO_ERROR
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.kinds.cells import Cells
 from congenial.curator.given_away import given_away_lines
-from congenial.curator.price import Price, price_of
+from congenial.curator.price import error_of_a_cell, noise_on_a_cell
 from congenial.curator.public_tables import MADE_UP, places_by_size, typical_tables, uneven_tables
 from congenial.mechanism import Mechanism
 from congenial.noise import FAMILIES
+from congenial.patience import give_way, patience
 from congenial.plan import Plan
-from congenial.privacy.patience import give_way, patience
 from congenial.privacy.review import Review, review
 from congenial.privacy.weighted import calibrated_lines
 from congenial.privacy.weighted_cells import has_floor
@@ -66,10 +65,7 @@ class Panel:
     @property
     def noise(self) -> float:
         """Standard deviation of the noise on a cell, before anything is made exact."""
-        measured = [q for q in self.plan.law.queries if q.precision]
-        alone = [q for q in measured if all(len(row.cells) == 1 for row in q.rows)] or measured
-        variances = [(float(self.plan.law.family(q.precision).variance), len(q.rows)) for q in alone]
-        return sqrt(sum(v * n for v, n in variances) / sum(n for _, n in variances))
+        return noise_on_a_cell(self.plan.law)
 
     @property
     def error(self) -> float | None:
@@ -228,6 +224,12 @@ def over_areas(plan: Plan) -> OverAreas | None:
     return OverAreas(found.sums, tuple(warning_lines(found)))
 
 
-def price(text: str, spec: Spec, tables: Table | AreaTables, area: Area, centre: Ints) -> Price:
-    """Return what the same budget gives under other invariants."""
-    return price_of(text, planned(spec, tables), area, centre)
+def price(spec: Spec, tables: Table | AreaTables, area: Area, centre: Ints) -> tuple[float, float | None]:
+    """Return about the noise and the error of a cell that the same budget gives under other invariants.
+
+    Noise is found to three digits and not proven: what is shown has two, and nothing is drawn with it.
+    """
+    mechanism = spec.mechanism
+    law = mechanism.likely_law(disclosed(spec, mechanism, tables))
+    give_way()
+    return noise_on_a_cell(law), error_of_a_cell(law, area, centre)

@@ -9,6 +9,7 @@ from congenial.workbench.pages import figure
 
 Bar = tuple[str, float, float, float]
 _WIDTH, _LINE, _LEFT, _RIGHT = 460, 34, 176, 70
+_ROW, _MARGIN, _LONGEST = 42, 11, 52  # of intervals: so many letters of a name fit, on narrow pages too
 
 
 def error_bars(bars: Sequence[Bar], largest: float) -> Markup:
@@ -62,29 +63,32 @@ def error_bars(bars: Sequence[Bar], largest: float) -> Markup:
 
 
 def intervals(rows: Sequence[tuple[str, float, float, float, float]]) -> Markup:
-    """Return intervals with their estimate and the released number: (text, low, centre, high, released)."""
+    """Return intervals with their estimate and the released number: (text, low, centre, high, released).
+
+    Each name stands above its interval, so that both have the whole width of a narrow page.
+    """
     ends = [value for row in rows for value in row[1:] if isfinite(value)]
     low, high = min(ends, default=0.0), max(ends, default=1.0)
     span = (high - low) or 1.0
-    scale = (_WIDTH - _LEFT - 24) / span
-    height = _LINE * len(rows) + 30
+    scale = (_WIDTH - 2 * _MARGIN) / span
+    height = _ROW * len(rows) + 18
 
     def at(value: float) -> float:
-        return _LEFT + 8 + (min(max(value, low), high) - low) * scale
+        return _MARGIN + (min(max(value, low), high) - low) * scale
 
     parts = []
     for number, (text, start, centre, end, released) in enumerate(rows):
-        y = number * _LINE + 18
-        short = text if len(text) <= 26 else f"{text[:25]}…"
+        y = number * _ROW + 27
+        short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
         parts.append(
             Markup(
-                '<text class="name" x="{left}" y="{base}" text-anchor="end">{short}<title>{text}</title></text>'
+                '<text class="name" x="{left}" y="{base}">{short}<title>{text}</title></text>'
                 '<line class="reach" x1="{a:.1f}" y1="{y}" x2="{b:.1f}" y2="{y}"/>'
                 '<circle class="centre" cx="{c:.1f}" cy="{y}" r="5"/>'
-                '<path class="released" d="M{r:.1f} {top}v16"/>'
+                '<path class="released" d="M{r:.1f} {top}v14"/>'
             ).format(
-                left=_LEFT - 8,
-                base=y + 5,
+                left=_MARGIN - 3,
+                base=y - 13,
                 short=short,
                 text=text,
                 a=at(start),
@@ -92,14 +96,14 @@ def intervals(rows: Sequence[tuple[str, float, float, float, float]]) -> Markup:
                 y=y,
                 c=at(centre),
                 r=at(released),
-                top=y - 8,
+                top=y - 7,
             )
         )
     parts.append(
         Markup(
             '<text class="number" x="{a:.1f}" y="{y}">{low}</text>'
             '<text class="number" x="{b:.1f}" y="{y}" text-anchor="end">{high}</text>'
-        ).format(a=_LEFT + 8, b=_WIDTH - 16, y=height - 4, low=figure(low), high=figure(high))
+        ).format(a=_MARGIN - 3, b=_WIDTH - _MARGIN + 3, y=height - 2, low=figure(low), high=figure(high))
     )
     words = "; ".join(f"{text}: {figure(c)}, from {figure(a)} to {figure(b)}" for text, a, c, b, _ in rows)
     return _svg(height, parts, f"Intervals. {words}")

@@ -1,7 +1,8 @@
 """Which files the workbench may touch: those inside one folder, and nothing that a link leads out of it to."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -50,10 +51,16 @@ def inside(folder: Path, named: str) -> Path:
     return path
 
 
-def check_spec_stays_inside(folder: Path, beside: Path, text: str) -> None:
+@lru_cache(maxsize=64)
+def files_named(text: str) -> tuple[str, ...]:
+    """Return the files that a spec names, of data and of public lists."""
+    return tuple(_files_in(parse(text.encode("utf-8")).tree))
+
+
+def check_stay_inside(folder: Path, beside: Path, files: Sequence[str]) -> None:
     """Refuse a spec that names files outside of the folder, before any of them is opened; it stands beside others."""
     root = folder.resolve()
-    for named in _files_in(parse(text.encode("utf-8")).tree):
+    for named in files:
         target = beside / named
         start = Path(*[part for part in target.parts if not any(sign in part for sign in "*?[")])
         if not start.resolve().is_relative_to(root) or ".." in Path(named).parts:

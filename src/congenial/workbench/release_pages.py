@@ -10,20 +10,24 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from congenial.bundle.file_names import REPORT
+from congenial.bundle.naming import Naming
 from congenial.curator import pipeline
 from congenial.curator.public_tables import uneven_tables
 from congenial.errors import CongenialError, ReadingError, SpecError, reason_of
 from congenial.ledger import Ledger
 from congenial.ledger.records import Spend
 from congenial.privacy.certificate import shown, shown_left
-from congenial.release import simulate
+from congenial.release import Prepared, simulate
 from congenial.spec.spec import Spec
 from congenial.table import CONFIDENTIAL, Table
+from congenial.tree_release import prepare_tree
 from congenial.workbench.desk import Desk
+from congenial.workbench.grid import Grid
 from congenial.workbench.opened import Opened
 from congenial.workbench.panel import planned
 from congenial.workbench.serving import computed, in_json, in_words, page
 from congenial.workbench.spec_pages import spec_page
+from congenial.workbench.tree_panel import TreePanel
 from congenial.workbench.work import Job
 
 SEED = 1
@@ -173,26 +177,32 @@ def _rehearse(desk: Desk, opened: Opened, spec: Spec, file: str, job: Job) -> st
 
     Of the data, the values of the invariants enter, which the release publishes; everything else is made up.
     """
-    if spec.hierarchy is not None:
-        raise CongenialError(
-            "trees of areas are rehearsed on the command line: congenial simulate, with simulated data"
-        )
     job.progress("making up tables")
-    plan = planned(spec, desk.tables(spec, file))
-    counts = uneven_tables(plan.law, range(len(plan.law.areas)))
-    tables = [Table(spec.schema, own.reshape(spec.schema.shape)) for own in counts]
     naming = replace(spec.naming, status="simulated", title=f"{spec.title} (made up)", replaces=None)
-    job.progress("planning")
-    if spec.by is None:
-        ready = spec.mechanism.prepare(tables[0], naming)
-    else:
-        named = dict(zip(map(str, plan.law.areas.labels), tables, strict=True))
-        ready = spec.mechanism.prepare(named, naming, area=spec.by.name)
+    ready = _made_up(desk, spec, file, naming) if spec.hierarchy is None else _made_up_tree(desk, spec, file, naming)
     made = simulate(ready, SEED, progress=job.progress)
     job.progress("writing the bundle")
     name, folder = opened.new_place(f"{spec.release}-made-up")
     made.write(folder, outputs=tuple(dict.fromkeys([*spec.outputs, "report"])))
     return f"/ask?{urlencode({'bundle': name})}"
+
+
+def _made_up(desk: Desk, spec: Spec, file: str, naming: Naming) -> Prepared:
+    """Prepare a release of made-up tables that have the exact numbers of the data."""
+    plan = planned(spec, desk.tables(spec, file))
+    counts = uneven_tables(plan.law, range(len(plan.law.areas)))
+    tables = [Table(spec.schema, own.reshape(spec.schema.shape)) for own in counts]
+    if spec.by is None:
+        return spec.mechanism.prepare(tables[0], naming)
+    named = dict(zip(map(str, plan.law.areas.labels), tables, strict=True))
+    return spec.mechanism.prepare(named, naming, area=spec.by.name)
+
+
+def _made_up_tree(desk: Desk, spec: Spec, file: str, naming: Naming) -> Prepared:
+    """Prepare a release of a made-up tree that has the exact numbers of the data, at every level."""
+    leaves = desk.leaves(spec, file)
+    found = TreePanel.of(spec, leaves, Grid.of(spec.schema))
+    return prepare_tree(spec.tree_mechanism(leaves.tree, leaves.zeros), found.preview.leaves, naming)
 
 
 def _history(desk: Desk) -> tuple[list[tuple[str, tuple[Spend, ...], dict[str, str]]], str]:

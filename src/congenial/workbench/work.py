@@ -13,7 +13,7 @@ from itertools import count
 from queue import PriorityQueue
 from typing import Any, TypeVar
 
-from congenial.privacy.patience import patience
+from congenial.patience import patience
 from congenial.progress import Progress
 
 Made = TypeVar("Made")

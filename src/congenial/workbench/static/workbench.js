@@ -65,7 +65,9 @@ function choosing(root) {
     }
     const most = found.is_bound ? "≤ " : "";
     byId("tile-noise").textContent = most + found.noise;
-    byId("tile-error").textContent = found.error ? most + found.error : "by draws";
+    byId("tile-error").textContent = found.error ? most + found.error : given.tree ? "…" : "by draws";
+    for (const [level, share] of Object.entries(found.shares || {})) { const place = root.querySelector(`[data-share="${CSS.escape(level)}"]`); if (place) place.textContent = share; }
+    for (const place of root.querySelectorAll("[data-level]")) if (place !== document.activeElement) place.value = found.weights[place.dataset.level];
     root.dataset.bound = String(found.is_bound);
     byId("tile-cost").textContent = found.cost;
     byId("took").textContent = `in ${Math.round(took)} ms`;
@@ -77,7 +79,7 @@ function choosing(root) {
       const own = found.grid[place.dataset.key];
       place.classList.toggle("is-exact", own.exact && !own.known);
       place.classList.toggle("is-known", own.known);
-      place.querySelector(".value").textContent = own.known ? "given away" : own.exact ? "exact" : own.error ? `± ${own.error}` : "";
+      place.querySelector(".value").textContent = own.text ? own.text : own.known ? "given away" : own.exact ? "exact" : own.error ? `± ${own.error}` : "";
     }
     byId("noise").value = found.noise_family;
     byId("currency").value = found.currency;
@@ -93,6 +95,8 @@ function choosing(root) {
 
   // Noise that is bounded at first gets its own figure as soon as that is proven.
   async function settle(own) {
+    await new Promise((done) => setTimeout(done, 200)); // a slider that moves asks again before any proof is begun
+    if (own !== number) return;
     try {
       if (last && last.is_bound) {
         const found = await ask("/choose/panel", request({ is_whole: true }));
@@ -105,10 +109,14 @@ function choosing(root) {
 
   // What takes longer arrives afterwards, row by row, and stops as soon as something else is chosen.
   async function later(own) {
+    if (given.tree) { byLevel(own); return; }
     const body = byId("costs");
     body.dataset.done = "no";
     const fresh = [];
     try {
+      const drawn = await ask("/choose/drawn", request({}));
+      if (own !== number) return;
+      put(byId("drawn"), drawn.html);
       for (let place = 0; own === number; place++) {
         const found = await ask("/choose/cost", request({ number: place }));
         if (own !== number) return;
@@ -123,6 +131,15 @@ function choosing(root) {
       if (own !== number) return;
       byId("areas").hidden = !sums.html;
       put(byId("areas-body"), sums.html);
+    } catch { /* it is asked again with the next change */ }
+  }
+  async function byLevel(own) {
+    try {
+      const found = await ask("/choose/levels", request({}));
+      if (own !== number) return;
+      put(byId("levels"), found.html);
+      byId("tile-error").textContent = found.error || "by draws";
+      byId("levels").dataset.shown = String(own);
     } catch { /* it is asked again with the next change */ }
   }
   function costRow(row) {
@@ -242,6 +259,13 @@ function choosing(root) {
     if (before && before.budget) changes = changes.slice(0, -1); // a slider that moves is one change
     change(one);
   }
+  if (byId("shares")) byId("shares").addEventListener("change", () => {
+    const shares = Object.fromEntries([...root.querySelectorAll("[data-level]")].map((own) => [own.dataset.level, own.value.trim()]));
+    const before = changes[changes.length - 1];
+    if (before && before.shares) changes = changes.slice(0, -1);
+    change({ shares });
+  });
+  if (byId("shares")) byId("shares").addEventListener("submit", (event) => event.preventDefault());
   byId("slider").addEventListener("input", () => { const amount = stops[byId("currency").value][+byId("slider").value]; byId("amount").value = amount; spend(amount); });
   byId("amount").addEventListener("change", () => spend(byId("amount").value.trim()));
   byId("currency").addEventListener("change", () => { const own = stops[byId("currency").value]; byId("slider").max = own.length - 1; spend(own[Math.floor(own.length / 2)]); });
@@ -330,7 +354,11 @@ function asking(root) {
     place.setAttribute("aria-busy", "true");
     byId("go").disabled = true;
     place.textContent = "Drawing from what the bundle leaves possible…";
-    try { put(place, (await ask("/ask/answer", body)).html); } catch (error) {
+    try {
+      if (byId("area") && !body.area) { const early = await ask("/ask/at-once", body); if (early.html) put(place, early.html); }
+      put(place, (await ask("/ask/answer", body)).html);
+      place.dataset.whole = body.query;
+    } catch (error) {
       place.replaceChildren();
       if (error.message !== "lost") { const box = document.createElement("div"); box.className = "warning"; box.setAttribute("role", "alert"); box.textContent = error.message; place.append(box); }
     }
@@ -338,12 +366,12 @@ function asking(root) {
     place.setAttribute("aria-busy", "false");
     history.replaceState(null, "", `/ask?bundle=${encodeURIComponent(root.dataset.bundle)}&query=${encodeURIComponent(input.value)}`);
   });
-  document.addEventListener("click", async (event) => {
-    const button = event.target.closest("[data-copy]");
-    if (!button) return;
-    try { await navigator.clipboard.writeText(button.dataset.copy); button.textContent = "Copied"; } catch { button.textContent = "Select it and copy"; }
-  });
 }
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  try { await navigator.clipboard.writeText(button.dataset.copy); button.textContent = "Copied"; } catch { button.textContent = "Select it and copy"; }
+});
 
 function dropping(root) {
   const input = root.querySelector("input[type=file]");

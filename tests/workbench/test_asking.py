@@ -1,0 +1,111 @@
+"""Asking bundles of several areas: what is known at once, what is drawn, and what is kept."""
+
+from collections.abc import Iterator
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra workbench")
+
+from congenial.bundle.loading import Bundle
+from congenial.bundle.verifying import Verified, verify_bundle
+from congenial.conditions.rows import Row
+from congenial.sampling.exact_errors import exact_errors
+from congenial.sampling.system import System
+from congenial.workbench.answering import Answering, Question
+from releases import simulate
+from workbench.bench import TestClient, client_of, desk_of
+
+AREAS = """\
+release: three
+data: {path: counts.csv, kind: counts, count: n, status: simulated}
+dimensions: {sex: [female, male], age: [young, middle, old]}
+by: {name: area, levels: [North, South, West]}
+invariants: [total]
+budget: {epsilon: 1}
+"""
+QUERY = "difference(sex=female & area=North, sex=female & area=South)"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("asking")
+    cells = [(sex, age) for sex in ("female", "male") for age in ("young", "middle", "old")]
+    rows = [
+        f"{area},{sex},{age},{20 + 7 * place + 3 * cell}"
+        for place, area in enumerate(("North", "South", "West"))
+        for cell, (sex, age) in enumerate(cells)
+    ]
+    (place / "counts.csv").write_text("\n".join(["area,sex,age,n", *rows]) + "\n")
+    (place / "spec.yaml").write_text(AREAS)
+    simulate(place / "spec.yaml", place / "three", seed=1)
+    return place
+
+
+@pytest.fixture(scope="module")
+def verified(folder: Path) -> Verified:
+    return verify_bundle(folder / "three")
+
+
+def error_of_females(bundle: Bundle, area: str) -> float:
+    """The standard deviation of the sum of women around the released table, computed without a draw."""
+    row = Row.of("women", [0, 1, 2])
+    system = System.of(bundle.law.areas[area], bundle.law.measured)
+    found = exact_errors(system, bundle.released(area), [row])
+    assert found is not None
+    return sqrt(float(found.size[0]) ** 2 - float(found.bias[0]) ** 2)
+
+
+def test_what_is_known_at_once_has_the_width_of_both_noises(verified: Verified) -> None:
+    (found,) = Answering(str).at_once(verified, Question(QUERY, "0.9"))
+    sizes = [error_of_females(verified.bundle, area) for area in ("North", "South")]
+    width = 2 * 1.645 * sqrt(sizes[0] ** 2 + sizes[1] ** 2)
+    assert found.high - found.low == pytest.approx(width, rel=0.15)
+    assert found.high - found.low != pytest.approx(2 * 1.645 * sizes[0], rel=0.15)  # a mutant with one noise
+    assert found.low < found.estimate < found.high
+    (exact,) = Answering(str).at_once(verified, Question("difference(area=North, area=South)", "0.9"))
+    assert exact.low == exact.high == exact.released
+    assert Answering(str).at_once(verified, Question("sex=female", "0.9", "North")) == []
+
+
+def test_the_draws_of_all_areas_are_made_once(verified: Verified, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+    whole = Bundle.posterior
+
+    def counted(self: Bundle, *args: Any, **given: Any) -> Any:
+        drawn.append(given)
+        return whole(self, *args, **given)
+
+    monkeypatch.setattr(Bundle, "posterior", counted)
+    answering = Answering(str)
+    first = answering.answers("three", verified, Question(QUERY, "0.9"))
+    again = answering.answers("three", verified, Question(QUERY, "0.9"))
+    other = answering.answers("three", verified, Question(QUERY.replace("South", "West"), "0.8"))
+    assert again is first
+    assert len(drawn) == 1
+    assert [one.estimate.level for one in (*first.numbers, *other.numbers)] == [0.9, 0.8]
+    answering.key_of = lambda name: f"{name}, changed"
+    answering.answers("three", verified, Question(QUERY, "0.9"))
+    assert len(drawn) == 2
+
+
+@pytest.fixture
+def client(folder: Path) -> Iterator[TestClient]:
+    desk = desk_of(folder)
+    with client_of(desk) as found:
+        yield found
+    desk.close()
+
+
+def test_the_page_names_what_it_shows(client: TestClient) -> None:
+    asked = {"bundle": "three", "query": QUERY, "level": "0.9", "area": ""}
+    early = client.post("/ask/at-once", json=asked).json()["html"]
+    assert "approximate" in early
+    assert "law of the" in early
+    later = client.post("/ask/answer", json=asked).json()["html"]
+    assert "--draws 400" in later
+    assert client.post("/ask/at-once", json={**asked, "query": "sex=female", "area": "North"}).json()["html"] == ""
+    for wrong in ({"level": "2"}, {"query": "colour=red"}, {"bundle": "none"}):
+        assert client.post("/ask/at-once", json={**asked, **wrong}).status_code == 400

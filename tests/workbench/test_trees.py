@@ -1,0 +1,160 @@
+"""Trees of areas in the workbench: chosen level by level, released, asked by units."""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra workbench")
+
+from congenial.bundle.loading import Bundle
+from congenial.spec.load import parse_spec
+from congenial.workbench.desk import Desk
+from congenial.workbench.grid import Grid
+from congenial.workbench.tree_panel import TreePanel
+from workbench.bench import TOWN, TestClient, client_of, desk_of, tree_in
+
+SPEC = {"file": "town/spec.yaml"}
+OLD_IN_BLOCKS = {"add": {"total": {"age": ["old"]}, "at": "block", "mandate": "Pensions Act"}}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    tree_in(tmp_path)
+    made = desk_of(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(desk: Desk) -> Iterator[TestClient]:
+    with client_of(desk) as found:
+        yield found
+
+
+def panel(client: TestClient, *changes: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = client.post("/choose/panel", json={**SPEC, "changes": list(changes)}).json()
+    return found
+
+
+def finished(client: TestClient, address: str, **fields: str) -> dict[str, Any]:
+    """Begin a job and wait for its end."""
+    started = client.post(address, data=fields, follow_redirects=False)
+    job = re.search(r"/working/(\d+)", started.headers["location"])
+    assert job is not None
+    while not (state := client.get(f"/job/{job[1]}").json())["is_over"]:
+        time.sleep(0.02)
+    return dict(state)
+
+
+def test_shares_of_levels_move_the_noise_and_are_written(client: TestClient, desk: Desk) -> None:
+    page = client.get("/choose", params=SPEC).text
+    assert 'data-level="county"' in page
+    before = panel(client)
+    shares = {"state": "1", "county": "1", "tract": "1", "block": "5"}
+    after = panel(client, {"shares": shares})
+    assert after["shares"] == {"state": "12%", "county": "12%", "tract": "12%", "block": "62%"}
+    assert float(after["noise"]) < float(before["noise"])
+    assert after["cost"] == before["cost"] == "rho 1"
+    read = parse_spec(after["text"].encode(), folder=desk.folder / "town")
+    assert read.hierarchy is not None
+    assert {name: str(own) for name, own in (read.hierarchy.shares or {}).items()} == shares
+    again = panel(client, {"shares": shares}, {"shares": {**shares, "block": "7"}})
+    gone, new = set(after["text"].splitlines()), set(again["text"].splitlines())
+    assert len(gone - new) == len(new - gone) == 1
+    refused = panel(client, {"shares": {**shares, "block": "none"}})
+    assert not refused["ok"]
+
+
+def test_the_grid_says_down_to_which_level_a_sum_is_exact(client: TestClient) -> None:
+    first, then = panel(client)["grid"], panel(client, OLD_IN_BLOCKS)
+    assert {key for key, own in first.items() if own["exact"]} == {"."}
+    exact = {key: own["text"] for key, own in then["grid"].items() if own["exact"]}
+    # The old in every block; the total, and so the young, in the state alone.
+    assert exact == {".": "every state", ".1": "every block", ".0": "every state"}
+    assert "Pensions Act" in then["invariants"]
+    assert "of every block" in then["html"]
+
+
+def test_what_plan_says_is_on_the_page(client: TestClient, desk: Desk) -> None:
+    spec = desk.spec("town/spec.yaml")
+    found = TreePanel.of(spec, desk.leaves(spec, "town/spec.yaml"), Grid.of(spec.schema))
+    page = panel(client)["html"].replace("&#39;", "'")
+    for section in found.preview.screen():
+        assert section.heading in page
+        assert all(line in page for line in section.lines)
+    assert found.chain.certificate.statement in page
+    later = client.post("/choose/levels", json=SPEC).json()
+    for row in found.preview.lines[1]:
+        assert f"{row[0]}: a cell" in later["html"]
+        assert row[6] in later["html"]
+    assert later["error"] == found.preview.lines[1][-1][4]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"budget": {"epsilon": "1"}},
+        {"add": {"total": {"age": ["old"]}, "at": "parish"}},
+        {"shares": {"state": "1"}},
+    ],
+)
+def test_what_a_tree_cannot_have_is_refused_at_its_line(change: dict[str, Any], client: TestClient) -> None:
+    found = panel(client, change)
+    assert not found["ok"]
+    assert "spec.yaml:" in found["html"]
+
+
+def test_a_tree_is_read_again_when_its_files_change(desk: Desk) -> None:
+    spec = desk.spec("town/spec.yaml")
+    first = desk.leaves(spec, "town/spec.yaml")
+    assert desk.leaves(spec, "town/spec.yaml") is first
+    counts = desk.folder / "town/counts.csv"
+    counts.write_text(counts.read_text().replace("441100,female,young,0", "441100,female,young,99999"))
+    assert desk.leaves(spec, "town/spec.yaml").counts.sum() == first.counts.sum() + 99_999
+
+
+def test_the_whole_path_of_a_tree(client: TestClient, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Describe, choose, rehearse, release, ask."""
+    fields = {"data": "town/counts.csv", "release": "mine", "dataset": "town", "status": "simulated", "name": "my.yaml"}
+    roles = ("leaves of a tree", "dimension", "dimension", "count")
+    for number, (name, role) in enumerate(zip(("block", "sex", "age", "n"), roles, strict=True)):
+        fields |= {f"column-{number}": name, f"role-{number}": role}
+    fields |= {"levels-1": "female, male", "levels-2": "young, old"}
+    fields |= {"tree_file": "blocks.csv", "tree_levels": "state 2, county 3, tract 4"}
+    described = client.post("/describe", data=fields)
+    assert "The spec is complete" in described.text
+    said = {"file": "town/my.yaml", "changes": [{"add": {"total": "all", "at": "state"}}]}
+    digest = re.search(r'data-digest="(\w+)"', client.get("/choose", params={"file": "town/my.yaml"}).text)
+    assert digest is not None
+    assert client.post("/choose/save", json={**said, "digest": digest[1]}).status_code == 200
+    rehearsed = finished(client, "/rehearse", file="town/my.yaml")
+    assert "NOT FOR RELEASE" in client.get(rehearsed["result"]).text
+    released = finished(client, "/release", file="town/my.yaml", who="Ada", consent="mine")
+    page = client.get(released["result"]).text
+    assert "Verified" in page
+    assert "Estimate areas" in page
+    units = client.get("/ask", params={"bundle": "town/mine", "show": "tract", "within": "441"}).text
+    assert "4411" in units
+    assert "4421" not in units
+    whole = Bundle.estimate
+    few = lambda self, **given: whole(self, n_draws=40, n_chains=2, **given)  # noqa: E731
+    monkeypatch.setattr(Bundle, "estimate", few)
+    asked = {"bundle": "town/mine", "units": "441", "minus": "442", "query": "share(age=old | all)", "level": "0.8"}
+    answered = finished(client, "/ask/estimate", **asked)
+    assert not answered["error"]
+    shown = client.get(answered["result"]).text
+    assert "share(age=old | all) of 441 less 442" in shown
+    assert "congenial estimate town/mine" in shown
+    assert "is no unit" in finished(client, "/ask/estimate", **{**asked, "units": "999"})["error"]
+    assert finished(client, "/ask/estimate", **{**asked, "query": "colour=red"})["error"]
+
+
+def test_the_bytes_of_a_tree_spec_stay(client: TestClient, desk: Desk) -> None:
+    digest = re.search(r'data-digest="(\w+)"', client.get("/choose", params=SPEC).text)
+    assert digest is not None
+    assert client.post("/choose/save", json={**SPEC, "digest": digest[1], "changes": []}).status_code == 200
+    assert (desk.folder / "town/spec.yaml").read_text() == TOWN
