@@ -181,17 +181,7 @@ class Mechanism:
         return self._plan(self._own_areas(constraints))
 
     def likely_law(self, constraints: Constraints | Areas) -> PublicLaw:
-        """Return about the law of the plan: noise to three digits where a proof takes long. To compare choices only.
-
-        Examples
-        --------
-        >>> from congenial.examples import p12_mechanism, p12_table
-        >>> mechanism = p12_mechanism(epsilon="1")
-        >>> constraints = mechanism.disclose(p12_table())
-        >>> laws = mechanism.likely_law(constraints), mechanism.plan(constraints).law
-        >>> [[round(float(query.precision), 2) for query in law.queries] for law in laws]
-        [[0.39, 0.42], [0.4, 0.42]]
-        """
+        """Return about the law of the plan: noise to three digits where a proof takes long. To compare choices only."""
         self._check_suppressed()
         return self._asked.likely_law(self._own_areas(constraints))
 

@@ -196,7 +196,12 @@ def test_a_tree_level_by_level(page: Page, served: Served) -> None:
     opened(page, served, "town/browser.yaml")
     noise = page.locator("#tile-noise").inner_text()
     shares = page.locator("#shares input[data-level=block]")
-    changing(page, lambda: (shares.fill("90"), shares.press("Enter")))
+
+    def give_blocks_more() -> None:
+        shares.fill("90")
+        shares.press("Enter")
+
+    changing(page, give_blocks_more)
     assert page.locator("#tile-noise").inner_text() != noise
     assert page.locator("[data-share=block]").inner_text() == "56%"
     page.locator("#at").select_option("county")
