@@ -58,7 +58,7 @@ def _rows(law: PublicLaw, part: slice, tables: Ints) -> "pa.Table":
     return pa.Table.from_arrays([*columns, numbers_to_arrow(tables.reshape(-1))], schema=_schema(law))
 
 
-def _dictionary(places: NDArray[np.int32], labels: Sequence[str]) -> "pa.Array":
+def _dictionary(places: NDArray[np.int32], labels: Sequence[str | None]) -> "pa.Array":
     import pyarrow as pa
 
     return pa.DictionaryArray.from_arrays(numbers_to_arrow(places), texts_to_arrow(labels))
