@@ -190,7 +190,7 @@ class Mechanism:
         >>> constraints = mechanism.disclose(p12_table())
         >>> laws = mechanism.likely_law(constraints), mechanism.plan(constraints).law
         >>> [[round(float(query.precision), 2) for query in law.queries] for law in laws]
-        [[0.39, 0.42], [0.4, 0.42]]
+        [[0.4, 0.42], [0.4, 0.42]]
         """
         self._check_suppressed()
         return self._asked.likely_law(self._own_areas(constraints))
