@@ -1,9 +1,11 @@
 """Asking bundles of several areas: what is known at once, what is drawn, and what is kept."""
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from concurrent.futures.process import BrokenProcessPool
 from math import sqrt
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +16,8 @@ from congenial.bundle.verifying import Verified, verify_bundle
 from congenial.conditions.rows import Row
 from congenial.sampling.exact_errors import exact_errors
 from congenial.sampling.system import System
-from congenial.workbench.answering import Answering, Question
+from congenial.workbench.answering import Answering, Question, draw_together
+from congenial.workbench.work import Work
 from releases import simulate
 from workbench.bench import TestClient, client_of, desk_of
 
@@ -71,24 +74,31 @@ def test_what_is_known_at_once_has_the_width_of_both_noises(verified: Verified) 
 
 
 def test_the_draws_of_all_areas_are_made_once(verified: Verified, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[Any] = []
-    whole = Bundle.posterior
-
-    def counted(self: Bundle, *args: Any, **given: Any) -> Any:
-        drawn.append(given)
-        return whole(self, *args, **given)
-
-    monkeypatch.setattr(Bundle, "posterior", counted)
-    answering = Answering(str)
-    first = answering.answers("three", verified, Question(QUERY, "0.9"))
-    again = answering.answers("three", verified, Question(QUERY, "0.9"))
+    answering, asked = Answering(str), Question(QUERY, "0.9")
+    missing = answering.missing("three", verified, asked)
+    assert missing is not None
+    answering.keep("three", draw_together(*missing))
+    monkeypatch.setattr(Bundle, "posterior", None)  # whoever draws again fails
+    first = answering.answers("three", verified, asked)
     other = answering.answers("three", verified, Question(QUERY.replace("South", "West"), "0.8"))
-    assert again is first
-    assert len(drawn) == 1
+    assert answering.answers("three", verified, asked) is first
     assert [one.estimate.level for one in (*first.numbers, *other.numbers)] == [0.9, 0.8]
+    assert answering.missing("three", verified, Question("sex=female", "0.9")) is None
     answering.key_of = lambda name: f"{name}, changed"
-    answering.answers("three", verified, Question(QUERY, "0.9"))
-    assert len(drawn) == 2
+    assert answering.missing("three", verified, asked) is not None
+    nothing_to_draw = (Question("difference(area=North, area=South)", "0.9"), Question("sex=female", "0.9", "North"))
+    assert all(answering.missing("three", verified, known) is None for known in nothing_to_draw)
+
+
+def test_nobody_waits_for_what_is_drawn_apart() -> None:
+    work = Work()
+    assert work.do_apart(abs, -2).result() == 2
+    long = work.do_apart(time.sleep, 3_600)
+    assert work.do(lambda: 3).result() == 3
+    assert not long.done()
+    work.close()
+    with pytest.raises((BrokenProcessPool, CancelledError)):  # it was ended, and not waited for
+        long.result()
 
 
 @pytest.fixture

@@ -54,6 +54,7 @@ def ask(
     is_simultaneous: bool = False,
     is_pooled: bool = False,
     needs_draws: bool = False,
+    together: AreasPosterior | None = None,
     rng: RandomStream,
     progress: Progress = no_news,
 ) -> Replies:
@@ -68,6 +69,8 @@ def ask(
         Whether areas that are named lean on all others too.
     needs_draws : bool
         Whether draws are wanted even if the published numbers determine every answer.
+    together : AreasPosterior, optional
+        Draws of all areas together under this prior, if there are some already; their fit is not looked at again.
     progress : Progress
         Told what is being done.
     """
@@ -89,12 +92,13 @@ def ask(
     is_pooled = prior == SMOOTH and len(bundle.tables) > 1 and (is_pooled or not areas)
     numbers: list[Answer] = []
     posteriors: list[Posterior] = []
+    is_new = together is None
     with catch_warnings(record=True) as heard:
         simplefilter("always")
-        together = None
         if spanning or is_pooled:
             progress("all areas together")
-            together = bundle.posterior(prior=prior, n_draws=n_draws, rng=rng)
+            if together is None:
+                together = bundle.posterior(prior=prior, n_draws=n_draws, rng=rng)
             if spanning:
                 numbers += answer_across(
                     bundle, together, spanning, level=level, is_simultaneous=is_simultaneous, rng=rng
@@ -118,7 +122,7 @@ def ask(
             places += [area] * (len(heard) - len(places))
         if not own and together is not None:
             posteriors = [together[area] for area in chosen]
-        fits = {posterior.area: posterior.check_fit(rng) for posterior in posteriors}
+        fits = {posterior.area: posterior.check_fit(rng) for posterior in (posteriors if is_new else ())}
         if text := contradictions({area: fit for area, fit in fits.items() if fit is not None}):
             warn(text, UserWarning, stacklevel=2)
     places += [None] * (len(heard) - len(places))

@@ -1,23 +1,26 @@
 """Answers of a bundle: kept while its files stay; of many areas together what is known at once comes first."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
+from congenial.arrays import Ints
 from congenial.bundle.loading import Bundle
 from congenial.bundle.verifying import Verified
 from congenial.errors import InferenceError
 from congenial.inference.across_areas import error_intervals_across
-from congenial.inference.areas_posterior import AreasPosterior
-from congenial.inference.asking import SMOOTH, Replies, answer_across, ask
+from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
+from congenial.inference.asking import SMOOTH, Replies, ask
 from congenial.inference.error_law import ErrorInterval
 from congenial.inference.fit import contradictions
+from congenial.inference.known_answers import known_answers
 from congenial.inference.priors import prior_of
 from congenial.inference.question import parse_query
-from congenial.randomness import RandomStream, replay_rng
+from congenial.public_law import PublicLaw
+from congenial.randomness import replay_rng
 
 SEED = 1
 """The same question has the same answer, whoever asks it again."""
@@ -77,58 +80,72 @@ class Answering:
         bundle = _one_table_or_areas(verified)
         if not asked.spans_areas(bundle):
             return []
-        released = np.stack([np.asarray(bundle.released(area), np.int64) for area in bundle.law.areas.labels])
+        released = _released(bundle)
         prior = prior_of(bundle.law.schema, SMOOTH)
         around = AreasPosterior(bundle.law, released, prior, released[None, None].astype(np.int32), 1.0)
         statistics = parse_query(asked.query, bundle.law.schema, bundle.law.areas)
         return error_intervals_across(around, statistics, float(asked.level), replay_rng(f"infer {SEED}"))
+
+    def missing(self, name: str, verified: Verified, asked: Question) -> tuple[PublicLaw, Ints, int] | None:
+        """Return what `draw_together` needs before a question can be answered; None where nothing is to be drawn."""
+        bundle, key = _one_table_or_areas(verified), self.key_of(name)
+        is_there = (key, asked) in self._replies or key in self._together
+        if is_there or asked.area or len(bundle.tables) == 1:
+            return None
+        spans_areas = asked.spans_areas(bundle)
+        queries = ([asked.query], []) if spans_areas else ([], [asked.query])
+        if known_answers(bundle, *queries, list(bundle.tables), float(asked.level)) is not None:
+            return None
+        return bundle.law, _released(bundle), asked.n_draws(bundle)
+
+    def keep(self, name: str, together: Together) -> None:
+        """Keep the draws of all areas of a bundle, for its further questions."""
+        self._together.clear()  # those of one bundle are large
+        self._together[self.key_of(name)] = together
 
     def answers(self, name: str, verified: Verified, asked: Question) -> Replies:
         """Answer a question, from a public seed: what `congenial infer --seed 1` says."""
         bundle, key = _one_table_or_areas(verified), self.key_of(name)
         if (key, asked) not in self._replies:
             _forget_some(self._replies, _MOST_KEPT)
-            spans_areas = asked.spans_areas(bundle)
-            self._replies[key, asked] = self._across(bundle, asked, key) if spans_areas else _asked(bundle, asked)
+            self._replies[key, asked] = self._asked(bundle, asked, key)
         return self._replies[key, asked]
 
-    def _across(self, bundle: Bundle, asked: Question, key: object) -> Replies:
-        """Answer a question that spans areas from the draws of all of them, made once for a bundle."""
-        rng = replay_rng(f"infer {SEED}")
-        if key not in self._together:
-            self._together.clear()  # the draws of one bundle are large
-            self._together[key] = _drawn_together(bundle, asked.n_draws(bundle), rng)
-        together, said = self._together[key]
-        with catch_warnings(record=True) as heard:
-            simplefilter("always")
-            found = answer_across(
-                bundle, together, [asked.query], level=float(asked.level), is_simultaneous=False, rng=rng
-            )
-        more = [str(one.message) for one in heard if issubclass(one.category, UserWarning)]
-        return Replies(tuple(found), (), tuple(dict.fromkeys([*said, *more])))
+    def _asked(self, bundle: Bundle, asked: Question, key: object) -> Replies:
+        areas = [asked.area] if asked.area else []
+        together, said = (None, ()) if areas else self._together.get(key, (None, ()))
+        found = ask(
+            bundle,
+            [asked.query],
+            areas,
+            level=float(asked.level),
+            n_draws=asked.n_draws(bundle),
+            together=together,
+            rng=replay_rng(f"infer {SEED}"),
+        )
+        return replace(found, posteriors=(), warnings=(*said, *found.warnings))
+
+
+def draw_together(law: PublicLaw, released: Ints, n_draws: int) -> Together:
+    """Draw the tables of all areas together, and say where the prior does not fit them. In a process of its own."""
+    rng = replay_rng(f"infer {SEED}")
+    with catch_warnings(record=True) as heard:
+        simplefilter("always")
+        found = areas_posterior(law, released, prior=SMOOTH, n_draws=n_draws, rng=rng)
+    said = [str(one.message) for one in heard if issubclass(one.category, UserWarning)]
+    fits = {area: found[area].check_fit(rng) for area in found.areas}
+    text = contradictions({area: fit for area, fit in fits.items() if fit is not None})
+    return found, (*said, *([text] if text else []))
+
+
+def _released(bundle: Bundle) -> Ints:
+    return np.stack([np.asarray(bundle.released(area), np.int64) for area in bundle.law.areas.labels])
 
 
 def _one_table_or_areas(verified: Verified) -> Bundle:
     if verified.bundle.tree is not None:
         raise InferenceError("a tree of areas is asked by its units; open its page again")
     return verified.bundle
-
-
-def _asked(bundle: Bundle, asked: Question) -> Replies:
-    areas = [asked.area] if asked.area else []
-    rng = replay_rng(f"infer {SEED}")
-    return ask(bundle, [asked.query], areas, level=float(asked.level), n_draws=asked.n_draws(bundle), rng=rng)
-
-
-def _drawn_together(bundle: Bundle, n_draws: int, rng: RandomStream) -> Together:
-    """Draw the tables of all areas together, and say where the prior does not fit them."""
-    with catch_warnings(record=True) as heard:
-        simplefilter("always")
-        found = bundle.posterior(prior=SMOOTH, n_draws=n_draws, rng=rng)
-    said = [str(one.message) for one in heard if issubclass(one.category, UserWarning)]
-    fits = {area: found[area].check_fit(rng) for area in found.areas}
-    text = contradictions({area: fit for area, fit in fits.items() if fit is not None})
-    return found, (*said, *([text] if text else []))
 
 
 def _forget_some(kept: dict[Any, Any], most: int) -> None:

@@ -1,9 +1,11 @@
 """Ask a bundle: whether it is what was published, then estimates with intervals, a picture, and the same command."""
 
+import asyncio
 import csv
 import io
 import json
 import shlex
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,11 +18,12 @@ from congenial.bundle.table_csv import formula_warnings
 from congenial.bundle.verifying import Verified
 from congenial.errors import BundleError
 from congenial.inference.answers import Answer
+from congenial.inference.asking import Replies
 from congenial.inference.intervals import number_text
 from congenial.inference.vocabulary import Vocabulary
 from congenial.plain_text import is_taken_for_a_formula
 from congenial.workbench import ask_tree
-from congenial.workbench.answering import DRAWS, LEVELS, SEED, Answering, Question
+from congenial.workbench.answering import DRAWS, LEVELS, SEED, Answering, Question, draw_together
 from congenial.workbench.desk import Desk
 from congenial.workbench.opened import Opened
 from congenial.workbench.pages import render
@@ -36,6 +39,18 @@ _FORMS = ("all", "share(", "ratio(", "difference(", "odds_ratio(", "median(", " 
 def routes(desk: Desk, opened: Opened, estimates: ask_tree.Estimates) -> list[Route]:
     """Return the routes of asking."""
     answering = Answering(opened.key)
+
+    async def answered(name: str, asked: Question) -> tuple[Verified, Replies]:
+        """Answer a question; draws of many areas, which take a minute, are made where no other page waits for them."""
+        standing = await computed(desk, lambda: _open(opened, name))
+        missing = await computed(desk, lambda: answering.missing(name, standing, asked))
+        if missing is not None:
+            try:
+                together = await asyncio.wrap_future(desk.work.do_apart(draw_together, *missing))
+            except BrokenProcessPool:
+                raise BundleError("the process that draws for all areas was ended from outside; ask again") from None
+            answering.keep(name, together)
+        return standing, await computed(desk, lambda: answering.answers(name, standing, asked))
 
     async def show(request: Request) -> Response:
         asked = request.query_params
@@ -76,8 +91,7 @@ def routes(desk: Desk, opened: Opened, estimates: ask_tree.Estimates) -> list[Ro
     async def answer(request: Request) -> dict[str, Any]:
         said = await json_of(request)
         name, asked = str(said.get("bundle", "")), Question.of(said)
-        standing = await computed(desk, lambda: _open(opened, name))
-        found = await computed(desk, lambda: answering.answers(name, standing, asked))
+        standing, found = await answered(name, asked)
         rows = [
             (_title(one), one.estimate.low, one.estimate.centre, one.estimate.high, one.estimate.released)
             for one in found.numbers[:_MOST_PICTURED]
@@ -98,7 +112,7 @@ def routes(desk: Desk, opened: Opened, estimates: ask_tree.Estimates) -> list[Ro
 
     async def table(request: Request) -> Response:
         name, asked = request.query_params.get("bundle", ""), Question.of(request.query_params)
-        found = await computed(desk, lambda: answering.answers(name, _open(opened, name), asked))
+        _, found = await answered(name, asked)
         headers = {"content-disposition": 'attachment; filename="answers.csv"'}
         return Response(as_csv(found.numbers), media_type="text/csv; charset=utf-8", headers=headers)
 
@@ -191,7 +205,7 @@ def as_csv(numbers: tuple[Answer, ...]) -> str:
             [
                 *plain,
                 found["released"],
-                found["mean"],
+                found["estimate"],
                 found["low"],
                 found["high"],
                 found["level"],
