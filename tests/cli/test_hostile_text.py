@@ -392,7 +392,7 @@ def test_a_terminal_that_lacks_a_letter_gets_its_escape(folder: Path, tmp_path: 
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == r"\u6f22\u5b57"
     done = run_command("infer", copy, "--query", "all", PYTHONIOENCODING="latin-1")
-    assert (done.returncode, done.stderr) == (0, "inferring: one table\n")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_hostile_ledger_is_read_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

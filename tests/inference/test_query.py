@@ -42,7 +42,6 @@ def test_counts() -> None:
         marital_status=["never married", "a, b {c}"]
     )
     assert cells("age in {5-9} & age in {5-9, 85+}") == picked(age="5-9")
-    assert cells("sex=female & sex=male") == set()
 
 
 def test_shares_ratios_and_levels() -> None:
