@@ -2,7 +2,30 @@
 
 from pathlib import Path
 
+import numba
+import pytest
+
+from congenial.sampling.kernels.compiled import compiled
 from congenial.sampling.kernels.compiler import drop_stale
+
+
+def _doubled(x: float) -> float:
+    return 2.0 * x
+
+
+_twice = compiled(_doubled)
+
+
+def _twice_and_one(x: float) -> float:
+    return _twice(x) + 1.0
+
+
+@pytest.mark.parametrize("version", [numba.__version__, "0.61.0"])
+def test_kernels_call_kernels_whatever_the_version_of_numba(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another version than the one whose own parts are taken, they compile as numba does by itself."""
+    monkeypatch.setattr(numba, "__version__", version)
+    monkeypatch.setitem(globals(), "_twice", compiled(_doubled))
+    assert compiled(_twice_and_one)(3.0) == 7.0
 
 
 def test_kernels_of_other_sources_are_dropped(tmp_path: Path) -> None:

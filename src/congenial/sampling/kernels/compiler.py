@@ -13,9 +13,10 @@ from numba import types
 from numba.extending import overload
 
 import congenial.sampling.kernels.packed_type  # noqa: F401  numba learns of packed values
-from congenial.sampling.kernels.inner_code import compile_to_link
 
 Code = Callable[..., Any]
+
+_KNOWN = "0.68."  # the numba whose own parts `inner_code` takes; another one compiles as it always did, for longer
 
 
 def drop_stale(kernels: Path, *shapes: Path) -> None:
@@ -65,9 +66,21 @@ def compile_inner(function: FunctionType) -> Code:
     """Compile what other kernels call: it gets no way in from Python, and a place of its own on disk."""
     function.__qualname__ += ".inner"
     _freshen(Path(function.__code__.co_filename).parent)
-    dispatcher = compile_to_link(function)
+    dispatcher = _compiled_to_link(function)
     _forget_constants(dispatcher)
     return cast("Code", dispatcher)
+
+
+def _compiled_to_link(function: FunctionType) -> Any:
+    if numba.__version__.startswith(_KNOWN):
+        from congenial.sampling.kernels.inner_code import compile_to_link
+
+        return compile_to_link(function)
+    options = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    try:
+        return numba.njit(function, cache=True, **options)
+    except RuntimeError:  # no writable cache folder: compile anew in each process
+        return numba.njit(function, **options)
 
 
 def _forget_constants(dispatcher: Any) -> None:
