@@ -76,7 +76,7 @@ def _compiled_to_link(function: FunctionType) -> Any:
         from congenial.sampling.kernels.inner_code import compile_to_link
 
         return compile_to_link(function)
-    options = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    options: dict[str, Any] = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     try:
         return numba.njit(function, cache=True, **options)
     except RuntimeError:  # no writable cache folder: compile anew in each process
