@@ -14,6 +14,8 @@ pytest.importorskip("starlette", reason="needs the extra workbench")
 from congenial.bundle.loading import Bundle
 from congenial.bundle.verifying import Verified, verify_bundle
 from congenial.conditions.rows import Row
+from congenial.inference.asking import ask
+from congenial.randomness import replay_rng
 from congenial.sampling.exact_errors import exact_errors
 from congenial.sampling.system import System
 from congenial.workbench.answering import Answering, Question, draw_together
@@ -78,8 +80,10 @@ def test_the_draws_of_all_areas_are_made_once(verified: Verified, monkeypatch: p
     missing = answering.missing("three", verified, asked)
     assert missing is not None
     answering.keep("three", draw_together(*missing))
+    by_command = ask(verified.bundle, [QUERY], n_draws=asked.n_draws(verified.bundle), rng=replay_rng("infer 1"))
     monkeypatch.setattr(Bundle, "posterior", None)  # whoever draws again fails
     first = answering.answers("three", verified, asked)
+    assert [one.estimate for one in first.numbers] == [one.estimate for one in by_command.numbers]
     other = answering.answers("three", verified, Question(QUERY.replace("South", "West"), "0.8"))
     assert answering.answers("three", verified, asked) is first
     assert [one.estimate.level for one in (*first.numbers, *other.numbers)] == [0.9, 0.8]

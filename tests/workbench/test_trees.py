@@ -50,6 +50,18 @@ def finished(client: TestClient, address: str, **fields: str) -> dict[str, Any]:
     return dict(state)
 
 
+def test_what_is_kept_goes_with_data_and_tree_and_not_with_shares(desk: Desk) -> None:
+    def key(text: str) -> object:
+        return desk.data_key(desk.spec(SPEC["file"], text), SPEC["file"])
+
+    shared = TOWN.replace("hierarchy:\n", "hierarchy:\n  shares: {state: 1, county: 1, tract: 1, block: 5}\n")
+    assert key(TOWN) == key(TOWN) == key(shared)
+    for name in ("counts.csv", "blocks.csv"):
+        before, file = key(TOWN), desk.folder / "town" / name
+        file.write_text(file.read_text() + "\n")
+        assert key(TOWN) != before
+
+
 def test_shares_of_levels_move_the_noise_and_are_written(client: TestClient, desk: Desk) -> None:
     page = client.get("/choose", params=SPEC).text
     assert 'data-level="county"' in page

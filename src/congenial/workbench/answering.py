@@ -21,6 +21,7 @@ from congenial.inference.priors import prior_of
 from congenial.inference.question import parse_query
 from congenial.public_law import PublicLaw
 from congenial.randomness import replay_rng
+from congenial.workbench.desk import forget_some
 
 SEED = 1
 """The same question has the same answer, whoever asks it again."""
@@ -107,7 +108,7 @@ class Answering:
         """Answer a question, from a public seed: what `congenial infer --seed 1` says."""
         bundle, key = _one_table_or_areas(verified), self.key_of(name)
         if (key, asked) not in self._replies:
-            _forget_some(self._replies, _MOST_KEPT)
+            forget_some(self._replies, _MOST_KEPT)
             self._replies[key, asked] = self._asked(bundle, asked, key)
         return self._replies[key, asked]
 
@@ -146,8 +147,3 @@ def _one_table_or_areas(verified: Verified) -> Bundle:
     if verified.bundle.tree is not None:
         raise InferenceError("a tree of areas is asked by its units; open its page again")
     return verified.bundle
-
-
-def _forget_some(kept: dict[Any, Any], most: int) -> None:
-    while len(kept) >= most:
-        kept.pop(next(iter(kept)))

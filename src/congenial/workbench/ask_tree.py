@@ -17,20 +17,20 @@ from congenial.inference.intervals import Estimate
 from congenial.inference.question import parse_query
 from congenial.inference.tree.estimate import TreeEstimate
 from congenial.randomness import replay_rng
+from congenial.workbench.answering import SEED
 from congenial.workbench.desk import Desk
 from congenial.workbench.opened import Opened
 from congenial.workbench.picture import intervals
 from congenial.workbench.serving import in_words
 from congenial.workbench.work import Job
 
-SEED = 1
 _MOST_UNITS = 100
 _MOST_CODES = 500
 _SECONDS_A_LEAF = 0.003  # measured: about 3 CPU milliseconds a block
 
 
 @dataclass(frozen=True)
-class Question:
+class UnitsAsked:
     """What is asked of units: which, less which others, what of them, and the level of the interval."""
 
     units: str = ""
@@ -39,12 +39,12 @@ class Question:
     level: str = "0.9"
 
     @classmethod
-    def of(cls, said: Any) -> "Question":
+    def of(cls, said: Any) -> "UnitsAsked":
         """Read the fields of a form or an address."""
         names = {"units": "", "minus": "", "query": "all", "level": "0.9"}
         return cls(**{name: str(said.get(name) or usual).strip() for name, usual in names.items()})
 
-    def checked(self, bundle: Bundle) -> "Question":
+    def checked(self, bundle: Bundle) -> "UnitsAsked":
         """Return it, or refuse what cannot be answered before anything is drawn."""
         if not self.units:
             raise InferenceError("name a unit by its code, or several with commas between them")
@@ -100,7 +100,7 @@ def routes(desk: Desk, opened: Opened, estimates: Estimates) -> list[Route]:
 
     async def estimate(request: Request) -> Response:
         form = await request.form()
-        name, asked = str(form.get("bundle", "")), Question.of(form)
+        name, asked = str(form.get("bundle", "")), UnitsAsked.of(form)
         back = f"/ask?{urlencode({'bundle': name, **vars(asked)})}"
 
         def run(job: Job) -> str:
@@ -124,7 +124,7 @@ def shown(verified: Verified, name: str, said: Any, estimates: Estimates) -> dic
     if tree is None:
         return {"is_tree": False}
     level = str(said.get("show") or (tree.levels[1] if len(tree.levels) > 1 else tree.levels[0]))
-    within, asked = str(said.get("within") or ""), Question.of(said)
+    within, asked = str(said.get("within") or ""), UnitsAsked.of(said)
     codes, tables = bundle.level(level)
     chosen = [place for place, code in enumerate(codes) if code.startswith(within)]
     schema = bundle.law.schema

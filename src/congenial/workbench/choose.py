@@ -14,7 +14,7 @@ from congenial.spec.spec import Spec
 from congenial.workbench.asked import Asked, budget_of
 from congenial.workbench.choice import CURRENCIES, DELTA, changed
 from congenial.workbench.choose_tree import TreeChooser
-from congenial.workbench.desk import Desk, digest_of
+from congenial.workbench.desk import Desk, digest_of, forget_some
 from congenial.workbench.grid import Grid
 from congenial.workbench.pages import figure, render
 from congenial.workbench.panel import Panel, over_areas, panel, planned, price
@@ -44,14 +44,13 @@ class Chooser:
         """Return what a choice does, in the computing thread; with a limit, what is known within it."""
         spec = self.desk.spec(asked.file, asked.text)
         tables = self.desk.tables(spec, asked.file)
-        key = (asked.key, id(tables))
+        key = (asked.key, self.desk.data_key(spec, asked.file))
         found = self._panels.get(key) or panel(
             spec, tables, Grid.of(spec.schema, asked.down, asked.across), seconds=seconds
         )
         if not found.is_bound:
+            forget_some(self._panels, _MOST_KEPT)
             self._panels[key] = found
-            while len(self._panels) > _MOST_KEPT:
-                self._panels.pop(next(iter(self._panels)))
         return found
 
     def answer(self, asked: Asked, *, is_whole: bool) -> dict[str, Any]:

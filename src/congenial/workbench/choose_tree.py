@@ -7,7 +7,7 @@ from congenial.privacy.chain import default_shares
 from congenial.spec.spec import Spec
 from congenial.spec.tree import TreeFile
 from congenial.workbench.asked import Asked, budget_of
-from congenial.workbench.desk import Desk, digest_of
+from congenial.workbench.desk import Desk, digest_of, forget_some
 from congenial.workbench.grid import Grid
 from congenial.workbench.pages import figure, render
 from congenial.workbench.tree_panel import TreePanel
@@ -26,11 +26,10 @@ class TreeChooser:
 
     def panel(self, spec: Spec, asked: Asked) -> TreePanel:
         """Return what a choice does, in the computing thread."""
-        leaves = self.desk.leaves(spec, asked.file)
-        key = (asked.key, id(leaves))
+        key = (asked.key, self.desk.data_key(spec, asked.file))
         if key not in self._panels:
-            while len(self._panels) >= _MOST_KEPT:
-                self._panels.pop(next(iter(self._panels)))
+            forget_some(self._panels, _MOST_KEPT)
+            leaves = self.desk.leaves(spec, asked.file)
             self._panels[key] = TreePanel.of(spec, leaves, Grid.of(spec.schema, asked.down, asked.across))
         return self._panels[key]
 

@@ -93,7 +93,7 @@ class Desk:
         check_stay_inside(self.folder, path.parent, files)
         key = (str(path), said, _states(path.parent, files))
         if key not in self._specs:
-            _forget_some(self._specs, _MOST_SPECS)
+            forget_some(self._specs, _MOST_SPECS)
             self._specs[key] = parse_spec(said.encode("utf-8"), path.name, folder=path.parent)
         return self._specs[key]
 
@@ -111,9 +111,9 @@ class Desk:
 
     def tables(self, spec: Spec, named: str) -> "Table | AreaTables":
         """Return the confidential tables of a spec, read once as long as data and dimensions stay."""
-        key = self._data_of(spec, named)
+        key = self.data_key(spec, named)
         if key not in self._tables:
-            _forget_some(self._tables, _MOST_KEPT)
+            forget_some(self._tables, _MOST_KEPT)
             self._tables[key] = read_together(spec, self.path(named).parent)
         return self._tables[key]
 
@@ -121,22 +121,23 @@ class Desk:
         """Return the leaves of a spec's tree, read once as long as data, dimensions and the tree stay."""
         if spec.hierarchy is None:
             raise ReadingError("the spec has no hierarchy")
-        folder = self.path(named).parent
-        listed = _states(folder, (spec.hierarchy.file,))
-        key = (self._data_of(spec, named), repr(replace(spec.hierarchy, shares=None)), listed)
+        folder, key = self.path(named).parent, self.data_key(spec, named)
         if key not in self._leaves:
-            _forget_some(self._leaves, _MOST_TREES)
+            forget_some(self._leaves, _MOST_TREES)
             tree, zeros = read_spine(spec.hierarchy, spec.schema.n_cells, folder)
             counts = read_leaves(spec, tree, folder)
             check_leaves(tree, spec.schema.n_cells, zeros, counts)
             self._leaves[key] = Leaves(tree, zeros, counts)
         return self._leaves[key]
 
-    def _data_of(self, spec: Spec, named: str) -> tuple[object, ...]:
-        """Return what tells whether the tables of a spec are others: its files, and how they are read."""
-        files = find_files(spec.data.paths, self.path(named).parent)
+    def data_key(self, spec: Spec, named: str) -> tuple[object, ...]:
+        """Return what tells whether the data of a spec are others: its files and its tree's, and how they are read."""
+        folder, tree = self.path(named).parent, spec.hierarchy
+        files = find_files(spec.data.paths, folder)
         shape = (spec.data, spec.unit, spec.dimensions, spec.by, spec.kept_rows, spec.unpublished)
-        return (repr(shape), *((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files))
+        spine = () if tree is None else (repr(replace(tree, shares=None)), _states(folder, (tree.file,)))
+        states = ((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files)
+        return (repr(shape), *spine, *states)
 
     def start(self, title: str, run: Callable[[Job], Any]) -> str:
         """Begin something that takes a while; returns the name of the job to ask for."""
@@ -196,6 +197,7 @@ def _states(beside: Path, files: tuple[str, ...]) -> tuple[tuple[int, int], ...]
     return tuple((own.st_mtime_ns, own.st_size) for own in (path.stat() for path in found if path.exists()))
 
 
-def _forget_some(kept: dict[Any, Any], most: int) -> None:
+def forget_some(kept: dict[Any, Any], most: int) -> None:
+    """Make room for one more: the oldest go, until fewer than so many are kept."""
     while len(kept) >= most:
         kept.pop(next(iter(kept)))

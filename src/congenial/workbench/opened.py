@@ -12,7 +12,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 from congenial.bundle.file_names import MANIFEST
 from congenial.bundle.verifying import Verified, verify_bundle
 from congenial.errors import BundleError, CongenialError
-from congenial.workbench.desk import Desk
+from congenial.workbench.desk import Desk, forget_some
 
 _HERE = "opened:"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -53,8 +53,7 @@ class Opened:
         """Return a bundle that was verified, or what is wrong with it. In the computing thread."""
         folder, key = self.folder(name), self.key(name)
         if key not in self._found:
-            while len(self._found) >= _MOST_KEPT:
-                self._found.pop(next(iter(self._found)))
+            forget_some(self._found, _MOST_KEPT)
             try:
                 self._found[key] = verify_bundle(folder)
             except CongenialError as refused:

@@ -5,7 +5,6 @@ Of the confidential leaves only what the invariants disclose enters, as in `cong
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from markupsafe import Markup
 
@@ -14,7 +13,6 @@ from congenial.conditions.kinds.query import Query
 from congenial.conditions.lattice import dependence
 from congenial.curator.tree_preview import TreePreview
 from congenial.hierarchy.plan import ChainPlan
-from congenial.release import Prepared
 from congenial.spec.spec import Spec
 from congenial.tree_release import prepare_tree
 from congenial.workbench.desk import Leaves
@@ -29,11 +27,15 @@ Row = dict[int, int]
 
 @dataclass(frozen=True, repr=False)
 class TreePanel:
-    """The plan of a tree, and what a page shows of it."""
+    """The plan of a tree, and what a page shows of it. Public: of the data it has the disclosed values alone.
 
-    spec: Spec
-    ready: Prepared
-    chain: ChainPlan
+    Attributes
+    ----------
+    preview : TreePreview
+        What `congenial plan` says of it.
+    """
+
+    preview: TreePreview
     grid: Grid
 
     @classmethod
@@ -42,12 +44,12 @@ class TreePanel:
         ready = prepare_tree(spec.tree_mechanism(leaves.tree, leaves.zeros), leaves.counts, spec.naming)
         if ready.chain is None:
             raise ValueError("the spec has no hierarchy")
-        return cls(spec, ready, ready.chain, grid)
+        return cls(TreePreview(spec, ready.chain, ready.digest, ready.reviews), grid)
 
-    @cached_property
-    def preview(self) -> TreePreview:
-        """What `congenial plan` says of it."""
-        return TreePreview(self.spec, self.chain, self.ready.digest, self.ready.reviews)
+    @property
+    def chain(self) -> ChainPlan:
+        """The plan of all levels."""
+        return self.preview.chain
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -88,8 +90,8 @@ class TreePanel:
 
     def _stated(self, level: str) -> list[Row]:
         """Return the sums that are stated to be exact in every unit of a level."""
-        conditions = [one.condition for one in self.spec.invariants if (one.at or self.levels[0]) == level]
-        rows = [row for one in conditions if isinstance(one, Query) for row in one.rows(self.spec.schema)]
+        conditions = [one.condition for one in self.preview.spec.invariants if (one.at or self.levels[0]) == level]
+        rows = [row for one in conditions if isinstance(one, Query) for row in one.rows(self.preview.spec.schema)]
         return [dict(zip(row.cells, row.coefficients, strict=True)) for row in rows]
 
     def picture(self) -> Markup:
