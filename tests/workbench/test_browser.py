@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra workbench")
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from chromium import chromium
 from releases import simulate
@@ -291,7 +291,7 @@ def test_a_lost_connection_says_so_and_goes_on(page: Page, served: Served) -> No
     page.locator("#again").dispatch_event("click")  # the page may have found its way back by itself, and hidden it
     page.wait_for_selector("#lost", state="hidden")
     settled(page)
-    assert page.locator(".stated li").count() == 2
+    expect(page.locator(".stated li")).to_have_count(2, timeout=30_000)  # the answer may still be on its way
     page.evaluate("sessionStorage.clear()")
 
 
