@@ -1,5 +1,7 @@
 """Compiled kernels are kept as long as nothing that they are made from has changed."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numba
@@ -53,3 +55,19 @@ def test_kernels_of_other_sources_are_dropped(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "__pycache__").write_text("a file where the folder would be", encoding="utf-8")
     drop_stale(tmp_path, tmp_path)
+
+
+WITHOUT_BLAS = """
+import sys
+import congenial.sampling.kernels.compiler
+import numba, numba.np.arraymath
+import numpy as np
+assert "scipy.linalg" not in sys.modules
+assert numba.np.arraymath.ensure_blas is numba.np.linalg.ensure_blas
+assert numba.njit(lambda a, b: np.dot(a, b))(np.ones(3), np.ones(3)) == 3
+assert "scipy.linalg" in sys.modules
+"""
+
+
+def test_kernels_load_no_linear_algebra_and_other_programs_still_have_it() -> None:
+    subprocess.run([sys.executable, "-c", WITHOUT_BLAS], check=True)

@@ -58,11 +58,12 @@ def bundle_files(
             out.add(name, make())
 
     has_csv = PARQUET in left_out or not is_long(law)
-    with beside(lambda: _parts(manifest, tables, below) if REPORT not in left_out else ({}, {})) as made:
-        if has_csv:
-            out.add(TABLE, partial(write_csv, law, tables, progress=progress))
+    with (  # a file of CSV takes as long as all the others together
+        beside(lambda: _parts(manifest, tables, below) if REPORT not in left_out else ({}, {})) as made,
+        beside(lambda: out.add(TABLE, partial(write_csv, law, tables, progress=progress)) if has_csv else None) as csv,
+    ):
         if PARQUET not in left_out:
-            write = partial(write_tables, law, tables, progress=progress)
+            write = partial(write_tables, law, tables, progress=no_news if has_csv else progress)
             if has_csv:
                 add(PARQUET, lambda: write)
             else:
@@ -72,6 +73,7 @@ def bundle_files(
         if manifest.chain is not None:
             for name, write_file in tree_to_files(manifest.chain.law, below).items():
                 out.add(name, write_file)
+        csv()
         parts, not_made = made()
     left_out.update(not_made if has_csv else {**not_made, TABLE: TOO_LONG})
     if manifest.gives_cells_away:
@@ -83,7 +85,9 @@ def bundle_files(
         for name in PARTS:
             left_out.pop(name, None)
     out.add(README, readme(manifest).encode())
-    content = replace(manifest, files=dict(out.digests)).as_bytes()
+    # The table is the first, whenever it was done.
+    files = dict(sorted(out.digests.items(), key=lambda file: file[0] != TABLE))
+    content = replace(manifest, files=files).as_bytes()
     out.add(MANIFEST, content)
     if key is not None:
         out.add(SIGNATURE, sign(content, key))

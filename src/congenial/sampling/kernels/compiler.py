@@ -12,6 +12,7 @@ import numba
 from numba import types
 from numba.extending import overload
 
+import congenial.sampling.kernels.no_linear_algebra
 import congenial.sampling.kernels.packed_type  # noqa: F401  numba learns of packed values
 
 Code = Callable[..., Any]
