@@ -1,39 +1,24 @@
 """A bundle from its folder: verified as it is loaded, or refused with everything that is wrong."""
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import file_digest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, overload
+from typing import TYPE_CHECKING, Any, overload
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Ints
-from congenial.bundle.areas_file import areas_of_parquet
-from congenial.bundle.consistency import check_consistency
-from congenial.bundle.file_names import AREAS, LARGEST, MANIFEST, PARQUET, SIGNATURE, TABLE
 from congenial.bundle.made_again import check_made_again
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.signing import check_signature, read_public_key
-from congenial.bundle.table_csv import check_csv, read_csv
-from congenial.bundle.table_parquet import read_tables
-from congenial.bundle.tree_files import SPINE, level_file, read_level, read_spine
-from congenial.bundle.tree_json import TreeParts
-from congenial.chunks import LINES, beside
+from congenial.bundle.opening import OpenedBundle, open_bundle
+from congenial.chunks import beside
 from congenial.conditions.areas import Area
-from congenial.errors import BundleError, SamplingError, did_you_mean, reason_of
-from congenial.hierarchy.disclosed import exact_sums
-from congenial.hierarchy.exact_rows import ExactRows
-from congenial.hierarchy.plan import ChainPlan
+from congenial.errors import BundleError, did_you_mean
 from congenial.hierarchy.tree import Tree
-from congenial.progress import VERIFYING, Progress, no_news
+from congenial.progress import Progress, no_news
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream
-from congenial.schema import Schema
 
 if TYPE_CHECKING:
     from congenial.inference.areas_posterior import AreasPosterior
@@ -271,114 +256,13 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     BundleError
         When anything is not as it was published.
     """
-    place = Path(folder)
-    if not os.path.isdir(place):
-        what = "is a file" if os.path.lexists(place) else "does not exist"
-        raise BundleError(f"{place} {what}; a bundle is a folder with a {MANIFEST}")
-    progress("reading the manifest")
-    content = _read(place, MANIFEST)
-    manifest = Manifest.from_bytes(
-        content,
-        lambda n_exact: areas_of_parquet(_read(place, AREAS), n_exact),
-        lambda levels, schema, rows: _tree(place, levels, schema, rows),
-    )
-    check_consistency(manifest)
-    _check_files(place, manifest)
-    signed_by = _signed_by(place, content, None if key is None else Path(key))
-    progress(VERIFYING)
-    counts = _tables(place, manifest, progress)
-    with beside(lambda: _compare(place, manifest, counts)) as compared:
-        for number in np.flatnonzero(~manifest.law.areas.holds(counts))[:1]:
-            area = manifest.law.areas.labels[number]
-            where = "the table" if area is None else f"the table of {area!r}"
-            raise BundleError(f"{where} does not obey the published invariants")
-        below = () if manifest.chain is None else _levels(place, manifest.chain, counts)
-        not_checked, reviews = check_made_again(manifest, counts)
+    return check_bundle(open_bundle(folder, key=key, progress=progress))
+
+
+def check_bundle(opened: OpenedBundle) -> Bundle:
+    """Compute again whatever follows from a bundle's tables, conditions and law; refuses one that says otherwise."""
+    with beside(opened.check_other_table) as compared:
+        not_checked, reviews = check_made_again(opened.manifest, opened.counts)
         compared()
-    return Bundle(replace(manifest, known_reviews=reviews), counts, signed_by, tuple(not_checked), below)
-
-
-def _tables(folder: Path, manifest: Manifest, progress: Progress) -> Ints:
-    """Read the released tables (area, cell)."""
-    law = manifest.law
-    if PARQUET not in manifest.files:
-        with _opened(folder, TABLE) as file:
-            return read_csv(law, file)
-    with _opened(folder, PARQUET) as file:
-        return read_tables(law, file, progress if len(law.areas) > LINES else no_news)
-
-
-def _compare(folder: Path, manifest: Manifest, tables: Ints) -> None:
-    """See that the tables which were read are in the other file too, where there are two."""
-    if PARQUET in manifest.files and TABLE in manifest.files:
-        with _opened(folder, TABLE) as file:
-            check_csv(manifest.law, tables, file)
-
-
-def _tree(folder: Path, levels: tuple[str, ...], schema: Schema, rows: Sequence[ExactRows | None]) -> TreeParts:
-    """Read a tree; exact numbers below the top are those of the released tables, and the manifest has their digest."""
-    with _opened(folder, SPINE) as file:
-        tree, zeros = read_spine(file, levels, schema.n_cells)
-    return tree, zeros, exact_sums(rows, _tables_below(folder, tree, schema)) if rows else ()
-
-
-def _tables_below(folder: Path, tree: Tree, schema: Schema) -> tuple[Ints, ...]:
-    found = []
-    for number, codes in enumerate(tree.codes[1:], 2):
-        with _opened(folder, level_file(number)) as file:
-            found.append(read_level(file, number, codes, schema))
-    return tuple(found)
-
-
-def _levels(folder: Path, chain: ChainPlan, top: Ints) -> tuple[Ints, ...]:
-    """Read the tables of the levels below the top; they must add up to those above them."""
-    found = _tables_below(folder, chain.law.tree, chain.law.top.schema)
-    try:
-        chain.check([top, *found])
-    except SamplingError:
-        raise BundleError("the tables of the tree do not add up, or break a condition; get the bundle again") from None
-    return found
-
-
-@contextmanager
-def _opened(folder: Path, name: str) -> Iterator[BinaryIO]:
-    """Open a file of the bundle; refuses what is no ordinary file."""
-    path = folder / name
-    try:
-        if path.is_symlink() or not path.is_file():
-            raise BundleError(f"the bundle has no file {name}; it was cut short, or is not a bundle")
-        with path.open("rb") as file:
-            yield file
-    except OSError as refused:
-        raise BundleError(f"{name} cannot be read: {reason_of(refused)}") from None
-
-
-def _read(folder: Path, name: str) -> bytes:
-    with _opened(folder, name) as file:
-        if os.fstat(file.fileno()).st_size > LARGEST:
-            raise BundleError(f"{name} is larger than a gigabyte; no bundle has such a file")
-        return file.read()
-
-
-def _check_files(folder: Path, manifest: Manifest) -> None:
-    wrong = []
-    for name, stated in manifest.files.items():
-        try:
-            with _opened(folder, name) as file:
-                if file_digest(file, "sha256").hexdigest() != stated:  # type: ignore[arg-type]
-                    wrong.append(f"{name} was changed")
-        except BundleError as missing:
-            wrong.append(str(missing))
-    strange = sorted(path.name for path in folder.iterdir() if path.name not in {*manifest.files, MANIFEST, SIGNATURE})
-    wrong += [f"{name!r} does not belong to the bundle" for name in strange]
-    if wrong:
-        raise BundleError(f"the bundle is not as it was published: {'; '.join(wrong)}")
-
-
-def _signed_by(folder: Path, content: bytes, key: Path | None) -> str | None:
-    public = None if key is None else read_public_key(key)
-    if not os.path.lexists(folder / SIGNATURE):  # a link that leads nowhere is no missing file
-        if public is not None:
-            raise BundleError(f"the bundle is not signed: it has no {SIGNATURE}")
-        return None
-    return check_signature(content, _read(folder, SIGNATURE), public)
+    manifest = replace(opened.manifest, known_reviews=reviews)
+    return Bundle(manifest, opened.counts, opened.signed_by, tuple(not_checked), opened.below)

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from congenial.bundle.canonical import digest
 from congenial.bundle.file_names import EXACT_CELLS, EXPECTED_ERRORS, README, REPORT
-from congenial.bundle.loading import Bundle, load_bundle
+from congenial.bundle.loading import Bundle, check_bundle
 from congenial.bundle.manifest import Manifest
+from congenial.bundle.opening import OpenedBundle, open_bundle
 from congenial.bundle.software import SOFTWARE, other_versions
+from congenial.chunks import beside
 from congenial.errors import BundleError
 from congenial.ledger.receipt import Receipt
 from congenial.ledger.withdrawal import Withdrawal, what_became
@@ -72,7 +74,9 @@ def verify_bundle(
     BundleError
         When anything is not as it was published.
     """
-    bundle = load_bundle(folder, key=key, progress=progress)
+    opened = open_bundle(folder, key=key, progress=progress)
+    with beside(partial(_parts, opened)) as parts:
+        bundle = check_bundle(opened)
     manifest = bundle.manifest
     checked = [
         "every file is the one that the manifest lists, and there are no others",
@@ -80,7 +84,7 @@ def verify_bundle(
         "the certificate was computed again from the law" + ("" if manifest.plan.budget is None else " and the budget"),
     ]
     not_checked = list(bundle.not_checked)
-    became, make = None, _makers(bundle)
+    became, make = None, _makers(bundle, parts)
     for name, makers in _MADE_BY.items():
         if name not in manifest.files:
             continue
@@ -107,14 +111,22 @@ def _standing(bundle: Bundle, key: str | Path | None) -> str:
     return f"is as {Path(key).name} published it"
 
 
-def _makers(bundle: Bundle) -> dict[str, Callable[[], bytes]]:
-    """Return how each file is made again that follows from the others; what two of them share is made once."""
+def _parts(opened: OpenedBundle) -> dict[str, object]:
+    """Return what two of the files made again share, which takes as long as all else that is computed again."""
+    from congenial.bundle.report import parts_of
+
+    manifest = opened.manifest
+    is_asked = REPORT in manifest.files and not other_versions(manifest.software, _MADE_BY[REPORT])
+    return parts_of(manifest, opened.counts, opened.below) if is_asked else {}
+
+
+def _makers(bundle: Bundle, parts: Callable[[], dict[str, object]]) -> dict[str, Callable[[], bytes]]:
+    """Return how each file is made again that follows from the others."""
     from congenial.bundle.promises import readme
-    from congenial.bundle.report import expected_errors_csv, parts_of, report
+    from congenial.bundle.report import expected_errors_csv, report
     from congenial.bundle.review_json import exact_cells_to_parquet
 
     manifest, tables, below = bundle.manifest, bundle.counts, bundle.below
-    parts = cache(lambda: parts_of(manifest, tables, below) if REPORT in manifest.files else {})
     return {
         README: lambda: readme(manifest).encode(),
         REPORT: lambda: report(manifest, tables, parts(), below).encode(),
