@@ -15,7 +15,7 @@ from pathlib import Path
 
 MISSING = [what for what, there in (("pyspark", find_spec("pyspark")), ("java", shutil.which("java"))) if not there]
 REASON = f"needs {' and '.join(MISSING)}: make services, then make spark"
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"  # virtual machines that live for a minute compile little
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"  # for virtual machines that live a minute
 SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -27,6 +27,7 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.extraJavaOptions": QUICK,
     "spark.executor.extraJavaOptions": QUICK,
+    "spark.python.daemon.module": "engines.warm_daemon",
 }
 
 
@@ -84,7 +85,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         "SPARK_DAEMON_JAVA_OPTS": QUICK,
         "SPARK_LAUNCHER_OPTS": QUICK,
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": str(Path(__file__).parents[2] / "src"),
+        "PYTHONPATH": os.pathsep.join(str(Path(__file__).parents[2] / name) for name in ("src", "tests")),
     }
     port, deploy = _free_port(), "org.apache.spark.deploy"
     address = f"spark://127.0.0.1:{port}"
