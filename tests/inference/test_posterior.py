@@ -215,8 +215,7 @@ def test_bad_numbers_of_draws_and_rates() -> None:
             priors.poisson(SCHEMA, rates)
 
 
-def test_a_poor_proposal_is_said_aloud(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chains, "_BURN_IN", 20)
+def test_a_poor_proposal_is_said_aloud() -> None:
     mechanism = cg.examples.p12_mechanism()
     released = cg.examples.p12_printed_release()
     law = law_of(mechanism, released)
