@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
+from functools import cache
 from typing import TypeVar
 
 from congenial.resources import n_processors
@@ -52,3 +55,22 @@ def in_threads(work: Callable[[slice], _Made], parts: Sequence[slice], n_threads
         finally:
             for one in ahead:
                 one.cancel()
+
+
+@contextmanager
+def beside(work: Callable[[], _Made]) -> Iterator[Callable[[], _Made]]:
+    """Do work in a thread of its own while the body runs; calling what is yielded waits for what it makes.
+
+    Where this process has one processor, it is done when it is asked for.
+
+    Examples
+    --------
+    >>> with beside(lambda: sum(range(5))) as summed:
+    ...     print("meanwhile", summed())
+    meanwhile 10
+    """
+    if n_processors() == 1:
+        yield cache(work)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(copy_context().run, work).result

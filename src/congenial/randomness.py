@@ -11,7 +11,9 @@ on with, in any order and on any machine.
 import hashlib
 import os
 import threading
+from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -171,6 +173,17 @@ class _UnitStream(RandomStream):
         return "RandomStream(one unit of a release)"
 
 
+class UnitStarts(Sequence[bytes]):
+    """The first block of each unit's words, where there may be millions: made when some are asked for. Confidential."""
+
+    @abstractmethod
+    def some(self, places: Sequence[int] | NDArray[np.int64]) -> list[bytes]:
+        """Return those of some units."""
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.some([place])[0]
+
+
 class UnitStreams:
     """The random words of many units under one secret key, each unit's a stream of its own. Confidential.
 
@@ -195,7 +208,9 @@ class UnitStreams:
 
     def some(self, places: Sequence[int] | NDArray[np.int64]) -> "UnitStreams":
         """Return the streams of some of the units."""
-        return UnitStreams(self._key, [self._starts[place] for place in places])
+        known = self._starts
+        chosen = known.some(places) if isinstance(known, UnitStarts) else [known[place] for place in places]
+        return UnitStreams(self._key, chosen)
 
     def lines(self, n_lines: int, n: int) -> NDArray[np.uint64]:
         """Return the first `n` words of each unit (unit, word)."""

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.chunks import parts_of
@@ -28,7 +28,7 @@ from congenial.conditions.areas import Area
 from congenial.disk import flush, flush_folder
 from congenial.errors import LedgerBusyError, LedgerError, reason_of
 from congenial.hierarchy.words import ChainWords
-from congenial.randomness import SecretBytes, UnitStreams, secret_bytes
+from congenial.randomness import SecretBytes, UnitStarts, UnitStreams, secret_bytes
 
 _BYTES = 32
 _LARGEST = 1 << 20  # bytes of a key's file: far more than names and paths take
@@ -90,8 +90,8 @@ def _measured(part: bytes) -> bytes:
     return len(part).to_bytes(8, "little") + part
 
 
-class _Starts(Sequence[bytes]):
-    """The first block of each area's words, made when it is asked for: there may be millions. Confidential."""
+class _Starts(UnitStarts):
+    """Those of areas: a keyed hash of the area's label and counts."""
 
     def __init__(self, begun: "hashlib.blake2b", areas: Sequence[Area], counts: Ints) -> None:
         self._begun, self._areas, self._counts = begun, areas, counts
@@ -99,11 +99,16 @@ class _Starts(Sequence[bytes]):
     def __len__(self) -> int:
         return len(self._areas)
 
-    def __getitem__(self, place: Any) -> Any:
-        line = self._counts[place].astype("<i8", copy=False).tobytes()
-        made = self._begun.copy()
-        made.update(_measured((self._areas[place] or "").encode()) + _measured(line))
-        return made.digest()
+    def some(self, places: Sequence[int] | NDArray[np.int64]) -> list[bytes]:
+        """Return those of some areas; it takes a third of the time that one after the other does."""
+        lines = np.ascontiguousarray(self._counts[places], "<i8").view(np.uint8).reshape(len(places), -1)
+        size, begun, areas = lines.shape[1].to_bytes(8, "little"), self._begun, self._areas
+        out = []
+        for place, line in zip(places, lines, strict=True):
+            made = begun.copy()
+            made.update(_measured((areas[place] or "").encode()) + size + line.tobytes())
+            out.append(made.digest())
+        return out
 
 
 @dataclass(frozen=True, repr=False)

@@ -29,7 +29,7 @@ SIZES = (0, 1, 5, 10, 50, 100, 1_000)
 EXACTLY = 24
 """Up to so many areas have their moments computed without a draw, at some 50 milliseconds each."""
 
-_SECONDS = 1.5  # of draws, by the samplers' own estimate, which is about twice what they take
+_SECONDS = 0.6  # of draws, by the samplers' own estimate, which is about twice what they take
 _NUMBERS = 4_000_000  # kept at a time: of areas that are drawn around, times sums
 _FEWEST_AREAS, _MOST_DRAWS = 25, 5_000
 _MOST_LEVELS = 60

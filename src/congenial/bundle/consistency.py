@@ -46,13 +46,13 @@ def _refuse(what: str) -> BundleError:
 def _check_files(manifest: Manifest) -> None:
     """See that every file that a bundle can have is listed, or left out with a reason, and no other."""
     areas = [] if manifest.law.areas.name is None else [AREAS]
-    there = [name for name in OF_OUTPUT.values() if name not in manifest.left_out]
+    parquet, report = ([] if name in manifest.left_out else [name] for name in (PARQUET, REPORT))
     tree = [] if manifest.chain is None else tree_file_names(manifest.chain.law.tree.levels)
     found = [*([EXACT_CELLS] if manifest.gives_cells_away else []), EXPECTED_ERRORS]
     made = [name for name in found if name not in manifest.left_out]
-    is_too_long = PARQUET in there and is_long(manifest.law)
-    wanted = [*([] if is_too_long else [TABLE]), *areas, *tree, *made, *there, README]
-    parts = [] if REPORT in manifest.left_out else [REPORT_ERRORS, REPORT_PICTURE]
+    is_too_long = bool(parquet) and is_long(manifest.law)
+    wanted = [*([] if is_too_long else [TABLE]), *parquet, *areas, *tree, *made, *report, README]
+    parts = [REPORT_ERRORS, REPORT_PICTURE] if report else []
     known = [*found, *OF_OUTPUT.values(), *parts, *([TABLE] if is_too_long else [])]
     if is_too_long and manifest.left_out.get(TABLE) != TOO_LONG:
         raise _refuse(f"{TABLE} is not left out because {TOO_LONG}")

@@ -30,6 +30,7 @@ from congenial.bundle.table_csv import is_long, write_csv
 from congenial.bundle.table_parquet import write_tables
 from congenial.bundle.tree_files import tree_to_files
 from congenial.bundle.writing import Content, Unfinished
+from congenial.chunks import beside
 from congenial.errors import CongenialError
 from congenial.progress import Progress, no_news
 
@@ -51,32 +52,31 @@ def bundle_files(
     law = manifest.law
     left_out = {name: NOT_ASKED_FOR for output, name in OF_OUTPUT.items() if output not in outputs}
     manifest = replace(manifest, left_out=left_out)  # what cannot be made is added below, before anything says so
-    if PARQUET in left_out or not is_long(law):
-        out.add(TABLE, partial(write_csv, law, tables, progress=progress))
-    if law.areas.name is not None:
-        out.add(AREAS, areas_to_parquet(law.areas, [exact.values for exact in manifest.exactly]))
-    if manifest.chain is not None:
-        for name, write_file in tree_to_files(manifest.chain.law, below).items():
-            out.add(name, write_file)
 
     def add(name: str, make: Callable[[], Content]) -> None:
         with _or_left_out(left_out, name):
             out.add(name, make())
 
+    has_csv = PARQUET in left_out or not is_long(law)
+    with beside(lambda: _parts(manifest, tables, below) if REPORT not in left_out else ({}, {})) as made:
+        if has_csv:
+            out.add(TABLE, partial(write_csv, law, tables, progress=progress))
+        if PARQUET not in left_out:
+            write = partial(write_tables, law, tables, progress=progress)
+            if has_csv:
+                add(PARQUET, lambda: write)
+            else:
+                out.add(PARQUET, write)  # there is no other table
+        if law.areas.name is not None:
+            out.add(AREAS, areas_to_parquet(law.areas, [exact.values for exact in manifest.exactly]))
+        if manifest.chain is not None:
+            for name, write_file in tree_to_files(manifest.chain.law, below).items():
+                out.add(name, write_file)
+        parts, not_made = made()
+    left_out.update(not_made if has_csv else {**not_made, TABLE: TOO_LONG})
     if manifest.gives_cells_away:
         add(EXACT_CELLS, lambda: exact_cells_to_parquet(manifest.reviews))
-    parts: dict[str, object] = {}
-    for name, make in PARTS.items() if REPORT not in left_out else ():
-        with _or_left_out(left_out, name):
-            parts[name] = make(manifest, tables, below)
     add(EXPECTED_ERRORS, partial(expected_errors_csv, manifest, tables, below, parts))
-    if PARQUET not in left_out:
-        write = partial(write_tables, law, tables, progress=progress)
-        if TABLE in out.digests:
-            add(PARQUET, lambda: write)
-        else:
-            out.add(PARQUET, write)  # there is no other table
-            left_out[TABLE] = TOO_LONG
     if REPORT not in left_out:
         add(REPORT, lambda: report(manifest, tables, parts, below).encode())
     if REPORT in left_out:
@@ -87,6 +87,16 @@ def bundle_files(
     out.add(MANIFEST, content)
     if key is not None:
         out.add(SIGNATURE, sign(content, key))
+
+
+def _parts(manifest: Manifest, tables: Ints, below: Sequence[Ints]) -> tuple[dict[str, object], dict[str, str]]:
+    """Return what the report can do without, made while the tables are written, and why some of it could not be."""
+    parts: dict[str, object] = {}
+    left_out: dict[str, str] = {}
+    for name, make in PARTS.items():
+        with _or_left_out(left_out, name):
+            parts[name] = make(manifest, tables, below)
+    return parts, left_out
 
 
 @contextmanager

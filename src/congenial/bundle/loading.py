@@ -23,7 +23,7 @@ from congenial.bundle.table_csv import check_csv, read_csv
 from congenial.bundle.table_parquet import read_tables
 from congenial.bundle.tree_files import SPINE, level_file, read_level, read_spine
 from congenial.bundle.tree_json import TreeParts
-from congenial.chunks import LINES
+from congenial.chunks import LINES, beside
 from congenial.conditions.areas import Area
 from congenial.errors import BundleError, SamplingError, did_you_mean, reason_of
 from congenial.hierarchy.disclosed import exact_sums
@@ -287,27 +287,32 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     signed_by = _signed_by(place, content, None if key is None else Path(key))
     progress(VERIFYING)
     counts = _tables(place, manifest, progress)
-    for number in np.flatnonzero(~manifest.law.areas.holds(counts))[:1]:
-        area = manifest.law.areas.labels[number]
-        where = "the table" if area is None else f"the table of {area!r}"
-        raise BundleError(f"{where} does not obey the published invariants")
-    below = () if manifest.chain is None else _levels(place, manifest.chain, counts)
-    not_checked, reviews = check_made_again(manifest, counts)
+    with beside(lambda: _compare(place, manifest, counts)) as compared:
+        for number in np.flatnonzero(~manifest.law.areas.holds(counts))[:1]:
+            area = manifest.law.areas.labels[number]
+            where = "the table" if area is None else f"the table of {area!r}"
+            raise BundleError(f"{where} does not obey the published invariants")
+        below = () if manifest.chain is None else _levels(place, manifest.chain, counts)
+        not_checked, reviews = check_made_again(manifest, counts)
+        compared()
     return Bundle(replace(manifest, known_reviews=reviews), counts, signed_by, tuple(not_checked), below)
 
 
 def _tables(folder: Path, manifest: Manifest, progress: Progress) -> Ints:
-    """Read the released tables (area, cell); where there are two files of them, both must hold the same."""
+    """Read the released tables (area, cell)."""
     law = manifest.law
     if PARQUET not in manifest.files:
         with _opened(folder, TABLE) as file:
             return read_csv(law, file)
     with _opened(folder, PARQUET) as file:
-        tables = read_tables(law, file, progress if len(law.areas) > LINES else no_news)
-    if TABLE in manifest.files:
+        return read_tables(law, file, progress if len(law.areas) > LINES else no_news)
+
+
+def _compare(folder: Path, manifest: Manifest, tables: Ints) -> None:
+    """See that the tables which were read are in the other file too, where there are two."""
+    if PARQUET in manifest.files and TABLE in manifest.files:
         with _opened(folder, TABLE) as file:
-            check_csv(law, tables, file)
-    return tables
+            check_csv(manifest.law, tables, file)
 
 
 def _tree(folder: Path, levels: tuple[str, ...], schema: Schema, rows: Sequence[ExactRows | None]) -> TreeParts:

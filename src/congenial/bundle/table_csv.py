@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.bundle.file_names import MOST_ROWS, PARQUET, TABLE
-from congenial.chunks import parts_of
+from congenial.chunks import in_threads, parts_of
 from congenial.errors import BundleError
 from congenial.plain_text import taken_for_formulas
 from congenial.progress import WRITING, Progress, no_news
@@ -65,9 +65,13 @@ def _quoted(text: str) -> str:
 def _in_parts(law: PublicLaw, tables: Ints) -> Iterator[tuple[slice, bytes]]:
     """Go through the lines of the file, some areas at a time: labels quoted, so that "010" stays text."""
     ends = np.array([(",".join(map(_quoted, labels)) + ",").encode() for labels in _labels(law)])
-    for part in _parts(law):
+
+    def lines(part: slice) -> bytes:
         heads = ["" if area is None else f"{_quoted(area)}," for area in law.areas.labels[part]]
-        yield part, _lines(np.array([head.encode() for head in heads]), ends, tables[part])
+        return _lines(np.array([head.encode() for head in heads]), ends, tables[part])
+
+    parts = _parts(law)
+    return zip(parts, in_threads(lines, parts), strict=True)
 
 
 def _lines(heads: NDArray[np.bytes_], ends: NDArray[np.bytes_], tables: Ints) -> bytes:

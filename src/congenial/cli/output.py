@@ -4,6 +4,7 @@ Whatever is printed goes through this file and is text: no markup is read in it,
 """
 
 import errno
+import gc
 import io
 import sys
 import warnings
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+_OBJECTS = 100_000  # made between two searches for lost circles; Python's 700 take a tenth of a short command
 REFUSED, INTERRUPTED = 1, 130
 """Exit codes of a refusal and of Ctrl-C; 2 is a wrong command line."""
 
@@ -34,6 +36,7 @@ class Commands(click.Group):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Read the options before the command."""
+        gc.set_threshold(_OBJECTS)
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")  # a terminal that knows ASCII only

@@ -78,13 +78,16 @@ class _Errors:
         self.groups = system.groups
         self.columns = [dict(system.columns[cells[0]]) for cells in self.groups]
         self.group_of = {cell: number for number, cells in enumerate(self.groups) for cell in cells}
-        self.kinds = [self._kind(cell) for cell in range(system.n_cells)]
-        self.transforms: dict[tuple[_Reach, int], NDArray[np.complex128]] = {}
+        reaches = [self._reach(cell) for cell in range(system.n_cells)]
+        self.reaches = list(dict.fromkeys(reaches))
+        number = {reach: kind for kind, reach in enumerate(self.reaches)}
+        self.kinds = [number[reach] for reach in reaches]  # numbers, because bases are fractions and compare slowly
+        self.transforms: dict[tuple[int, int], NDArray[np.complex128]] = {}
         self.messages = [self._message(cells) for cells in self.groups]
         rows = Rows(tuple(row.kind for row in system.rows), tuple(self.columns))
         self.components = [self._component(groups) for groups in rows.components]
 
-    def _kind(self, cell: int) -> _Reach:
+    def _reach(self, cell: int) -> _Reach:
         fall, value = self.system.falls[cell], int(self.centre[cell])
         low, high = self.system.lower[cell], self.system.upper[cell]
         reach = half_width([(fall, 1)], _NATS)
@@ -97,8 +100,8 @@ class _Errors:
 
     def _span(self, cells: Sequence[int]) -> tuple[int, int]:
         """Return the least deviation of a sum of cells, and how many values it has."""
-        below = sum(self.kinds[cell].below for cell in cells)
-        above = sum(self.kinds[cell].above for cell in cells)
+        reaches = [self.reaches[self.kinds[cell]] for cell in cells]
+        below, above = sum(reach.below for reach in reaches), sum(reach.above for reach in reaches)
         if below + above >= _LONGEST:
             raise _NotQuickError
         return -below, below + above + 1
@@ -106,21 +109,16 @@ class _Errors:
     def _transform(self, cells: Sequence[int], size: int) -> NDArray[np.complex128]:
         """Return the Fourier transform of the weights of a sum of cells, from its least value on."""
         out = np.ones(size // 2 + 1, np.complex128)
-        counted: dict[_Reach, int] = {}
-        for cell in cells:
-            counted[self.kinds[cell]] = counted.get(self.kinds[cell], 0) + 1
-        for kind, times in counted.items():
+        for kind, times in Counter(self.kinds[cell] for cell in cells).items():
             if (kind, size) not in self.transforms:
-                fall, below, above, meets_floor = kind
-                v = np.abs(np.arange(-below, above + 1)).astype(np.float64)
-                weights = np.exp(_log_weight(fall, v))
-                weights[0] *= float(fall.floor) if meets_floor else 1.0
-                self.transforms[kind, size] = np.fft.rfft(weights, size)
+                self.transforms[kind, size] = np.fft.rfft(_weights_of(self.reaches[kind]), size)
             out = out * self.transforms[kind, size] ** times
         return out
 
     def _weights(self, cells: Sequence[int]) -> tuple[int, Floats]:
         least, length = self._span(cells)
+        if len(cells) == 1:
+            return least, _weights_of(self.reaches[self.kinds[cells[0]]])
         size = 1 << (length - 1).bit_length() if length > 1 else 2
         return least, np.maximum(np.fft.irfft(self._transform(cells, size), size)[:length], 0.0)
 
@@ -236,14 +234,21 @@ class _Errors:
         size = 1 << (length - 1).bit_length()
         others = self._transform(rest, size)
         v = np.arange(least, least + len(own)).astype(np.float64)
-        zeroth, first, second = (
-            np.fft.irfft(np.fft.rfft(own * v**power, size) * others, size)[sums - whole_least] for power in (0, 1, 2)
-        )
+        powers = np.stack([own, own * v, own * v**2])
+        zeroth, first, second = np.fft.irfft(np.fft.rfft(powers, size) * others, size)[:, sums - whole_least]
         with np.errstate(divide="ignore", invalid="ignore"):
             mean, square = first / zeroth, second / zeroth
         rare = zeroth <= 1e-13 * np.abs(zeroth).max()  # no digit of these is right, and they hardly ever come
         mean, square = np.where(rare, 0.0, mean), np.where(rare, 0.0, square)
         return mean, np.maximum(square - mean**2, 0.0)
+
+
+def _weights_of(reach: _Reach) -> Floats:
+    """Return the weights of a cell's deviations, from its least on."""
+    fall, below, above, meets_floor = reach
+    out = np.exp(_log_weight(fall, np.abs(np.arange(-below, above + 1)).astype(np.float64)))
+    out[0] *= float(fall.floor) if meets_floor else 1.0
+    return out
 
 
 def _log_weight(fall: Fall, size: Floats) -> Floats:
