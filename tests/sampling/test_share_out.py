@@ -75,7 +75,7 @@ def test_tables_are_within_their_tolerance_of_balls(noise: DiscreteNoise) -> Non
         tolerance = Fraction(float(tables.figures[slot, TOLERANCE]))
         assert tolerance < Fraction(1, 10**9)
         start = law.mode + int(tables.marks[slot, FIRST])
-        for place in range(0, int(tables.marks[slot, SIZE]), max(1, int(tables.marks[slot, SIZE]) // 40)):
+        for place in range(0, int(tables.marks[slot, SIZE]), max(1, int(tables.marks[slot, SIZE]) // 16)):
             k = start + place - first + 1
             assert 0 < k < len(low)
             found = Fraction(float(tables.cdf[slot, place])) * 2**128
