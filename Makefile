@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: axe demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-tree-pipeline bench-pipeline bench-start soak check-real lint types schema commands docs services spark spark-soak lock audit clean
+.PHONY: axe demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-drawn audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-tree-pipeline bench-pipeline bench-start soak check-real lint types schema commands docs services spark spark-soak lock audit clean
 
 demo: .venv/installed
 	$(BIN)/congenial demo
@@ -20,13 +20,17 @@ bench: .venv/installed
 soak: .venv/installed
 	$(BIN)/python benchmarks/soak.py --kills $(or $(KILLS),200)
 
-# Whether a release goes through tells nothing about cells: 1,008 pairs of neighbours near every limit; 96 in the tests.
+# Whether a release goes through tells nothing about cells: 1,008 pairs of neighbours near every limit; 64 in the tests.
 refusals: .venv/installed
 	CONGENIAL_PAIRS=63 $(BIN)/python -m pytest -n auto --dist worksteal tests/test_refusals.py
 
-# Odd and damaged specs and data through the commands: 4,000 of them; 500 in the tests.
+# Odd and damaged specs and data through the commands: 4,000 of them; 250 in the tests.
 fuzz: .venv/installed
 	CONGENIAL_FUZZ=32 $(BIN)/python -m pytest -n auto --dist worksteal tests/curator/test_fuzz.py
+
+# Random systems, problems and edits of the tests, ten times as many as in each run of them.
+audit-drawn: .venv/installed
+	CONGENIAL_DRAWN=$(or $(TIMES),10) $(BIN)/python -m pytest -n auto --dist worksteal $$(grep -rl "^from drawn import" tests)
 
 # Certificates of weighted zeros against every pair of 20,000 drawn systems; of 120 in the tests.
 audit-zeros: .venv/installed

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 import congenial as cg
 from congenial.conditions.areas import Areas
@@ -25,7 +26,7 @@ class System:
     defect: str
     target: Target
 
-    @property
+    @cached_property
     def law(self) -> EnumeratedLaw:
         return EnumeratedLaw.of(self.target)
 
@@ -50,6 +51,7 @@ class System:
 
 
 def _system(defect: str, schema: cg.Schema, counts: object, **mechanism: object) -> Callable[[], System]:
+    @cache  # every table of a law is listed once
     def make() -> System:
         law = cg.Mechanism(schema, **mechanism).law(cg.Table(schema, counts))  # type: ignore[arg-type]
         return System(defect, law.target)

@@ -164,7 +164,7 @@ KINDS: dict[str, Callable[[Dice, str], Pair]] = {
         *(large_counts, cells_in_bounds, unmeasured_cells, both_margins),
     )
 }
-PAIRS = int(os.environ.get("CONGENIAL_PAIRS", "6"))
+PAIRS = int(os.environ.get("CONGENIAL_PAIRS", "4"))
 """Of each kind and noise; `make refusals` takes 63, which is 1,008 in all."""
 
 

@@ -21,6 +21,7 @@ from congenial.errors import BundleError
 from congenial.plain_text import hidden_in
 from congenial.public_law import PublicLaw
 from congenial.schema import Schema
+from drawn import drawn
 from releases import CASES, Maker
 from table_files import csv_of, csv_tables, parquet_of, parquet_tables
 
@@ -55,7 +56,7 @@ WORDS = st.sampled_from(["100%d", "%", 'a "b"']) | st.text(
 ).filter(lambda text: bool(text.strip()) and not hidden_in(text))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(25), deadline=None)
 @given(
     st.lists(WORDS, min_size=1, max_size=4, unique=True),
     st.lists(WORDS, min_size=2, max_size=2, unique=True),

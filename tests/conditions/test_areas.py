@@ -15,6 +15,7 @@ from congenial.conditions.many_bounds import NONE, ManyBounds, quick_bounds
 from congenial.conditions.queries import Condition
 from congenial.conditions.rows import Limited
 from congenial.errors import BrokenError, ConditionError
+from drawn import drawn
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0", "1", "2"]})
 
@@ -240,13 +241,13 @@ def open_systems(draw: st.DrawFn, largest: int = 9) -> Areas:
 
 
 @given(areas=open_systems())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(24), deadline=None)
 def test_limits_of_many_tables_are_those_of_each(areas: Areas) -> None:
     assert_same_bounds(areas)
 
 
 @given(areas=open_systems(largest=2**60 - 10))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(24), deadline=None)
 def test_limits_of_huge_tables_are_those_of_each(areas: Areas) -> None:
     assert_same_bounds(areas)
 

@@ -1,4 +1,4 @@
-"""Five hundred specs and data files, sound, odd, damaged, through the commands with a real ledger; `make fuzz`: 4,000.
+"""250 specs and data files, sound, odd, damaged, through the commands with a real ledger; `make fuzz`: 4,000.
 
 Whatever is written in them: a result or a refusal in words, never a traceback, and never a charge on refusal.
 """
@@ -15,7 +15,7 @@ from congenial.cli import main
 from congenial.ledger import Ledger, open_ledger
 from releases import COUNTS, FEW, HOLES, MICRODATA, TWO_AREAS
 
-N_CHUNKS, CHUNK = int(os.environ.get("CONGENIAL_FUZZ", "4")), 125
+N_CHUNKS, CHUNK = int(os.environ.get("CONGENIAL_FUZZ", "2")), 125
 
 # Each section of a spec in several ways: ordinary ones first, then what can be asked for and should not be.
 SECTIONS: list[list[str]] = [

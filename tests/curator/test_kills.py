@@ -31,20 +31,25 @@ def test_a_kill_at_each_step() -> None:
     assert done.outcomes["charged, resumed"]
 
 
-def interrupted(folder: Path, moments: "list[str]", number: signal.Signals) -> "subprocess.CompletedProcess[str]":
-    """Run a release that is sent a signal at each of some steps."""
-    program = f"""
-import contextlib, os, signal, sys
+PROGRAM = """
+import contextlib, json, os, sys
 from congenial.cli import main
-moments = {moments!r}
 @contextlib.contextmanager
 def told(*_):
-    yield lambda step, *_: [os.kill(os.getpid(), {int(number)}) for moment in moments if moment == step]
+    yield lambda step, *_: [os.kill(os.getpid(), number) for moment in moments if moment == step]
 sys.modules["congenial.cli.release"].progress_bar = told
-main(sys.argv[1:])
 """
-    arguments = ["release", folder / "spec.yaml", "--out", folder / "out", "--ledger", folder / "budget.db"]
-    return run_python(program, *arguments, "--who", "Ada", "--no-confidential-report", "--yes")
+
+
+def words(folder: Path) -> list[str]:
+    found = ["release", folder / "spec.yaml", "--out", folder / "out", "--ledger", folder / "budget.db"]
+    return [*map(str, found), "--who", "Ada", "--no-confidential-report", "--yes"]
+
+
+def interrupted(folder: Path, moments: "list[str]", number: signal.Signals) -> "subprocess.CompletedProcess[str]":
+    """Run a release that is sent a signal at each of some steps."""
+    program = f"{PROGRAM}\nmoments, number = {moments!r}, {int(number)}\nmain(sys.argv[1:])"
+    return run_python(program, *words(folder))
 
 
 BETWEEN = ["charging the budget", "drawing", "writing the bundle"]
@@ -61,16 +66,29 @@ def test_an_interruption_before_the_charge_leaves_nothing(tmp_path: Path) -> Non
     assert ledger.verify().n_spends == 0
 
 
-@pytest.mark.parametrize("number", range(9))
-def test_one_interruption_between_charge_and_bundle_is_held(number: int, tmp_path: Path) -> None:
-    """Each signal at each moment: nine interruptions, nine bundles."""
-    place(tmp_path, CASE)
-    ledger = ledger_for(tmp_path, CASE)
-    run = interrupted(tmp_path, [BETWEEN[number % 3]], [signal.SIGINT, signal.SIGTERM, signal.SIGHUP][number // 3 % 3])
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+def test_one_interruption_between_charge_and_bundle_is_held(tmp_path: Path) -> None:
+    """Each signal at each moment, in one process: nine interruptions, nine bundles."""
+    runs = [(tmp_path / f"{moment}-{int(number)}", moment, int(number)) for moment in BETWEEN for number in SIGNALS]
+    ledgers = []
+    for folder, _, _ in runs:
+        place(folder, CASE)
+        ledgers.append(ledger_for(folder, CASE))
+    program = """
+for words, moment, number in json.loads(sys.argv[1]):
+    moments = [moment]
+    main(words, standalone_mode=False)
+    print("next", file=sys.stderr, flush=True)
+"""
+    run = run_python(PROGRAM + program, json.dumps([(words(folder), *rest) for folder, *rest in runs]))
     assert run.returncode == 0, run.stderr
-    assert run.stderr.startswith("\nHeld: the budget is charged")
-    assert load_bundle(tmp_path / "out").manifest.receipt == ledger.paid("town", "small")[0]  # type: ignore[index]
-    assert not list((tmp_path / "budget.db.keys").iterdir())
+    said = run.stderr.split("next\n")[:-1]
+    for (folder, _, _), ledger, heard in zip(runs, ledgers, said, strict=True):
+        assert heard.startswith("\nHeld: the budget is charged"), heard
+        assert load_bundle(folder / "out").manifest.receipt == ledger.paid("town", "small")[0]  # type: ignore[index]
+        assert not list((folder / "budget.db.keys").iterdir())
 
 
 def test_nothing_is_said_to_be_charged_where_the_charge_is_refused(tmp_path: Path) -> None:

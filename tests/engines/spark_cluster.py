@@ -15,15 +15,19 @@ from pathlib import Path
 
 MISSING = [what for what, there in (("pyspark", find_spec("pyspark")), ("java", shutil.which("java"))) if not there]
 REASON = f"needs {' and '.join(MISSING)}: make services, then make spark"
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"  # for virtual machines that live a minute
 SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
-    "spark.executor.memory": "450m",
+    "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
     "spark.cores.max": "2",  # an executor on each worker; what is left is for a second application
     "spark.task.maxFailures": "6",
     "spark.sql.shuffle.partitions": "2",
+    "spark.driver.extraJavaOptions": QUICK,
+    "spark.executor.extraJavaOptions": QUICK,
+    "spark.python.daemon.module": "engines.warm_daemon",
 }
 
 
@@ -78,8 +82,10 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_DIRS": str(folder / "local"),
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": QUICK,
+        "SPARK_LAUNCHER_OPTS": QUICK,
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": str(Path(__file__).parents[2] / "src"),
+        "PYTHONPATH": os.pathsep.join(str(Path(__file__).parents[2] / name) for name in ("src", "tests")),
     }
     port, deploy = _free_port(), "org.apache.spark.deploy"
     address = f"spark://127.0.0.1:{port}"

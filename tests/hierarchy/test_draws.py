@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from agreement import ALPHA, N_DRAWS, own_rng, p_value
+from agreement import ALPHA, own_rng, p_value
 from chain_audit import SHAPES, Chain
 from congenial.arrays import Ints
 from congenial.conditions.queries import Query
@@ -73,7 +73,8 @@ EXACT = {
     "three levels, every leaf's total": _exact(3, 2, ["1", "1/2", "1/4"], [[1, 1], [0, 1], [0, 2], [1, 0]]),
 }
 """Trees with exact sums below the top."""
-N_EXACT = 5_000  # whole releases; tests/sampling/test_two_way.py draws 100,000 tables of one family
+# Whole releases; tests/sampling/test_share_out.py and test_two_way.py draw 100,000 tables of one family.
+N_RELEASES, N_EXACT = 40_000, 5_000
 
 
 @pytest.mark.statistical
@@ -111,7 +112,7 @@ def test_mutants_of_exact_sums_are_rejected(request: pytest.FixtureRequest, monk
 @pytest.mark.parametrize("name", TREES)
 def test_releases_have_the_enumerated_law(name: str, request: pytest.FixtureRequest) -> None:
     """The two tests below have mutants."""
-    forest = Forest.of(*TREES[name], N_DRAWS)
+    forest = Forest.of(*TREES[name], N_RELEASES)
     released = forest.plan.draw(forest.leaves, ChainWords.simulated(own_rng(request)))
     assert p_value(forest.outcomes(released[-1]), forest.probabilities()) > ALPHA
 
@@ -119,7 +120,7 @@ def test_releases_have_the_enumerated_law(name: str, request: pytest.FixtureRequ
 @pytest.mark.statistical
 def test_sharing_out_the_confidential_sum_is_rejected(request: pytest.FixtureRequest) -> None:
     """Defect: children given their parent's confidential table in place of the released one."""
-    forest = Forest.of(*TREES["two leaves"], N_DRAWS)
+    forest = Forest.of(*TREES["two leaves"], N_RELEASES)
     tables, words = forest.plan.law.tree.summed(forest.leaves), ChainWords.simulated(own_rng(request))
     (step,) = forest.plan.law.steps
     own = words.families("leaves", forest.plan.law.tree.codes[0], tables[0], step.families.starts, tables[1])

@@ -59,7 +59,7 @@ def test_the_level_holds_where_the_textbook_s_does_not(request: pytest.FixtureRe
 
 
 def test_dependence_is_found(request: pytest.FixtureRequest) -> None:
-    rejected = (p_values(MECHANISM, 9.0, 15, replay_rng(request.node.nodeid)) <= 0.05).mean(axis=0)
+    rejected = (p_values(MECHANISM, 9.0, 8, replay_rng(request.node.nodeid)) <= 0.05).mean(axis=0)
     assert rejected[0] > 0.4
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.conditions.queries import Condition
-from congenial.inference import priors
+from congenial.inference import chains, priors
 from congenial.inference.chains import Drawn, by_proposals, by_small_steps, walk
 from congenial.inference.intervals import PoorDrawsWarning
 from congenial.inference.posterior import PoorProposalWarning, Posterior, posterior
@@ -281,7 +281,7 @@ def test_small_steps_have_the_enumerated_means_under_a_sharp_prior() -> None:
     law, released = small("total")
     sharp = priors.poisson(SCHEMA, [0.2, 0.2, 4.0, 0.2])
     exactly = posterior(law, None, released, prior=sharp)
-    found = by_small_steps(law.target(None, released), sharp, 8_000, 8, cg.replay_rng("small steps"))
+    found = by_small_steps(law.target(None, released), sharp, 8_000, 40, cg.replay_rng("small steps"))
     drawn = with_diagnostics(law, released, sharp, found)
     error = drawn.tables.std(axis=0) / np.sqrt(drawn.effective_draws)
     assert np.all(np.abs(drawn.mean() - exactly.mean()) < 5 * error)
@@ -303,8 +303,10 @@ def test_p12_under_independence_takes_small_steps() -> None:
 
 @pytest.mark.parametrize("prior", ["flat", "independence"])
 @pytest.mark.parametrize("n_chains", [1, 3])
-def test_the_number_of_chains_is_the_user_s(prior: str, n_chains: int) -> None:
+def test_the_number_of_chains_is_the_user_s(prior: str, n_chains: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the exact sampler proposes (flat) or small steps go (independence, as the test before has it)."""
+    monkeypatch.setattr(chains, "_BURN_IN", 20)  # where the chains go is not looked at
+    monkeypatch.setattr(chains, "_STEPS_A_CELL", 1)
     released = cg.examples.p12_printed_release()
     law = law_of(cg.examples.p12_mechanism(), released)
     rng = cg.replay_rng("chains")

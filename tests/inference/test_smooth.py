@@ -95,8 +95,8 @@ def statistics(found: Field, table: Ints) -> Floats:
 
 @pytest.mark.statistical
 def test_field_and_table_keep_their_joint_law(request: pytest.FixtureRequest) -> None:
-    """From 8,000 starts; the mutant's tables follow log rates that are too flat."""
-    assert np.abs(z_scores(8_000, own_rng(request))).max() < 5
+    """From 4,000 starts; the mutant, from 2,000: its tables follow log rates that are too flat."""
+    assert np.abs(z_scores(4_000, own_rng(request))).max() < 5
     assert np.abs(z_scores(2_000, own_rng(request), is_mutant=True)).max() > 5
 
 
@@ -120,6 +120,12 @@ def test_tables_keep_the_posterior_given_the_field(noise: str, request: pytest.F
     assert np.abs(without - exactly).max() > 0.05
 
 
+def normalisers(moving: Moving, tables: Ints, rng: RandomStream) -> Floats:
+    """Return log c(s) of every line; of 120 tables, each is computed once."""
+    once, place = np.unique(tables, axis=0, return_inverse=True)
+    return moving.log_normalisers(once, rng)[place]
+
+
 def held_means(law: cg.public_law.PublicLaw, released: Ints, eta: Floats, rng: RandomStream, *, has_c: bool) -> Floats:
     moving, supply, n = Moving.of(law.areas[None], law.measured), WordSupply(rng), 4_000
     lines = np.repeat(released[None, :], n, axis=0)
@@ -128,10 +134,10 @@ def held_means(law: cg.public_law.PublicLaw, released: Ints, eta: Floats, rng: R
         one = type(one)(np.zeros_like(one.log_mass), np.zeros_like(one.slope))
     tilts = type(one)(np.repeat(one.log_mass, n, axis=0), np.repeat(one.slope, n, axis=0))
     here, total = lines.copy(), np.zeros(released.size)
-    log_c = moving.log_normalisers(here, rng)
+    log_c = normalisers(moving, here, rng)
     for sweep in range(25):
         tried, gain = moving.move(here, lines, np.repeat(eta[None, :], n, axis=0), tilts, 8, supply)
-        tried_c = moving.log_normalisers(tried, rng)
+        tried_c = normalisers(moving, tried, rng)
         taken = np.log(rng.uniforms(n)) < (gain + log_c - tried_c if has_c else 0.0)
         here, log_c = np.where(taken[:, None], tried, here), np.where(taken, tried_c, log_c)
         total += here.mean(axis=0) if sweep >= 10 else 0

@@ -14,6 +14,7 @@ from congenial.errors import AlreadySpentError, BudgetError, LedgerError
 from congenial.examples import p12_mechanism, p12_table
 from congenial.ledger import Head, Ledger, Receipt, Request, open_ledger, verify_export
 from congenial.privacy.formulas import epsilon_at
+from drawn import drawn
 from ledgers import NOW, certificate, ledger_with, request
 
 
@@ -234,7 +235,7 @@ def test_the_clock_is_used_when_no_time_is_given(place: str) -> None:
     assert before <= ledger.charge(request()).at <= datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=drawn(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.fractions(0, 1, max_denominator=60), min_size=1, max_size=12), st.fractions("1/9", 3))
 def test_a_ledger_is_a_sum_with_a_limit(
     tmp_path_factory: pytest.TempPathFactory, costs: list[Fraction], cap: Fraction

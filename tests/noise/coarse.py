@@ -58,11 +58,10 @@ class Coarse(DiscreteNoise):
         return np.where(outcome % 2 == 1, (outcome + 1) // 2, -(outcome // 2))
 
     def _cdf_bounds(self, bits: int) -> tuple[list[int], list[int]]:
-        scale, a = 2**bits, self.base
-        weight = running = (1 - a) / (1 + a)
-        points = [running]
+        """Beyond k = 1, 2, ... lies a^k, beyond -k 2 a^(k + 1) / (1 + a); in whole numbers, for fractions take long."""
+        scale, (a, grain) = 2**bits, self.base.as_integer_ratio()
+        beyond, power, of = [(2 * a, grain + a)], 1, 1
         for _ in range(int(bits * log(2) / -self.log_base) + 4):
-            weight *= a
-            points += [running + weight, running + 2 * weight]
-            running = points[-1]
-        return [int(point * scale) for point in points], [-int(-point * scale // 1) for point in points]
+            power, of = power * a, of * grain
+            beyond += [(power, of), (2 * power * a, of * (grain + a))]
+        return [scale + -scale * n // whole for n, whole in beyond], [scale - scale * n // whole for n, whole in beyond]

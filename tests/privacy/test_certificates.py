@@ -20,6 +20,7 @@ from congenial.privacy.certified_case import Case
 from congenial.privacy.certify import certificate_of
 from congenial.privacy.formulas import conditional_loss
 from congenial.randomness import replay_rng
+from drawn import drawn
 from loss_systems import RELATIONS, SYSTEMS
 
 PRECISIONS = ["1/20", "1/2", "1", "4"]
@@ -79,7 +80,7 @@ def test_more_records_than_the_fewest(name: str, relation: str) -> None:
         assert audit(SYSTEMS[name](Fraction(1, 2)), relation, extra) > 0
 
 
-@pytest.mark.parametrize("number", range(60))
+@pytest.mark.parametrize("number", range(drawn(25)))
 def test_drawn_systems(number: int, request: pytest.FixtureRequest) -> None:
     """Catches combinations that nobody thought of."""
     dice = Dice(replay_rng(request.node.name))

@@ -18,6 +18,7 @@ from congenial.privacy.certificate import Certificate
 from congenial.privacy.certify import certificate_of
 from congenial.privacy.formulas import epsilon_at, rho_at_all_orders, round_up
 from congenial.randomness import replay_rng
+from drawn import drawn
 
 INTEGER_ORDERS = (*range(2, 13), 16, 20, 25, 30, 40, 50)
 ROUNDING = 1e-12
@@ -123,7 +124,7 @@ def hockey_stick(brute: Brute, pairs: np.ndarray, epsilon: float) -> float:
     return float(np.maximum(p[pairs[:, 0]] - np.exp(np.longdouble(epsilon)) * p[pairs[:, 1]], 0).sum(axis=1).max())
 
 
-@pytest.mark.parametrize("number", range(28))
+@pytest.mark.parametrize("number", range(drawn(8)))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_unimodular_systems_cost_nothing_at_integer_orders(
     family: str, number: int, request: pytest.FixtureRequest
@@ -151,7 +152,7 @@ def test_unimodular_systems_cost_nothing_at_integer_orders(
         check(certificate_of(case, system.precisions), brute, relation, dice)
 
 
-@pytest.mark.parametrize("number", range(40))
+@pytest.mark.parametrize("number", range(drawn(12)))
 def test_any_other_system(number: int, request: pytest.FixtureRequest) -> None:
     """Weighted rows, ranges, unmeasured cells: whatever certificate is given must hold."""
     dice = Dice(replay_rng(request.node.name))
@@ -164,7 +165,7 @@ def test_any_other_system(number: int, request: pytest.FixtureRequest) -> None:
             check(certificate_of(case, system.precisions), brute, relation, dice)
 
 
-@pytest.mark.parametrize("number", range(25))
+@pytest.mark.parametrize("number", range(drawn(10)))
 def test_double_geometric_noise_on_any_system(number: int, request: pytest.FixtureRequest) -> None:
     """Theorem L: D_alpha <= alpha D^2 / 2 for every pair at every order. The mutant, half of it, is broken."""
     dice = Dice(replay_rng(request.node.name))

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ N_SYSTEMS = 300
 PRECISIONS = ["1/5", "1/2", "1", "2"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Drawn:
     """A system with the scale of each class of measured rows."""
 
@@ -53,6 +53,7 @@ class Drawn:
         log_weight = np.array([Target(self.constraints, measured, table).log_weight(tables) for table in tables])
         return tables, log_weight - np.log(np.exp(log_weight).sum(axis=1, keepdims=True))
 
+    @cache  # noqa: B019  the systems are kept for all tests, and a mutant changes their certificates alone
     def worst(self, neighbours: str, k: int) -> float:
         """The largest loss of a pair at most k records apart, over all outputs; minus infinity without a pair."""
         tables, log_p = self.listed
@@ -108,9 +109,14 @@ def some_conditions(dice: random.Random, n: int) -> Iterator[Condition]:
         yield cg.linear({"0": 1, "1": dice.choice([-1, 2])})
 
 
+@cache
+def systems() -> list[Drawn]:
+    return list(some_systems("certificates", N_SYSTEMS))
+
+
 def is_broken(kinds: Counter[str]) -> bool:
     """Return whether some system loses more than its certificate says, and count how often each kind was given."""
-    for system in some_systems("certificates", N_SYSTEMS):
+    for system in systems():
         for neighbours in ("bounded", "unbounded"):
             case = system.case(neighbours)
             fewest = case.neighbourhood.k

@@ -17,6 +17,7 @@ from congenial.errors import CongenialError, ReadingError
 from congenial.reading import read_tables
 from congenial.reading.csv_trouble import csv_trouble
 from congenial.spec import Spec, parse_spec
+from drawn import drawn
 
 CANARIES = ("71828182", "Ermintrude", "31415926", "57721566")
 N, NAME, ID, MORE = CANARIES
@@ -385,7 +386,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=drawn(40), deadline=None)
 @given(
     st.sampled_from([COUNTS, ZEROS, MICRO, IDS, CUT]),
     st.sampled_from(HEADERS),
@@ -401,7 +402,7 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, given_spec: Spec, h
             check_no_canary(error)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=drawn(20), deadline=None)
 @given(st.integers(0, 2000), st.binary(min_size=1, max_size=8))
 def test_any_damage_to_parquet(tmp_path_factory: pytest.TempPathFactory, place: int, damage: bytes) -> None:
     folder = tmp_path_factory.mktemp("any")

@@ -21,6 +21,7 @@ from congenial.sampling.contraction.layout import Engine, Layout
 from congenial.sampling.contraction.sampler import Contraction
 from congenial.sampling.contraction.without_rounding import count_tables, exact_normaliser
 from congenial.sampling.system import System
+from drawn import drawn
 from systems import SYSTEMS
 from systems import System as Small
 
@@ -78,7 +79,7 @@ def laws(draw: st.DrawFn) -> cg.Law:
 
 
 @given(laws())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(25), deadline=None)
 def test_random_systems_agree_with_the_brute_force(law: cg.Law) -> None:
     truth = law.enumerated
     assert np.isclose(law.log_normaliser(), truth.log_normaliser, rtol=0, atol=1e-12)

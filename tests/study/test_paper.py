@@ -2,6 +2,7 @@
 
 import csv
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,9 @@ from congenial.baselines.projection import L2Projection
 from congenial.cli import main
 from congenial.noise import Laplace
 from congenial.sampling import independence
+from congenial.study.paper import reproduce as whole
 from congenial.study.paper import section4
-from congenial.study.paper.chains import acceptance_rates, trace_columns
+from congenial.study.paper.chains import acceptance_rates, figure_2, figure_3, trace_columns
 from congenial.study.paper.figure1 import (
     CHAIN,
     EXACT,
@@ -29,7 +31,7 @@ from congenial.study.paper.figure1 import (
 from congenial.study.paper.reproduce import read_p12_tables, reproduce
 from congenial.study.paper.section5 import appendix_b, p12, rounding, trivial, two_bins
 from congenial.study.paper.table1 import law_of_a_cell, table_1
-from congenial.study.paper.two_bins import COUNTS, EPSILON, density_columns, simulated
+from congenial.study.paper.two_bins import COUNTS, EPSILON, density_columns, simulated, table_2
 from images import is_blank
 
 
@@ -176,7 +178,17 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *(",".join(["x, y", *map(str, row)]).replace("x, y", '"x, y"') for row in counts),
     ]
     given.write_text("\n".join(lines), encoding="utf-8")
-    run = CliRunner().invoke(main, ["reproduce", "--out", str(folder), "--tables", str(given)])
+    few = {
+        "N_TABLES": 3,
+        "table_1": partial(table_1, n_draws=5_000),
+        "table_2": partial(table_2, n_draws=50_000),
+        "figure_2": partial(figure_2, n_iterations=2_000, n_proposals=2_000),
+        "figure_3": partial(figure_3, n_draws=1_000),
+    }  # the numbers themselves are looked at above
+    with pytest.MonkeyPatch.context() as patch:
+        for name, part in few.items():
+            patch.setattr(whole, name, part)
+        run = CliRunner().invoke(main, ["reproduce", "--out", str(folder), "--tables", str(given)])
     assert run.exit_code == 0, run.output
     assert "index.html" in run.output
     return folder

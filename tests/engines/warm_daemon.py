@@ -1,0 +1,9 @@
+"""The daemon of Spark's Python workers, with the package imported before it forks them: a test starts fifty of them."""
+
+if __name__ == "__main__":
+    from pyspark.daemon import manager
+
+    import congenial.engines.spark.running
+    import congenial.sampling.kernels.compiler  # noqa: F401
+
+    manager()
