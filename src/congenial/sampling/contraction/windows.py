@@ -4,7 +4,7 @@ The lengths of windows decide the order in which cells are drawn, so they are th
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, inf, sqrt
@@ -27,7 +27,11 @@ def half_width(terms: Iterable[tuple[Fall, int]], nats: float) -> int | None:
     >>> [half_width([(Fall(linear=Fraction(1, 2)), 1)], nats) for nats in (10.0, 20.0)]
     [19, 34]
     """
-    counted = Counter((fall, abs(coefficient)) for fall, coefficient in terms)
+    return half_width_of(Counter((fall, abs(coefficient)) for fall, coefficient in terms), nats)
+
+
+def half_width_of(counted: Mapping[tuple[Fall, int], int], nats: float) -> int | None:
+    """Return the same where deviations of one fall and coefficient, which is above 0, are counted already."""
     return _half_width(tuple(sorted(counted.items(), key=repr)), nats)
 
 
