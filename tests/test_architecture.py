@@ -40,7 +40,12 @@ COMMANDS = [
 ]
 ONLY_HERE = {
     "alembic": {"ledger.store", "ledger.migrations.env", *(f"ledger.migrations.versions.v000{n}" for n in (1, 2))},
-    "numba": {"sampling.kernels.compiler", "sampling.kernels.inner_code", "sampling.kernels.packed_type"},
+    "numba": {
+        "sampling.kernels.compiler",
+        "sampling.kernels.inner_code",
+        "sampling.kernels.packed_type",
+        "sampling.kernels.vector_code",
+    },
     "cryptography": {"randomness", "bundle.signing"},
     "daqp": {"baselines.quadratic"},
     "flint": {
