@@ -1,0 +1,63 @@
+"""What numba has found out about the types of operations is remembered while kernels are compiled.
+
+numba asks for the type of every operation in every round of its inference, and tries some thirty candidates each time,
+with and without constants. Kernels have few kinds of operations: of 4,800 questions 250 are different, and answering
+each of them once takes a third off what compiling a batch of areas does.
+"""
+
+# mypy: allow-untyped-calls
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+from numba import types
+from numba.core.compiler import Compiler
+
+_known: dict[tuple[Any, ...], Any] = {}
+
+
+@contextmanager
+def _remembering(context: Any) -> Iterator[None]:
+    """Let a typing context answer from memory; compiling goes on in one thread at a time, by numba's own lock."""
+    if "resolve_function_type" in vars(context):  # one kernel is compiled within another
+        yield
+        return
+    resolve = context.resolve_function_type
+
+    def resolve_once(function: Any, arguments: Any, named: Any) -> Any:
+        if isinstance(function, types.Dispatcher | types.RecursiveCall):
+            return resolve(function, arguments, named)  # may be in the middle of being compiled
+        # Candidates that are added later make another type of the function, and another question.
+        question = (context._lookup_global(function), function, tuple(arguments), tuple(dict(named).items()))
+        try:
+            return _known[question]
+        except (KeyError, TypeError):  # not asked yet, or an argument such as a slice, which nothing is filed under
+            answer = resolve(function, arguments, named)
+        if answer is not None and _can_be_filed(question):
+            _known[question] = answer
+        return answer
+
+    context.resolve_function_type = resolve_once
+    try:
+        yield
+    finally:
+        del context.resolve_function_type
+
+
+def _can_be_filed(question: tuple[Any, ...]) -> bool:
+    try:
+        hash(question)
+    except TypeError:
+        return False
+    return True
+
+
+class KernelCompiler(Compiler):
+    """numba's compiler, with a memory."""
+
+    def compile_extra(self, function: FunctionType) -> Any:
+        """Compile a function."""
+        with _remembering(self.state.typingctx):
+            return super().compile_extra(function)
