@@ -43,6 +43,8 @@ ONLY_HERE = {
     "numba": {
         "sampling.kernels.compiler",
         "sampling.kernels.inner_code",
+        "sampling.kernels.known_types",
+        "sampling.kernels.lines_type",
         "sampling.kernels.packed_type",
         "sampling.kernels.vector_code",
     },

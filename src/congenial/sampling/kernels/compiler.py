@@ -89,7 +89,7 @@ def _compiled_to_link(function: FunctionType) -> Any:
 
 
 def _is_known() -> bool:
-    return numba.__version__.startswith(_KNOWN)
+    return str(numba.__version__).startswith(_KNOWN)
 
 
 def _forget_constants(dispatcher: Any) -> None:
@@ -113,7 +113,7 @@ def compile_either(choose: FunctionType, bind: Callable[[FunctionType], Function
         return bind(choose(*kinds))
 
     called.__name__, called.__doc__ = choose.__name__, choose.__doc__
-    options: dict[str, Any] = {}
+    options: Any = {}
     if _is_known():
         from congenial.sampling.kernels.inner_code import InnerCompiler
 

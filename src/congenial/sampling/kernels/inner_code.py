@@ -55,6 +55,8 @@ class _InnerLibrary(JITCodeLibrary):
 
 
 class InnerCompiler(KernelCompiler):
+    """The compiler of what only kernels call."""
+
     def compile_extra(self, function: FunctionType) -> Any:
         """Compile into a library of our own."""
         self.state.library = _InnerLibrary(self.state.targetctx.codegen(), function.__qualname__)

@@ -218,13 +218,15 @@ def forward(program: Any, centre: Ints, state: Any, messages: Numbers, work: Num
 @compiled
 def log_root(state: Any, messages: Numbers) -> Any:
     """Return the logarithm of the sum of the last message, in its scale."""
-    return log_of_number(_sum_of(part(messages, state.node_offset[-1], state.node_size[-1])))
+    last = state.node_size.size - 1
+    return log_of_number(_sum_of(part(messages, state.node_offset[last], state.node_size[last])))
 
 
 @compiled
 def log_missing_share(state: Any, messages: Numbers) -> Any:
     """Return the logarithm of the share that windows and underflow may have taken of the last message."""
-    return log_of_shortfall(messages, state.node_missing[-1]) - log_root(state, messages)
+    missing = state.node_missing[state.node_size.size - 1]
+    return log_of_shortfall(messages, missing) - log_root(state, messages)
 
 
 @compiled
@@ -262,4 +264,5 @@ def normalise_batch(
         out[number] = np.nan
         is_built = 0 <= size <= size_of(messages) and WORK * longest(state) <= size_of(work)
         if is_built and log_missing_share(state, messages) <= log_loosest:
-            out[number] = log_root(state, messages) + state.node_exponent[-1] * math.log(2.0)
+            exponent = state.node_exponent[state.node_size.size - 1]
+            out[number] = log_root(state, messages) + exponent * math.log(2.0)
