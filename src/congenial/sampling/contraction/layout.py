@@ -30,6 +30,8 @@ class State(Packed):
 
     rest_low: Ints
     rest_high: Ints
+    cell_below: Ints
+    cell_above: Ints
     cell_first: Ints
     cell_span: Ints
     prefix_low: Ints

@@ -46,7 +46,7 @@ def _index(kind: Any) -> tuple[types.Type, int] | None:
     """Return the type that places are turned into, and how many they are."""
     if isinstance(kind, types.Integer):
         return types.int64, 1
-    if isinstance(kind, types.BaseTuple) and all(isinstance(part, types.Integer) for part in kind.types):
+    if isinstance(kind, types.BaseTuple) and all(isinstance(part, types.Integer) for part in kind.types):  # type: ignore[attr-defined]
         return types.UniTuple(types.int64, len(kind)), len(kind)
     return None
 

@@ -139,7 +139,7 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, wo
                     units += min(x_length, span) + TABLE_UNITS
                 mass = min(x_length, span) + excess  # terms of an entry, of a weight of at most 1 but for the floor
                 if not is_flat:
-                    mass = min(mass, np.exp(min(700.0, program.log_mass[cell])))
+                    mass = min(mass, program.mass[cell])
                 flushed *= mass
             shift, lost, extra = settle(out)
             units += extra

@@ -214,8 +214,9 @@ def settle(message: Any) -> Any:
 
     def settle_doubles(message: Any) -> tuple[int, float, float]:
         top, low = 0.0, np.inf
-        for value in message:
-            top, low = max(top, value), min(low, value)
+        for i in range(message.size):
+            value = message[i]
+            top, low = value if value > top else top, value if value < low else low
         # Underflow is far below a rounding unit of entries that are far from it.
         lost, units = (0.0, 1.0) if low > _FAR_FROM_UNDERFLOW else (_FLUSH, 0.0)
         if 2.0**-100 < top < 2.0**100 or top == 0.0:
