@@ -13,7 +13,9 @@ from types import FunctionType
 from typing import Any
 
 from numba import types
+from numba.core import typed_passes, untyped_passes
 from numba.core.compiler import Compiler
+from numba.core.compiler_machinery import PassManager
 
 _known: dict[tuple[Any, ...], Any] = {}
 
@@ -54,8 +56,37 @@ def _can_be_filed(question: tuple[Any, ...]) -> bool:
     return True
 
 
+_PASSES = (
+    untyped_passes.TranslateByteCode,
+    untyped_passes.FixupArgs,
+    untyped_passes.IRProcessing,
+    untyped_passes.InlineClosureLikes,
+    untyped_passes.GenericRewrites,
+    untyped_passes.ReconstructSSA,
+    typed_passes.NopythonTypeInference,
+    typed_passes.PreLowerStripPhis,
+    typed_passes.NopythonRewrites,
+    typed_passes.IRLegalization,
+    typed_passes.AnnotateTypes,
+    typed_passes.NativeLowering,
+    typed_passes.NoPythonBackend,
+)
+
+
 class KernelCompiler(Compiler):
-    """numba's compiler, with a memory."""
+    """numba's compiler, with a memory, and without passes for what kernels do not have.
+
+    These are `with`, branches that a type rules out, loops over tuples of several types and calls that are written out
+    in place: to look for them took a seventh of what compiling did.
+    """
+
+    def define_pipelines(self) -> list[PassManager]:
+        """Return the passes."""
+        manager = PassManager("kernel")
+        for one in _PASSES:
+            manager.add_pass(one, one._name)
+        manager.finalize()
+        return [manager]
 
     def compile_extra(self, function: FunctionType) -> Any:
         """Compile a function."""
