@@ -1,7 +1,7 @@
 """The compiler's type of arrays in packed values: where one stands, and the lengths of its axes.
 
 numba's own arrays count who holds them, may have gaps, and take numbers from the end: to read an entry takes sixty
-instructions, most of which are optimised away again. Four are enough here, which saved a quarter of what compiling a
+instructions, most of which are optimised away again. Four are enough here, which saved a seventh of what compiling a
 batch of areas took. Places count from 0; whoever called the kernel holds the array.
 """
 
