@@ -41,8 +41,13 @@ COMMANDS = [
 ONLY_HERE = {
     "alembic": {"ledger.store", "ledger.migrations.env", *(f"ledger.migrations.versions.v000{n}" for n in (1, 2))},
     "numba": {
-        *("sampling.kernels.compiler", "sampling.kernels.inner_code", "sampling.kernels.no_linear_algebra"),
+        "sampling.kernels.compiler",
+        "sampling.kernels.inner_code",
+        "sampling.kernels.known_types",
+        "sampling.kernels.lines_type",
+        "sampling.kernels.no_linear_algebra",
         "sampling.kernels.packed_type",
+        "sampling.kernels.vector_code",
     },
     "cryptography": {"randomness", "bundle.signing"},
     "daqp": {"baselines.quadratic"},

@@ -14,7 +14,7 @@ from congenial.errors import TooLargeError
 from congenial.sampling.contraction.order import Coordinate, MergeOrder, find_order
 from congenial.sampling.contraction.program import Program, make_program
 from congenial.sampling.contraction.reach import check_reach
-from congenial.sampling.kernels.codes import FAR
+from congenial.sampling.kernels.codes import FAR, LANES
 from congenial.sampling.kernels.compiled import light
 from congenial.sampling.kernels.layout import lay_out
 from congenial.sampling.kernels.packed import Packed
@@ -30,6 +30,8 @@ class State(Packed):
 
     rest_low: Ints
     rest_high: Ints
+    cell_below: Ints
+    cell_above: Ints
     cell_first: Ints
     cell_span: Ints
     prefix_low: Ints
@@ -126,7 +128,7 @@ class Engine:
     def longest(self) -> int:
         """The longest window of a sum of cells of a group, or of a cell's values."""
         sums = max((prefix.length for group in self.order.prefixes for prefix in group), default=1)
-        return int(max(sums, 2 * int(self.program.table_reach.max()) + 1))
+        return int(max(LANES, sums, 2 * int(self.program.table_reach.max()) + 1))
 
     def room(self, n: int) -> Numbers:
         """Return room for so many entries of messages."""

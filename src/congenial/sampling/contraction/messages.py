@@ -17,6 +17,7 @@ from congenial.conditions.rows import Row
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream, Streams
 from congenial.sampling.contraction.layout import Engine, Layout, State, empty_state
+from congenial.sampling.kernels.codes import LANES, WORK
 from congenial.sampling.kernels.compiled import Function, light
 from congenial.sampling.kernels.draw import draw, draw_batch, draw_many
 from congenial.sampling.kernels.messages import build, normalise_batch
@@ -51,9 +52,9 @@ class Messages:
         # The merge order knows how much is needed; a table with larger invariants than its own needs a second try.
         state, n_states, length = empty_state(engine.program), int(engine.order.n_states), engine.longest
         while True:
-            numbers, (work, mirror) = engine.room(n_states), (engine.room(4 * length), engine.room(4 * length))
+            numbers, (work, mirror) = engine.room(n_states), (engine.room(WORK * length), engine.room(WORK * length))
             size = _light(engine, build)(engine.program, centre, state, numbers, work, mirror)
-            longest = int(max(state.prefix_length.max(initial=0), state.cell_span.max(initial=0)))
+            longest = int(max(state.prefix_length.max(initial=LANES), state.cell_span.max(initial=LANES)))
             if size < 0 or (size <= n_states and longest <= length):
                 return cls(Layout.checked(engine, centre, state, size), numbers)
             n_states, length = size, longest
@@ -186,8 +187,8 @@ def _run_part(
         centres,
         empty_state(engine.program),
         engine.room(n_states),
-        engine.room(4 * longest),
-        engine.room(4 * longest),
+        engine.room(WORK * longest),
+        engine.room(WORK * longest),
         words,
         _LOG_LOOSEST,
         out,
@@ -227,7 +228,7 @@ def _normalised(engine: Engine, centres: Ints) -> Floats:
     out = np.empty(len(centres))
     with engine.scratch() as state:
         n_states, longest = _room_for(engine, centres, state)
-        room = (engine.room(n_states), engine.room(4 * longest), engine.room(4 * longest))
+        room = (engine.room(n_states), engine.room(WORK * longest), engine.room(WORK * longest))
         _light(engine, normalise_batch, len(centres))(engine.program, centres, state, *room, _LOG_LOOSEST, out)
     return out
 

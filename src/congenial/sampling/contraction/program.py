@@ -64,6 +64,7 @@ class Program(Packed):
     floor_excess: Floats
     powers: Numbers  # (table, n) base ** n, correctly rounded, for one block of a recurrence
     log_mass: Floats  # (cell)
+    mass: Floats  # (cell) at most 1e304
     lower: Ints  # (cell) absolute limits, +-NEVER for none
     upper: Ints
     prefix_half: Ints  # (position) or NONE
@@ -111,6 +112,7 @@ def make_program(order: MergeOrder, *, has_weights: bool = True) -> Program:
             coordinate_row[node, d] = NONE if coordinate.row is None else coordinate.row
             coordinate_half[node, d] = NONE if coordinate.half is None else coordinate.half
     merges = [merge for _, _, merge in order.merges]
+    log_masses = np.array([log_mass(fall) for fall in system.falls])
     row_table = np.array([falls.get(row.fall, 0) for row in system.rows] or [0], np.int64)
     return Program(
         cell_at=np.array([cell for cells in order.groups for cell in cells], np.int64),
@@ -125,7 +127,8 @@ def make_program(order: MergeOrder, *, has_weights: bool = True) -> Program:
         powers=_stacked_numbers(
             [_powers(fall.linear, _block(order) + 1) for fall in falls if has_weights], is_wide=order.is_wide
         ),
-        log_mass=np.array([log_mass(fall) for fall in system.falls]),
+        log_mass=log_masses,
+        mass=np.exp(np.minimum(700.0, log_masses)),
         lower=_limits(system.lower, -NEVER),
         upper=_limits(system.upper, NEVER),
         prefix_half=np.array([NONE if p.half is None else p.half for group in order.prefixes for p in group], np.int64),

@@ -57,10 +57,15 @@ def _freshen(folder: Path) -> None:
 def compile_kernel(function: FunctionType) -> Code:
     """Compile what Python calls; keep the result on disk where a folder can be written."""
     _freshen(Path(function.__code__.co_filename).parent)
+    options: dict[str, Any] = {"nogil": True}  # without the interpreter's lock
+    if _is_known():
+        from congenial.sampling.kernels.known_types import KernelCompiler
+
+        options["pipeline_class"] = KernelCompiler
     try:
-        return cast("Code", numba.njit(function, nogil=True, cache=True))  # without the interpreter's lock
+        return cast("Code", numba.njit(function, cache=True, **options))
     except RuntimeError:  # no writable cache folder: compile anew in each process
-        return cast("Code", numba.njit(function, nogil=True))
+        return cast("Code", numba.njit(function, **options))
 
 
 def compile_inner(function: FunctionType) -> Code:
@@ -73,7 +78,7 @@ def compile_inner(function: FunctionType) -> Code:
 
 
 def _compiled_to_link(function: FunctionType) -> Any:
-    if numba.__version__.startswith(_KNOWN):
+    if _is_known():
         from congenial.sampling.kernels.inner_code import compile_to_link
 
         return compile_to_link(function)
@@ -82,6 +87,10 @@ def _compiled_to_link(function: FunctionType) -> Any:
         return numba.njit(function, cache=True, **options)
     except RuntimeError:  # no writable cache folder: compile anew in each process
         return numba.njit(function, **options)
+
+
+def _is_known() -> bool:
+    return str(numba.__version__).startswith(_KNOWN)
 
 
 def _forget_constants(dispatcher: Any) -> None:
@@ -105,7 +114,13 @@ def compile_either(choose: FunctionType, bind: Callable[[FunctionType], Function
         return bind(choose(*kinds))
 
     called.__name__, called.__doc__ = choose.__name__, choose.__doc__
-    overload(called, strict=False)(chosen)  # strict: the annotations would have to agree as well
+    options: Any = {}
+    if _is_known():
+        from congenial.sampling.kernels.inner_code import InnerCompiler
+
+        options["pipeline_class"] = InnerCompiler
+    # strict: the annotations would have to agree as well
+    overload(called, strict=False, jit_options=options)(chosen)
     return called
 
 

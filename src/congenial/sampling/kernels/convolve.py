@@ -10,35 +10,19 @@ lies in them: steps that a limit rules out are taken, and count for nothing.
 from typing import Any
 
 from congenial.sampling.kernels.compiled import compiled, of_either_type
-from congenial.sampling.kernels.numbers import add_products, clear, get, part, plus, put, size_of, times, zero_of
+from congenial.sampling.kernels.numbers import clear, get, part, plus, put, size_of, times, zero_of
 from congenial.sampling.kernels.wide import Numbers
 
-_MOST_DIRECT = 96  # values of a cell up to which adding shifted copies, in vectors, beats two recurrences
+_MOST_DIRECT = 256  # values of a cell up to which sums of products, in vectors, beat two recurrences
 _MOST_BY_NUMPY = 4096
 
 
 @of_either_type
 def is_long(message: Any, span: Any) -> Any:
-    """Return whether a cell has too many values to add shifted copies."""
+    """Return whether a cell has too many values to go through all products."""
     if message is None:  # by Python, whose loops are slower than NumPy's
         return lambda message, span: span > _MOST_BY_NUMPY
     return lambda message, span: span > _MOST_DIRECT
-
-
-@compiled
-def convolve_directly(
-    x: Numbers, x0: int, weights: Numbers, first: int, room: Numbers, out: Numbers, out0: int
-) -> None:
-    """Set ``out(k) = sum_v w(v) x(k - v)`` for the values v from `first` on that have a weight."""
-    n, n_full = size_of(out), size_of(x) + size_of(weights) - 1
-    full = part(room, 0, n_full)
-    clear(full)
-    add_products(x, weights, full, part(room, n_full, n_full))
-    shift = out0 - x0 - first
-    for k in range(n):
-        inside = 0 <= k + shift < n_full
-        found = get(full, k + shift if inside else 0)
-        put(out, k, found if inside else zero_of(out))
 
 
 @compiled

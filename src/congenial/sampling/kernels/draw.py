@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
+from congenial.sampling.kernels.codes import WORK
 from congenial.sampling.kernels.compiled import compiled
 from congenial.sampling.kernels.merge import run_merge
 from congenial.sampling.kernels.messages import build, log_missing_share, longest, terms_an_entry
@@ -168,7 +169,7 @@ def draw_batch(
     for number in range(centres.shape[0]):
         centre = centres[number]
         size = build(program, centre, state, messages, work, mirror)
-        is_built = 0 <= size <= size_of(messages) and 4 * longest(state) <= size_of(work)
+        is_built = 0 <= size <= size_of(messages) and WORK * longest(state) <= size_of(work)
         if is_built and log_missing_share(state, messages) <= log_loosest:
             unsure[number] = draw(program, centre, state, messages, words[number], True, out[number])
         else:

@@ -14,7 +14,9 @@ import numba
 from llvmlite import binding
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, compile_result
+from numba.core.compiler import compile_result
+
+from congenial.sampling.kernels.known_types import KernelCompiler
 
 _KIND = "inner"
 
@@ -52,7 +54,9 @@ class _InnerLibrary(JITCodeLibrary):
         return self.name, _KIND, self._final_module.as_bitcode()
 
 
-class _InnerCompiler(Compiler):
+class InnerCompiler(KernelCompiler):
+    """The compiler of what only kernels call."""
+
     def compile_extra(self, function: FunctionType) -> Any:
         """Compile into a library of our own."""
         self.state.library = _InnerLibrary(self.state.targetctx.codegen(), function.__qualname__)
@@ -91,7 +95,7 @@ class _InnerCache(FunctionCache):
 def compile_to_link(function: FunctionType) -> Any:
     """Return a function for other kernels to call; its code is kept on disk where a folder can be written."""
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    dispatcher: Any = numba.njit(function, nogil=True, pipeline_class=_InnerCompiler, **options)
+    dispatcher: Any = numba.njit(function, nogil=True, pipeline_class=InnerCompiler, **options)
     with suppress(RuntimeError):  # no writable cache folder: compile anew in each process
         dispatcher._cache = _InnerCache(function)
     return dispatcher

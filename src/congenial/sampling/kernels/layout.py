@@ -6,13 +6,33 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.conditions.groups import ROUNDS
-from congenial.sampling.kernels.codes import EQUAL, FAR, NEVER, RANGE
+from congenial.sampling.kernels.codes import EQUAL, FAR, NEVER, NONE, RANGE
 from congenial.sampling.kernels.compiled import compiled
 
 
 @compiled
 def _clipped(value: int) -> int:
     return max(-NEVER, min(NEVER, value))
+
+
+@compiled
+def _limited(value: int) -> int:
+    """Return a deviation's limit; one that is far off counts as none."""
+    return -NEVER if value < -FAR else NEVER if value > FAR else value
+
+
+@compiled
+def _added(x: int, y: int) -> int:
+    """Return the sum of two lower limits, or of two upper ones: none if there is none of either."""
+    return x if abs(x) == NEVER else y if abs(y) == NEVER else x + y
+
+
+@compiled
+def _scaled(coefficient: int, limit: int) -> int:
+    """Return a multiple of a limit."""
+    if abs(limit) != NEVER:
+        return coefficient * limit
+    return limit if coefficient > 0 else -limit
 
 
 @compiled
@@ -24,22 +44,23 @@ def _group_ranges(program: Any, centre: Ints, state: Any) -> None:
     n_groups = program.group_start.size - 1
     low, high, totals = state.group_low, state.group_high, state.group_total
     rows_low, rows_high = state.rows_low, state.rows_high
+    kinds, coefficients = program.row_kind, program.row_coefficient
     for g in range(n_groups):
-        low[g] = high[g] = totals[g] = 0
+        least, most, total = 0, 0, 0
         for position in range(program.group_start[g], program.group_start[g + 1]):
             cell = program.cell_at[position]
-            totals[g] += centre[cell]
-            below = program.lower[cell] - centre[cell]
-            above = program.upper[cell] - centre[cell]
-            low[g] = -NEVER if below < -FAR or low[g] == -NEVER else low[g] + below
-            high[g] = NEVER if above > FAR or high[g] == NEVER else high[g] + above
-    for r in range(program.row_kind.size):
+            value = centre[cell]
+            below, above = _limited(program.lower[cell] - value), _limited(program.upper[cell] - value)
+            least, most, total = _added(least, below), _added(most, above), total + value
+            state.cell_below[position], state.cell_above[position] = below, above
+        low[g], high[g], totals[g] = least, most, total
+    for r in range(kinds.size):
         value = 0
         for g in range(n_groups):
-            value += program.row_coefficient[r, g] * totals[g]
-        if program.row_kind[r] == EQUAL:
+            value += coefficients[r, g] * totals[g]
+        if kinds[r] == EQUAL:
             rows_low[r] = rows_high[r] = 0
-        elif program.row_kind[r] == RANGE:
+        elif kinds[r] == RANGE:
             rows_low[r] = -NEVER if program.row_lower[r] == -NEVER else _clipped(program.row_lower[r] - value)
             rows_high[r] = NEVER if program.row_upper[r] == NEVER else _clipped(program.row_upper[r] - value)
             rows_low[r] = -NEVER if rows_low[r] < -FAR else rows_low[r]
@@ -48,8 +69,8 @@ def _group_ranges(program: Any, centre: Ints, state: Any) -> None:
             rows_low[r], rows_high[r] = -NEVER, NEVER
     for _ in range(ROUNDS):
         changed = False
-        for r in range(program.row_kind.size):
-            if program.row_kind[r] > RANGE:  # soft and free rows limit nothing
+        for r in range(kinds.size):
+            if kinds[r] > RANGE:  # soft and free rows limit nothing
                 continue
             for side in range(2):
                 # side 0: sum <= rows_high; side 1: -sum <= -rows_low
@@ -58,7 +79,7 @@ def _group_ranges(program: Any, centre: Ints, state: Any) -> None:
                     continue
                 known, open_terms = 0, 0
                 for g in range(n_groups):
-                    coefficient = program.row_coefficient[r, g] if side == 0 else -program.row_coefficient[r, g]
+                    coefficient = coefficients[r, g] if side == 0 else -coefficients[r, g]
                     if coefficient != 0:
                         end = low[g] if coefficient > 0 else high[g]
                         if abs(end) == NEVER:
@@ -68,7 +89,7 @@ def _group_ranges(program: Any, centre: Ints, state: Any) -> None:
                 if open_terms > 1:
                     continue
                 for g in range(n_groups):
-                    coefficient = program.row_coefficient[r, g] if side == 0 else -program.row_coefficient[r, g]
+                    coefficient = coefficients[r, g] if side == 0 else -coefficients[r, g]
                     if coefficient == 0:
                         continue
                     end = low[g] if coefficient > 0 else high[g]
@@ -108,42 +129,35 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
     _group_ranges(program, centre, state)
     n_groups = program.group_start.size - 1
     low, high, rows_low, rows_high = state.group_low, state.group_high, state.rows_low, state.rows_high
-    used = 0
+    cell_below, cell_above, used = state.cell_below, state.cell_above, 0
     for g in range(n_groups):
         start, stop = program.group_start[g], program.group_start[g + 1]
-        state.node_clips[g] = 0
-        state.node_log_mass[g] = 0.0
         rest_low, rest_high = 0, 0
         for position in range(stop - 1, start - 1, -1):  # what the cells after this one can be
             state.rest_low[position], state.rest_high[position] = rest_low, rest_high
-            cell = program.cell_at[position]
-            below, above = program.lower[cell] - centre[cell], program.upper[cell] - centre[cell]
-            rest_low = -NEVER if below < -FAR or rest_low == -NEVER else rest_low + below
-            rest_high = NEVER if above > FAR or rest_high == NEVER else rest_high + above
-        own_low, own_high = 0, 0
-        clips, least, most = 0, rest_low, rest_high
+            rest_low, rest_high = _added(rest_low, cell_below[position]), _added(rest_high, cell_above[position])
+        own_low, own_high, log_mass, log_span, known_span, known_table = 0, 0, 0.0, 0.0, NONE, NONE
+        clips, least, most, group_low, group_high = 0, rest_low, rest_high, low[g], high[g]
         for position in range(start, stop):
             cell = program.cell_at[position]
-            below, above = program.lower[cell] - centre[cell], program.upper[cell] - centre[cell]
-            own_low = -NEVER if below < -FAR or own_low == -NEVER else own_low + below
-            own_high = NEVER if above > FAR or own_high == NEVER else own_high + above
+            table, below, above = program.table_of[cell], cell_below[position], cell_above[position]
+            own_low, own_high = _added(own_low, below), _added(own_high, above)
+            rest_low, rest_high = state.rest_low[position], state.rest_high[position]
             first, last = own_low, own_high
-            if low[g] != -NEVER and state.rest_high[position] != NEVER:
-                first = max(first, low[g] - state.rest_high[position])
-            if high[g] != NEVER and state.rest_low[position] != -NEVER:
-                last = min(last, high[g] - state.rest_low[position])
+            if group_low != -NEVER and rest_high != NEVER:
+                first = max(first, group_low - rest_high)
+            if group_high != NEVER and rest_low != -NEVER:
+                last = min(last, group_high - rest_low)
             begin, length, is_clipped = _window(first, last, program.prefix_half[position])
             if begin == -NEVER or length > FAR:
                 return -1
             # What the other cells of the group can be at least and at most limits this one too.
-            if high[g] != NEVER and least != -NEVER:
-                above = min(above, high[g] - (least - below))
-            if low[g] != -NEVER and most != NEVER:
-                below = max(below, low[g] - (most - (program.upper[cell] - centre[cell])))
-            below = -NEVER if below < -FAR else below
-            above = NEVER if above > FAR else above
-            half = program.table_reach[program.table_of[cell]]
-            first, span, is_cut = _window(below, above, half)
+            upmost = above
+            if group_high != NEVER and least != -NEVER:
+                above = min(above, group_high - (least - below))
+            if group_low != -NEVER and most != NEVER:
+                below = max(below, group_low - (most - upmost))
+            first, span, is_cut = _window(_limited(below), _limited(above), program.table_reach[table])
             if first == -NEVER or span > FAR:  # not measured, and without a limit
                 return -1
             clips += is_clipped + is_cut
@@ -154,9 +168,11 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
             state.prefix_clips[position] = clips
             used += length
             # No weight but a floor's is above 1: the values that limits allow bound a cell's mass too.
-            excess = program.floor_excess[program.table_of[cell]]
-            state.node_log_mass[g] += min(program.log_mass[cell], np.log(span + excess))
-            state.prefix_log_mass[position] = state.node_log_mass[g]
+            if span != known_span or table != known_table:  # a logarithm for each cell was a third of all this
+                known_span, known_table = span, table
+                log_span = np.log(span + program.floor_excess[table])
+            log_mass += min(program.log_mass[cell], log_span)
+            state.prefix_log_mass[position] = log_mass
         if stop > start:
             state.node_low[g, 0] = state.prefix_low[stop - 1]
             state.node_length[g, 0] = state.prefix_length[stop - 1]
@@ -166,7 +182,7 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
             state.node_offset[g], state.node_size[g] = used, 1
             used += 1
         state.node_stride[g, 0] = 1
-        state.node_clips[g] = clips
+        state.node_clips[g], state.node_log_mass[g] = clips, log_mass
     for m in range(program.left.size):
         node, left, right = n_groups + m, program.left[m], program.right[m]
         # Components that are finished are a factor of every pair: what their windows left out is counted by itself.
@@ -184,12 +200,11 @@ def lay_out(program: Any, centre: Ints, state: Any) -> int:
                     continue
                 least = low[g] if coefficient > 0 else high[g]
                 most = high[g] if coefficient > 0 else low[g]
+                least, most = _scaled(coefficient, least), _scaled(coefficient, most)
                 if inside != 0:
-                    own_low = -NEVER if abs(least) == NEVER or own_low == -NEVER else own_low + coefficient * least
-                    own_high = NEVER if abs(most) == NEVER or own_high == NEVER else own_high + coefficient * most
+                    own_low, own_high = _added(own_low, least), _added(own_high, most)
                 else:
-                    out_low = -NEVER if abs(least) == NEVER or out_low == -NEVER else out_low + coefficient * least
-                    out_high = NEVER if abs(most) == NEVER or out_high == NEVER else out_high + coefficient * most
+                    out_low, out_high = _added(out_low, least), _added(out_high, most)
             if r >= 0 and program.row_kind[r] <= RANGE:
                 if rows_low[r] != -NEVER and out_high != NEVER:
                     own_low = max(own_low, rows_low[r] - out_high)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.sampling.kernels.codes import NEVER
+from congenial.sampling.kernels.codes import LANES, NEVER, WORK
 from congenial.sampling.kernels.compiled import compiled
-from congenial.sampling.kernels.convolve import add_point, convolve_directly, convolve_geometric, is_long
+from congenial.sampling.kernels.convolve import add_point, convolve_geometric, is_long
 from congenial.sampling.kernels.layout import lay_out
 from congenial.sampling.kernels.merge import run_merge
 from congenial.sampling.kernels.numbers import (
@@ -38,6 +38,7 @@ from congenial.sampling.kernels.numbers import (
     times,
     zero_of,
 )
+from congenial.sampling.kernels.products import sum_products
 from congenial.sampling.kernels.wide import Numbers
 
 TABLE_UNITS = 6.0  # relative error of a tabulated weight, times a floor if there is one, in units of 2^-53
@@ -133,11 +134,12 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, wo
                 else:
                     weights = part(mirror, 0, span)
                     _set_weights(tabulated, n_tabulated, is_flat, first, at_floor, floor, weights)
-                    convolve_directly(x, x0, weights, first, work, out, out0)
+                    is_cut = state.prefix_clips[position] > 0  # else all windows lie at public limits
+                    sum_products(x, weights, out0 - x0 - first, is_cut, work, out)
                     units += min(x_length, span) + TABLE_UNITS
                 mass = min(x_length, span) + excess  # terms of an entry, of a weight of at most 1 but for the floor
                 if not is_flat:
-                    mass = min(mass, np.exp(min(700.0, program.log_mass[cell])))
+                    mass = min(mass, program.mass[cell])
                 flushed *= mass
             shift, lost, extra = settle(out)
             units += extra
@@ -216,19 +218,21 @@ def forward(program: Any, centre: Ints, state: Any, messages: Numbers, work: Num
 @compiled
 def log_root(state: Any, messages: Numbers) -> Any:
     """Return the logarithm of the sum of the last message, in its scale."""
-    return log_of_number(_sum_of(part(messages, state.node_offset[-1], state.node_size[-1])))
+    last = state.node_size.size - 1
+    return log_of_number(_sum_of(part(messages, state.node_offset[last], state.node_size[last])))
 
 
 @compiled
 def log_missing_share(state: Any, messages: Numbers) -> Any:
     """Return the logarithm of the share that windows and underflow may have taken of the last message."""
-    return log_of_shortfall(messages, state.node_missing[-1]) - log_root(state, messages)
+    missing = state.node_missing[state.node_size.size - 1]
+    return log_of_shortfall(messages, missing) - log_root(state, messages)
 
 
 @compiled
 def longest(state: Any) -> int:
-    """Return the length of the longest window of a sum of cells, or of a cell's values."""
-    found = 0
+    """Return the length of the longest window of a sum of cells, or of a cell's values; at least a vector's."""
+    found = LANES
     for i in range(state.prefix_length.size):
         found = max(found, state.prefix_length[i], state.cell_span[i])
     return found
@@ -238,7 +242,7 @@ def longest(state: Any) -> int:
 def build(program: Any, centre: Ints, state: Any, messages: Numbers, work: Numbers, mirror: Numbers) -> int:
     """Place the windows and, if the buffers hold them, build all messages; return the number of entries."""
     size = lay_out(program, centre, state)
-    if 0 <= size <= size_of(messages) and 4 * longest(state) <= size_of(work):
+    if 0 <= size <= size_of(messages) and WORK * longest(state) <= size_of(work):
         forward(program, centre, state, messages, work, mirror)
     return size
 
@@ -258,6 +262,7 @@ def normalise_batch(
     for number in range(centres.shape[0]):
         size = build(program, centres[number], state, messages, work, mirror)
         out[number] = np.nan
-        is_built = 0 <= size <= size_of(messages) and 4 * longest(state) <= size_of(work)
+        is_built = 0 <= size <= size_of(messages) and WORK * longest(state) <= size_of(work)
         if is_built and log_missing_share(state, messages) <= log_loosest:
-            out[number] = log_root(state, messages) + state.node_exponent[-1] * math.log(2.0)
+            exponent = state.node_exponent[state.node_size.size - 1]
+            out[number] = log_root(state, messages) + exponent * math.log(2.0)

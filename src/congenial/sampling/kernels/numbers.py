@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from congenial.arrays import Ints
-from congenial.sampling.kernels.compiled import compiled, is_tuple, of_either_type
+from congenial.sampling.kernels.compiled import is_tuple, of_either_type
 from congenial.sampling.kernels.wide import STEP, Wide
 
 _LARGE, _SMALL, _DOWN, _UP = 2.0**256, 2.0**-256, 2.0**-STEP, 2.0**STEP
@@ -145,59 +144,6 @@ def times(x: Any, y: Any) -> Any:
 
 
 @of_either_type
-def add_products(x: Any, weights: Any, out: Any, room: Any) -> Any:
-    """Add ``w(j) x(i)`` to ``out(i + j)`` for all i and j.
-
-    In whichever order terms are added, rounding is within one unit for each of them.
-    """
-    if x is None:  # by Python
-
-        def add_by_numpy(x: Any, weights: Any, out: Any, room: Any) -> None:
-            out += np.convolve(x, weights)
-
-        return add_by_numpy
-    if not is_tuple(x):
-
-        def add_doubles(x: Any, weights: Any, out: Any, room: Any) -> None:
-            for j in range(weights.size):
-                for i in range(x.size):
-                    out[i + j] += weights[j] * x[i]
-
-        return add_doubles
-
-    def add_wide(x: Any, weights: Any, out: Any, room: Any) -> None:
-        # Where powers are the same, products are those of doubles, and as fast: 2^-512 to 2^512, and sums of them.
-        j = 0
-        while j < weights.value.size:
-            j_end = _end_of_run(weights.power, j)
-            i = 0
-            while i < x.value.size:
-                i_end = _end_of_run(x.power, i)
-                n, power = i_end - i + j_end - j - 1, weights.power[j] + x.power[i]
-                sums = room.value[:n]
-                sums[:] = 0.0
-                for b in range(j_end - j):
-                    for a in range(i_end - i):
-                        sums[a + b] += weights.value[j + b] * x.value[i + a]
-                for k in range(n):
-                    found = times((sums[k], power), (1.0, 0))
-                    put(out, i + j + k, plus(get(out, i + j + k), found))
-                i = i_end
-            j = j_end
-
-    return add_wide
-
-
-@compiled
-def _end_of_run(power: Ints, start: int) -> int:
-    """Return where a run of one power ends."""
-    end = start + 1
-    while end < power.size and power[end] == power[start]:
-        end += 1
-    return end
-
-
-@of_either_type
 def lift_of(x: Any) -> Any:
     """Return the power at which numbers up to x are ordinary doubles."""
     return (lambda x: x[1]) if is_tuple(x) else (lambda x: 0)
@@ -268,8 +214,9 @@ def settle(message: Any) -> Any:
 
     def settle_doubles(message: Any) -> tuple[int, float, float]:
         top, low = 0.0, np.inf
-        for value in message:
-            top, low = max(top, value), min(low, value)
+        for i in range(message.size):
+            value = message[i]
+            top, low = value if value > top else top, value if value < low else low
         # Underflow is far below a rounding unit of entries that are far from it.
         lost, units = (0.0, 1.0) if low > _FAR_FROM_UNDERFLOW else (_FLUSH, 0.0)
         if 2.0**-100 < top < 2.0**100 or top == 0.0:

@@ -17,8 +17,8 @@ from numba.extending import (
     typeof_impl,
     unbox,
 )
-from numba.np.arrayobj import make_array, populate_array
 
+from congenial.sampling.kernels.lines_type import LinesType, read_lines
 from congenial.sampling.kernels.packed import Packed
 
 
@@ -40,7 +40,7 @@ def _type_of(kind: tuple[Any, Any]) -> types.Type:
     what, inside = kind
     if isinstance(what, str):
         number = types.boolean if what == "bool" else getattr(types, what)
-        return types.Array(number, inside, "C") if inside else number
+        return LinesType(number, inside) if inside else number
     if issubclass(what, Packed):
         return _packed_type(what.__name__, inside)
     return types.NamedTuple([_type_of(part) for part in inside], what)
@@ -106,17 +106,9 @@ def _read(context: Any, builder: Any, kind: types.Type, places: Any, place: int)
         found.set_metadata("invariant.load", builder.module.add_metadata([]))
         return found
 
-    if isinstance(kind, types.Array):
-        size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-        shape = [load(1 + axis) for axis in range(kind.ndim)]
-        strides = [ir.Constant(ir.IntType(64), size)]
-        for length in reversed(shape[1:]):
-            strides.insert(0, builder.mul(strides[0], length))
-        out = make_array(kind)(context, builder)
-        data = builder.inttoptr(load(0), out.data.type)
-        # No counter of references: whoever called the kernel holds the arrays.
-        populate_array(out, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None)
-        return out._getvalue(), place + 1 + kind.ndim
+    if isinstance(kind, LinesType):
+        lengths = [load(1 + axis) for axis in range(kind.n_axes)]
+        return read_lines(context, builder, kind, load(0), lengths), place + 1 + kind.n_axes
     if isinstance(kind, _PackedType):
         return builder.inttoptr(load(0), ir.IntType(64).as_pointer()), place + 1
     target = context.get_value_type(kind)
