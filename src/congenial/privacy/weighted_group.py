@@ -16,6 +16,7 @@ import flint
 from congenial.balls import ball
 from congenial.errors import PrivacyError
 from congenial.patience import give_way
+from congenial.privacy.weighted_doubles import first_level_holds
 from congenial.privacy.weighted_series import Balls, Series, stays_nonnegative
 
 MOST_CELLS = 48
@@ -222,9 +223,16 @@ def group_side_holds(
         return False
     terms = Others.lower_terms if side == "lower" else Others.upper_terms
     k = min(cells, MOST_CELLS) - 2
+    guess = None
+    if is_quick:
+        guess = first_level_holds(side, k, float(base), float(weight), float(excess), tail_from(base, k))
+        if guess is False:
+            return False
     with flint.ctx.workprec(tail_bits(k, weight)):
         if not tail_holds(_empty(k, base, weight, is_short=True), terms, ball(excess), 1, k + 1):
             return False
+    if guess:
+        return True
     with flint.ctx.workprec(BITS):
         return levels_hold(_empty(k, base, weight), terms, ball(excess), is_quick=is_quick)
 
