@@ -46,7 +46,7 @@ def first_level_holds(side: str, k: int, base: float, weight: float, excess: flo
         terms = excess * grown + (weight * step - (weight - 1) * before)
     doubt = _ROUNDING * (excess * grown + weight * step + (weight - 1) * before)
     floor = excess * _times(_times(empty, one), others)
-    if not (np.isfinite(floor).all() and others[-1] > _SMALLEST):
+    if not (np.isfinite(floor).all() and step[-1] > _SMALLEST):
         return None
     return _sums_hold((terms - doubt).tolist(), (terms + doubt).tolist(), floor.tolist(), end)
 
