@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 import congenial as cg
+from congenial.bundle import tree_report
+from congenial.bundle.verifying import verify_bundle
 from congenial.curator.pipeline import prepare, simulate
 from congenial.curator.tree_preview import tree_preview
 from congenial.errors import HierarchyError, ReadingError, SpecError
@@ -138,6 +140,17 @@ def test_errors_are_around_a_reference_where_there_is_one(tmp_path: Path) -> Non
     (tmp_path / "elsewhere.csv").write_text("block,sex,n\n9z9,f,1\n")
     with pytest.raises(ReadingError, match="block"):
         tree_preview(spec, tmp_path, tmp_path / "elsewhere.csv")
+
+
+def test_errors_of_a_tree_that_is_too_large_are_said_not_to_be_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree_report, "MOST_NUMBERS", 3)
+    spec = load_spec(placed(tmp_path))
+    assert {line[4] for line in tree_preview(spec, tmp_path).lines[1]} == {"not computed"}
+    simulate(spec, tmp_path, tmp_path / "bundle", seed=1)
+    assert "The errors to expect are not computed" in (tmp_path / "bundle" / "report.html").read_text(encoding="utf-8")
+    assert verify_bundle(tmp_path / "bundle").not_checked == ()
 
 
 def test_what_is_given_away_is_said_level_by_level(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from congenial.bundle.exact_numbers import with_commas
 from congenial.bundle.expected_error import NO_ERROR, ExpectedError, by_size, expected_error, typical_places
 from congenial.bundle.file_names import EXACT_CELLS, PARQUET, REPORT_ERRORS, REPORT_PICTURE, TABLE
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.tree_report import level_errors, level_lines
+from congenial.bundle.tree_report import MOST_NUMBERS, LevelError, level_errors, level_lines
 from congenial.bundle.walk import Grid, Unit, units_of_areas, units_of_tree
 from congenial.noise import Noise
 from congenial.page import own_script, render
@@ -78,6 +78,7 @@ def report(
         errors=errors.lines if isinstance(errors := parts.get(REPORT_ERRORS), ErrorsToExpect) else [],
         sums=_sums(parts.get(REPORT_ERRORS)),
         no_errors=manifest.left_out.get(REPORT_ERRORS),
+        most_numbers=MOST_NUMBERS,
         certificate=manifest.certificate,
         amounts=_amounts(manifest),
         levels=[] if manifest.chain is None else level_lines(manifest.chain, released),
@@ -138,18 +139,18 @@ def _law_of(noise: Noise) -> tuple[Ints, Floats]:
 class ErrorsToExpect:
     """What the release is off by, around itself: of typical areas or of levels in words, and what sums are off by."""
 
-    lines: list[dict[str, Any]]
+    lines: Sequence[dict[str, Any] | LevelError]
     levels: list[tuple[str, AddingUp]]
 
 
 def expected_errors(manifest: Manifest, tables: Ints, below: Sequence[Ints]) -> ErrorsToExpect:
     """Return the errors to expect, computed around the released tables."""
     if manifest.chain is not None:
-        lines = level_errors(manifest.chain, [tables, *below])
+        found = level_errors(manifest.chain, [tables, *below])
         units = [len(codes) for codes in manifest.chain.law.tree.codes]
-        own = [AddingUp(AROUND, n, n, (), tuple(line["classes"])) for n, line in zip(units, lines, strict=False)]
-        return ErrorsToExpect(lines, [(str(line["name"]), one) for line, one in zip(lines, own, strict=True)])
-    lines = []
+        own = [(line.name, AddingUp(AROUND, n, n, (), line.classes)) for n, line in zip(units, found, strict=False)]
+        return ErrorsToExpect(found, own)
+    lines: list[dict[str, Any]] = []
     for place in typical_places(tables.sum(axis=1)):
         error = expected_error(manifest.plan, manifest.law.areas.labels[place], tables[place], AROUND)
         lines.append(_error_lines(manifest, error, tables[place]))

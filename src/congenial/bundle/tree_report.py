@@ -1,20 +1,22 @@
 """What a report says of a tree: its levels and their errors. Public."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.adding_up import classes
+from congenial.bundle.adding_up import ClassError, classes
 from congenial.bundle.expected_error import by_size
 from congenial.bundle.tree_files import level_file
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.words import ChainWords
 from congenial.randomness import replay_rng
 
-_MOST_NUMBERS = 5_000_000  # redrawn for the errors
+MOST_NUMBERS = 5_000_000
+"""In the tables of a tree, up to which they are drawn once more for the errors to expect."""
+
 _SIZES = (0, 1, 5, 20, 100)
 
 
@@ -37,28 +39,41 @@ def level_deviation(chain: ChainPlan, number: int) -> float:
     return sqrt(float(noise.variance))
 
 
-def level_errors(chain: ChainPlan, released: Sequence[Ints]) -> list[dict[str, Any]]:
-    """Return mean absolute errors to expect at each level, and the bias by size, from a chain around the release.
+@dataclass(frozen=True)
+class LevelError:
+    """What to expect at one level of a tree.
+
+    Attributes
+    ----------
+    cell, total : float
+        Mean absolute error of a unit's cell, and of its total.
+    biases : tuple of (str, float)
+        Mean error by size of the count.
+    classes : tuple of ClassError
+    """
+
+    name: str
+    cell: float
+    total: float
+    biases: tuple[tuple[str, float], ...]
+    classes: tuple[ClassError, ...]
+
+
+def level_errors(chain: ChainPlan, released: Sequence[Ints]) -> list[LevelError]:
+    """Return the errors to expect at each level, from a chain around the release; none of a tree that is too large.
 
     The release is drawn around as if it were confidential; what is drawn comes from a public seed.
     """
     law, leaves = chain.law, released[-1]
-    if sum(tables.size for tables in released) > _MOST_NUMBERS:
+    if sum(tables.size for tables in released) > MOST_NUMBERS:
         return []
     drawn = chain.draw(leaves, ChainWords.simulated(replay_rng("errors of a tree")))
-    out: list[dict[str, Any]] = []
+    out = []
     for name, truth, again in zip(law.tree.levels, released, drawn, strict=True):
         gap = again - truth
-        sizes = [
-            (words, f"{int(chosen.sum()):,}", f"{gap[chosen].mean():+,.2f}") for words, chosen in by_size(truth, _SIZES)
-        ]
-        out.append(
-            {
-                "name": name,
-                "cell": f"{np.abs(gap).mean():,.2f}",
-                "total": f"{np.abs(gap.sum(axis=1)).mean():,.2f}",
-                "sizes": sizes,
-                "classes": classes(truth, gap.astype(np.float64), gap.astype(np.float64) ** 2),
-            }
-        )
+        exact = gap.astype(np.float64)
+        biases = [(words, float(gap[chosen].mean())) for words, chosen in by_size(truth, _SIZES)]
+        total = float(np.abs(gap.sum(axis=1)).mean())
+        found = tuple(classes(truth, exact, exact**2))
+        out.append(LevelError(name, float(np.abs(gap).mean()), total, tuple(biases), found))
     return out

@@ -9,7 +9,7 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.bundle.privacy_json import certificate_json
-from congenial.bundle.tree_report import level_errors, level_lines
+from congenial.bundle.tree_report import LevelError, level_errors, level_lines
 from congenial.curator.given_away import given_away_json, given_away_lines
 from congenial.curator.pipeline import prepare
 from congenial.curator.public_tables import even_table
@@ -81,20 +81,35 @@ class TreePreview:
             units = tree.parents[level][units]
         return weights
 
+    @property
+    def _around(self) -> tuple[ChainPlan, Ints]:
+        """What errors are computed around: a reference, or what is made up."""
+        given = self.reference
+        return (self.chain, self.leaves) if given is None else (given.chain, given.leaves)
+
+    @cached_property
+    def released(self) -> tuple[Ints, ...]:
+        """The tables of each level (unit, cell) that errors are computed around."""
+        chain, leaves = self._around
+        return chain.law.tree.summed(leaves)
+
+    @cached_property
+    def errors(self) -> list[LevelError]:
+        """What to expect at each level; nothing of a tree that is too large to draw once more."""
+        return level_errors(self._around[0], self.released)
+
     @cached_property
     def lines(self) -> tuple[list[str], list[list[str]]]:
         """A header and a line for each level: how precise it is, and what that means."""
-        around, leaves = (
-            (self.chain, self.leaves) if self.reference is None else (self.reference.chain, self.reference.leaves)
-        )
-        released = around.law.tree.summed(leaves)
-        errors = level_errors(around, released)
+        errors: list[LevelError | None] = [*self.errors] or [None] * len(self.released)
         header = ["level", "units", "share of the budget", "noise", "error of a cell", "of a total", "bias by count"]
         rows = []
-        for line, error in zip(level_lines(self.chain, released), errors, strict=True):
-            sizes: Any = error["sizes"]
-            bias = ", ".join(f"{size}: {mean}" for size, _, mean in sizes)
-            rows.append([line[0], line[1], line[3], line[4], str(error["cell"]), str(error["total"]), bias])
+        for line, error in zip(level_lines(self.chain, self.released), errors, strict=True):
+            found = ["not computed", "not computed", ""]
+            if error is not None:
+                bias = ", ".join(f"{size}: {mean:+,.2f}" for size, mean in error.biases)
+                found = [f"{error.cell:,.2f}", f"{error.total:,.2f}", bias]
+            rows.append([line[0], line[1], line[3], line[4], *found])
         return header, rows
 
     def screen(self, *, full: bool = False) -> list[Section]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from congenial.bundle.tree_report import MOST_NUMBERS
 from congenial.privacy.chain import default_shares
 from congenial.spec.spec import Spec
 from congenial.spec.tree import TreeFile
@@ -64,7 +65,8 @@ class TreeChooser:
         """Return the errors to expect at each level, from draws around a made-up population."""
         found = self.panel(spec, asked)
         if not found.has_errors:
-            return {"html": render("tree_levels.html", found=found, picture="", rows=(), header=()), "error": ""}
+            html = render("tree_levels.html", found=found, picture="", rows=(), header=(), most=MOST_NUMBERS)
+            return {"html": html, "error": ""}
         header, rows = found.preview.lines
         html = render("tree_levels.html", found=found, picture=found.picture(), rows=rows, header=header)
         return {"html": html, "error": rows[-1][4]}

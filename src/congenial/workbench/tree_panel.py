@@ -74,7 +74,7 @@ class TreePanel:
 
     @property
     def has_errors(self) -> bool:
-        """Whether errors are drawn here; of larger trees `congenial plan` has them."""
+        """Whether errors are drawn here; larger trees take too long while somebody waits."""
         return self.n_numbers <= _MOST_NUMBERS
 
     def exact_at(self) -> dict[tuple[int | None, int | None], str]:
@@ -97,14 +97,12 @@ class TreePanel:
     def picture(self) -> Markup:
         """Return the errors to expect of a cell and of a total, level by level, around a made-up population."""
         bars: list[Bar] = []
-        for level, _, _, _, cell, total, _ in self.preview.lines[1]:
-            bars += [(f"{level}: a cell", *_twice(cell), 0.0), (f"{level}: its total", *_twice(total), 0.0)]
+        for one in self.preview.errors:
+            bars += [
+                (f"{one.name}: a cell", one.cell, one.cell, 0.0),
+                (f"{one.name}: its total", one.total, one.total, 0.0),
+            ]
         return error_bars(bars, _WIDER * max((bar[2] for bar in bars), default=1.0))
-
-
-def _twice(text: str) -> tuple[float, float]:
-    value = float(text.replace(",", ""))
-    return value, value
 
 
 def _follows(cells: Sequence[int], rows: Sequence[Row]) -> bool:
