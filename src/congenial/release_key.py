@@ -100,7 +100,7 @@ class _Starts(UnitStarts):
         return len(self._areas)
 
     def some(self, places: Sequence[int] | NDArray[np.int64]) -> list[bytes]:
-        """Return those of some areas; it takes a third of the time that one after the other does."""
+        """Return those of some areas, whose counts are taken out of the tables at once."""
         lines = np.ascontiguousarray(self._counts[places], "<i8").view(np.uint8).reshape(len(places), -1)
         size, begun, areas = lines.shape[1].to_bytes(8, "little"), self._begun, self._areas
         out = []

@@ -11,6 +11,7 @@ from congenial.bundle.loading import load_bundle
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.signing import check_signature
 from congenial.errors import BundleError
+from drawn import drawn
 from releases import Maker
 
 FILES = [
@@ -22,7 +23,7 @@ FILES = [
     "table.csv",
     "table.parquet",
 ]
-EVERYWHERE = 1_000  # bytes
+EVERYWHERE = drawn(1_000)  # bytes
 
 
 def test_the_files_are_those_that_are_changed(bundle: Path) -> None:

@@ -166,7 +166,7 @@ def test_the_search_finds_keys() -> None:
 def test_releases_on_a_cluster(running: tuple[Cluster, Any], tmp_path: Path, subtests: pytest.Subtests) -> None:  # noqa: PLR0915
     """One test, for a cluster takes half a minute of two processors to start."""
     started, session = running
-    with subtests.test("areas, 7 partitions, and trees, 16; other numbers of them below"):
+    with subtests.test("areas, 7 partitions, and trees, 2 and 16"):
         for data, spark_path, local_path, n_partitions in (
             (people(tmp_path / "people"), "people", "people.parquet", 7),
             (blocks(tmp_path / "blocks"), "counts", "counts.parquet", 16),
@@ -178,6 +178,7 @@ def test_releases_on_a_cluster(running: tuple[Cluster, Any], tmp_path: Path, sub
             load_bundle(made.folder)
         expected = (local.release.counts, *local.release.below)
         ready = pipeline.prepare(load_spec(data.spec("r", spark_path)), data.folder, engine=engine_of(session))
+        assert same(drawn(ready, engine_of(session, n_partitions=2), data, "draw-2"), expected)
 
     with subtests.test("tasks that fail after writing"):
 

@@ -24,6 +24,7 @@ from congenial.sampling.kernels import two_way
 from congenial.sampling.kernels.two_way import tabulate_two_way
 from congenial.sampling.share_out.families import Families
 from congenial.sampling.share_out.sampler import ShareOut
+from drawn import drawn
 from hierarchy.forest import Forest
 
 
@@ -74,7 +75,7 @@ EXACT = {
 }
 """Trees with exact sums below the top."""
 # Whole releases; tests/sampling/test_share_out.py and test_two_way.py draw 100,000 tables of one family.
-N_RELEASES, N_EXACT = 40_000, 5_000
+N_RELEASES, N_EXACT = drawn(40_000), 5_000
 
 
 @pytest.mark.statistical

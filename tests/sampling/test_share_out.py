@@ -21,6 +21,7 @@ from congenial.sampling.share_out.families import Families
 from congenial.sampling.share_out.normaliser import Normaliser
 from congenial.sampling.share_out.sampler import ShareOut
 from congenial.sampling.share_out.tilts import share_noise
+from drawn import drawn
 
 NOISES: list[DiscreteNoise] = [
     DiscreteGaussian("1/3"),
@@ -145,7 +146,7 @@ def test_an_untilted_acceptance_is_rejected(monkeypatch: pytest.MonkeyPatch, req
     assert tilt != 0
     outcomes, expected = listed(noise, counts, wanted)
     known = {tuple(line): number for number, line in enumerate(outcomes.tolist())}
-    n_draws = 20_000  # in Python; the mutant is far away
+    n_draws = drawn(20_000)  # in Python; the mutant is far away
     words = own_rng(request).words(40 * n_draws).tolist()
 
     def draws() -> Ints:

@@ -27,7 +27,7 @@ SIZES = (0, 1, 5, 10, 50, 100, 1_000)
 """Where classes of counts begin."""
 
 EXACTLY = 24
-"""Up to so many areas have their moments computed without a draw, at some 50 milliseconds each."""
+"""Up to so many areas have their moments computed without a draw, at some 30 milliseconds each."""
 
 _SECONDS = 0.6  # of draws, by the samplers' own estimate, which is about twice what they take
 _NUMBERS = 4_000_000  # kept at a time: of areas that are drawn around, times sums

@@ -58,7 +58,7 @@ def bundle_files(
             out.add(name, make())
 
     has_csv = PARQUET in left_out or not is_long(law)
-    with (  # a file of CSV takes as long as all the others together
+    with (  # the three take about as long as one another
         beside(lambda: _parts(manifest, tables, below) if REPORT not in left_out else ({}, {})) as made,
         beside(lambda: out.add(TABLE, partial(write_csv, law, tables, progress=progress)) if has_csv else None) as csv,
     ):

@@ -102,7 +102,7 @@ def _digits(counts: Ints) -> NDArray[np.uint8]:
     [[[45, 0, 55], [0, 51, 48]]]
     """
     largest = int(counts.max(initial=0))
-    if largest < counts.size and counts.min(initial=0) >= 0:  # looked up: a third of the time
+    if largest < counts.size and counts.min(initial=0) >= 0:  # looked up: little more than half of the time
         return _letters(np.arange(largest + 1))[counts]
     return _letters(counts)
 

@@ -1,7 +1,7 @@
 """The first level of `weighted_group` in doubles, where rounding leaves no doubt.
 
 A search for the largest precision asks some hundred times whether sums hold, and most questions are far from the edge.
-Doubles answer those in a fifth of the time of balls, and in the same way; a certificate never rests on them.
+Doubles answer those in the same way, and a search takes down to a fifth of the time; no certificate rests on them.
 """
 
 from math import isfinite
