@@ -12,7 +12,7 @@ SOURCE = Path(congenial.__file__).parent
 
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
-    {"plain_text", "errors", "arrays", "arrow_codes", "arrow_columns", "resources", "chunks", "patience"},
+    {"plain_text", "errors", "arrays", "arrow_codes", "arrow_columns", "resources", "versions", "chunks", "patience"},
     {"disk", "packing", "interrupts", "progress", "fraction", "balls", "randomness", "label_widths", "schema"},
     {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},
@@ -141,7 +141,14 @@ ONLY_HERE = {
         "pictures.picture",
         "pictures.tree_estimates",
     },
-    "jinja2": {"page", "workbench.pages"},
+    "jinja2": {"page", "page.translated", "workbench.pages"},
+    "llvmlite": {
+        "sampling.kernels.inner_code",
+        "sampling.kernels.lines_type",
+        "sampling.kernels.machine_code",
+        "sampling.kernels.packed_type",
+        "sampling.kernels.vector_code",
+    },
     "arviz_stats": {"inference.diagnostics"},
     "arviz_base": {"inference.frames"},
 }

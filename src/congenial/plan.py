@@ -346,7 +346,7 @@ def _to_rehearse(values: Ints, n_areas: int) -> list[int]:
     uneven = np.argsort(-values.max(axis=1, initial=0) / np.maximum(sizes, 1), kind="stable")
     ranked = np.argsort(sizes, kind="stable")
     typical = [ranked[len(ranked) // 2], ranked[-1]]
-    both = [place for pair in zip(uneven, ranked[::-1], strict=True) for place in pair]
+    both = [place for pair in zip(uneven[:n_areas], ranked[::-1][:n_areas], strict=True) for place in pair]
     return [int(place) for place in dict.fromkeys([*typical, *both])][:n_areas]
 
 

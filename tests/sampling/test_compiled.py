@@ -7,7 +7,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.kernels.compiled import compiled, entry
 from congenial.sampling.kernels.compiler import drop_stale
 
 
@@ -25,9 +25,10 @@ def _twice_and_one(x: float) -> float:
 @pytest.mark.parametrize("version", [numba.__version__, "0.61.0"])
 def test_kernels_call_kernels_whatever_the_version_of_numba(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With another version than the one whose own parts are taken, they compile as numba does by itself."""
-    monkeypatch.setattr(numba, "__version__", version)
+    monkeypatch.setattr("congenial.sampling.kernels.kept_code.version_of", lambda _: version)
     monkeypatch.setitem(globals(), "_twice", compiled(_doubled))
     assert compiled(_twice_and_one)(3.0) == 7.0
+    assert entry(_twice_and_one)(3.0) == 7.0
 
 
 def test_kernels_of_other_sources_are_dropped(tmp_path: Path) -> None:
@@ -39,9 +40,13 @@ def test_kernels_of_other_sources_are_dropped(tmp_path: Path) -> None:
     (shapes / "program.py").write_text("one", encoding="utf-8")
 
     def is_kept() -> bool:
-        (kept / "draw.nbi").touch()
+        names = [kept / f"draw{ending}" for ending in (".nbi", ".nbc", ".kernel")]
+        for name in names:
+            name.touch()
         drop_stale(kernels, shapes)
-        return (kept / "draw.nbi").exists()
+        left = {name.exists() for name in names}
+        assert len(left) == 1
+        return left.pop()
 
     assert not is_kept()  # nobody knows what it was made from
     assert is_kept()

@@ -3,8 +3,9 @@
 import platform
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
+
+from congenial.versions import version_of
 
 PACKAGES = ("congenial", "numpy", "pyarrow", "jinja2")
 SOFTWARE = ("python", *PACKAGES)
@@ -15,14 +16,14 @@ _SOURCE = Path(__file__).parents[1]
 
 def software_in_use() -> dict[str, str]:
     """Return the versions that are installed here."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    return {"python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}}
 
 
 def source_in_use() -> dict[str, str]:
     """Return what a version does not tell: digests of this package's own files, and the compiler of its kernels."""
     files = sorted(path for path in _SOURCE.rglob("*") if path.suffix in {".py", ".html"})
     digests = {path.relative_to(_SOURCE).as_posix(): sha256(path.read_bytes()).hexdigest() for path in files}
-    return {**digests, "numba": version("numba")}
+    return {**digests, "numba": version_of("numba")}
 
 
 def other_versions(recorded: Mapping[str, str], names: Iterable[str]) -> list[str]:

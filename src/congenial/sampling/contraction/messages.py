@@ -157,15 +157,24 @@ def sample_batch(engine: Engine, centres: Ints, rng: Streams, *, n_threads: int 
         return centres.copy()
     words = rng.lines(len(centres), engine.n_decisions)
     out, unsure = np.empty_like(centres), np.zeros(len(centres), np.int64)
-    n_states, longest = _room_for(engine, centres)  # a table that does not fit is run by itself
+
+    n_states, longest = int(engine.order.n_states), engine.longest
 
     def run(part: slice) -> None:
         _run_part(engine, centres[part], words[part], n_states, longest, out[part], unsure[part])
 
     edges = np.linspace(0, len(centres), n_threads + 1).astype(int).tolist()
-    with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(run, map(slice, edges[:-1], edges[1:])))
-    for number in np.flatnonzero(unsure):
+    if n_threads == 1:
+        run(slice(None))
+    else:
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(run, map(slice, edges[:-1], edges[1:])))
+    left = np.flatnonzero(unsure < 0)
+    if left.size > 1:  # tables with larger invariants than the merge order was made for
+        again, found = np.empty((left.size, centres.shape[1]), np.int64), np.zeros(left.size, np.int64)
+        _run_part(engine, centres[left], words[left], *_room_for(engine, centres[left]), again, found)
+        out[left], unsure[left] = again, found
+    for number in np.flatnonzero(unsure):  # what does not fit either is run by itself
         out[number] = _again(engine, centres[number], words[number], rng.line(int(number)))
     return out
 

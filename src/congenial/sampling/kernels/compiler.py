@@ -1,8 +1,7 @@
 """How kernels are compiled, and where what was compiled is kept. Imported when the first is: numba takes 0.3 s."""
 
 import functools
-import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FunctionType
@@ -14,10 +13,10 @@ from numba.extending import overload
 
 import congenial.sampling.kernels.no_linear_algebra
 import congenial.sampling.kernels.packed_type  # noqa: F401  numba learns of packed values
+from congenial.sampling.kernels.kept_code import ENDING, SHAPES, is_known, source_digest
+from congenial.sampling.kernels.machine_code import ALIEN, FROM_C, MachineCode
 
 Code = Callable[..., Any]
-
-_KNOWN = "0.68."  # the numba whose own parts `inner_code` takes; another one compiles as it always did, for longer
 
 
 def drop_stale(kernels: Path, *shapes: Path) -> None:
@@ -31,34 +30,27 @@ def drop_stale(kernels: Path, *shapes: Path) -> None:
     kernels, shapes : Path
         The folder of the kernels, and those of the types which they take.
     """
-    state = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(path for folder in (kernels, *shapes) for path in folder.glob("*.py")):
-        state.update(path.read_bytes())
-    kept = kernels / "__pycache__"
+    state, kept = source_digest(kernels, *shapes), kernels / "__pycache__"
     stamp = kept / "kernels.sha256"
     with suppress(OSError):  # a folder that cannot be written has nothing to keep
-        if stamp.exists() and stamp.read_text(encoding="ascii") == state.hexdigest():
+        if stamp.exists() and stamp.read_text(encoding="ascii") == state:
             return
-        for path in [*kept.glob("*.nbi"), *kept.glob("*.nbc")]:
+        for path in [path for ending in (".nbi", ".nbc", ENDING) for path in kept.glob(f"*{ending}")]:
             path.unlink(missing_ok=True)
         kept.mkdir(exist_ok=True)
-        stamp.write_text(state.hexdigest(), encoding="ascii")
-
-
-_HERE = Path(__file__).parent
-_SHAPES = [_HERE, *(_HERE.parent / folder for folder in ("contraction", "look_ahead", "share_out"))]
+        stamp.write_text(state, encoding="ascii")
 
 
 @functools.cache
 def _freshen(folder: Path) -> None:
-    drop_stale(folder, *_SHAPES)
+    drop_stale(folder, *SHAPES)
 
 
 def compile_kernel(function: FunctionType) -> Code:
     """Compile what Python calls; keep the result on disk where a folder can be written."""
     _freshen(Path(function.__code__.co_filename).parent)
     options: dict[str, Any] = {"nogil": True}  # without the interpreter's lock
-    if _is_known():
+    if is_known():
         from congenial.sampling.kernels.known_types import KernelCompiler
 
         options["pipeline_class"] = KernelCompiler
@@ -66,6 +58,37 @@ def compile_kernel(function: FunctionType) -> Code:
         return cast("Code", numba.njit(function, cache=True, **options))
     except RuntimeError:  # no writable cache folder: compile anew in each process
         return cast("Code", numba.njit(function, **options))
+
+
+def compile_code(function: FunctionType, arguments: Sequence[object]) -> MachineCode:
+    """Compile what Python calls for arguments of one kind, to code that needs neither numba nor Python."""
+    from congenial.sampling.kernels.known_types import KernelCompiler
+
+    _freshen(Path(function.__code__.co_filename).parent)
+    options: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": KernelCompiler}
+    dispatcher, kinds = numba.njit(function, **options), tuple(map(_type_of, arguments))
+    dispatcher.compile(kinds)
+    made = dispatcher.overloads[kinds]
+    named = {one.name for one in made.library._final_module.functions if one.is_declaration}
+    alien = sorted(name for name in named - FROM_C - {*ALIEN} if not name.startswith("llvm."))
+    if alien:
+        raise TypeError(f"{function.__name__} needs {', '.join(alien)}: it is for numba to call")
+    return MachineCode(
+        made.fndesc.llvm_func_name, _described(made.signature.return_type), made.library._get_compiled_object()
+    )
+
+
+def _type_of(argument: object) -> types.Type:
+    """Return numba's type of an argument, the same for arrays that may be written and that may not."""
+    kind: types.Type = numba.typeof(argument)  # type: ignore[no-untyped-call]
+    return kind.copy(readonly=False) if isinstance(kind, types.Array) else kind
+
+
+def _described(kind: types.Type) -> str:
+    """Return what a kernel returns, in words of `MachineCode`."""
+    if isinstance(kind, types.BaseTuple):
+        return f"({', '.join(map(_described, kind.types))})"  # type: ignore[attr-defined]
+    return "bool" if kind == types.boolean else str(kind)
 
 
 def compile_inner(function: FunctionType) -> Code:
@@ -78,7 +101,7 @@ def compile_inner(function: FunctionType) -> Code:
 
 
 def _compiled_to_link(function: FunctionType) -> Any:
-    if _is_known():
+    if is_known():
         from congenial.sampling.kernels.inner_code import compile_to_link
 
         return compile_to_link(function)
@@ -87,10 +110,6 @@ def _compiled_to_link(function: FunctionType) -> Any:
         return numba.njit(function, cache=True, **options)
     except RuntimeError:  # no writable cache folder: compile anew in each process
         return numba.njit(function, **options)
-
-
-def _is_known() -> bool:
-    return str(numba.__version__).startswith(_KNOWN)
 
 
 def _forget_constants(dispatcher: Any) -> None:
@@ -115,7 +134,7 @@ def compile_either(choose: FunctionType, bind: Callable[[FunctionType], Function
 
     called.__name__, called.__doc__ = choose.__name__, choose.__doc__
     options: Any = {}
-    if _is_known():
+    if is_known():
         from congenial.sampling.kernels.inner_code import InnerCompiler
 
         options["pipeline_class"] = InnerCompiler

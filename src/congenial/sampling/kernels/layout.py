@@ -7,7 +7,7 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.conditions.groups import ROUNDS
 from congenial.sampling.kernels.codes import EQUAL, FAR, NEVER, NONE, RANGE
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.kernels.compiled import compiled, entry
 
 
 @compiled
@@ -123,7 +123,7 @@ def _window(low: int, high: int, half: int) -> tuple[int, int, bool]:
     return low, high - low + 1, False
 
 
-@compiled
+@entry
 def lay_out(program: Any, centre: Ints, state: Any) -> int:
     """Place the windows of all messages; return the number of entries they need, or -1 where a sum has no limit."""
     _group_ranges(program, centre, state)

@@ -12,7 +12,7 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.sampling.kernels.codes import LANES, NEVER, WORK
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.kernels.compiled import compiled, entry
 from congenial.sampling.kernels.convolve import add_point, convolve_geometric, is_long
 from congenial.sampling.kernels.layout import lay_out
 from congenial.sampling.kernels.merge import run_merge
@@ -238,7 +238,7 @@ def longest(state: Any) -> int:
     return found
 
 
-@compiled
+@entry
 def build(program: Any, centre: Ints, state: Any, messages: Numbers, work: Numbers, mirror: Numbers) -> int:
     """Place the windows and, if the buffers hold them, build all messages; return the number of entries."""
     size = lay_out(program, centre, state)
@@ -247,7 +247,7 @@ def build(program: Any, centre: Ints, state: Any, messages: Numbers, work: Numbe
     return size
 
 
-@compiled
+@entry
 def normalise_batch(
     program: Any,
     centres: Ints,  # (table, cell)
