@@ -1,9 +1,9 @@
 """Kernels: loops that are compiled, or run by Python itself where there is little to do.
 
-Compiling takes ten seconds and more on a first run, and loading what is kept on disk half a second; Python is done with
-a P12 table in 16 milliseconds. So a kernel is a function whose names are bound when it is first called: to other
-kernels as numba compiles them, or to other kernels as they stand in their files. Both decide by the same words, within
-proven errors, so the tables are the same.
+Compiling takes ten seconds on a first run, and loading what is kept on disk a tenth of a second, or half of one by
+numba; Python is done with a P12 table in 16 milliseconds. So a kernel is a function whose names are bound when it is
+first called: to other kernels as numba compiles them, or to other kernels as they stand in their files. Both decide by
+the same words, within proven errors, so the tables are the same.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ import numpy as np
 Code = Callable[..., Any]
 Function = TypeVar("Function", bound=Code)
 
-_AT_MOST = 600_000  # operations, about those of twenty P12 tables: Python takes less than loading kernels does
+_AT_MOST = 600_000  # operations, about those of twenty P12 tables: Python is done while numba would still be loading
 _LOAD, _MORE = opmap["LOAD_GLOBAL"], opmap["EXTENDED_ARG"]
 _n_interpreted = 0
 
