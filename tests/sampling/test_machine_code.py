@@ -78,7 +78,7 @@ def main():
     table = np.arange(12).reshape(3, 4)
     found += [corner(table), corner(table.T), corner(table[:, ::-1]), corner(np.asfortranarray(table))]
     wide = Wide(np.array([0.5, 2.0, 0.5]), np.array([0, 0, 1]))
-    found += [[larger(wide, i) for i in range(3)], quotient(-7, 2), fill(room, 4.0), room.tolist()]
+    found += [[larger(wide, i) for i in range(3)], quotient(-7, np.int64(2)), fill(room, 4.0), room.tolist()]
     try:
         quotient(1, 0)
     except ArithmeticError:

@@ -95,7 +95,7 @@ def _numbers(values: Sequence[object]) -> Iterator[Any]:
         elif isinstance(value, tuple):
             yield from _numbers(value)
         else:
-            yield value
+            yield value.item() if isinstance(value, np.generic) else value
 
 
 def _result_type(kind: str) -> Any:
