@@ -5,16 +5,19 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
 
 import numpy as np
 import pytest
 
 from congenial.arrays import Ints
 from congenial.sampling.kernels import compiled as kernels
-from congenial.sampling.kernels.machine_code import kind_of
+from congenial.sampling.kernels import compiler
+from congenial.sampling.kernels.machine_code import MachineCode, kind_of
 
 PROGRAM = """
 import json
@@ -127,6 +130,24 @@ def test_where_nothing_can_be_written_kernels_are_compiled_each_time(tmp_path: P
     blocked = tmp_path / "kept"
     blocked.write_text("a file where the folder would be", encoding="utf-8")
     assert run(tmp_path / "program.py", blocked / "inside") == (FOUND, True)
+
+
+def _at(numbers: Ints, i: int) -> int:
+    return int(numbers[i])
+
+
+def test_threads_that_begin_together_compile_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, n_compiled, made = kernels.entry(_at), [], compiler.compile_code
+
+    def compile_and_count(function: FunctionType, arguments: Sequence[object]) -> MachineCode:
+        n_compiled.append(function.__name__)
+        return made(function, arguments)
+
+    monkeypatch.setattr("congenial.sampling.kernels.kept_code.find", lambda *_: None)
+    monkeypatch.setattr(compiler, "compile_code", compile_and_count)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda i: kernel(np.arange(4), i), range(4))) == [0, 1, 2, 3]
+    assert n_compiled == ["_at"]
 
 
 def _summed(numbers: Ints) -> int:

@@ -9,6 +9,7 @@ the same words, within proven errors, so the tables are the same.
 from collections.abc import Callable
 from functools import cached_property
 from opcode import opmap
+from threading import Lock
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast
 
@@ -65,19 +66,24 @@ class Entry(Kernel):
         if not is_known():
             return super().compiled
         known: dict[tuple[str, ...], Loaded] = {}
+        one_at_a_time = Lock()  # threads that begin together would compile the same
+
+        def load(kinds: tuple[str, ...], arguments: tuple[object, ...]) -> Loaded:
+            code = find(self._function, kinds)
+            if code is None:
+                from congenial.sampling.kernels.compiler import compile_code
+
+                code = compile_code(_bound(self._function, "inner"), arguments)
+                keep(self._function, kinds, code)
+            return Loaded(code, arguments)
 
         def called(*arguments: object) -> Any:
             kinds = tuple(map(kind_of, arguments))
-            loaded = known.get(kinds)
-            if loaded is None:
-                code = find(self._function, kinds)
-                if code is None:
-                    from congenial.sampling.kernels.compiler import compile_code
-
-                    code = compile_code(_bound(self._function, "inner"), arguments)
-                    keep(self._function, kinds, code)
-                loaded = known[kinds] = Loaded(code, arguments)
-            return loaded(arguments)
+            if kinds not in known:
+                with one_at_a_time:
+                    if kinds not in known:
+                        known[kinds] = load(kinds, arguments)
+            return known[kinds](arguments)
 
         return called
 
