@@ -69,13 +69,18 @@ def without_lock(ledger: Ledger) -> Ledger:
         def __getattr__(self, name: str) -> Any:
             return getattr(store.backend, name)
 
+        def connect(self) -> Any:
+            connection = store.backend.connect()
+            if store.backend.dialect.startswith("postgresql"):
+                from psycopg import IsolationLevel
+
+                connection.driver.isolation_level = IsolationLevel.REPEATABLE_READ
+            return connection
+
         def begin(self, connection: Any, writes: bool) -> None:
             store.backend.begin(connection, False)
 
-    engine = store.engine
-    if engine.dialect.name == "postgresql":
-        engine = engine.execution_options(isolation_level="REPEATABLE READ")
-    return Ledger(replace(store, backend=Unlocked(), engine=engine))
+    return Ledger(replace(store, backend=Unlocked()))
 
 
 def try_often(place: str, way: str, process: int, barrier: Barrier, out: Any) -> None:
@@ -131,6 +136,7 @@ def import_all() -> None:
     with tempfile.TemporaryDirectory() as folder:
         ledger_with(str(Path(folder, "other.db")), epsilon="20").charge(request("other"))
     with suppress(ImportError):
+        import psycopg.conninfo  # noqa: F401
         import sqlalchemy.dialects.postgresql.psycopg  # noqa: F401
 
 

@@ -39,7 +39,7 @@ COMMANDS = [
     *["plan", "release", "reproduce", "show", "simulate", "study", "verify", "withdraw", "workbench"],
 ]
 ONLY_HERE = {
-    "alembic": {"ledger.store", "ledger.migrations.env", *(f"ledger.migrations.versions.v000{n}" for n in (1, 2))},
+    "alembic": {"ledger.upgrade", "ledger.migrations.env", *(f"ledger.migrations.versions.v000{n}" for n in (1, 2))},
     "numba": {
         "sampling.kernels.compiler",
         "sampling.kernels.inner_code",
@@ -82,13 +82,9 @@ ONLY_HERE = {
     },
     "psycopg": {"ledger.postgresql"},
     "sqlalchemy": {
-        "ledger.address",
         "ledger.migrations.versions.v0001",
         "ledger.migrations.versions.v0002",
-        "ledger.postgresql",
-        "ledger.sqlite",
-        "ledger.store",
-        "ledger.tables",
+        "ledger.upgrade",
     },
     "sqlite3": {"ledger.sqlite"},
     "scipy": {

@@ -54,11 +54,30 @@ def test_the_environment_is_read_when_nothing_is_given(monkeypatch: pytest.Monke
 def test_servers(scheme: str) -> None:
     address = read_address(f"{scheme}://ada:{SECRET}@db.example:5433/budgets?sslmode=require&password={SECRET}")
     assert isinstance(address, ServerAddress)
-    assert address.url.password == SECRET
-    assert (address.url.host, address.url.port, address.url.database) == ("db.example", 5433, "budgets")
+    told = {"host": "db.example", "port": "5433", "dbname": "budgets", "user": "ada", "password": SECRET}
+    assert address.parameters == told | {"sslmode": "require"}
     assert address.place == "the ledger in PostgreSQL database 'budgets' on db.example"
     assert SECRET not in repr(address) + address.place
     assert "ada" not in repr(address) + address.place
+
+
+@pytest.mark.parametrize(
+    ("rest", "parameters"),
+    [
+        ("/budgets", {"dbname": "budgets"}),
+        ("ada:@host/budgets", {"host": "host", "dbname": "budgets", "user": "ada"}),
+        ("a%40b:%3A%2F+%25@host/b", {"host": "host", "dbname": "b", "user": "a@b", "password": ":/+%"}),
+        ("ada:7/x?y#z@host:1/b", {"host": "host", "port": "1", "dbname": "b", "user": "ada", "password": "7/x?y#z"}),
+        ("ada@/b?host=/tmp%20x&user=&port=7", {"host": "/tmp x", "port": "7", "dbname": "b", "user": "ada"}),
+        ("[::1]/b?host=a,b&port=1,2", {"host": "a,b", "port": "1,2", "dbname": "b"}),
+        ("host/b?application_name=x@y", {"host": "host", "dbname": "b", "application_name": "x@y"}),
+    ],
+)
+def test_what_a_server_is_told(rest: str, parameters: dict[str, str]) -> None:
+    """A password may hold all but an @; options come last, and what is empty is not said."""
+    address = read_address(f"postgresql://{rest}")
+    assert isinstance(address, ServerAddress)
+    assert address.parameters == parameters
 
 
 def test_hosts_by_number() -> None:
@@ -92,6 +111,14 @@ UNREADABLE = [
     "postgresql://ada:x@Xyzzy?y@host/db",
     "postgresql://ada:Xyzzy@host:1:2/db",
     "postgresql://[::1/Xyzzy@",
+    "postgresql://ada:5432/Xyzzy?x@ho:st/db",
+    "postgresql://ada:5432/Xyzzy?x@host:123456/db",
+    "postgresql://ada:5432/Xyzzy?x@[::1]:y",
+    "postgresql://ada:Xyzzy@[::1]x/db",
+    "postgresql://ada:Xyz%00zy@host/db",
+    "postgresql://ada:Xyzzy@host:/db",
+    "postgresql://ada:Xyzzy@host/db?sslmode=require\n",
+    "postgresql://ada@host/db?password=Xyz&password=Xyzzy",
     "postgresql:/ada:Xyzzy@host/db",
     "postgresql//ada:Xyzzy@host/db",
     "ada:Xyzzy@host/db",

@@ -7,7 +7,6 @@ from unicodedata import normalize
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import insert
 
 from congenial.errors import LedgerBusyError, LedgerError, TamperedError
 from congenial.ledger import Ledger, open_ledger, verify_export
@@ -15,7 +14,7 @@ from congenial.ledger.as_text import canonical
 from congenial.ledger.charging import new_dataset
 from congenial.ledger.dataset_name import _LOOKS_LATIN, _script, check_dataset_name, folded
 from congenial.ledger.records import DATASET, Dataset
-from congenial.ledger.tables import DATASETS, Book
+from congenial.ledger.tables import Book
 from ledgers import NOW, request
 
 SPELLINGS = [
@@ -67,7 +66,7 @@ def test_every_dataset_has_a_folded_name(place: str) -> None:
     """Without one, the database could not compare it."""
     ledger = open_ledger(place, create=True)
     with pytest.raises(LedgerBusyError):
-        ledger._store.write(lambda book: book.connection.execute(insert(DATASETS).values(record("census").row)))
+        ledger._store.write(lambda book: book._add(DATASET, record("census").row))
 
 
 def test_two_spellings_that_were_written_behind_the_ledgers_back_show() -> None:

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Callable, Iterator
 
 import pytest
-from sqlalchemy import text as sql
 
 from congenial.errors import CongenialError, LedgerError
 from congenial.ledger import Ledger, open_ledger
+from congenial.ledger.tables import Book
 from ledgers import SECRET, Server, ledger_with, request, texts_of
 
 
@@ -126,7 +126,7 @@ def test_read_only_server(server: Server, database: str, curator: str, caplog: p
 
 
 def ask(ledger: Ledger, question: str) -> object:
-    return ledger._store.write(lambda book: book.connection.execute(sql(question)).scalar())
+    return ledger._store.write(lambda book: book.connection.rows(question))[0][0]
 
 
 def test_settings_of_the_server_do_not_weaken_a_charge(server: Server, database: str) -> None:
@@ -139,6 +139,37 @@ def test_settings_of_the_server_do_not_weaken_a_charge(server: Server, database:
     assert ask(ledger, "SHOW synchronous_commit") == "on"
     server.run(f"ALTER DATABASE {database} SET synchronous_commit = remote_apply")
     assert ask(ledger, "SHOW synchronous_commit") == "remote_apply"  # stronger ones stay
+
+
+@pytest.mark.parametrize("option", ["autocommit=true", "prepare_threshold=0", "cursor_factory=x"])
+def test_options_of_a_url_are_those_of_postgresql(
+    server: Server, database: str, option: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those of the driver could have each statement committed by itself."""
+    ledger_with(server.url(database), epsilon="9")
+    assert "cannot be reached" in refusal(lambda: open_ledger(f"{server.url(database)}&{option}"), caplog)
+    assert open_ledger(f"{server.url(database)}&application_name=a+name").verify().n_spends == 0
+
+
+def test_no_connection_stays(server: Server, database: str) -> None:
+    """Not after a charge, a refusal or an interrupt; and what was begun is undone before the connection is closed."""
+    ledger = ledger_with(server.url(database), epsilon="9")
+    names = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}'"
+    locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+
+    def interrupted(book: Book) -> None:
+        assert server.run(names) == [(1,)]
+        assert server.run(locks) == [(1,)]
+        raise KeyboardInterrupt
+
+    ledger.charge(request())
+    with pytest.raises(LedgerError):
+        ledger.charge(request())
+    with pytest.raises(KeyboardInterrupt):
+        ledger._store.write(interrupted)
+    assert server.run(locks) == [(0,)]
+    while server.run(names) != [(0,)]:  # a server takes a moment to let go
+        pass
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -178,9 +179,54 @@ def test_durable_settings(tmp_path: Path) -> None:
     ledger = ledger_with(tmp_path / "budget.db", epsilon="1")
 
     def pragma(name: str) -> object:
-        return ledger._store.read(lambda book: book.connection.exec_driver_sql(f"PRAGMA {name}").scalar())
+        return ledger._store.read(lambda book: book.connection.rows(f"PRAGMA {name}"))[0][0]
 
     assert (pragma("synchronous"), pragma("journal_mode"), pragma("foreign_keys")) == (3, "delete", 1)
+
+
+def test_no_connection_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not after a charge, a refusal, an interrupt or a file that is none."""
+    ledger = ledger_with(tmp_path / "budget.db", epsilon="9")
+    opened: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def kept(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        opened.append(connect(*arguments, **options))
+        return opened[-1]
+
+    def interrupted(book: Book) -> None:
+        book.connection.execute("CREATE TABLE something (x TEXT)")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sqlite3, "connect", kept)
+    ledger.charge(request())
+    with pytest.raises(LedgerError):
+        ledger.charge(request())
+    with pytest.raises(KeyboardInterrupt):
+        ledger._store.write(interrupted)
+    (tmp_path / "other.db").write_text("no database\n" * 100)
+    with pytest.raises(LedgerError):
+        open_ledger(tmp_path / "other.db")
+    assert len(opened) == 4
+    for connection in opened:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")
+    assert not ledger._store.read(lambda book: ledger._store.backend.has_table(book.connection, "something"))
+
+
+def test_values_that_no_text_is_made_of(tmp_path: Path) -> None:
+    """Bytes that are no UTF-8, in a name that is read to be compared: an error of ours."""
+    path = tmp_path / "budget.db"
+    ledger = ledger_with(path, epsilon="9")
+    ledger.charge(request())
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TRIGGER congenial_spends_no_update")
+    connection.execute("UPDATE congenial_spends SET release = CAST(x'ff00fe' AS TEXT)")
+    connection.commit()
+    connection.close()
+    for work in (ledger.verify, lambda: ledger.charge(request("other")), lambda: ledger.status("county")):
+        with pytest.raises(LedgerError, match="SQLite reports an error; it may be damaged"):
+            work()
 
 
 def test_a_ledger_is_one_file(tmp_path: Path) -> None:
@@ -203,7 +249,7 @@ def test_a_ledger_and_its_journal_are_their_owners_alone(tmp_path: Path) -> None
     ledger = ledger_with(tmp_path / "budget.db", epsilon="1")
 
     def modes_while_writing(book: Book) -> dict[str, int]:
-        book.connection.exec_driver_sql("CREATE TABLE something (x TEXT)")
+        book.connection.execute("CREATE TABLE something (x TEXT)")
         return {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
 
     assert ledger._store.write(modes_while_writing) == {"budget.db": 0o600, "budget.db-journal": 0o600}

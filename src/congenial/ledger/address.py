@@ -2,14 +2,12 @@
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, unquote
 
 from congenial.errors import LedgerError
-
-if TYPE_CHECKING:
-    from sqlalchemy import URL
 
 VARIABLE = "CONGENIAL_LEDGER"
 """The environment variable that is read when no place is given."""
@@ -21,6 +19,14 @@ _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 _ALMOST_URL = re.compile(r"^[a-z+]{2,}:|:.*@|password\s*=", re.IGNORECASE)
 _HARMLESS = re.compile(r"[A-Za-z0-9_.-]*")
 _NUMBERED_HOST = re.compile(r"[0-9A-Fa-f:.]+")
+_PORT = re.compile(r"[0-9]{1,5}")
+# A password may hold all but an @. Every part takes as much as it can, and what it should not hold is refused later:
+# were it refused here, the search would go on, and could find a host and a database inside a password.
+_SERVER = re.compile(
+    r"((?P<user>[^:/]*)(:(?P<password>[^@]*))?@)?"
+    r"(\[(?P<numbered>[^/?]+)\]|(?P<host>[^/:?]+))?(:(?P<port>[^/?]*))?"
+    r"(/(?P<database>[^?]*))?(\?(?P<options>.*))?"
+)
 
 
 @dataclass(frozen=True)
@@ -37,14 +43,24 @@ class FileAddress:
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """A PostgreSQL database; the URL holds the password and is not shown."""
+    """A PostgreSQL database.
 
-    url: "URL" = field(repr=False)
+    Attributes
+    ----------
+    database, host : str
+        As they are shown; no host is a local socket.
+    parameters : mapping of str to str
+        What a connection asks for, by the names of libpq, the password among it; not shown.
+    """
+
+    database: str
+    host: str
+    parameters: Mapping[str, str] = field(repr=False)
 
     @property
     def place(self) -> str:
         """Where it is, in words, without user and password."""
-        return f"the ledger in PostgreSQL database {self.url.database!r} on {self.url.host or 'a local socket'}"
+        return f"the ledger in PostgreSQL database {self.database!r} on {self.host or 'a local socket'}"
 
 
 def read_address(given: object = None) -> FileAddress | ServerAddress:
@@ -84,7 +100,7 @@ def read_address(given: object = None) -> FileAddress | ServerAddress:
             )
         return _file(rest[1:])
     if scheme in _POSTGRESQL:
-        return ServerAddress(_server(rest))
+        return _server(rest)
     raise LedgerError("a ledger is a file, an sqlite:/// or a postgresql:// URL; this URL starts with something else")
 
 
@@ -99,26 +115,31 @@ def _file(path: str) -> FileAddress:
         raise LedgerError("the path of the ledger starts with ~ and a user who is not known") from None
 
 
-def _server(rest: str) -> "URL":
+def _server(rest: str) -> ServerAddress:
     """Read a URL so that no part of a badly written password can pass for a host or a database."""
-    from sqlalchemy import make_url
-    from sqlalchemy.exc import ArgumentError
-
-    url = None
-    if rest.count("@") <= 1:
-        try:
-            url = make_url(f"postgresql+psycopg://{rest}")
-        except (ArgumentError, ValueError):
-            url = None
-    if url is None or not url.database or not _is_harmless(url):
-        raise LedgerError(
-            "the PostgreSQL URL cannot be read (it is not shown, for it may hold a password); write"
-            " postgresql://user:password@host:5432/database, with @ : / ? # % in the password as %40 %3A %2F %3F %23"
-            " %25, and letters, digits and . _ - in host and database"
+    found = _SERVER.fullmatch(rest) if rest.isprintable() and rest.count("@") <= 1 else None
+    if found is not None:
+        parts = found.groupdict("")
+        host, database = parts["host"] or parts["numbered"], unquote(parts["database"])
+        user, password = unquote(parts["user"]), unquote(parts["password"])
+        named = {"host": host, "port": parts["port"], "dbname": database, "user": user, "password": password}
+        options = parse_qsl(parts["options"])
+        parameters = {name: text for name, text in named.items() if text} | dict(options)
+        sound = (
+            database
+            and _is_harmless(host, database)
+            and (found["port"] is None or _PORT.fullmatch(found["port"]))
+            and len(dict(options)) == len(options)
+            and "\0" not in "".join(parameters.values())
         )
-    return url
+        if sound:
+            return ServerAddress(database, host, parameters)
+    raise LedgerError(
+        "the PostgreSQL URL cannot be read (it is not shown, for it may hold a password); write"
+        " postgresql://user:password@host:5432/database, with @ : / ? # % in the password as %40 %3A %2F %3F %23"
+        " %25, letters, digits and . _ - in host and database, and no option twice"
+    )
 
 
-def _is_harmless(url: "URL") -> bool:
-    host, database = url.host or "", url.database or ""
+def _is_harmless(host: str, database: str) -> bool:
     return bool((_HARMLESS.fullmatch(host) or _NUMBERED_HOST.fullmatch(host)) and _HARMLESS.fullmatch(database))

@@ -272,8 +272,8 @@ class Ledger:
             raise _unknown(book, name)
         return chain
 
-    def _dataset(self, book: "Book", name: str) -> Dataset:
-        dataset = book.dataset(name)
+    def _dataset(self, book: "Book", name: object) -> Dataset:
+        dataset = book.dataset(name) if isinstance(name, str) else None
         if dataset is None:
             raise _unknown(book, name)
         return dataset

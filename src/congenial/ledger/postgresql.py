@@ -7,12 +7,11 @@ key, so of two writers that saw the same last spend only one can commit.
 
 import re
 from dataclasses import dataclass
-
-from sqlalchemy import Connection, Engine, create_engine, text
-from sqlalchemy.pool import NullPool
+from typing import ClassVar
 
 from congenial.errors import LedgerBusyError, LedgerError
 from congenial.ledger.address import ServerAddress
+from congenial.ledger.connection import Connection
 
 _LOCK = 0x636F6E67656E6961  # "congenia": the same for every ledger of a database
 
@@ -40,11 +39,19 @@ class PostgresqlBackend:
 
     address: ServerAddress
     patience: float
+    dialect: ClassVar[str] = "postgresql+psycopg"
 
     @property
     def place(self) -> str:
         """Where it is, in words."""
         return self.address.place
+
+    @property
+    def error(self) -> type[Exception]:
+        """What every error of the driver is."""
+        from psycopg import Error
+
+        return Error
 
     def prepare(self, create: bool) -> None:  # noqa: ARG002  a database is made by its administrator
         """See that the driver is there."""
@@ -57,33 +64,40 @@ class PostgresqlBackend:
         if missing:
             raise LedgerError("a ledger in PostgreSQL needs the driver psycopg: pip install 'congenial[postgresql]'")
 
-    def engine(self) -> Engine:
-        """Return an engine that opens a connection for each transaction."""
-        waits = {} if "connect_timeout" in self.address.url.query else {"connect_timeout": max(2, int(self.patience))}
+    def connect(self) -> Connection:
+        """Return a new connection, whose transaction begins with its first statement."""
+        from psycopg import IsolationLevel, connect
+        from psycopg.conninfo import make_conninfo
+
+        # As a text, all that a URL asks for goes to libpq; psycopg has arguments of its own, such as autocommit.
+        waits = {"connect_timeout": str(max(2, int(self.patience)))}
+        driver = connect(make_conninfo(**{**waits, **self.address.parameters}))
         # Each statement must see what was committed before it, the wait for the lock included; a server can be set up
         # with another default, under which the sum would be that of before the wait.
-        return create_engine(
-            self.address.url,
-            poolclass=NullPool,
-            hide_parameters=True,
-            isolation_level="READ COMMITTED",
-            connect_args=waits,
-        )
+        driver.isolation_level = IsolationLevel.READ_COMMITTED
+        return Connection(driver, "%s")
 
     def begin(self, connection: Connection, writes: bool) -> None:
         """Start a transaction; one that writes waits for all others that do."""
         if not writes:
             return
         limit = str(max(1, round(self.patience * 1000)))
-        connection.execute(text("SELECT set_config('lock_timeout', :limit, true)"), {"limit": limit})
+        connection.execute("SELECT set_config('lock_timeout', ?, true)", limit)
         # With synchronous_commit off the server says "committed" before the spend is on disk.
         connection.execute(
-            text(
-                "SELECT set_config('synchronous_commit', 'on', true)"
-                " WHERE current_setting('synchronous_commit') = 'off'"
+            "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
+        )
+        connection.execute("SELECT pg_advisory_xact_lock(?)", _LOCK)
+
+    def has_table(self, connection: Connection, name: str) -> bool:
+        """Whether there is a table of this name, where statements look for one."""
+        return bool(
+            connection.rows(
+                "SELECT 1 FROM pg_catalog.pg_class WHERE relname = ? AND relkind IN ('r', 'p', 'f', 'v', 'm')"
+                " AND pg_catalog.pg_table_is_visible(oid)",
+                name,
             )
         )
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
 
     def check_room(self, connection: Connection) -> None:
         """Accept any database: the ledger's tables have names of their own."""

@@ -13,12 +13,11 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-
-from sqlalchemy import Connection, Engine, create_engine, inspect
-from sqlalchemy.pool import NullPool
+from typing import ClassVar
 
 from congenial.errors import LedgerBusyError, LedgerError, reason_of
 from congenial.ledger.address import FileAddress
+from congenial.ledger.connection import Connection
 
 _MEANINGS = {
     "SQLITE_NOTADB": "is not a ledger: the file is no SQLite database",
@@ -40,6 +39,8 @@ class SqliteBackend:
 
     address: FileAddress
     patience: float
+    dialect: ClassVar[str] = "sqlite"
+    error: ClassVar[type[Exception]] = sqlite3.Error
 
     @property
     def place(self) -> str:
@@ -67,31 +68,36 @@ class SqliteBackend:
         if problem:
             raise LedgerError(f"{self.place} {problem}")
 
-    def engine(self) -> Engine:
-        """Return an engine that opens a connection for each transaction."""
-        return create_engine("sqlite://", creator=self._connect, poolclass=NullPool, hide_parameters=True)
-
-    def _connect(self) -> sqlite3.Connection:
+    def connect(self) -> Connection:
+        """Return a new connection, on which transactions begin and end where it is said."""
         # mode=rw: a file that went away is an error and not a new, empty ledger.
         where = f"{self.address.path.as_uri()}?mode=rw"
-        connection = sqlite3.connect(where, uri=True, timeout=self.patience, isolation_level=None)
-        connection.execute("PRAGMA synchronous = EXTRA")
-        connection.execute("PRAGMA fullfsync = ON")  # on macOS an ordinary fsync does not reach the disk
-        connection.execute("PRAGMA foreign_keys = ON")
+        connection = Connection(sqlite3.connect(where, uri=True, timeout=self.patience, isolation_level=None), "?")
+        try:
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("PRAGMA fullfsync = ON")  # on macOS an ordinary fsync does not reach the disk
+            connection.execute("PRAGMA foreign_keys = ON")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def begin(self, connection: Connection, writes: bool) -> None:
         """Start a transaction; one that writes keeps all others from writing from its first moment."""
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    def has_table(self, connection: Connection, name: str) -> bool:
+        """Whether there is a table of this name."""
+        return bool(connection.rows("SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?", name))
 
     def check_room(self, connection: Connection) -> None:
         """Refuse to make a ledger in a database of something else."""
-        if inspect(connection).get_table_names():
+        if connection.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'"):
             raise LedgerError(f"{self.place} is not a ledger: the file holds other tables; name another file")
 
     def check_storage(self, connection: Connection) -> list[str]:
         """Return what SQLite itself finds wrong with the file."""
-        found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check(10)")]
+        found = [str(row[0]) for row in connection.rows("PRAGMA integrity_check(10)")]
         return [] if found == ["ok"] else [f"SQLite finds the file damaged: {line}" for line in found]
 
     def advice(self) -> str:

@@ -4,16 +4,15 @@ A store keeps no connection between transactions, so it can be used after a fork
 """
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol, TypeVar
-
-from sqlalchemy import Connection, Engine, column, inspect, select, table
-from sqlalchemy.exc import SQLAlchemyError
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TypeVar
 
 from congenial.errors import CongenialError, LedgerError, OtherVersionError, UncertainError
 from congenial.ledger.address import FileAddress, ServerAddress
+from congenial.ledger.backend import Backend
+from congenial.ledger.connection import Connection
 from congenial.ledger.postgresql import PostgresqlBackend
 from congenial.ledger.sqlite import SqliteBackend
 from congenial.ledger.tables import VERSION, VERSION_TABLE, Book
@@ -25,41 +24,11 @@ class UnsafePlaceWarning(UserWarning):
     """A ledger that others can read or write."""
 
 
-class Backend(Protocol):
-    """What differs from one kind of database to another."""
-
-    @property
-    def place(self) -> str:
-        """Where the ledger is, in words, without user and password."""
-
-    def prepare(self, create: bool) -> None:
-        """See that a connection can be tried at all."""
-
-    def engine(self) -> Engine:
-        """Return an engine that opens a connection for each transaction."""
-
-    def begin(self, connection: Connection, writes: bool) -> None:
-        """Start a transaction; those that write run one after the other."""
-
-    def check_room(self, connection: Connection) -> None:
-        """Refuse a database that belongs to something else."""
-
-    def check_storage(self, connection: Connection) -> list[str]:
-        """Return what the database itself finds wrong."""
-
-    def advice(self) -> str:
-        """Say in words what is unsafe about the place; nothing when all is well."""
-
-    def explain(self, error: BaseException | None, connected: bool) -> LedgerError:
-        """Say in words what went wrong."""
-
-
 @dataclass(frozen=True)
 class Store:
     """A ledger's database."""
 
     backend: Backend
-    engine: Engine = field(repr=False)
 
     def read(self, work: Callable[[Book], _Answer]) -> _Answer:
         """Do work in one transaction that writes nothing."""
@@ -73,7 +42,7 @@ class Store:
         """Do work and commit. What the database says is not passed on, not even as the context of the error."""
         stage = "connecting"
         try:
-            with self.engine.connect() as connection:
+            with closing(self.backend.connect()) as connection:
                 stage = "working"
                 self.backend.begin(connection, writes)
                 answer = work(Book(connection))
@@ -82,10 +51,8 @@ class Store:
                 return answer
         except CongenialError:
             raise
-        except SQLAlchemyError as error:
-            failed: BaseException = getattr(error, "orig", None) or error
-        except Exception as error:  # a driver may quote the URL in any kind of error
-            if stage != "connecting":
+        except Exception as error:  # a driver may quote the URL in any kind of error while it connects
+            if stage != "connecting" and not isinstance(error, self.backend.error):
                 raise
             failed = error
         refusal = self.backend.explain(failed, connected=stage != "connecting")
@@ -98,17 +65,22 @@ class Store:
         raise type(refusal)(f"{refusal}; {after}" if after else str(refusal))
 
 
+def backend_of(address: FileAddress | ServerAddress, patience: float) -> Backend:
+    """Return how to speak to the database at an address."""
+    if isinstance(address, FileAddress):
+        return SqliteBackend(address, patience)
+    return PostgresqlBackend(address, patience)
+
+
 def open_store(address: FileAddress | ServerAddress, *, create: bool, patience: float) -> Store:
     """Open a ledger's database, and create or upgrade it when asked."""
-    backend: Backend
-    if isinstance(address, FileAddress):
-        backend = SqliteBackend(address, patience)
-    else:
-        backend = PostgresqlBackend(address, patience)
+    backend = backend_of(address, patience)
     backend.prepare(create)
-    store = Store(backend, backend.engine())
+    store = Store(backend)
     if create:
-        store.write(lambda book: _create(backend, book.connection))
+        from congenial.ledger.upgrade import bring_up_to_date
+
+        store.write(lambda book: bring_up_to_date(backend, book.connection))
     else:
         store.read(lambda book: _check_version(backend, book.connection))
     advice = backend.advice()
@@ -117,33 +89,14 @@ def open_store(address: FileAddress | ServerAddress, *, create: bool, patience: 
     return store
 
 
-def _create(backend: Backend, connection: Connection) -> None:
-    """Bring the tables to the newest version, in one transaction."""
-    from alembic import command
-    from alembic.config import Config
-    from alembic.util import CommandError
-
-    if not inspect(connection).has_table(VERSION_TABLE):
-        backend.check_room(connection)
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    try:
-        command.upgrade(config, "head")
-    except CommandError:
-        raise LedgerError(f"{backend.place} was made by a newer congenial; install a newer version") from None
-
-
 def _check_version(backend: Backend, connection: Connection) -> None:
-    if not inspect(connection).has_table(VERSION_TABLE):
+    if not backend.has_table(connection, VERSION_TABLE):
         raise LedgerError(
             f"{backend.place} is not a ledger yet; create it first: congenial ledger create, or"
             " open_ledger(..., create=True)"
         )
-    found: Sequence[str] = (
-        connection.execute(select(column("version_num")).select_from(table(VERSION_TABLE))).scalars().all()
-    )
-    if found != [VERSION]:
+    found = connection.rows(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608  a name of our own
+    if found != [(VERSION,)]:
         raise OtherVersionError(
             f"{backend.place} has tables of another version than {VERSION}, which this congenial knows; bring an older"
             " one up to date, congenial ledger upgrade or open_ledger(..., create=True), or install a newer congenial"

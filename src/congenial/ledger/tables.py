@@ -1,14 +1,12 @@
-"""The tables of a ledger, and one open transaction on them."""
+"""The tables of a ledger, and what is asked of them and written to them in one open transaction."""
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, insert, select, union
-from sqlalchemy.sql import Select
+from typing import TypeVar
 
 from congenial.errors import TamperedError
 from congenial.ledger.as_text import Row
 from congenial.ledger.chain import Chain
+from congenial.ledger.connection import Connection
 from congenial.ledger.dataset_name import folded
 from congenial.ledger.records import DATASET, FIELDS, SPEND, WITHDRAWAL, Dataset, Spend
 from congenial.ledger.withdrawal import Withdrawal
@@ -17,14 +15,10 @@ VERSION_TABLE = "congenial_ledger_version"
 VERSION = "v0002"
 """The newest revision in `migrations/versions`, which has keys, constraints and triggers."""
 
+TABLES = {DATASET: "congenial_datasets", SPEND: "congenial_spends", WITHDRAWAL: "congenial_withdrawals"}
+"""Where records of each kind are. A dataset has its folded name there besides: an index, and no part of the record."""
+
 _Record = TypeVar("_Record", Dataset, Spend, Withdrawal)
-_metadata = MetaData()
-DATASETS = Table("congenial_datasets", _metadata, *(Column(field, Text) for field in (*FIELDS[DATASET], "folded")))
-_DATASET_RECORD = tuple(DATASETS.c[field] for field in FIELDS[DATASET])  # the folded name is an index, not a record
-SPENDS, WITHDRAWALS = (
-    Table(name, _metadata, *(Column(field, Integer if field == "number" else Text) for field in FIELDS[kind]))
-    for name, kind in (("congenial_spends", SPEND), ("congenial_withdrawals", WITHDRAWAL))
-)
 
 
 @dataclass(frozen=True)
@@ -35,12 +29,12 @@ class Book:
 
     def dataset(self, name: str) -> Dataset | None:
         """Return a dataset."""
-        row = self._one(select(*_DATASET_RECORD).where(DATASETS.c.name == name))
+        row = self._one(DATASET, "WHERE name = ?", name)
         return None if row is None else _read(Dataset, row, f"dataset {name!r}")
 
     def names(self) -> list[str]:
         """Return the names of all datasets."""
-        return [str(name) for name in self.connection.scalars(select(DATASETS.c.name).order_by(DATASETS.c.name))]
+        return self._texts("SELECT name FROM congenial_datasets ORDER BY name")
 
     def spelling(self, name: str) -> str | None:
         """Return how a name is written here, in case and form; compared without the column, which could be edited."""
@@ -48,64 +42,78 @@ class Book:
 
     def last_spend(self, dataset: str) -> Spend | None:
         """Return the newest spend of a dataset."""
-        mine = select(SPENDS).where(SPENDS.c.dataset == dataset)
-        return self._spend(mine.order_by(SPENDS.c.number.desc()).limit(1))
+        return self._spend("WHERE dataset = ? ORDER BY number DESC LIMIT 1", dataset)
 
     def namesake(self, dataset: str, release: str) -> Spend | None:
         """Return the spend of a release whose name is taken for this one."""
-        mine, wanted = SPENDS.c.dataset == dataset, folded(release)
-        names = self.connection.scalars(select(SPENDS.c.release).where(mine)).all()
-        own = next((name for name in names if folded(str(name)) == wanted), None)
-        return None if own is None else self._spend(select(SPENDS).where(mine, SPENDS.c.release == own))
+        wanted = folded(release)
+        names = self._texts("SELECT release FROM congenial_spends WHERE dataset = ?", dataset)  # an index has them all
+        own = next((name for name in names if folded(name) == wanted), None)
+        return None if own is None else self._spend("WHERE dataset = ? AND release = ?", dataset, own)
 
     def releases(self, dataset: str) -> list[str]:
         """Return the names of all releases of a dataset that were charged."""
-        mine = select(SPENDS.c.release).where(SPENDS.c.dataset == dataset)
-        return [str(name) for name in self.connection.scalars(mine.order_by(SPENDS.c.number))]
+        return self._texts("SELECT release FROM congenial_spends WHERE dataset = ? ORDER BY number", dataset)
 
     def last_withdrawal(self, dataset: str, release: str | None = None) -> Withdrawal | None:
         """Return the newest withdrawal of a dataset, or of one of its releases."""
-        mine = select(WITHDRAWALS).where(WITHDRAWALS.c.dataset == dataset)
-        mine = mine if release is None else mine.where(WITHDRAWALS.c.release == release)
-        row = self._one(mine.order_by(WITHDRAWALS.c.number.desc()).limit(1))
+        mine, values = ("", (dataset,)) if release is None else (" AND release = ?", (dataset, release))
+        row = self._one(WITHDRAWAL, f"WHERE dataset = ?{mine} ORDER BY number DESC LIMIT 1", *values)
         return None if row is None else _read(Withdrawal, row, f"withdrawal {row['number']} of dataset {dataset!r}")
 
     def chain(self, name: str) -> Chain | None:
         """Return all records of a dataset as they are stored."""
-        dataset = self._one(select(*_DATASET_RECORD).where(DATASETS.c.name == name))
+        dataset = self._one(DATASET, "WHERE name = ?", name)
         if dataset is None:
             return None
-        found: list[tuple[str, Row]] = []
-        for kind, table in ((SPEND, SPENDS), (WITHDRAWAL, WITHDRAWALS)):
-            query = select(table).where(table.c.dataset == name).order_by(table.c.number)
-            found += [(kind, dict(row)) for row in self.connection.execute(query).mappings()]
+        found = [
+            (kind, row)
+            for kind in (SPEND, WITHDRAWAL)
+            for row in self._records(kind, "WHERE dataset = ? ORDER BY number", name)
+        ]
         return Chain(dataset, tuple(sorted(found, key=_place)))
 
     def orphans(self) -> list[str]:
         """Return the datasets that records name and that are not there."""
-        known = select(DATASETS.c.name)
-        missing = [select(table.c.dataset).where(table.c.dataset.not_in(known)) for table in (SPENDS, WITHDRAWALS)]
-        return [str(name) for name in self.connection.scalars(union(*missing))]
+        return self._texts(
+            "SELECT dataset FROM congenial_spends WHERE dataset NOT IN (SELECT name FROM congenial_datasets) UNION"
+            " SELECT dataset FROM congenial_withdrawals WHERE dataset NOT IN (SELECT name FROM congenial_datasets)"
+        )
 
     def add_dataset(self, dataset: Dataset) -> None:
         """Write a new dataset."""
-        self.connection.execute(insert(DATASETS).values(**dataset.row, folded=folded(dataset.name)))
+        self._add(DATASET, {**dataset.row, "folded": folded(dataset.name)})
 
     def add_spend(self, spend: Spend) -> None:
         """Write a new spend."""
-        self.connection.execute(insert(SPENDS).values(spend.row))
+        self._add(SPEND, spend.row)
 
     def add_withdrawal(self, withdrawal: Withdrawal) -> None:
         """Write a new withdrawal."""
-        self.connection.execute(insert(WITHDRAWALS).values(withdrawal.row))
+        self._add(WITHDRAWAL, withdrawal.row)
 
-    def _one(self, query: Select[Any]) -> Row | None:
-        row = self.connection.execute(query).mappings().first()
-        return None if row is None else dict(row)
+    def _add(self, kind: str, row: Row) -> None:
+        """Write a record."""
+        fields, places = ", ".join(row), ", ".join("?" for _ in row)
+        statement = f"INSERT INTO {TABLES[kind]} ({fields}) VALUES ({places})"  # noqa: S608  names of our own
+        self.connection.execute(statement, *row.values())
 
-    def _spend(self, query: Select[Any]) -> Spend | None:
-        row = self._one(query)
+    def _records(self, kind: str, which: str, *values: object) -> list[Row]:
+        """Return the records of a kind, as they are stored."""
+        fields = FIELDS[kind]
+        statement = f"SELECT {', '.join(fields)} FROM {TABLES[kind]} {which}"  # noqa: S608  names of our own
+        return [dict(zip(fields, row, strict=True)) for row in self.connection.rows(statement, *values)]
+
+    def _one(self, kind: str, which: str, *values: object) -> Row | None:
+        return next(iter(self._records(kind, which, *values)), None)
+
+    def _spend(self, which: str, *values: object) -> Spend | None:
+        row = self._one(SPEND, which, *values)
         return None if row is None else _read(Spend, row, f"spend {row['number']} of dataset {row['dataset']!r}")
+
+    def _texts(self, statement: str, *values: object) -> list[str]:
+        """Return the one column of an answer."""
+        return [str(text) for (text,) in self.connection.rows(statement, *values)]
 
 
 def _place(record: tuple[str, Row]) -> float:
