@@ -3,7 +3,6 @@
 import os
 from dataclasses import dataclass, field
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,7 @@ from congenial.ledger.request import Request, check_name, moment
 from congenial.ledger.status import Status, status_of
 from congenial.ledger.withdrawal import Withdrawal, check_reason
 from congenial.privacy.budget import Budget
+from congenial.versions import version_of
 
 if TYPE_CHECKING:
     from congenial.ledger.store import Store
@@ -360,6 +360,6 @@ def _charged(book: "Book", dataset: str, release: str) -> Spend:
 
 def _software() -> str:
     try:
-        return f"congenial {version('congenial')}"
-    except PackageNotFoundError:  # run from its source folder
+        return f"congenial {version_of('congenial')}"
+    except ModuleNotFoundError:  # run from its source folder
         return "congenial"
