@@ -4,6 +4,7 @@
 0.08 s of each command. The folder's name has the version as well; what has no such folder is looked up the long way.
 """
 
+import os
 import re
 import sys
 from functools import cache
@@ -18,13 +19,14 @@ def _plain(name: str) -> str:
 
 
 @cache
-def _in_folder(folder: str) -> dict[str, str]:
-    """Return the versions in a folder of packages, by name."""
-    try:
-        found = [path.name.removesuffix(_ENDING) for path in Path(folder).iterdir() if path.name.endswith(_ENDING)]
-    except OSError:  # an archive, or a folder that is not there
-        return {}
-    return {_plain(name): version for name, _, version in (one.partition("-") for one in found) if version}
+def _in_folder(folder: str) -> dict[str, list[str]]:
+    """Return what installers have left in a folder of packages, by the name of the package."""
+    found: dict[str, list[str]] = {}
+    if os.path.isdir(folder):
+        for name in os.listdir(folder):
+            if ending := next((ending for ending in (_ENDING, ".egg-info", ".egg") if name.endswith(ending)), None):
+                found.setdefault(_plain(name.removesuffix(ending).partition("-")[0]), []).append(name)
+    return found
 
 
 def version_of(package: str) -> str:
@@ -37,8 +39,14 @@ def version_of(package: str) -> str:
     """
     name = _plain(package)
     for folder in sys.path:
-        if (version := _in_folder(folder or ".").get(name)) is not None:
-            return version
+        if os.path.isfile(folder):  # an archive
+            break
+        left = _in_folder(folder or ".").get(name)
+        if left is not None:
+            version = left[0].removesuffix(_ENDING).partition("-")[2]
+            if len(left) == 1 and left[0].endswith(_ENDING) and os.path.isfile(Path(folder, left[0], "METADATA")):
+                return version
+            break
     from importlib.metadata import version as described
 
     return described(package)

@@ -1,11 +1,13 @@
 """Machine code of kernels: numba makes it once, and later processes run it without numba, with the same results."""
 
 import dis
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +19,8 @@ import pytest
 from congenial.arrays import Ints
 from congenial.sampling.kernels import compiled as kernels
 from congenial.sampling.kernels import compiler
-from congenial.sampling.kernels.machine_code import MachineCode, kind_of
+from congenial.sampling.kernels.machine_code import MachineCode, NotAloneError, kind_of
+from congenial.sampling.kernels.made_from import names_of
 
 PROGRAM = """
 import json
@@ -38,9 +41,12 @@ class Inside(Packed):
     scale: float
 
 
+UNIT = 1.0
+
+
 @compiled
 def _scaled(inside, i):
-    return inside.numbers[i] * inside.scale
+    return UNIT * inside.numbers[i] * inside.scale
 
 
 @entry
@@ -108,22 +114,111 @@ def test_kernels_are_compiled_once(tmp_path: Path) -> None:
     program, kept = tmp_path / "program.py", tmp_path / "kept"
     assert run(program, kept) == (FOUND, True)
     assert run(program, kept) == (FOUND, False)
-    files = {path.name.split("-")[0] for path in kept.glob("*.kernel")}
+    files = {path.name.split("-")[0] for path in kept.iterdir() if path.is_file()}
     assert files == {"sum_of", "corner", "larger", "quotient", "fill"}
-    assert not [path for path in kept.iterdir() if path.suffix != ".kernel" and path.is_file()]
+    assert all(path.suffix == ".kernel" for path in kept.iterdir() if path.is_file())
+    assert kept.stat().st_mode & 0o777 == 0o700
 
-    changed = run(program, kept, PROGRAM.replace("* times *", "* times * 3.0 *"))  # of other sources nothing is taken
+
+@pytest.fixture(scope="module")
+def of_one_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The machine code that one run has left."""
+    folder = tmp_path_factory.mktemp("machine-code")
+    assert run(folder / "program.py", folder / "kept") == (FOUND, True)
+    return folder / "kept"
+
+
+@pytest.mark.parametrize(
+    ("said", "instead"),
+    [("* times *", "* times * 3.0 *"), ("* inside.scale", "* inside.scale * 3.0"), ("UNIT = 1.0", "UNIT = 3.0")],
+)
+def test_code_of_anything_else_is_not_taken(said: str, instead: str, of_one_run: Path, tmp_path: Path) -> None:
+    """A change of a kernel, of one that it calls, or of a constant that this one takes from its file."""
+    kept = tmp_path / "kept"
+    shutil.copytree(of_one_run, kept)
+    program = tmp_path / "program.py"
+    changed = run(program, kept, PROGRAM.replace(said, instead))
     assert changed[1]
-    assert changed[0] != FOUND
+    assert changed[0] == [45.0, [31.5, 13.5], 45.0, *FOUND[3:]]
     assert run(program, kept) == (FOUND, False)  # and what was kept is still there
 
-    for file in kept.glob("quotient-*"):
-        file.write_bytes(file.read_bytes()[:-1])
-    assert run(program, kept) == (FOUND, True)
-    assert run(program, kept) == (FOUND, False)
-    for file in kept.iterdir():
-        file.chmod(0o666)  # whoever can write code can have it run
-    assert run(program, kept) == (FOUND, True)
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def _edited_head(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b'"float64"', b'"int64"'))
+
+
+def _emptied_head(file: Path) -> None:
+    rest = file.read_bytes().partition(b"\n")[2].partition(b"\n")[2]
+    content = b"null\n" + rest
+    file.write_bytes(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+
+
+def _renamed(file: Path) -> None:
+    others = [other for other in file.parent.glob("*.kernel") if other.name.split("-")[0] != file.name.split("-")[0]]
+    file.write_bytes(others[0].read_bytes())
+
+
+def _linked(file: Path) -> None:
+    file.rename(file.with_suffix(".elsewhere"))
+    file.symlink_to(file.with_suffix(".elsewhere"))
+
+
+def _writable(file: Path) -> None:
+    file.chmod(0o666)  # whoever can write code can have it run
+
+
+def _a_pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+@pytest.mark.parametrize("damage", [_cut, _edited_head, _emptied_head, _renamed, _linked, _writable, _a_pipe])
+def test_code_that_is_not_what_was_kept_is_made_anew(
+    damage: Callable[[Path], None], of_one_run: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    shutil.copytree(of_one_run, kept)
+    for file in kept.glob("sum_of-*.kernel"):
+        damage(file)
+    assert run(tmp_path / "program.py", kept) == (FOUND, True)
+    assert run(tmp_path / "program.py", kept) == (FOUND, False)
+
+
+def test_nothing_is_taken_from_a_folder_that_everybody_can_write(of_one_run: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    shutil.copytree(of_one_run, kept)
+    kept.chmod(0o777)
+    before = sorted(kept.rglob("*"))
+    assert run(tmp_path / "program.py", kept) == (FOUND, True)
+    assert sorted(kept.rglob("*")) == before
+
+
+DRAWN = """
+import sys
+import numpy as np
+import congenial as cg
+from congenial.examples import p12_mechanism, p12_table
+from congenial.sampling.contraction import messages
+from congenial.sampling.kernels import compiled
+compiled._AT_MOST = -1
+target = p12_mechanism().law(p12_table()).target
+engine = messages.engine_of(target)
+made = messages.Messages.of(engine, target.centre)
+made.sample(2, cg.replay_rng(1))
+messages.sample_batch(engine, np.tile(target.centre, (3, 1)), cg.replay_rng(1))
+messages.log_normalisers(engine, target.centre[None, :])
+print("numba" in sys.modules)
+"""
+
+
+def test_draws_of_areas_need_no_numba_when_their_kernels_are_kept() -> None:
+    for _ in range(2):  # the first may compile them
+        done = subprocess.run([sys.executable, "-c", DRAWN], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_where_nothing_can_be_written_kernels_are_compiled_each_time(tmp_path: Path) -> None:
@@ -154,14 +249,27 @@ def _summed(numbers: Ints) -> int:
     return int(np.cumsum(numbers)[-1])
 
 
-def test_a_kernel_that_makes_arrays_is_no_entry() -> None:
-    with pytest.raises(TypeError, match=r"_summed needs NRT_.*: it is for numba to call"):
-        kernels.entry(_summed)(np.arange(3))
+def test_a_kernel_that_makes_arrays_is_run_by_numba() -> None:
+    with pytest.raises(NotAloneError, match=r"_summed needs .*NRT_"):
+        compiler.compile_code(kernels._bound(_summed, "inner"), [np.arange(3)])  # type: ignore[arg-type]
+    assert kernels.entry(_summed)(np.arange(4)) == 6
 
 
-def test_what_no_kernel_takes_is_refused() -> None:
-    with pytest.raises(TypeError, match="a dict cannot be given to a kernel"):
-        kind_of({})
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        2**64,
+        -(2**63) - 1,
+        np.arange(3, dtype=">i8"),
+        np.zeros(9, np.uint8)[1:].view(np.float64),
+        np.float32(1),
+        "a",
+    ],
+)
+def test_what_no_kernel_takes_is_refused(value: object) -> None:
+    with pytest.raises(TypeError, match="cannot be given to a kernel"):
+        kind_of(value)
 
 
 def _by_dis(code: CodeType) -> set[str]:
@@ -174,10 +282,10 @@ def test_names_that_code_takes_from_its_file() -> None:
     n_read = 0
     for name in ("argparse", "typing", "numpy.lib._function_base_impl", "congenial.sampling.kernels.messages"):
         for one in vars(import_module(name)).values():
-            code = getattr(getattr(one, "_function", one), "__code__", None)
+            code = getattr(getattr(one, "written", one), "__code__", None)
             if isinstance(code, CodeType):
-                assert kernels._names(code) == _by_dis(code)
+                assert names_of(code) == _by_dis(code)
                 n_read += 1
     assert n_read > 100
     many = compile("def f():\n" + "".join(f"    g{n}(h{n})\n" for n in range(600)), "many", "exec").co_consts[0]
-    assert kernels._names(many) == {f"{letter}{n}" for n in range(600) for letter in "gh"}
+    assert names_of(many) == {f"{letter}{n}" for n in range(600) for letter in "gh"}

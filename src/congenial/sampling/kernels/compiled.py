@@ -7,19 +7,20 @@ the same words, within proven errors, so the tables are the same.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
-from opcode import opmap
 from threading import Lock
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numpy as np
+
+from congenial.sampling.kernels.made_from import names_of
 
 Code = Callable[..., Any]
 Function = TypeVar("Function", bound=Code)
 
 _AT_MOST = 600_000  # operations, about those of twenty P12 tables: Python is done while numba would still be loading
-_LOAD, _MORE = opmap["LOAD_GLOBAL"], opmap["EXTENDED_ARG"]
 _n_interpreted = 0
 
 
@@ -27,27 +28,30 @@ class Kernel:
     """A kernel; calling it from Python compiles it."""
 
     def __init__(self, function: FunctionType) -> None:
-        self._function = function
+        self.written = function
         self.__name__, self.__doc__ = function.__name__, function.__doc__
 
     @cached_property
     def compiled(self) -> Code:
         """What numba makes of it, for Python to call."""
+        return self._by_numba()
+
+    def _by_numba(self) -> Code:
         from congenial.sampling.kernels.compiler import compile_kernel
 
-        return compile_kernel(_bound(self._function, "inner"))
+        return compile_kernel(_bound(self.written, "inner"))
 
     @cached_property
     def inner(self) -> Code:
         """What numba makes of it, for other kernels to call."""
         from congenial.sampling.kernels.compiler import compile_inner
 
-        return compile_inner(_bound(self._function, "inner"))
+        return compile_inner(_bound(self.written, "inner"))
 
     @cached_property
     def interpreted(self) -> Code:
         """The same by Python alone, for messages of doubles."""
-        return _bound(self._function, "interpreted")
+        return _bound(self.written, "interpreted")
 
     def __call__(self, *arguments: Any) -> Any:
         """Run it, compiled."""
@@ -61,21 +65,28 @@ class Entry(Kernel):
     def compiled(self) -> Code:
         """What numba makes, or once made, of it, for each kind of arguments."""
         from congenial.sampling.kernels.kept_code import find, is_known, keep
-        from congenial.sampling.kernels.machine_code import Loaded, kind_of
+        from congenial.sampling.kernels.machine_code import Loaded, NotAloneError, kind_of
 
         if not is_known():
-            return super().compiled
-        known: dict[tuple[str, ...], Loaded] = {}
+            return self._by_numba()
+        known: dict[tuple[str, ...], Loaded | Code] = {}
         one_at_a_time = Lock()  # threads that begin together would compile the same
 
-        def load(kinds: tuple[str, ...], arguments: tuple[object, ...]) -> Loaded:
-            code = find(self._function, kinds)
-            if code is None:
-                from congenial.sampling.kernels.compiler import compile_code
+        def load(kinds: tuple[str, ...], arguments: tuple[object, ...]) -> Loaded | Code:
+            found = find(self.written, kinds)
+            if found is not None:
+                with suppress(ValueError, KeyError, RuntimeError):  # damaged in a way that no digest tells: made anew
+                    return Loaded(found, arguments)
+            from congenial.sampling.kernels.compiler import compile_code
 
-                code = compile_code(_bound(self._function, "inner"), arguments)
-                keep(self._function, kinds, code)
-            return Loaded(code, arguments)
+            try:
+                code = compile_code(_bound(self.written, "inner"), arguments)
+                loaded = Loaded(code, arguments)
+            except NotAloneError:
+                by_numba = self._by_numba()
+                return lambda given: by_numba(*given)
+            keep(self.written, kinds, code)
+            return loaded
 
         def called(*arguments: object) -> Any:
             kinds = tuple(map(kind_of, arguments))
@@ -92,7 +103,7 @@ class Either:
     """A function for kernels that differs by type."""
 
     def __init__(self, choose: FunctionType) -> None:
-        self._choose = choose
+        self.written = choose
         self.__name__, self.__doc__ = choose.__name__, choose.__doc__
 
     @cached_property
@@ -100,12 +111,12 @@ class Either:
         """What numba chooses by the types of arguments."""
         from congenial.sampling.kernels.compiler import compile_either
 
-        return compile_either(self._choose, lambda function: _bound(function, "inner"))
+        return compile_either(self.written, lambda function: _bound(function, "inner"))
 
     @cached_property
     def interpreted(self) -> Code:
         """What there is for doubles."""
-        doubles = self._choose(*[None] * self._choose.__code__.co_argcount)
+        doubles = self.written(*[None] * self.written.__code__.co_argcount)
         return _bound(doubles, "interpreted")
 
     def __call__(self, *_: object) -> object:
@@ -116,26 +127,13 @@ class Either:
 def _bound(function: FunctionType, how: str) -> FunctionType:
     """Return a function that calls other kernels as `inner` ones, or `interpreted`."""
     given = function.__globals__
-    names = {name: given[name] for name in _names(function.__code__) if name in given}
+    names = {name: given[name] for name in names_of(function.__code__) if name in given}
     bound = {name: getattr(one, how) if isinstance(one, Kernel | Either) else one for name, one in names.items()}
     bound |= {"__name__": function.__module__, "__builtins__": given["__builtins__"]}
     made = FunctionType(function.__code__, bound, function.__name__, function.__defaults__, function.__closure__)
     made.__qualname__, made.__doc__ = function.__qualname__, function.__doc__
+    vars(made)["written"] = function
     return made
-
-
-def _names(code: CodeType) -> set[str]:
-    """Return the names that code takes from its file: not those of attributes, which may be the same."""
-    inside = [_names(part) for part in code.co_consts if isinstance(part, CodeType)]
-    own, more = set(), 0
-    # `dis` describes every step in full: 0.06 s for the kernels of one draw. A step is two bytes, the second a place in
-    # the names and one bit besides; larger places come in several steps.
-    for step, low in zip(code.co_code[::2], code.co_code[1::2], strict=True):
-        place = more << 8 | low
-        if step == _LOAD:
-            own.add(code.co_names[place >> 1])
-        more = place if step == _MORE else 0
-    return own.union(*inside)
 
 
 def compiled(function: Function) -> Function:

@@ -1,6 +1,7 @@
 """How kernels are compiled, and where what was compiled is kept. Imported when the first is: numba takes 0.3 s."""
 
 import functools
+import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,51 +14,60 @@ from numba.extending import overload
 
 import congenial.sampling.kernels.no_linear_algebra
 import congenial.sampling.kernels.packed_type  # noqa: F401  numba learns of packed values
-from congenial.sampling.kernels.kept_code import ENDING, SHAPES, is_known, source_digest
-from congenial.sampling.kernels.machine_code import ALIEN, FROM_C, MachineCode
+from congenial.sampling.kernels.kept_code import ENDING, is_known, may_be_kept
+from congenial.sampling.kernels.machine_code import ALIEN, FROM_C, MachineCode, NotAloneError
 
 Code = Callable[..., Any]
 
 
 def drop_stale(kernels: Path, *shapes: Path) -> None:
-    """Delete compiled kernels that were made from other sources than those that are here.
+    """Delete compiled kernels that were made from other sources than those that are here: nobody will ask for them.
 
-    numba looks at a kernel's own file only: one that calls a changed kernel of another file would go on with the old
-    one, and a kept kernel whose argument types were renamed cannot even be read.
+    Versions of numba that are not known look at a kernel's own file only: one that calls a changed kernel of another
+    file would go on with the old one, and a kept kernel whose argument types were renamed cannot even be read.
 
     Parameters
     ----------
     kernels, shapes : Path
         The folder of the kernels, and those of the types which they take.
     """
-    state, kept = source_digest(kernels, *shapes), kernels / "__pycache__"
+    state, kept = hashlib.sha256(str(numba.__version__).encode()), kernels / "__pycache__"
+    for path in sorted(path for folder in (kernels, *shapes) for path in folder.glob("*.py")):
+        state.update(hashlib.sha256(path.read_bytes()).digest())
     stamp = kept / "kernels.sha256"
     with suppress(OSError):  # a folder that cannot be written has nothing to keep
-        if stamp.exists() and stamp.read_text(encoding="ascii") == state:
+        if stamp.exists() and stamp.read_text(encoding="ascii") == state.hexdigest():
             return
         for path in [path for ending in (".nbi", ".nbc", ENDING) for path in kept.glob(f"*{ending}")]:
             path.unlink(missing_ok=True)
         kept.mkdir(exist_ok=True)
-        stamp.write_text(state, encoding="ascii")
+        stamp.write_text(state.hexdigest(), encoding="ascii")
+
+
+_HERE = Path(__file__).parent
+_SHAPES = [_HERE, *(_HERE.parent / folder for folder in ("contraction", "look_ahead", "share_out"))]
 
 
 @functools.cache
 def _freshen(folder: Path) -> None:
-    drop_stale(folder, *SHAPES)
+    drop_stale(folder, *_SHAPES)
 
 
 def compile_kernel(function: FunctionType) -> Code:
     """Compile what Python calls; keep the result on disk where a folder can be written."""
     _freshen(Path(function.__code__.co_filename).parent)
-    options: dict[str, Any] = {"nogil": True}  # without the interpreter's lock
     if is_known():
-        from congenial.sampling.kernels.known_types import KernelCompiler
+        from congenial.sampling.kernels.inner_code import compile_to_call
 
-        options["pipeline_class"] = KernelCompiler
-    try:
-        return cast("Code", numba.njit(function, cache=True, **options))
-    except RuntimeError:  # no writable cache folder: compile anew in each process
-        return cast("Code", numba.njit(function, **options))
+        return cast("Code", compile_to_call(function))
+    return cast("Code", _by_numba_alone(function, nogil=True))  # without the interpreter's lock
+
+
+def _by_numba_alone(function: FunctionType, **options: Any) -> Any:
+    if may_be_kept():
+        with suppress(RuntimeError):  # no writable cache folder: compile anew in each process
+            return numba.njit(function, cache=True, **options)
+    return numba.njit(function, **options)
 
 
 def compile_code(function: FunctionType, arguments: Sequence[object]) -> MachineCode:
@@ -71,8 +81,8 @@ def compile_code(function: FunctionType, arguments: Sequence[object]) -> Machine
     made = dispatcher.overloads[kinds]
     named = {one.name for one in made.library._final_module.functions if one.is_declaration}
     alien = sorted(name for name in named - FROM_C - {*ALIEN} if not name.startswith("llvm."))
-    if alien:
-        raise TypeError(f"{function.__name__} needs {', '.join(alien)}: it is for numba to call")
+    if alien or made.library.has_dynamic_globals:  # addresses of this process
+        raise NotAloneError(f"{function.__name__} needs {', '.join(alien) or 'what is in this process alone'}")
     return MachineCode(
         made.fndesc.llvm_func_name, _described(made.signature.return_type), made.library._get_compiled_object()
     )
@@ -105,11 +115,7 @@ def _compiled_to_link(function: FunctionType) -> Any:
         from congenial.sampling.kernels.inner_code import compile_to_link
 
         return compile_to_link(function)
-    options: dict[str, Any] = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    try:
-        return numba.njit(function, cache=True, **options)
-    except RuntimeError:  # no writable cache folder: compile anew in each process
-        return numba.njit(function, **options)
+    return _by_numba_alone(function, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def _forget_constants(dispatcher: Any) -> None:

@@ -16,7 +16,9 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import compile_result
 
+from congenial.sampling.kernels.kept_code import may_be_kept
 from congenial.sampling.kernels.known_types import KernelCompiler
+from congenial.sampling.kernels.made_from import digest_of
 
 _KIND = "inner"
 
@@ -88,14 +90,35 @@ class _InnerCacheImpl(CompileResultCacheImpl):
         )
 
 
-class _InnerCache(FunctionCache):
-    _impl_class = _InnerCacheImpl
+class _KernelCache(FunctionCache):
+    """Where numba keeps a kernel, found by all that it is made from: numba itself looks at its own file alone."""
+
+    def __init__(self, function: FunctionType) -> None:
+        super().__init__(function)
+        self._digest = digest_of(vars(function)["written"])
+
+    def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
+        return (*super()._index_key(signature, codegen), self._digest)
+
+
+class _InnerCache(_KernelCache):
+    _impl_class: Any = _InnerCacheImpl
+
+
+def _kept(dispatcher: Any, cache: type[_KernelCache]) -> Any:
+    """Let what is compiled be kept on disk, where a folder can be written and is not everybody's."""
+    if may_be_kept():
+        with suppress(RuntimeError):  # no writable cache folder: compile anew in each process
+            dispatcher._cache = cache(dispatcher.py_func)
+    return dispatcher
+
+
+def compile_to_call(function: FunctionType) -> Any:
+    """Return a function for Python to call, without the interpreter's lock."""
+    return _kept(numba.njit(function, nogil=True, pipeline_class=KernelCompiler), _KernelCache)
 
 
 def compile_to_link(function: FunctionType) -> Any:
-    """Return a function for other kernels to call; its code is kept on disk where a folder can be written."""
+    """Return a function for other kernels to call."""
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    dispatcher: Any = numba.njit(function, nogil=True, pipeline_class=InnerCompiler, **options)
-    with suppress(RuntimeError):  # no writable cache folder: compile anew in each process
-        dispatcher._cache = _InnerCache(function)
-    return dispatcher
+    return _kept(numba.njit(function, nogil=True, pipeline_class=InnerCompiler, **options), _InnerCache)

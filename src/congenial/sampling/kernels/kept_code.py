@@ -1,28 +1,34 @@
 """Machine code of kernels on disk: one file for a kernel, the kind of its arguments, and all that it is made from.
 
-The file's name is a digest of the sources, the compiler's version and the processor, so that code of other sources is
-never found. It lies beside the sources, or in ``NUMBA_CACHE_DIR``, or else in the user's folder for such files. Whoever
-can write there can have this program do anything, as with Python's own translated files: one that others can write is
-not taken.
+A file's key is a digest of the kernel's code and of what it calls, of the compiler and of the processor, so that code
+of anything else is never found. It lies beside the sources, or in ``NUMBA_CACHE_DIR``, or else in the user's folder for
+such files. Whoever can write there can have this program do anything, as with Python's own translated files: files of
+others, or that others can write, are not taken, nor those of a folder that is not beside the sources and in which
+everybody can write.
 """
 
 import hashlib
 import json
 import os
+import stat
+import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import FunctionType
 
 from congenial.sampling.kernels.machine_code import MachineCode, processor
+from congenial.sampling.kernels.made_from import digest_of
 from congenial.versions import version_of
 
-_OTHERS_WRITE = 0o022
 ENDING = ".kernel"
 _KNOWN = "0.68."
-_HERE = Path(__file__).parent
-SHAPES = (_HERE, *(_HERE.parent / folder for folder in ("contraction", "look_ahead", "share_out")))
-"""Where the kernels of samplers are, and the types which all kernels take."""
+_OTHERS_WRITE, _EVERYBODY_WRITES = 0o022, 0o002
+_FOLDER = "NUMBA_CACHE_DIR"
+_COMPILER = (
+    *("compiler", "inner_code", "known_types", "lines_type", "packed_type", "vector_code", "no_linear_algebra"),
+    *("packed", "machine_code", "made_from", "kept_code"),
+)
 
 
 def is_known() -> bool:
@@ -30,68 +36,104 @@ def is_known() -> bool:
     return version_of("numba").startswith(_KNOWN)
 
 
-def source_digest(*folders: Path) -> str:
-    """Return a digest of the sources in folders, and of the compiler."""
-    made = hashlib.sha256(version_of("numba").encode())
-    for path in sorted(path for folder in folders for path in folder.glob("*.py")):
-        made.update(path.read_bytes())
+@cache
+def _compiler() -> str | None:
+    """Return a digest of what makes code of kernels here; None where that cannot be read, as in an archive."""
+    made = hashlib.sha256()
+    try:
+        for name in _COMPILER:
+            made.update(hashlib.sha256(Path(__file__).with_name(f"{name}.py").read_bytes()).digest())
+    except OSError:
+        return None
+    set_up = sorted((name, text) for name, text in os.environ.items() if name.startswith("NUMBA_") and name != _FOLDER)
+    made.update(repr((version_of("numba"), version_of("llvmlite"), processor(), set_up)).encode())
     return made.hexdigest()
 
 
-@cache
-def _state(folder: Path) -> str:
-    return f"{source_digest(folder, *SHAPES)} {version_of('llvmlite')} {processor()}"
+def _key(function: FunctionType, kinds: tuple[str, ...]) -> str | None:
+    compiler = _compiler()
+    if compiler is None:
+        return None
+    return hashlib.sha256("\n".join((compiler, digest_of(function), *kinds)).encode()).hexdigest()
 
 
-def _name(function: FunctionType, kinds: tuple[str, ...]) -> str:
-    folder = Path(function.__code__.co_filename).parent
-    made = hashlib.sha256("\n".join((_state(folder), function.__module__, function.__qualname__, *kinds)).encode())
-    return f"{function.__name__}-{made.hexdigest()[:32]}{ENDING}"
+def is_safe(folder: Path) -> bool:
+    """Return whether a folder is ours or the administrator's, and not one in which everybody can write."""
+    found = folder.stat()
+    return found.st_uid in {0, os.geteuid()} and not found.st_mode & _EVERYBODY_WRITES
+
+
+def may_be_kept() -> bool:
+    """Return whether compiled kernels may be kept where the environment says, if it does."""
+    named = os.environ.get(_FOLDER)
+    if not named:
+        return True
+    with suppress(OSError):
+        Path(named).mkdir(mode=0o700, parents=True, exist_ok=True)
+        return is_safe(Path(named))
+    return False
 
 
 def _folders(function: FunctionType) -> list[Path]:
     """Return where code may lie, the first choice first."""
-    if named := os.environ.get("NUMBA_CACHE_DIR"):
-        return [Path(named)]
-    own = os.environ.get("XDG_CACHE_HOME")
-    users = Path(own) if own else Path("~/.cache")
-    with suppress(RuntimeError):  # nobody knows where this user's folder is
-        return [Path(function.__code__.co_filename).parent / "__pycache__", users.expanduser() / "congenial"]
-    return [Path(function.__code__.co_filename).parent / "__pycache__"]
+    if named := os.environ.get(_FOLDER):
+        return [Path(named)] if may_be_kept() else []
+    beside, users = Path(function.__code__.co_filename).parent / "__pycache__", os.environ.get("XDG_CACHE_HOME", "")
+    with suppress(RuntimeError, OSError):  # nobody knows where this user's folder is, or it is not there yet
+        own = (Path(users) if os.path.isabs(users) else Path("~/.cache").expanduser()) / "congenial"
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if is_safe(own):
+            return [beside, own]
+    return [beside]
 
 
 def find(function: FunctionType, kinds: tuple[str, ...]) -> MachineCode | None:
     """Return the code of a kernel for arguments of these kinds; None if none is kept."""
+    if (key := _key(function, kinds)) is None:
+        return None
     for folder in _folders(function):
-        with suppress(OSError, ValueError, KeyError):
-            return _read(folder / _name(function, kinds))
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            return _read(folder / _name(function, key), key)
     return None
 
 
-def _read(path: Path) -> MachineCode:
-    with path.open("rb") as file:
+def _name(function: FunctionType, key: str) -> str:
+    return f"{function.__name__}-{key[:32]}{ENDING}"
+
+
+def _read(path: Path, key: str) -> MachineCode:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         found = os.fstat(file.fileno())
-        if found.st_uid not in {0, os.geteuid()} or found.st_mode & _OTHERS_WRITE:
-            raise ValueError("others can write it")
-        head, code = json.loads(file.readline()), file.read()
-    if hashlib.sha256(code).hexdigest() != head["sha256"]:
+        is_ours = found.st_uid in {0, os.geteuid()} and not found.st_mode & _OTHERS_WRITE
+        if not stat.S_ISREG(found.st_mode) or not is_ours:
+            raise ValueError("it is no file, or others can write it")
+        digest, content = file.readline().strip(), file.read()
+    if hashlib.sha256(content).hexdigest().encode() != digest:
         raise ValueError("it was not written to its end")
-    return MachineCode(head["name"], head["returns"], code)
+    head, _, code = content.partition(b"\n")
+    said = json.loads(head)
+    if said["key"] != key:
+        raise ValueError("it is another kernel's")
+    return MachineCode(said["name"], said["returns"], code)
 
 
 def keep(function: FunctionType, kinds: tuple[str, ...], made: MachineCode) -> None:
     """Keep code for the next process, where a folder can be written."""
-    digest = hashlib.sha256(made.code).hexdigest()
-    head = json.dumps({"name": made.name, "returns": made.returns, "sha256": digest}).encode()
+    numba, key = sys.modules.get("numba"), _key(function, kinds)
+    if key is None or numba is None or numba.__version__ != version_of("numba"):
+        return
+    content = json.dumps({"key": key, "name": made.name, "returns": made.returns}).encode() + b"\n" + made.code
     for folder in _folders(function):
+        unfinished = folder / f"{_name(function, key)}.{os.getpid()}"
         with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            path = folder / _name(function, kinds)
-            unfinished = path.with_suffix(f".{os.getpid()}")
-            unfinished.unlink(missing_ok=True)
-            handle = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
-            with os.fdopen(handle, "wb") as file:
-                file.write(head + b"\n" + made.code)
-                os.fchmod(handle, 0o644)
-            unfinished.replace(path)
+            try:
+                folder.mkdir(exist_ok=True)
+                unfinished.unlink(missing_ok=True)
+                handle = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+                with os.fdopen(handle, "wb") as file:
+                    os.fchmod(handle, 0o644)
+                    file.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+                unfinished.replace(folder / _name(function, key))
+            finally:
+                unfinished.unlink(missing_ok=True)
             return

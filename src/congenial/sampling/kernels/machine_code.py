@@ -11,10 +11,13 @@ axes. It returns 0 when all is well.
 
 import ctypes
 import hashlib
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,8 +34,13 @@ FROM_C = frozenset(
 )
 """Functions of C's own libraries, which are in every process."""
 
+_LARGEST = 2**63 - 1
 _NUMBERS = {"none": ctypes.c_void_p, "int64": ctypes.c_int64, "float64": ctypes.c_double, "bool": ctypes.c_bool}
 _POINTER, _WHOLE = ctypes.c_void_p, ctypes.c_int64
+
+
+class NotAloneError(TypeError):
+    """Code that needs more than stands in it, such as numba's arrays: it is for numba to call."""
 
 
 def kind_of(value: object) -> str:
@@ -46,6 +54,8 @@ def kind_of(value: object) -> str:
     if isinstance(value, np.ndarray):
         flags = value.flags
         order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+        if not flags.aligned:
+            raise TypeError("an array whose numbers are not aligned cannot be given to a kernel")
         return f"{_name(value.dtype)} {value.ndim} {order}"
     if isinstance(value, Packed):
         return _packed_kind(type(value).__name__, value.layout)
@@ -53,17 +63,17 @@ def kind_of(value: object) -> str:
         return f"{type(value).__name__}({', '.join(map(kind_of, value))})"
     if isinstance(value, bool | np.bool_):
         return "bool"
-    if isinstance(value, int):
+    if isinstance(value, int | np.int64) and -_LARGEST <= value <= _LARGEST:
         return "int64"
     if isinstance(value, float):
         return "float64"
-    if isinstance(value, np.generic):
-        return _name(value.dtype)
     raise TypeError(f"a {type(value).__name__} cannot be given to a kernel")
 
 
 @cache
 def _name(kind: "np.dtype[Any]") -> str:
+    if not kind.isnative or kind.kind not in "biuf":
+        raise TypeError(f"an array of {kind} cannot be given to a kernel")
     return str(kind.name)
 
 
@@ -102,7 +112,9 @@ def _result_type(kind: str) -> Any:
     """Return the type of what a kernel returns: a number, nothing, or numbers in brackets."""
     if kind in _NUMBERS:
         return _NUMBERS[kind]
-    parts = [(f"at_{place}", _NUMBERS[part]) for place, part in enumerate(kind.strip("()").split(", "))]
+    if not kind.startswith("(") or not {*kind[1:-1].split(", ")} <= {*_NUMBERS}:
+        raise NotAloneError(f"a kernel that returns {kind} is for numba to call")
+    parts = [(f"at_{place}", _NUMBERS[part]) for place, part in enumerate(kind[1:-1].split(", "))]
     return type("Several", (ctypes.Structure,), {"_fields_": parts})
 
 
@@ -150,9 +162,10 @@ def _in_memory(machine_code: MachineCode) -> tuple[Any, int]:
     """Return what holds code in memory, and where its function begins."""
     from llvmlite import binding
 
-    for name in ALIEN:
-        if binding.address_of_symbol(name) is None:
-            binding.add_symbol(name, _never())
+    with _numbas_lock():
+        for name in ALIEN:
+            if binding.address_of_symbol(name) is None:
+                binding.add_symbol(name, _never())
     # An engine of its own: it has to hold nothing but this code.
     holder = binding.create_mcjit_compiler(binding.parse_assembly(""), _target_machine())
     holder.add_object_file(binding.ObjectFileRef.from_data(machine_code.code))
@@ -161,6 +174,14 @@ def _in_memory(machine_code: MachineCode) -> tuple[Any, int]:
     if not address:
         raise ValueError("the code has no such function")
     return holder, address
+
+
+def _numbas_lock() -> AbstractContextManager[object]:
+    """Return the lock under which numba names its functions, if it is loaded: what it has named stays."""
+    if "numba" not in sys.modules:
+        return nullcontext()
+    lock = import_module("numba.core.compiler_lock").global_compiler_lock
+    return cast("AbstractContextManager[object]", lock)
 
 
 def _never() -> int:
