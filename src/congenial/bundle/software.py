@@ -1,5 +1,6 @@
 """Versions of whatever decides a byte of a bundle."""
 
+import os
 import platform
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
@@ -21,9 +22,15 @@ def software_in_use() -> dict[str, str]:
 
 def source_in_use() -> dict[str, str]:
     """Return what a version does not tell: digests of this package's own files, and the compiler of its kernels."""
-    files = sorted(path for path in _SOURCE.rglob("*") if path.suffix in {".py", ".html"})
-    digests = {path.relative_to(_SOURCE).as_posix(): sha256(path.read_bytes()).hexdigest() for path in files}
-    return {**digests, "numba": version_of("numba")}
+    digests = {}
+    for folder, inside, names in os.walk(_SOURCE):
+        inside[:] = [name for name in inside if name != "__pycache__"]  # as many files again
+        own = os.path.relpath(folder, _SOURCE)
+        for name in names:
+            if name.endswith((".py", ".html")):
+                content = Path(folder, name).read_bytes()
+                digests[Path(own, name).as_posix()] = sha256(content).hexdigest()
+    return {**dict(sorted(digests.items())), "numba": version_of("numba")}
 
 
 def other_versions(recorded: Mapping[str, str], names: Iterable[str]) -> list[str]:
