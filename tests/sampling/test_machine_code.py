@@ -143,6 +143,34 @@ def test_code_of_anything_else_is_not_taken(said: str, instead: str, of_one_run:
     assert run(program, kept) == (FOUND, False)  # and what was kept is still there
 
 
+IN_FILES = {
+    "lowest": "from congenial.sampling.kernels.compiled import compiled\n@compiled\ndef low(x):\n    return x * 2.0\n",
+    "middle": "from congenial.sampling.kernels.compiled import compiled\nfrom lowest import low\n"
+    "@compiled\ndef mid(x):\n    return low(x) + 1.0\n",
+    "program": "from congenial.sampling.kernels.compiled import compiled, entry\nfrom middle import mid\n"
+    "@entry\ndef top(x):\n    return mid(x)\n@compiled\ndef by_numba(x):\n    return mid(x)\n"
+    "print(top(5.0), by_numba(5.0))\n",
+}
+
+
+def test_a_change_three_files_away_is_noticed(tmp_path: Path) -> None:
+    """numba looks at the file of a kernel alone, and what it keeps has the code of others inside."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+
+    def printed() -> str:
+        done = subprocess.run(
+            [sys.executable, tmp_path / "program.py"], env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    for name, text in IN_FILES.items():
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    assert printed() == printed() == "11.0 11.0\n"
+    (tmp_path / "lowest.py").write_text(IN_FILES["lowest"].replace("* 2.0", "* 30."), encoding="utf-8")
+    shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)  # Python's own, which goes by the second and the size
+    assert printed() == "151.0 151.0\n"
+
+
 def _cut(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1])
 

@@ -46,13 +46,17 @@ def digest_of(function: FunctionType) -> str:
     return made.hexdigest()
 
 
+def _top(module: str) -> str:
+    return module.split(".", maxsplit=1)[0]
+
+
 class _Digest:
     """A digest that is told one thing after the other, and each function once."""
 
     def __init__(self, module: str) -> None:
         self._made = hashlib.sha256()
         self._places: dict[FunctionType, int] = {}
-        self._ours = {"congenial", module.split(".", maxsplit=1)[0]}
+        self._ours = {"congenial", _top(module)}
 
     def hexdigest(self) -> str:
         """Return it."""
@@ -69,7 +73,7 @@ class _Digest:
             return self._say("function", self._places[function])
         self._places[function] = len(self._places)
         self._say("function", function.__module__, function.__qualname__)
-        if function.__module__.split(".", maxsplit=1)[0] not in self._ours:
+        if _top(function.__module__) not in self._ours:
             return None  # of a library, whose version counts
         self._code(function.__code__)
         self.value(function.__defaults__)
@@ -89,8 +93,11 @@ class _Digest:
         """Tell of a value."""
         self._say(type(value).__qualname__)
         tell: Callable[[Any], None] = self._say
-        if isinstance(written := getattr(value, "written", value), FunctionType):
+        if isinstance(written := getattr(value, "written", None), FunctionType):  # a kernel, wherever it is written
+            self._ours.add(_top(written.__module__))
             value, tell = written, self.function
+        elif isinstance(value, FunctionType):
+            tell = self.function
         elif isinstance(value, CodeType):
             tell = self._code
         elif isinstance(value, tuple):
