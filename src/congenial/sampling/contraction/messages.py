@@ -5,7 +5,6 @@ Messages of positive floats carry a proven error band. A draw whose random bits 
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import exp, inf, log
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints, distinct_rows
+from congenial.chunks import in_threads, parts_of
 from congenial.conditions.rows import Row
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream, Streams
@@ -163,12 +163,7 @@ def sample_batch(engine: Engine, centres: Ints, rng: Streams, *, n_threads: int 
     def run(part: slice) -> None:
         _run_part(engine, centres[part], words[part], n_states, longest, out[part], unsure[part])
 
-    edges = np.linspace(0, len(centres), n_threads + 1).astype(int).tolist()
-    if n_threads == 1:
-        run(slice(None))
-    else:
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(run, map(slice, edges[:-1], edges[1:])))
+    list(in_threads(run, parts_of(len(centres), -(-len(centres) // n_threads)), n_threads))
     left = np.flatnonzero(unsure < 0)
     if left.size > 1:  # tables with larger invariants than the merge order was made for
         again, found = np.empty((left.size, centres.shape[1]), np.int64), np.zeros(left.size, np.int64)

@@ -7,7 +7,6 @@ the same words, within proven errors, so the tables are the same.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cached_property
 from threading import Lock
 from types import FunctionType
@@ -15,6 +14,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from congenial.sampling.kernels.kept_code import find, is_known, keep
+from congenial.sampling.kernels.machine_code import Loaded, NotAloneError, kind_of
 from congenial.sampling.kernels.made_from import names_of
 
 Code = Callable[..., Any]
@@ -58,45 +59,40 @@ class Kernel:
         return self.compiled(*arguments)
 
 
-class Entry(Kernel):
+class EntryKernel(Kernel):
     """A kernel that makes no arrays of its own: its machine code is kept, and called without numba."""
+
+    def __init__(self, function: FunctionType) -> None:
+        super().__init__(function)
+        self._known: dict[tuple[str, ...], Code] = {}
+        self._one_at_a_time = Lock()  # threads that begin together would compile the same
 
     @cached_property
     def compiled(self) -> Code:
         """What numba makes, or once made, of it, for each kind of arguments."""
-        from congenial.sampling.kernels.kept_code import find, is_known, keep
-        from congenial.sampling.kernels.machine_code import Loaded, NotAloneError, kind_of
+        return self._run if is_known() else self._by_numba()
 
-        if not is_known():
+    def _run(self, *arguments: object) -> Any:
+        kinds = tuple(map(kind_of, arguments))
+        if kinds not in self._known:
+            with self._one_at_a_time:
+                if kinds not in self._known:
+                    self._known[kinds] = self._loaded(kinds, arguments)
+        return self._known[kinds](*arguments)
+
+    def _loaded(self, kinds: tuple[str, ...], arguments: tuple[object, ...]) -> Code:
+        found = find(self.written, kinds)
+        if found is not None:
+            return Loaded(found, arguments)
+        from congenial.sampling.kernels.compiler import compile_code
+
+        try:
+            code = compile_code(_bound(self.written, "inner"), arguments)
+            loaded = Loaded(code, arguments)
+        except NotAloneError:
             return self._by_numba()
-        known: dict[tuple[str, ...], Loaded | Code] = {}
-        one_at_a_time = Lock()  # threads that begin together would compile the same
-
-        def load(kinds: tuple[str, ...], arguments: tuple[object, ...]) -> Loaded | Code:
-            found = find(self.written, kinds)
-            if found is not None:
-                with suppress(ValueError, KeyError, RuntimeError):  # damaged in a way that no digest tells: made anew
-                    return Loaded(found, arguments)
-            from congenial.sampling.kernels.compiler import compile_code
-
-            try:
-                code = compile_code(_bound(self.written, "inner"), arguments)
-                loaded = Loaded(code, arguments)
-            except NotAloneError:
-                by_numba = self._by_numba()
-                return lambda given: by_numba(*given)
-            keep(self.written, kinds, code)
-            return loaded
-
-        def called(*arguments: object) -> Any:
-            kinds = tuple(map(kind_of, arguments))
-            if kinds not in known:
-                with one_at_a_time:
-                    if kinds not in known:
-                        known[kinds] = load(kinds, arguments)
-            return known[kinds](arguments)
-
-        return called
+        keep(self.written, kinds, code)
+        return loaded
 
 
 class Either:
@@ -143,7 +139,7 @@ def compiled(function: Function) -> Function:
 
 def entry(function: Function) -> Function:
     """Make a kernel of a function that samplers begin with, and that makes no arrays of its own."""
-    return cast("Function", Entry(cast("FunctionType", function)))
+    return cast("Function", EntryKernel(cast("FunctionType", function)))
 
 
 def of_either_type(choose: Function) -> Function:

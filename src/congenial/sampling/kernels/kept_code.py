@@ -3,8 +3,7 @@
 A file's key is a digest of the kernel's code and of what it calls, of the compiler and of the processor, so that code
 of anything else is never found. It lies beside the sources, or in ``NUMBA_CACHE_DIR``, or else in the user's folder for
 such files. Whoever can write there can have this program do anything, as with Python's own translated files: files of
-others, or that others can write, are not taken, nor those of a folder that is not beside the sources and in which
-everybody can write.
+others, or that others can write, are not taken, nor is a folder used that is another's or that everybody can write.
 """
 
 import hashlib
@@ -57,34 +56,35 @@ def _key(function: FunctionType, kinds: tuple[str, ...]) -> str | None:
     return hashlib.sha256("\n".join((compiler, digest_of(function), *kinds)).encode()).hexdigest()
 
 
-def is_safe(folder: Path) -> bool:
+def _is_safe(folder: Path) -> bool:
     """Return whether a folder is ours or the administrator's, and not one in which everybody can write."""
     found = folder.stat()
     return found.st_uid in {0, os.geteuid()} and not found.st_mode & _EVERYBODY_WRITES
 
 
+def _made_safe(folder: Path) -> bool:
+    """Make a folder, for its owner alone, if it is not there; return whether it is safe."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return _is_safe(folder)
+    except OSError:
+        return False
+
+
 def may_be_kept() -> bool:
-    """Return whether compiled kernels may be kept where the environment says, if it does."""
+    """Return whether numba may keep what it compiles where the environment says, if it does."""
     named = os.environ.get(_FOLDER)
-    if not named:
-        return True
-    with suppress(OSError):
-        Path(named).mkdir(mode=0o700, parents=True, exist_ok=True)
-        return is_safe(Path(named))
-    return False
+    return not named or _made_safe(Path(named))
 
 
 def _folders(function: FunctionType) -> list[Path]:
     """Return where code may lie, the first choice first."""
     if named := os.environ.get(_FOLDER):
-        return [Path(named)] if may_be_kept() else []
-    beside, users = Path(function.__code__.co_filename).parent / "__pycache__", os.environ.get("XDG_CACHE_HOME", "")
-    with suppress(RuntimeError, OSError):  # nobody knows where this user's folder is, or it is not there yet
-        own = (Path(users) if os.path.isabs(users) else Path("~/.cache").expanduser()) / "congenial"
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if is_safe(own):
-            return [beside, own]
-    return [beside]
+        return [Path(named)]
+    users, found = os.environ.get("XDG_CACHE_HOME", ""), [Path(function.__code__.co_filename).parent / "__pycache__"]
+    with suppress(RuntimeError):  # nobody knows where this user's folder is
+        found.append((Path(users) if os.path.isabs(users) else Path("~/.cache").expanduser()) / "congenial")
+    return found
 
 
 def find(function: FunctionType, kinds: tuple[str, ...]) -> MachineCode | None:
@@ -93,7 +93,8 @@ def find(function: FunctionType, kinds: tuple[str, ...]) -> MachineCode | None:
         return None
     for folder in _folders(function):
         with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-            return _read(folder / _name(function, key), key)
+            if _is_safe(folder):
+                return _read(folder / _name(function, key), key)
     return None
 
 
@@ -123,11 +124,10 @@ def keep(function: FunctionType, kinds: tuple[str, ...], made: MachineCode) -> N
     if key is None or numba is None or numba.__version__ != version_of("numba"):
         return
     content = json.dumps({"key": key, "name": made.name, "returns": made.returns}).encode() + b"\n" + made.code
-    for folder in _folders(function):
+    for folder in filter(_made_safe, _folders(function)):
         unfinished = folder / f"{_name(function, key)}.{os.getpid()}"
         with suppress(OSError):
             try:
-                folder.mkdir(exist_ok=True)
                 unfinished.unlink(missing_ok=True)
                 handle = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
                 with os.fdopen(handle, "wb") as file:

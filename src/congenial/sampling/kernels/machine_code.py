@@ -10,7 +10,6 @@ axes. It returns 0 when all is well.
 """
 
 import ctypes
-import hashlib
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -21,7 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from congenial.sampling.kernels.packed import Packed
+from congenial.sampling.kernels.packed import Packed, name_of, title_of
 
 ALIEN = ("NRT_Free", "NRT_MemInfo_call_dtor")
 """Functions of numba's that code names and never calls here: they let go of arrays that somebody holds."""
@@ -56,9 +55,11 @@ def kind_of(value: object) -> str:
         order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
         if not flags.aligned:
             raise TypeError("an array whose numbers are not aligned cannot be given to a kernel")
-        return f"{_name(value.dtype)} {value.ndim} {order}"
+        if not value.dtype.isnative or value.dtype.kind not in "biuf":
+            raise TypeError(f"an array of {value.dtype} cannot be given to a kernel")
+        return f"{name_of(value.dtype)} {value.ndim} {order}"
     if isinstance(value, Packed):
-        return _packed_kind(type(value).__name__, value.layout)
+        return title_of(type(value).__name__, value.layout)
     if isinstance(value, tuple):
         return f"{type(value).__name__}({', '.join(map(kind_of, value))})"
     if isinstance(value, bool | np.bool_):
@@ -68,18 +69,6 @@ def kind_of(value: object) -> str:
     if isinstance(value, float):
         return "float64"
     raise TypeError(f"a {type(value).__name__} cannot be given to a kernel")
-
-
-@cache
-def _name(kind: "np.dtype[Any]") -> str:
-    if not kind.isnative or kind.kind not in "biuf":
-        raise TypeError(f"an array of {kind} cannot be given to a kernel")
-    return str(kind.name)
-
-
-@cache
-def _packed_kind(title: str, layout: tuple[Any, ...]) -> str:
-    return f"{title}_{hashlib.sha256(repr(layout).encode()).hexdigest()[:12]}"
 
 
 def _types(value: object) -> Iterator[Any]:
@@ -146,7 +135,7 @@ class Loaded:
         self._run = ctypes.CFUNCTYPE(ctypes.c_int32, _POINTER, _POINTER, *types)(address)  # without Python's lock
         self._result, self._returns = _result_type(machine_code.returns), machine_code.returns
 
-    def __call__(self, arguments: Sequence[object]) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         """Run it."""
         result, error = self._result(), _POINTER()
         if self._run(ctypes.addressof(result), ctypes.addressof(error), *_numbers(arguments)) != 0:

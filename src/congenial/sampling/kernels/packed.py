@@ -5,6 +5,7 @@ call. With sixty of them that was most of what compiling took, and a good part o
 and what stands there is looked up where it is used.
 """
 
+import hashlib
 import struct
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -46,7 +47,7 @@ def _described(value: object) -> tuple[tuple[Any, Any], list[int]]:
     if isinstance(value, np.ndarray):
         if not value.flags.c_contiguous:
             raise ValueError("arrays of a packed value stand in one piece")
-        return (_name(value.dtype), value.ndim), [value.ctypes.data, *value.shape]
+        return (name_of(value.dtype), value.ndim), [value.ctypes.data, *value.shape]
     if isinstance(value, Packed):
         return (type(value), value.layout), [value.address]
     if isinstance(value, tuple):
@@ -60,6 +61,12 @@ def _described(value: object) -> tuple[tuple[Any, Any], list[int]]:
 
 
 @cache
-def _name(kind: "np.dtype[Any]") -> str:
+def title_of(name: str, layout: tuple[Any, ...]) -> str:
+    """Return what packed values of one class and layout are called. Asked at every call of a kernel."""
+    return f"{name}_{hashlib.sha256(repr(layout).encode()).hexdigest()[:12]}"
+
+
+@cache
+def name_of(kind: "np.dtype[Any]") -> str:
     """Return the name of a type, which numpy makes anew each time it is asked: a third of what packing took."""
     return str(kind.name)

@@ -1,6 +1,5 @@
 """The compiler's type of packed values: an address, and what is read from there."""
 
-import hashlib
 from functools import cache
 from typing import Any
 
@@ -19,7 +18,7 @@ from numba.extending import (
 )
 
 from congenial.sampling.kernels.lines_type import LinesType, read_lines
-from congenial.sampling.kernels.packed import Packed
+from congenial.sampling.kernels.packed import Packed, title_of
 
 
 class _PackedType(types.Type):
@@ -31,8 +30,7 @@ class _PackedType(types.Type):
         for name, kind in layout:
             self.members[name] = _type_of(kind), n_places
             n_places += _n_places(kind)
-        digest = hashlib.sha256(repr(layout).encode()).hexdigest()[:12]
-        super().__init__(f"{title}_{digest}")
+        super().__init__(title_of(title, layout))
 
 
 def _type_of(kind: tuple[Any, Any]) -> types.Type:
