@@ -186,7 +186,9 @@ def _emptied_head(file: Path) -> None:
 
 
 def _renamed(file: Path) -> None:
-    others = [other for other in file.parent.glob("*.kernel") if other.name.split("-")[0] != file.name.split("-")[0]]
+    """Put the whole code of another kernel in its place."""
+    own = file.name.split("-")[0]
+    others = [other for other in file.parent.glob("*.kernel") if other.name.split("-")[0] != own and is_whole(other)]
     file.write_bytes(others[0].read_bytes())
 
 
@@ -210,7 +212,8 @@ def is_whole(file: Path) -> bool:
         return False
     digest, _, content = file.read_bytes().partition(b"\n")
     head = json.loads(content.partition(b"\n")[0])
-    return hashlib.sha256(content).hexdigest().encode() == digest and head["key"][:32] in file.name
+    is_own = isinstance(head, dict) and head["key"][:32] in file.name
+    return is_own and hashlib.sha256(content).hexdigest().encode() == digest
 
 
 def test_code_that_is_not_what_was_kept_is_made_anew(of_one_run: Path, tmp_path: Path) -> None:
@@ -231,9 +234,9 @@ def test_nothing_is_taken_from_a_folder_that_everybody_can_write(of_one_run: Pat
     kept = tmp_path / "kept"
     shutil.copytree(of_one_run, kept)
     kept.chmod(0o777)
-    before = sorted(kept.rglob("*"))
+    before = {path: path.stat().st_mtime_ns for path in kept.rglob("*")}
     assert run(tmp_path / "program.py", kept) == (FOUND, True)
-    assert sorted(kept.rglob("*")) == before
+    assert {path: path.stat().st_mtime_ns for path in kept.rglob("*")} == before
 
 
 DRAWN = """
@@ -277,7 +280,7 @@ def test_threads_that_begin_together_compile_once(monkeypatch: pytest.MonkeyPatc
         n_compiled.append(function.__name__)
         return made(function, arguments)
 
-    monkeypatch.setattr("congenial.sampling.kernels.kept_code.find", lambda *_: None)
+    monkeypatch.setattr(kernels, "find", lambda *_: None)
     monkeypatch.setattr(compiler, "compile_code", compile_and_count)
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(lambda i: kernel(np.arange(4), i), range(4))) == [0, 1, 2, 3]
