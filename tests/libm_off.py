@@ -87,11 +87,11 @@ def with_base_by_library() -> None:
 def with_powers_by_library() -> None:
     """The mutant: steady logarithms and powers ask the library."""
     from congenial.sampling import steady
+    from congenial.sampling.jit import kernel
     from congenial.sampling.kernels import steady_powers
-    from congenial.sampling.kernels.compiled import compiled
 
     steady.exp_e, steady.log_e, steady.log_1_plus = exp_by_library, log_by_library, log_1_plus_by_library
-    steady_powers.exp_e, steady_powers.log_e = compiled(exp_by_library), compiled(log_by_library)
+    steady_powers.exp_e, steady_powers.log_e = kernel(exp_by_library), kernel(log_by_library)
 
 
 def areas() -> list[Any]:
@@ -144,9 +144,9 @@ def main() -> None:
     put_off(float(sys.argv[1]))
     for mutant in sys.argv[2:]:
         {"base": with_base_by_library, "powers": with_powers_by_library}[mutant]()
-    from congenial.sampling.kernels import compiled
+    from congenial.sampling import jit
 
-    compiled.Kernel.compiled = property(lambda kernel: kernel.interpreted)  # type: ignore[assignment, method-assign]
+    jit.Kernel.compiled = property(lambda kernel: kernel.interpreted)  # type: ignore[assignment, method-assign]
     with np.errstate(over="ignore"):  # hashes go round, as in compiled kernels
         sys.stdout.write(json.dumps({draw.__name__: draw() for draw in DRAWN}))
 

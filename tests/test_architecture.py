@@ -40,15 +40,7 @@ COMMANDS = [
 ]
 ONLY_HERE = {
     "alembic": {"ledger.upgrade", "ledger.migrations.env", *(f"ledger.migrations.versions.v000{n}" for n in (1, 2))},
-    "numba": {
-        "sampling.kernels.compiler",
-        "sampling.kernels.inner_code",
-        "sampling.kernels.known_types",
-        "sampling.kernels.lines_type",
-        "sampling.kernels.no_linear_algebra",
-        "sampling.kernels.packed_type",
-        "sampling.kernels.vector_code",
-    },
+    "numba": {"sampling.jit", "sampling.kernels.vector_code"},
     "cryptography": {"randomness", "bundle.signing"},
     "daqp": {"baselines.quadratic"},
     "flint": {
@@ -138,13 +130,7 @@ ONLY_HERE = {
         "pictures.tree_estimates",
     },
     "jinja2": {"page", "page.translated", "workbench.pages"},
-    "llvmlite": {
-        "sampling.kernels.inner_code",
-        "sampling.kernels.lines_type",
-        "sampling.kernels.machine_code",
-        "sampling.kernels.packed_type",
-        "sampling.kernels.vector_code",
-    },
+    "llvmlite": {"sampling.kernels.vector_code"},
     "arviz_stats": {"inference.diagnostics"},
     "arviz_base": {"inference.frames"},
 }
@@ -206,6 +192,11 @@ def test_layers_point_one_way(module: str) -> None:
 def test_heavy_packages_have_one_home(package: str) -> None:
     users = {name for name, path in modules().items() if any(i.split(".")[0] == package for i in imports(path))}
     assert users == ONLY_HERE[package]
+
+
+def test_no_internals_of_numba() -> None:
+    for name, path in modules().items():
+        assert not any(i.startswith(("numba.core", "numba.np", "numba.typed")) for i in imports(path)), name
 
 
 def test_generators_are_made_in_randomness_only() -> None:

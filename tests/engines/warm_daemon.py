@@ -4,6 +4,6 @@ if __name__ == "__main__":
     from pyspark.daemon import manager
 
     import congenial.engines.spark.running
-    import congenial.sampling.kernels.compiler  # noqa: F401
+    import congenial.sampling.jit  # noqa: F401
 
     manager()

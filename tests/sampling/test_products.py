@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from congenial.arrays import Floats
+from congenial.sampling.jit import interpreted, kernel
 from congenial.sampling.kernels.codes import LANES, WORK
-from congenial.sampling.kernels.compiled import compiled, interpreted
 from congenial.sampling.kernels.products import sum_products
 
 
-@compiled
+@kernel
 def _set_sums(x: Floats, weights: Floats, shift: int, is_cut: bool, room: Floats, out: Floats) -> None:
     sum_products(x, weights, shift, is_cut, room, out)
 

@@ -13,7 +13,7 @@ import congenial as cg
 from congenial.balls import log_of
 from congenial.sampling.contraction import messages as exact
 from congenial.sampling.contraction.layout import Engine
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 from congenial.sampling.kernels.numbers import lowered, plus, times
 from congenial.sampling.kernels.wide import STEP
 from systems import SYSTEMS, System
@@ -42,17 +42,17 @@ def test_wide_numbers_draw_the_same_tables_from_the_same_bits(system: System, re
     assert np.array_equal(one[0], one[1])
 
 
-@compiled
+@kernel
 def _sum(x: tuple[float, int], y: tuple[float, int]) -> tuple[float, int]:
     return plus(x, y)  # type: ignore[no-any-return]
 
 
-@compiled
+@kernel
 def _product(x: tuple[float, int], y: tuple[float, int]) -> tuple[float, int]:
     return times(x, y)  # type: ignore[no-any-return]
 
 
-@compiled
+@kernel
 def _lowered(x: tuple[float, int], lift: int) -> float:
     return lowered(x, lift)  # type: ignore[no-any-return]
 

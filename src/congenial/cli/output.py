@@ -6,6 +6,7 @@ Whatever is printed goes through this file and is text: no markup is read in it,
 import errno
 import gc
 import io
+import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,14 @@ REFUSED, INTERRUPTED = 1, 130
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
+class _LogLines(logging.Handler):
+    """Prints what the library logs as lines on stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one."""
+        say(record.getMessage(), err=True)
+
+
 class Commands(click.Group):
     """The commands; what is wrong with a command line is said in text, and every stream takes every text."""
 
@@ -37,6 +46,9 @@ class Commands(click.Group):
     ) -> click.Context:
         """Read the options before the command."""
         gc.set_threshold(_OBJECTS)
+        log = logging.getLogger("congenial")
+        log.setLevel(logging.INFO)
+        log.handlers[:] = [_LogLines()]
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")  # a terminal that knows ASCII only

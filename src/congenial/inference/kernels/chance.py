@@ -9,7 +9,7 @@ import numpy as np
 
 from congenial.arrays import Floats
 from congenial.inference.kernels.shapes import Words
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 
 MOST_TRIALS = 64
 """How often a slice is cut before the chain stays where it is: each cut leaves about half of it."""
@@ -21,7 +21,7 @@ _TRIES = 8  # of which each fails in less than one of twenty cases
 _LEAST = 1e-30
 
 
-@compiled
+@kernel
 def uniform(chance: Words) -> float:
     """Return a number strictly between 0 and 1."""
     word = chance.words[chance.used[0]]
@@ -29,26 +29,26 @@ def uniform(chance: Words) -> float:
     return (float(word >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
-@compiled
+@kernel
 def below(limit: int, chance: Words) -> int:
     """Return a whole number from 0 to one less than the limit."""
     return min(limit - 1, int(uniform(chance) * limit))
 
 
-@compiled
+@kernel
 def normal(chance: Words) -> float:
     """Return a standard normal number (Box and Muller)."""
     return math.sqrt(-2.0 * math.log(uniform(chance))) * math.cos(2.0 * math.pi * uniform(chance))
 
 
-@compiled
+@kernel
 def first_angle(chance: Words) -> tuple[float, float, float]:
     """Return where a slice of an ellipse begins to look, and the bracket around it."""
     angle = 2.0 * math.pi * uniform(chance)
     return angle, angle - 2.0 * math.pi, angle
 
 
-@compiled
+@kernel
 def next_angle(angle: float, low: float, high: float, chance: Words) -> tuple[float, float, float]:
     """Cut the bracket at an angle that was not taken, and return another one inside."""
     if angle < 0.0:
@@ -58,7 +58,7 @@ def next_angle(angle: float, low: float, high: float, chance: Words) -> tuple[fl
     return low + uniform(chance) * (high - low), low, high
 
 
-@compiled
+@kernel
 def gamma(shape: float, chance: Words) -> float:
     """Return a gamma number of rate 1, by the squeeze of Marsaglia and Tsang (2000); never 0."""
     power = 1.0
@@ -80,7 +80,7 @@ def gamma(shape: float, chance: Words) -> float:
     return max(_LEAST, found * power)
 
 
-@compiled
+@kernel
 def pick(weights: Floats, n: int, chance: Words) -> int:
     """Return a place among the first n with probability in proportion to its weight; the last if all are 0."""
     total = 0.0

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.inference.kernels.chance import MOST_TRIALS, first_angle, gamma, next_angle, normal, uniform
 from congenial.inference.kernels.shapes import Terms, Words
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 
 LARGEST = 60.0  # log rates beyond are no counts
 # Every level on the log scale is as likely as any other: given its total, a table is then multinomial, whatever the
@@ -24,13 +24,13 @@ _OF_NOBODY = 0.5
 _TOGETHER = 3  # moves of all terms at once, in a sweep
 
 
-@compiled
+@kernel
 def scale_of(unit: float, hyper: float) -> float:
     """Return the scale that a standard normal stands for: half-normal near 0, with a heavy tail."""
     return unit * abs(hyper) * math.exp(min(hyper * hyper, 40.0) * 0.25)
 
 
-@compiled
+@kernel
 def add_effect(terms: Terms, t: int, normals: Floats, scale: float, room: Floats, out: Floats) -> None:
     """Set the effect of one term's own normals, or of the cells' (the last one), on each cell."""
     n_cells = out.size
@@ -57,7 +57,7 @@ def add_effect(terms: Terms, t: int, normals: Floats, scale: float, room: Floats
         out[i] = room[whole + terms.left[t, i] * n_right + terms.right[t, i]]
 
 
-@compiled
+@kernel
 def log_likelihood(counts: Ints, is_open: NDArray[np.bool_], eta: Floats) -> float:
     """Return the log probability of Poisson counts, up to a constant."""
     total = 0.0
@@ -67,7 +67,7 @@ def log_likelihood(counts: Ints, is_open: NDArray[np.bool_], eta: Floats) -> flo
     return total
 
 
-@compiled
+@kernel
 def _slice_block(
     terms: Terms,
     t: int,
@@ -102,7 +102,7 @@ def _slice_block(
         angle, low, high = next_angle(angle, low, high, chance)
 
 
-@compiled
+@kernel
 def _slice_together(
     terms: Terms,
     scales: Floats,
@@ -142,7 +142,7 @@ def _slice_together(
         angle, low, high = next_angle(angle, low, high, chance)
 
 
-@compiled
+@kernel
 def slice_number(weight: float, rate: float, here: float, scale: float, value: float, chance: Words) -> float:
     """Move one standard normal whose effect is ``scale * value``, given a count or the sum of several.
 
@@ -165,7 +165,7 @@ def slice_number(weight: float, rate: float, here: float, scale: float, value: f
     return value
 
 
-@compiled
+@kernel
 def swap_with_cells(terms: Terms, scales: Floats, normals: Floats, effects: Floats, chance: Words) -> None:
     """Draw each term's normals anew given the log rates: what they lose, the cells' own effects take.
 
@@ -200,7 +200,7 @@ def swap_with_cells(terms: Terms, scales: Floats, normals: Floats, effects: Floa
         normals[terms.start[last] + i] = effects[last, i] / own
 
 
-@compiled
+@kernel
 def sweep_fields(
     terms: Terms,
     scales: Floats,

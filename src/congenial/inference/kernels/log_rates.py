@@ -14,13 +14,13 @@ from congenial.arrays import Floats, Ints
 from congenial.inference.kernels.chance import MOST_TRIALS, first_angle, next_angle, normal, uniform
 from congenial.inference.kernels.field import LARGEST, scale_of
 from congenial.inference.kernels.shapes import Words
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 
 _SLICES = 2
 _LEAST_SPREAD = 1e-3
 
 
-@compiled
+@kernel
 def _factor(precision: Floats) -> None:
     """Turn a precision matrix into its upper factor U, with U'U the matrix; what is below the diagonal stays."""
     n = precision.shape[0]
@@ -34,7 +34,7 @@ def _factor(precision: Floats) -> None:
                 precision[i, j] -= weight * precision[k, j]
 
 
-@compiled
+@kernel
 def _solve_lower(factor: Floats, b: Floats) -> None:
     """Replace b by the solution of ``U' y = b``."""
     n = b.size
@@ -44,7 +44,7 @@ def _solve_lower(factor: Floats, b: Floats) -> None:
             b[j] -= factor[k, j] * b[k]
 
 
-@compiled
+@kernel
 def _solve_upper(factor: Floats, b: Floats) -> None:
     """Replace b by the solution of ``U x = b``."""
     n = b.size
@@ -55,7 +55,7 @@ def _solve_upper(factor: Floats, b: Floats) -> None:
         b[k] = total / factor[k, k]
 
 
-@compiled
+@kernel
 def _log_weight(counts: Ints, is_open: NDArray[np.bool_], eta: Floats, by_normal: float) -> float:
     """Return the log likelihood of Poisson counts, less its normal approximation if ``by_normal`` is 1."""
     total = 0.0
@@ -68,7 +68,7 @@ def _log_weight(counts: Ints, is_open: NDArray[np.bool_], eta: Floats, by_normal
     return total
 
 
-@compiled
+@kernel
 def _slice(
     counts: Ints,
     is_open: NDArray[np.bool_],
@@ -92,7 +92,7 @@ def _slice(
         angle, low, high = next_angle(angle, low, high, chance)
 
 
-@compiled
+@kernel
 def _slice_width(log_width: float, centre: float, spread: float, n: int, squares: float, chance: Words) -> float:
     """Move the log of an area's width, given n deviations with this sum of squares in units of the shared scales."""
     here, fresh = (log_width - centre) / spread, normal(chance)
@@ -106,7 +106,7 @@ def _slice_width(log_width: float, centre: float, spread: float, n: int, squares
     return log_width
 
 
-@compiled
+@kernel
 def move_log_rates(
     precision: Floats,  # (cell, cell) of deviations, whatever their mean
     root: Floats,  # (cell, cell) lower factor of their covariance
@@ -178,7 +178,7 @@ def move_log_rates(
     return int(n_areas)
 
 
-@compiled
+@kernel
 def move_spread(spread: float, unit: float, n: int, squares: float, chance: Words) -> float:
     """Move a half-normal deviation, given n numbers around 0 with this sum of squares."""
     here, fresh = spread / unit, normal(chance)
@@ -192,7 +192,7 @@ def move_spread(spread: float, unit: float, n: int, squares: float, chance: Word
     return spread
 
 
-@compiled
+@kernel
 def log_density(covariance: Floats, n_areas: int, lines: Floats, room: Floats) -> float:
     """Return the log density of deviations whatever their mean, up to a constant.
 
@@ -228,7 +228,7 @@ def log_density(covariance: Floats, n_areas: int, lines: Floats, room: Floats) -
     return -0.5 * (n_areas * log_size + squares)
 
 
-@compiled
+@kernel
 def _covariance(products: Floats, scales: Floats, least: float, out: Floats) -> None:
     out[:] = 0.0
     for t in range(scales.size):
@@ -236,7 +236,7 @@ def _covariance(products: Floats, scales: Floats, least: float, out: Floats) -> 
     out += least * products[scales.size - 1]
 
 
-@compiled
+@kernel
 def move_hyper(
     products: Floats,  # (effect, cell, cell)
     unit: Floats,  # (effect)

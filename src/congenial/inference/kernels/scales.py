@@ -13,12 +13,12 @@ from congenial.arrays import Floats, Ints
 from congenial.inference.kernels.chance import MOST_TRIALS, first_angle, next_angle, normal, uniform
 from congenial.inference.kernels.field import LARGEST, scale_of
 from congenial.inference.kernels.shapes import Terms, Words
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 
 _LEAST = 1e-9  # a scale that has vanished, as a number to divide by
 
 
-@compiled
+@kernel
 def _slice_held(unit: float, hyper: float, n: int, squares: float, chance: Words) -> float:
     """Move the normal behind a scale, given n effects of that scale with this sum of squares."""
 
@@ -36,7 +36,7 @@ def _slice_held(unit: float, hyper: float, n: int, squares: float, chance: Words
     return hyper
 
 
-@compiled
+@kernel
 def _gain(counts: Ints, is_open: NDArray[np.bool_], eta: Floats, effects: Floats, t: int, factor: float) -> float:
     """Return the log likelihood of all tables when effect t grows by a factor."""
     total = 0.0
@@ -48,7 +48,7 @@ def _gain(counts: Ints, is_open: NDArray[np.bool_], eta: Floats, effects: Floats
     return total
 
 
-@compiled
+@kernel
 def move_scales(
     terms: Terms,
     counts: Ints,

@@ -11,11 +11,11 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.inference.kernels.chance import below, uniform
 from congenial.inference.kernels.shapes import Steps, Words
+from congenial.sampling.jit import kernel
 from congenial.sampling.kernels.codes import NEVER
-from congenial.sampling.kernels.compiled import compiled
 
 
-@compiled
+@kernel
 def stand_in(steps: Steps, i: int, count: int, log_mass: Floats, slope: Floats) -> float:
     """Return log G of one cell's count."""
     if steps.floor[i] == -NEVER:
@@ -27,7 +27,7 @@ def stand_in(steps: Steps, i: int, count: int, log_mass: Floats, slope: Floats) 
     return float(log_mass[kind, last] + slope[kind] * (place - last))
 
 
-@compiled
+@kernel
 def log_stand_in(steps: Steps, counts: Ints, log_mass: Floats, slope: Floats) -> float:
     """Return log G of a table."""
     total = 0.0
@@ -36,7 +36,7 @@ def log_stand_in(steps: Steps, counts: Ints, log_mass: Floats, slope: Floats) ->
     return total
 
 
-@compiled
+@kernel
 def move_table(
     steps: Steps,
     released: Ints,
@@ -113,7 +113,7 @@ def move_table(
                 counts[picked[m]] += by[m]
 
 
-@compiled
+@kernel
 def move_tables(
     steps: Steps,
     released: Ints,  # (table, cell)

@@ -10,15 +10,15 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.inference.kernels.shapes import Steps
+from congenial.sampling.jit import kernel
 from congenial.sampling.kernels.codes import NEVER
-from congenial.sampling.kernels.compiled import compiled
 
 _SWEEPS = 12
 _LONGEST = 0.3  # step of a tilt
 _STEEPEST = 3.0
 
 
-@compiled
+@kernel
 def _moments(
     linear: float, quadratic: float, floor: float, room: int, reach: int, tilt: float
 ) -> tuple[float, float, float]:
@@ -35,7 +35,7 @@ def _moments(
     return math.log(mass), mean, max(second / mass - mean * mean, 1e-12)
 
 
-@compiled
+@kernel
 def settle(
     steps: Steps,
     floors: Floats,  # (cell) weight of the lower limit
@@ -84,7 +84,7 @@ def settle(
                 log_mass[a, k, x] = found + own * x
 
 
-@compiled
+@kernel
 def _steepest(steps: Steps, i: int) -> float:
     """Return the largest tilt under which the noise of a cell can still be summed up."""
     if steps.quadratic[i] < 0.0:

@@ -8,12 +8,12 @@ from congenial.arrays import Floats, Ints
 from congenial.inference.kernels.chance import MOST_WORDS, gamma, pick, uniform
 from congenial.inference.kernels.shapes import Words
 from congenial.inference.kernels.tree_shapes import Spine, TreeState
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 
 _ONE_BY_ONE = 2_000  # people of a cell who are shared out by chance, each
 
 
-@compiled
+@kernel
 def add_weights(spine: Spine, state: TreeState) -> None:
     """Add up the weights of every unit's occupied children."""
     n_cells = spine.released.shape[1]
@@ -26,7 +26,7 @@ def add_weights(spine: Spine, state: TreeState) -> None:
             state.sums[unit, cell] = total
 
 
-@compiled
+@kernel
 def draw_rates(spine: Spine, state: TreeState, start: int, chance: Words) -> int:
     """Draw people for each weight, from unit `start` on; return the unit before which words ran short.
 
@@ -45,7 +45,7 @@ def draw_rates(spine: Spine, state: TreeState, start: int, chance: Words) -> int
     return int(spine.starts[-2])
 
 
-@compiled
+@kernel
 def gather(
     spine: Spine, state: TreeState, level: int, column_of: Ints, first_column: int, people: Floats, loads: Floats
 ) -> None:
@@ -68,7 +68,7 @@ def gather(
             loads[line, label] /= state.effects[unit, first_column + label]
 
 
-@compiled
+@kernel
 def log_likelihood(people: Floats, loads: Floats, shape: float) -> float:
     """Return the log probability of counts whose factors are gamma numbers of a shape and mean 1, up to a constant."""
     found, own = 0.0, math.lgamma(shape)
@@ -81,7 +81,7 @@ def log_likelihood(people: Floats, loads: Floats, shape: float) -> float:
     return found
 
 
-@compiled
+@kernel
 def draw_effects(
     spine: Spine,
     state: TreeState,
@@ -111,7 +111,7 @@ def draw_effects(
     return int(people.shape[0])
 
 
-@compiled
+@kernel
 def draw_empty(spine: Spine, state: TreeState, share: float, firmness: float, start: int, chance: Words) -> int:
     """Draw the share of empty leaves of each family, from unit `start` on."""
     for unit in range(max(start, spine.starts[-3]), spine.starts[-2]):
@@ -130,7 +130,7 @@ def draw_empty(spine: Spine, state: TreeState, share: float, firmness: float, st
     return int(spine.starts[-2])
 
 
-@compiled
+@kernel
 def set_shares(spine: Spine, state: TreeState) -> None:
     """Set the logarithm of every unit's share of the people at the top."""
     n_cells = spine.released.shape[1]
@@ -142,7 +142,7 @@ def set_shares(spine: Spine, state: TreeState) -> None:
             state.log_shares[unit, cell] = state.log_shares[parent, cell] + own
 
 
-@compiled
+@kernel
 def simulate_children(
     spine: Spine,
     state: TreeState,

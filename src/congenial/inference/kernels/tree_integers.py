@@ -4,10 +4,10 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.inference.kernels.tree_shapes import Truths
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 
 
-@compiled
+@kernel
 def _at_most(ranked: Ints, child: int, cell: int, value: int) -> int:
     """Return how many of a child's draws (draw, child, cell), in ascending order, are at most a value."""
     low, high = 0, ranked.shape[0]
@@ -20,7 +20,7 @@ def _at_most(ranked: Ints, child: int, cell: int, value: int) -> int:
     return low
 
 
-@compiled
+@kernel
 def fit_children(ranked: Ints, is_open: Truths, starts: Ints, wanted: Ints, out: Ints) -> None:
     """Set whole numbers (child, cell) that add up to what is wanted of each family.
 
@@ -47,7 +47,7 @@ def fit_children(ranked: Ints, is_open: Truths, starts: Ints, wanted: Ints, out:
                 costs[place] = _cost(ranked, is_open, first + place, cell, out[first + place, cell], way, steepest)
 
 
-@compiled
+@kernel
 def _cost(ranked: Ints, is_open: Truths, child: int, cell: int, value: int, way: int, never: int) -> int:
     """Return what a step of one child adds to its expected distance, times the number of draws."""
     n_draws = ranked.shape[0]

@@ -6,7 +6,7 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.inference.kernels.tree_shapes import ChildLaws, Spine, TreeState, Truths
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 
 LATTICE = 1.0 / (2.0 * math.pi)
 """Added to the variance of a sum: a sum of variance 0 then has probability 1 at its mean, as on the integers."""
@@ -15,7 +15,7 @@ _NEWTON_STEPS = 4
 _NEAR = 0.01  # squared distance of the mean from the sum, in variances
 
 
-@compiled
+@kernel
 def child(laws: ChildLaws, level: int, tilt: int, count: int) -> tuple[float, float, float]:
     """Return log mass, mean and variance of a child under a tilt."""
     parts = laws.parts[level]
@@ -31,7 +31,7 @@ def child(laws: ChildLaws, level: int, tilt: int, count: int) -> tuple[float, fl
     return laws.table[at, 0], centre + laws.table[at, 1], laws.table[at, 2]
 
 
-@compiled
+@kernel
 def beyond(wanted: float, mean: float, variance: float) -> float:
     """Return what of ``- log Z`` depends on how far the children's means are off the sum that is wanted."""
     spread = max(variance, 0.0) + LATTICE
@@ -39,7 +39,7 @@ def beyond(wanted: float, mean: float, variance: float) -> float:
     return gap * gap / (2.0 * spread) + 0.5 * math.log(spread)
 
 
-@compiled
+@kernel
 def moments(
     laws: ChildLaws, level: int, tilt: int, counts: Ints, is_open: Truths, first: int, end: int, cell: int
 ) -> tuple[float, float]:
@@ -53,7 +53,7 @@ def moments(
     return mean, variance
 
 
-@compiled
+@kernel
 def tilt_of(
     laws: ChildLaws,
     level: int,
@@ -94,7 +94,7 @@ def tilt_of(
     return high, mean, variance
 
 
-@compiled
+@kernel
 def refresh(spine: Spine, laws: ChildLaws, state: TreeState) -> None:
     """Find tilts, means and variances of all families anew."""
     n_cells = spine.released.shape[1]
@@ -115,7 +115,7 @@ def refresh(spine: Spine, laws: ChildLaws, state: TreeState) -> None:
                 )
 
 
-@compiled
+@kernel
 def log_normaliser(laws: ChildLaws, level: int, counts: Ints, wanted: int) -> float:
     """Return log Z of one cell of one family: counts (child, 1) of two children or more, a sum above 0."""
     is_open = np.ones(counts.shape, np.bool_)
@@ -129,7 +129,7 @@ def log_normaliser(laws: ChildLaws, level: int, counts: Ints, wanted: int) -> fl
     return float(found)
 
 
-@compiled
+@kernel
 def gain(spine: Spine, laws: ChildLaws, state: TreeState, one: int, other: int, cell: int, step: int) -> float:
     """Return by how much the log likelihood rises when `step` people of a leaf go to another, at all levels.
 
@@ -165,7 +165,7 @@ def gain(spine: Spine, laws: ChildLaws, state: TreeState, one: int, other: int, 
     return found
 
 
-@compiled
+@kernel
 def move(spine: Spine, laws: ChildLaws, state: TreeState, unit: int, cell: int, step: int) -> None:
     """Change a unit's count, and what is known of its family."""
     parent = spine.parent[unit]

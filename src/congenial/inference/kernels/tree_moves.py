@@ -9,7 +9,7 @@ from congenial.inference.kernels.chance import below, pick, uniform
 from congenial.inference.kernels.shapes import Words
 from congenial.inference.kernels.tree_law import LATTICE, child, gain, move
 from congenial.inference.kernels.tree_shapes import ChildLaws, Spine, TreeState
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 
 WINDOW = 128
 """Splits of fewer people are all looked at; of more, a stretch around the present one."""
@@ -23,13 +23,13 @@ _NEGLIGIBLE = 25.0  # in nats
 _MOST_TRIES = 200
 
 
-@compiled
+@kernel
 def log_factorial(n: int) -> float:
     """Return log n!."""
     return math.lgamma(n + 1.0)
 
 
-@compiled
+@kernel
 def share_out_again(spine: Spine, laws: ChildLaws, state: TreeState, logs: Floats, start: int, chance: Words) -> int:
     """Split, for every leaf of families from `start` on, its people and a sibling's anew, cell by cell.
 
@@ -140,7 +140,7 @@ def share_out_again(spine: Spine, laws: ChildLaws, state: TreeState, logs: Float
     return int(spine.starts[-2])
 
 
-@compiled
+@kernel
 def _describe(
     spine: Spine,
     laws: ChildLaws,
@@ -165,7 +165,7 @@ def _describe(
             out[line, MEAN], out[line, VARIANCE] = mean, variance
 
 
-@compiled
+@kernel
 def _weigh(
     of_one: Floats,
     from_one: int,
@@ -225,7 +225,7 @@ def _weigh(
     return start, end - start + 1, total, at_zero, at_all
 
 
-@compiled
+@kernel
 def move_far(
     spine: Spine, laws: ChildLaws, state: TreeState, logs: Floats, stride: int, start: int, chance: Words
 ) -> int:
@@ -271,7 +271,7 @@ def move_far(
     return int(spine.starts[-1])
 
 
-@compiled
+@kernel
 def _try_transfer(
     spine: Spine,
     laws: ChildLaws,
@@ -300,7 +300,7 @@ def _try_transfer(
         a, b = spine.parent[a], spine.parent[b]
 
 
-@compiled
+@kernel
 def set_top(spine: Spine, state: TreeState, tables: Ints, room: Floats, chance: Words) -> bool:
     """Change the tables at the top, adding people to leaves by the prior and taking any away; false if words ran short.
 
@@ -317,7 +317,7 @@ def set_top(spine: Spine, state: TreeState, tables: Ints, room: Floats, chance: 
     return True
 
 
-@compiled
+@kernel
 def _change_one(spine: Spine, state: TreeState, top: int, cell: int, step: int, room: Floats, chance: Words) -> None:
     """Add one person below a unit at the top, or take one away."""
     for number in range(_MOST_TRIES):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import ceil, isfinite, log
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,18 +15,16 @@ from congenial.errors import TooLargeError
 from congenial.sampling.contraction.order import Coordinate, MergeOrder, find_order
 from congenial.sampling.contraction.program import Program, make_program
 from congenial.sampling.contraction.reach import check_reach
+from congenial.sampling.jit import interpreted_if_small
 from congenial.sampling.kernels.codes import FAR, LANES
-from congenial.sampling.kernels.compiled import light
 from congenial.sampling.kernels.layout import lay_out
-from congenial.sampling.kernels.packed import Packed
 from congenial.sampling.kernels.wide import Numbers, empty_numbers
 from congenial.sampling.system import System
 
 _LIGHTER = 0.6  # of the nats: two thirds of the time for P12 at epsilon 1, and enough for 3,143 counties
 
 
-@dataclass(frozen=True, eq=False)
-class State(Packed):
+class State(NamedTuple):
     """Scratch of the kernels for one table: by position of cells in their groups, by node, and small vectors."""
 
     rest_low: Ints
@@ -208,7 +207,7 @@ class Layout:
         program = engine.program
         state = empty_state(program) if scratch is None else scratch
         n_operations = program.cell_at.size + program.coordinate_coefficient.size + 4 * program.row_coefficient.size
-        return cls.checked(engine, centre, state, light(lay_out, n_operations)(program, centre, state))
+        return cls.checked(engine, centre, state, interpreted_if_small(lay_out, n_operations)(program, centre, state))
 
     @classmethod
     def checked(cls, engine: Engine, centre: Ints, state: State, size: int) -> "Layout":

@@ -17,8 +17,8 @@ from congenial.conditions.rows import Row
 from congenial.errors import SamplingError
 from congenial.randomness import RandomStream, Streams
 from congenial.sampling.contraction.layout import Engine, Layout, State, empty_state
+from congenial.sampling.jit import Function, interpreted_if_small
 from congenial.sampling.kernels.codes import LANES, WORK
-from congenial.sampling.kernels.compiled import Function, light
 from congenial.sampling.kernels.draw import draw, draw_batch, draw_many
 from congenial.sampling.kernels.messages import build, normalise_batch
 from congenial.sampling.kernels.wide import STEP, Numbers, Wide, as_doubles
@@ -132,7 +132,7 @@ class Messages:
 
 def _light(engine: Engine, kernel: Function, times: int = 1) -> Function:
     """Return a kernel for a number of tables: a draw takes as many steps as messages have entries, at most."""
-    return kernel if engine.order.is_wide else light(kernel, times * engine.order.n_operations)
+    return kernel if engine.order.is_wide else interpreted_if_small(kernel, times * engine.order.n_operations)
 
 
 def messages(target: Target, watched: Sequence[Row] = ()) -> Messages:
@@ -155,6 +155,7 @@ def sample_batch(engine: Engine, centres: Ints, rng: Streams, *, n_threads: int 
     engine.order.check()
     if len(centres) == 0:
         return centres.copy()
+    centres = np.require(centres, requirements=["C", "W"])  # numba would compile once more for read-only arrays
     words = rng.lines(len(centres), engine.n_decisions)
     out, unsure = np.empty_like(centres), np.zeros(len(centres), np.int64)
 

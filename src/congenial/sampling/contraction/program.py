@@ -1,7 +1,6 @@
 """A merge order as flat arrays, ready for the kernels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -17,7 +16,6 @@ from congenial.sampling.contraction.algebra import Form, Merge, Walk
 from congenial.sampling.contraction.order import MergeOrder
 from congenial.sampling.contraction.windows import half_width, log_base, log_mass
 from congenial.sampling.kernels.codes import EQUAL, FAR, FREE, NEVER, NONE, RANGE, SOFT
-from congenial.sampling.kernels.packed import Packed
 from congenial.sampling.kernels.wide import STEP, Numbers, Wide, as_doubles, normal
 
 _LONGEST_TABLE = 2**23
@@ -25,8 +23,7 @@ _BITS = 256
 _KIND = {"equal": EQUAL, "range": RANGE, "soft": SOFT, "free": FREE}
 
 
-@dataclass(frozen=True, eq=False)
-class WalkArrays(Packed):
+class WalkArrays(NamedTuple):
     """The walks of all merges; forms are over the inputs (free coordinates, then the whole's key when it is given)."""
 
     n_free: Ints  # (merge)
@@ -47,8 +44,7 @@ class WalkArrays(Packed):
     is_whole: NDArray[np.bool_]  # (merge) whether every divisor is 1
 
 
-@dataclass(frozen=True, eq=False)
-class Program(Packed):
+class Program(NamedTuple):
     """Everything public that the kernels need."""
 
     cell_at: Ints  # (position) cells by group

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 from congenial.sampling.look_ahead.shapes import ACCEPTED, REJECTED, UNSURE
 
 _UNIT = 2.0**-53
@@ -16,7 +16,7 @@ _FLUSH = 1e-250  # more than underflow takes of a message
 _FLUSH_OF_PART = 1e-300
 
 
-@compiled
+@kernel
 def bound_at(tables: Any, line: int, column: int, u: int) -> float:
     """Return the bound before a line at a partial sum."""
     bounds = tables.bounds
@@ -29,7 +29,7 @@ def bound_at(tables: Any, line: int, column: int, u: int) -> float:
     return found
 
 
-@compiled
+@kernel
 def _weigh(tables: Any, line: int, column: int, u: int, out: Floats) -> tuple[int, int, int, float, float]:
     """Write a cell's weights times the bounds after it.
 
@@ -61,7 +61,7 @@ def _weigh(tables: Any, line: int, column: int, u: int, out: Floats) -> tuple[in
     return first + begin, end - begin, exponent, mass, rest * scale
 
 
-@compiled
+@kernel
 def weigh_line(tables: Any, line: int, u: Ints, room: Any) -> int:
     """Build the messages of a line: weights of its first columns given their sum. Returns the scale, or -2^40.
 
@@ -110,7 +110,7 @@ def weigh_line(tables: Any, line: int, u: Ints, room: Any) -> int:
     return total
 
 
-@compiled
+@kernel
 def ratio_of(tables: Any, line: int, u: Ints, room: Any, scale: int) -> tuple[float, float]:
     """Return the chance to go on with a line that has been weighed, and how far off it may be."""
     n_columns = tables.kind.shape[1]
@@ -130,7 +130,7 @@ def ratio_of(tables: Any, line: int, u: Ints, room: Any, scale: int) -> tuple[fl
     return whole * factor, whole * factor * units * _UNIT + room.lost[n_columns] * factor * 1.001 + 2.0**-62
 
 
-@compiled
+@kernel
 def _pick_line(tables: Any, line: int, words: NDArray[np.uint64], room: Any, out: Ints) -> bool:
     """Draw a line that has been weighed, the last column first; return whether every choice was clear."""
     rest = tables.line_sum[line]
@@ -161,7 +161,7 @@ def _pick_line(tables: Any, line: int, words: NDArray[np.uint64], room: Any, out
     return True
 
 
-@compiled
+@kernel
 def _last_ratio(tables: Any, line: int, u: Ints) -> tuple[float, float]:
     """Return the chance to end with what columns lack, and how far off it may be; -1: not known."""
     n_columns, ratio = u.size, 1.0
@@ -187,7 +187,7 @@ def _last_ratio(tables: Any, line: int, u: Ints) -> tuple[float, float]:
     return ratio, ratio * n_columns * tables.units * _UNIT + 2.0**-62
 
 
-@compiled
+@kernel
 def run_line(tables: Any, line: int, u: Ints, words: NDArray[np.uint64], room: Any, seen: Floats, out: Ints) -> int:
     """Decide whether to go on with a line and draw it; the first word is the acceptance's, the others the columns'.
 
@@ -221,7 +221,7 @@ def run_line(tables: Any, line: int, u: Ints, words: NDArray[np.uint64], room: A
     return ACCEPTED if _pick_line(tables, line, words, room, out) else UNSURE
 
 
-@compiled
+@kernel
 def run_attempts(
     tables: Any,
     words: NDArray[np.uint64],  # (attempt, line, column)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 from congenial.sampling.kernels.look_ahead import look_ahead
 from congenial.sampling.look_ahead.shapes import FEWEST_POINTS, MOST_POINTS, LaterBounds
 
@@ -19,7 +19,7 @@ _N_KEYS = 6
 _FREE, _LAST = -1, -2
 
 
-@compiled
+@kernel
 def shares_of(variance: Floats, rest: Floats, own: Floats) -> None:
     """Write the shares of columns in a line's bound: of the variance given what follows; in all at most 1."""
     n = variance.size
@@ -48,7 +48,7 @@ def shares_of(variance: Floats, rest: Floats, own: Floats) -> None:
         own[j] = math.floor(own[j] / total * _SHARE_STEPS * (1.0 - 1e-12)) / _SHARE_STEPS
 
 
-@compiled
+@kernel
 def points_of(variance: float, share: float) -> int:
     """Return over how many points of the circle a norm is taken, as a power of two: fewer would make it larger."""
     aim = 24.0 + 9.0 * math.sqrt(variance / max(share, _SMALLEST_SHARE)) if share > 0.0 else 2.0
@@ -59,7 +59,7 @@ def points_of(variance: float, share: float) -> int:
     return power
 
 
-@compiled
+@kernel
 def _spread(weights: Floats, first: int) -> float:
     """Return the variance of a deviation with these weights."""
     mass, mean, square = 0.0, 0.0, 0.0
@@ -71,7 +71,7 @@ def _spread(weights: Floats, first: int) -> float:
     return max(0.0, square / mass - mean * mean)
 
 
-@compiled
+@kernel
 def _beyond(
     weights: Floats, first: int, after: Floats, low: int, below: float, above: float, u: int, step: int
 ) -> float:
@@ -92,7 +92,7 @@ def _beyond(
     return total
 
 
-@compiled
+@kernel
 def _slot(keys: Ints, key: Ints) -> int:
     """Return where a key stands in a table of keys, or the empty place where it would."""
     mixed = np.uint64(1469598103934665603)
@@ -111,7 +111,7 @@ def _slot(keys: Ints, key: Ints) -> int:
     return int(place)
 
 
-@compiled
+@kernel
 def backward(
     weights: Any,  # Weights, tilted
     which: Ints,  # (line, column) the weights of a cell
@@ -216,7 +216,7 @@ def backward(
     return LaterBounds(value[:n_used].copy(), start, lowest, size, below, above, shift)
 
 
-@compiled
+@kernel
 def _span(
     j: int,
     low: Floats,
@@ -264,7 +264,7 @@ def _span(
         after = max(0.0, after - variance[i, j])
 
 
-@compiled
+@kernel
 def _last(weights: Any, k: int, is_free: int, tail: Floats, inflation: float, out: Floats) -> tuple[float, float]:
     """Write the bound before the last line, which makes up for a column's sum; return those outside of it."""
     if is_free == 1:
@@ -276,7 +276,7 @@ def _last(weights: Any, k: int, is_free: int, tail: Floats, inflation: float, ou
     return tail[1], tail[0]
 
 
-@compiled
+@kernel
 def _scale(value: Floats, below: float, above: float, ends: Floats) -> int:
     """Scale a bound by a power of two to be at most 1, and never down to nothing; return the power."""
     top = max(below, above)

@@ -9,7 +9,7 @@ lies in them: steps that a limit rules out are taken, and count for nothing.
 
 from typing import Any
 
-from congenial.sampling.kernels.compiled import compiled, of_either_type
+from congenial.sampling.jit import generic, kernel
 from congenial.sampling.kernels.numbers import clear, get, part, plus, put, size_of, times, zero_of
 from congenial.sampling.kernels.wide import Numbers
 
@@ -17,7 +17,7 @@ _MOST_DIRECT = 256  # values of a cell up to which sums of products, in vectors,
 _MOST_BY_NUMPY = 4096
 
 
-@of_either_type
+@generic
 def is_long(message: Any, span: Any) -> Any:
     """Return whether a cell has too many values to go through all products."""
     if message is None:  # by Python, whose loops are slower than NumPy's
@@ -25,7 +25,7 @@ def is_long(message: Any, span: Any) -> Any:
     return lambda message, span: span > _MOST_DIRECT
 
 
-@compiled
+@kernel
 def _set_ends(
     x: Numbers, n: int, weights: Numbers, n_weights: int, is_flat: bool, length: int, block: int, ends: Numbers
 ) -> None:
@@ -45,7 +45,7 @@ def _set_ends(
         to_end = 0 if to_end == length - 1 else to_end + 1
 
 
-@compiled
+@kernel
 def add_geometric_tail(
     x: Numbers,
     x0: int,
@@ -96,7 +96,7 @@ def add_geometric_tail(
         r, place = 0 if is_over or is_full else r, 0 if is_over else place
 
 
-@compiled
+@kernel
 def convolve_geometric(
     x: Numbers,
     x0: int,
@@ -132,7 +132,7 @@ def convolve_geometric(
         put(out, k, plus(get(out, k), get(flipped_out, n - 1 - k)))
 
 
-@compiled
+@kernel
 def add_point(x: Numbers, x0: int, value: int, weight: Numbers, out: Numbers, out0: int) -> None:
     """Add ``weight * x(k - value)`` to ``out(k)`` for every k of its window."""
     shift, n_x, zero = out0 - x0 - value, size_of(x), zero_of(x)

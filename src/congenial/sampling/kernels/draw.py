@@ -6,15 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
+from congenial.sampling.jit import kernel
 from congenial.sampling.kernels.codes import WORK
-from congenial.sampling.kernels.compiled import compiled, entry
 from congenial.sampling.kernels.merge import run_merge
 from congenial.sampling.kernels.messages import build, log_missing_share, longest, terms_an_entry
 from congenial.sampling.kernels.numbers import get, lift_of, line_of, lowered, part, shortfall_at, size_of, times
 from congenial.sampling.kernels.wide import Numbers
 
 
-@entry
+@kernel
 def draw(
     program: Any,
     centre: Ints,
@@ -105,7 +105,7 @@ def draw(
     return unsure
 
 
-@compiled
+@kernel
 def _pick_value(
     weights: Numbers,
     n_weights: int,
@@ -143,7 +143,7 @@ def _pick_value(
     return value, min(after - aim, aim - before)
 
 
-@entry
+@kernel
 def draw_many(
     program: Any, centre: Ints, state: Any, messages: Numbers, words: NDArray[np.uint64], out: Ints, unsure: Ints
 ) -> None:
@@ -152,7 +152,7 @@ def draw_many(
         unsure[number] = draw(program, centre, state, messages, words[number], False, out[number])
 
 
-@entry
+@kernel
 def draw_batch(
     program: Any,
     centres: Ints,  # (table, cell)

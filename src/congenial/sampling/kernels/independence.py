@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 
 
-@compiled
+@kernel
 def independence_chain(
     words: NDArray[np.uint64],  # (n_iterations, n_free + 1)
     chain: Any,  # a ChainSystem

@@ -6,28 +6,28 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.conditions.groups import ROUNDS
+from congenial.sampling.jit import kernel
 from congenial.sampling.kernels.codes import EQUAL, FAR, NEVER, NONE, RANGE
-from congenial.sampling.kernels.compiled import compiled, entry
 
 
-@compiled
+@kernel
 def _clipped(value: int) -> int:
     return max(-NEVER, min(NEVER, value))
 
 
-@compiled
+@kernel
 def _limited(value: int) -> int:
     """Return a deviation's limit; one that is far off counts as none."""
     return -NEVER if value < -FAR else NEVER if value > FAR else value
 
 
-@compiled
+@kernel
 def _added(x: int, y: int) -> int:
     """Return the sum of two lower limits, or of two upper ones: none if there is none of either."""
     return x if abs(x) == NEVER else y if abs(y) == NEVER else x + y
 
 
-@compiled
+@kernel
 def _scaled(coefficient: int, limit: int) -> int:
     """Return a multiple of a limit."""
     if abs(limit) != NEVER:
@@ -35,7 +35,7 @@ def _scaled(coefficient: int, limit: int) -> int:
     return limit if coefficient > 0 else -limit
 
 
-@compiled
+@kernel
 def _group_ranges(program: Any, centre: Ints, state: Any) -> None:
     """Set the range of each group's deviation, and the limits of each hard row's, by interval propagation.
 
@@ -109,7 +109,7 @@ def _group_ranges(program: Any, centre: Ints, state: Any) -> None:
             break
 
 
-@compiled
+@kernel
 def _window(low: int, high: int, half: int) -> tuple[int, int, bool]:
     """Return start and length of a window of a range, and whether it leaves anything out.
 
@@ -123,7 +123,7 @@ def _window(low: int, high: int, half: int) -> tuple[int, int, bool]:
     return low, high - low + 1, False
 
 
-@entry
+@kernel
 def lay_out(program: Any, centre: Ints, state: Any) -> int:
     """Place the windows of all messages; return the number of entries they need, or -1 where a sum has no limit."""
     _group_ranges(program, centre, state)

@@ -3,14 +3,14 @@
 import numpy as np
 
 from congenial.arrays import Floats
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 from congenial.sampling.kernels.steady_powers import exp_e, log_e
 
 _SMALL = 2.0**-44  # what is left out is added to the bound: next to nothing, and half of the terms
 _FLUSH = 1e-280  # more than underflow takes of a sum; every partial sum that is tabulated can be reached
 
 
-@compiled
+@kernel
 def look_ahead(
     weights: Floats,
     first: int,
@@ -79,7 +79,7 @@ def look_ahead(
         out[place] = (mass * exp_e(log_norm) + rest) * inflation + _FLUSH
 
 
-@compiled
+@kernel
 def _mean(values: Floats) -> float:
     """Return the mean over the circle of what is given for half of it, ends included."""
     total = 0.0
@@ -89,7 +89,7 @@ def _mean(values: Floats) -> float:
     return mean
 
 
-@compiled
+@kernel
 def _mean_power(values: Floats, exponent: int, power: Floats) -> float:
     """Return the mean of a whole power, which is left in `power`."""
     power[:] = 1.0

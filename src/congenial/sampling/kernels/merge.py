@@ -10,8 +10,8 @@ The steps of a line take a few arrays each, not the program: handing all of it o
 from typing import Any, NamedTuple
 
 from congenial.arrays import Ints
+from congenial.sampling.jit import kernel
 from congenial.sampling.kernels.codes import NEVER
-from congenial.sampling.kernels.compiled import compiled
 from congenial.sampling.kernels.numbers import get, line_of, lowered, part, plus, put, times, zero_of
 from congenial.sampling.kernels.wide import Numbers
 
@@ -41,7 +41,7 @@ class Ends(NamedTuple):
     limited: int
 
 
-@compiled
+@kernel
 def _set_windows(
     part: int, n: int, place: int, low: Ints, length: Ints, strides: Ints, bounds: Ints, stride: Ints
 ) -> None:
@@ -52,7 +52,7 @@ def _set_windows(
         stride[place + d] = strides[part, d]
 
 
-@compiled
+@kernel
 def _set_limits(rows: Ints, n_checks: int, n_ranges: int, place: int, low: Ints, high: Ints, bounds: Ints) -> None:
     """Set what checks must be, 0, and the limits of complete ranges, from a place on."""
     for c in range(n_checks):
@@ -61,14 +61,14 @@ def _set_limits(rows: Ints, n_checks: int, n_ranges: int, place: int, low: Ints,
         bounds[place + n_checks + k, 0], bounds[place + n_checks + k, 1] = low[rows[k]], high[rows[k]]
 
 
-@compiled
+@kernel
 def _begin(free: Ints, n_free: int, bounds: Ints, inputs: Ints) -> None:
     """Set every free coordinate to the first of its window."""
     for f in range(n_free):
         inputs[f] = bounds[free[f], 0]
 
 
-@compiled
+@kernel
 def _n_lines(free: Ints, n_stepped: int, bounds: Ints) -> int:
     """Return how many lines of pairs there are: a step of the stepped coordinates each."""
     n_lines = 1
@@ -77,7 +77,7 @@ def _n_lines(free: Ints, n_stepped: int, bounds: Ints) -> int:
     return n_lines
 
 
-@compiled
+@kernel
 def _steps_inside(first: int, slope: int, low: int, high: int, j0: int, j1: int) -> tuple[int, int]:
     """Narrow the steps j for which ``low <= first + slope * j <= high``."""
     if slope == 0:
@@ -95,7 +95,7 @@ def _steps_inside(first: int, slope: int, low: int, high: int, j0: int, j1: int)
     return j0, j1
 
 
-@compiled
+@kernel
 def _run(
     form: Ints, ends: Ends, inputs: Ints, n_inputs: int, runs: int, n_steps: int, bounds: Ints, stride: Ints, z: Ints
 ) -> Line:
@@ -123,7 +123,7 @@ def _run(
     return Line(j0, j1, left, left_stride, right, right_stride, whole, whole_stride)
 
 
-@compiled
+@kernel
 def _single(
     form: Ints, divisor: Ints, ends: Ends, inputs: Ints, n_inputs: int, bounds: Ints, stride: Ints, z: Ints
 ) -> Line:
@@ -146,7 +146,7 @@ def _single(
     return Line(0, 0, left, 0, right, 0, whole, 0) if fits else _NO_LINE
 
 
-@compiled
+@kernel
 def _next_line(free: Ints, n_stepped: int, bounds: Ints, inputs: Ints) -> None:
     """Go on to the next line: the last of the stepped coordinates moves fastest."""
     f = n_stepped - 1
@@ -158,13 +158,13 @@ def _next_line(free: Ints, n_stepped: int, bounds: Ints, inputs: Ints) -> None:
         f -= 1
 
 
-@compiled
+@kernel
 def _soft_weight(tables: Numbers, table_length: Ints, table: int, value: int) -> Any:
     size, weights = abs(value), line_of(tables, table)
     return get(weights, size) if size < table_length[table] else zero_of(weights)
 
 
-@compiled
+@kernel
 def run_merge(
     program: Any,
     walk: Any,

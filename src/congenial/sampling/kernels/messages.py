@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from congenial.arrays import Floats, Ints
+from congenial.sampling.jit import kernel
 from congenial.sampling.kernels.codes import LANES, NEVER, WORK
-from congenial.sampling.kernels.compiled import compiled, entry
 from congenial.sampling.kernels.convolve import add_point, convolve_geometric, is_long
 from congenial.sampling.kernels.layout import lay_out
 from congenial.sampling.kernels.merge import run_merge
@@ -44,19 +44,19 @@ from congenial.sampling.kernels.wide import Numbers
 TABLE_UNITS = 6.0  # relative error of a tabulated weight, times a floor if there is one, in units of 2^-53
 
 
-@compiled
+@kernel
 def _log_cut(clips: int, log_mass: float, nats: float) -> float:
     """Return the logarithm of what windows left out of any entry of a message."""
     return -np.inf if clips == 0 else math.log(2.0 * clips) + log_mass - nats
 
 
-@compiled
+@kernel
 def _convolution_units(length: int, block: int) -> float:
     """Return the rounding units that one convolution adds: chains of one block and of all blocks (see the claim)."""
     return 3.0 * block + 12.0 * (length / (block - 1.0) + 1.0) + 30.0
 
 
-@compiled
+@kernel
 def _set_weights(
     tabulated: Numbers, n_tabulated: int, is_flat: bool, first: int, at_floor: int, floor: float, weights: Numbers
 ) -> None:
@@ -74,7 +74,7 @@ def _set_weights(
         put(weights, place, times(number_of(weights, floor), get(weights, place)))
 
 
-@compiled
+@kernel
 def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, work: Numbers, mirror: Numbers) -> None:
     """Build the message of each group's sum, cell by cell."""
     for g in range(program.group_start.size - 1):
@@ -158,7 +158,7 @@ def forward_groups(program: Any, centre: Ints, state: Any, messages: Numbers, wo
         state.node_flushed[g] = flushed
 
 
-@compiled
+@kernel
 def terms_an_entry(program: Any, m: int, state: Any) -> float:
     """Return how many pairs of parts an entry of the whole's message adds up at most."""
     left, right, terms = program.left[m], program.right[m], 1.0
@@ -170,7 +170,7 @@ def terms_an_entry(program: Any, m: int, state: Any) -> float:
     return terms
 
 
-@compiled
+@kernel
 def _sum_of(message: Numbers) -> Any:
     """Return the sum of a message."""
     total = zero_of(message)
@@ -179,7 +179,7 @@ def _sum_of(message: Numbers) -> Any:
     return total
 
 
-@compiled
+@kernel
 def forward(program: Any, centre: Ints, state: Any, messages: Numbers, work: Numbers, mirror: Numbers) -> None:
     """Build all messages of one table; windows must have been laid out."""
     forward_groups(program, centre, state, messages, work, mirror)
@@ -215,21 +215,21 @@ def forward(program: Any, centre: Ints, state: Any, messages: Numbers, work: Num
         state.node_missing[node] = missing + flushed
 
 
-@compiled
+@kernel
 def log_root(state: Any, messages: Numbers) -> Any:
     """Return the logarithm of the sum of the last message, in its scale."""
     last = state.node_size.size - 1
     return log_of_number(_sum_of(part(messages, state.node_offset[last], state.node_size[last])))
 
 
-@compiled
+@kernel
 def log_missing_share(state: Any, messages: Numbers) -> Any:
     """Return the logarithm of the share that windows and underflow may have taken of the last message."""
     missing = state.node_missing[state.node_size.size - 1]
     return log_of_shortfall(messages, missing) - log_root(state, messages)
 
 
-@compiled
+@kernel
 def longest(state: Any) -> int:
     """Return the length of the longest window of a sum of cells, or of a cell's values; at least a vector's."""
     found = LANES
@@ -238,7 +238,7 @@ def longest(state: Any) -> int:
     return found
 
 
-@entry
+@kernel
 def build(program: Any, centre: Ints, state: Any, messages: Numbers, work: Numbers, mirror: Numbers) -> int:
     """Place the windows and, if the buffers hold them, build all messages; return the number of entries."""
     size = lay_out(program, centre, state)
@@ -247,7 +247,7 @@ def build(program: Any, centre: Ints, state: Any, messages: Numbers, work: Numbe
     return size
 
 
-@entry
+@kernel
 def normalise_batch(
     program: Any,
     centres: Ints,  # (table, cell)

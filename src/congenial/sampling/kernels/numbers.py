@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from congenial.sampling.kernels.compiled import is_tuple, of_either_type
+from congenial.sampling.jit import generic, is_tuple
 from congenial.sampling.kernels.wide import STEP, Wide
 
 _LARGE, _SMALL, _DOWN, _UP = 2.0**256, 2.0**-256, 2.0**-STEP, 2.0**STEP
@@ -19,7 +19,7 @@ _SOFT_FLUSH = 1e-262
 _FAR_FROM_UNDERFLOW = 1e-270  # an entry above this loses less than a rounding unit of itself to underflow
 
 
-@of_either_type
+@generic
 def size_of(message: Any) -> Any:
     """Return how many numbers a message has."""
     if is_tuple(message):
@@ -27,7 +27,7 @@ def size_of(message: Any) -> Any:
     return lambda message: message.size
 
 
-@of_either_type
+@generic
 def part(message: Any, start: Any, size: Any) -> Any:
     """Return some numbers of a message, not a copy."""
     if is_tuple(message):
@@ -37,7 +37,7 @@ def part(message: Any, start: Any, size: Any) -> Any:
     return lambda message, start, size: message[start : start + size]
 
 
-@of_either_type
+@generic
 def line_of(table: Any, number: Any) -> Any:
     """Return one line of a table of numbers."""
     if is_tuple(table):
@@ -45,7 +45,7 @@ def line_of(table: Any, number: Any) -> Any:
     return lambda table, number: table[number]
 
 
-@of_either_type
+@generic
 def get(message: Any, i: Any) -> Any:
     """Return a number of a message."""
     if is_tuple(message):
@@ -53,7 +53,7 @@ def get(message: Any, i: Any) -> Any:
     return lambda message, i: message[i]
 
 
-@of_either_type
+@generic
 def put(message: Any, i: Any, number: Any) -> Any:
     """Set a number of a message."""
     if is_tuple(message):
@@ -69,25 +69,25 @@ def put(message: Any, i: Any, number: Any) -> Any:
     return put_double
 
 
-@of_either_type
+@generic
 def zero_of(message: Any) -> Any:
     """Return 0 as a message's kind of number."""
     return (lambda message: (0.0, 0)) if is_tuple(message) else (lambda message: 0.0)
 
 
-@of_either_type
+@generic
 def one_of(message: Any) -> Any:
     """Return 1 as a message's kind of number."""
     return (lambda message: (1.0, 0)) if is_tuple(message) else (lambda message: 1.0)
 
 
-@of_either_type
+@generic
 def number_of(message: Any, value: Any) -> Any:
     """Return a double between 2^-256 and 2^256 as a message's kind of number."""
     return (lambda message, value: (value, 0)) if is_tuple(message) else (lambda message, value: value)
 
 
-@of_either_type
+@generic
 def clear(message: Any) -> Any:
     """Set every number to 0."""
     if is_tuple(message):
@@ -104,7 +104,7 @@ def clear(message: Any) -> Any:
     return clear_double
 
 
-@of_either_type
+@generic
 def plus(x: Any, y: Any) -> Any:
     """Return x + y."""
     if not is_tuple(x):
@@ -124,7 +124,7 @@ def plus(x: Any, y: Any) -> Any:
     return plus_wide
 
 
-@of_either_type
+@generic
 def times(x: Any, y: Any) -> Any:
     """Return x y."""
     if not is_tuple(x):
@@ -143,13 +143,13 @@ def times(x: Any, y: Any) -> Any:
     return times_wide
 
 
-@of_either_type
+@generic
 def lift_of(x: Any) -> Any:
     """Return the power at which numbers up to x are ordinary doubles."""
     return (lambda x: x[1]) if is_tuple(x) else (lambda x: 0)
 
 
-@of_either_type
+@generic
 def lowered(x: Any, lift: Any) -> Any:
     """Return ``x / 2 ** (512 lift)`` as a double; far below 1 that may be 0, which loses less than a rounding of 1."""
     if not is_tuple(x):
@@ -165,13 +165,13 @@ def lowered(x: Any, lift: Any) -> Any:
     return lowered_wide
 
 
-@of_either_type
+@generic
 def log_of_number(x: Any) -> Any:
     """Return the logarithm of a number above 0."""
     return (lambda x: math.log(x[0]) + x[1] * _LOG_STEP) if is_tuple(x) else (lambda x: np.log(x))  # noqa: PLW0108
 
 
-@of_either_type
+@generic
 def shortfall(message: Any, log_size: Any, exponent: Any) -> Any:
     """Return how much windows left out, given its logarithm, in a message's scale of ``2 ** exponent``.
 
@@ -184,7 +184,7 @@ def shortfall(message: Any, log_size: Any, exponent: Any) -> Any:
     )
 
 
-@of_either_type
+@generic
 def shortfall_at(message: Any, found: Any, lift: Any) -> Any:
     """Return a shortfall as a double beside numbers that are `lowered` by the same lift."""
     if is_tuple(message):
@@ -192,7 +192,7 @@ def shortfall_at(message: Any, found: Any, lift: Any) -> Any:
     return lambda message, found, lift: found
 
 
-@of_either_type
+@generic
 def joint_shortfall(message: Any, own: Any, first: Any, of_first: Any, whole: Any) -> Any:
     """Return the shortfall of a product of a first factor, which has its own, and others that lack `own`."""
     if is_tuple(message):
@@ -202,7 +202,7 @@ def joint_shortfall(message: Any, own: Any, first: Any, of_first: Any, whole: An
     return lambda message, own, first, of_first, whole: own * first + of_first / first * whole
 
 
-@of_either_type
+@generic
 def settle(message: Any) -> Any:
     """Scale a message of doubles that has gone far by a power of two.
 
@@ -230,7 +230,7 @@ def settle(message: Any) -> Any:
     return settle_doubles
 
 
-@of_either_type
+@generic
 def flushed_by_product(message: Any, left: Any, right: Any, of_left: Any, of_right: Any) -> Any:
     """Return what underflow has lost of an entry of a product, given that of its factors and their sums."""
     if is_tuple(message):
@@ -238,7 +238,7 @@ def flushed_by_product(message: Any, left: Any, right: Any, of_left: Any, of_rig
     return lambda message, left, right, of_left, of_right: left * of_right + right * of_left
 
 
-@of_either_type
+@generic
 def lost_of_term(message: Any, n_rows: Any) -> Any:
     """Return what underflow can lose of one term of a merge that completes so many rows."""
     if is_tuple(message):
@@ -246,13 +246,13 @@ def lost_of_term(message: Any, n_rows: Any) -> Any:
     return lambda message, n_rows: _FLUSH if n_rows == 0 else _SOFT_FLUSH
 
 
-@of_either_type
+@generic
 def cut_tables(message: Any, n_soft: Any) -> Any:
     """Return how many soft weights count as windows: tables of wide numbers end where less than a window's is left."""
     return (lambda message, n_soft: n_soft) if is_tuple(message) else (lambda message, n_soft: 0)
 
 
-@of_either_type
+@generic
 def log_of_shortfall(message: Any, found: Any) -> Any:
     """Return the logarithm of a shortfall of a message whose scale is left aside."""
     if is_tuple(message):

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.sampling.jit import generic, is_tuple, kernel
 from congenial.sampling.kernels.codes import LANES
-from congenial.sampling.kernels.compiled import compiled, is_tuple, of_either_type
 from congenial.sampling.kernels.numbers import clear, get, part, plus, put, size_of, times, zero_of
 
 
-@of_either_type
+@generic
 def sum_products(x: Any, weights: Any, shift: Any, is_cut: Any, room: Any, out: Any) -> Any:
     """Set ``out(k)`` to the sum of ``w(j) x(k + shift - j)`` over all j; x is 0 outside its window.
 
@@ -66,7 +66,7 @@ def sum_products(x: Any, weights: Any, shift: Any, is_cut: Any, room: Any, out: 
     return sum_wide
 
 
-@compiled
+@kernel
 def _add_wide(x: Any, weights: Any, out: Any, room: Any) -> None:
     """Add ``w(j) x(i)`` to ``out(i + j)`` for all i and j.
 
@@ -91,7 +91,7 @@ def _add_wide(x: Any, weights: Any, out: Any, room: Any) -> None:
         j = j_end
 
 
-@compiled
+@kernel
 def _end_of_run(power: Ints, start: int) -> int:
     """Return where a run of one power ends."""
     end = start + 1

@@ -1,13 +1,13 @@
 """Tilts under which every line and column of a grid has mean 0. They move the acceptance, never the law."""
 
 from congenial.arrays import Floats, Ints
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 
 _LONGEST_STEP = 0.5
 _MARGIN = 1.002  # more than rounding the tilts takes
 
 
-@compiled
+@kernel
 def moments(value: Floats, first: int, last: int, tilt: float) -> tuple[float, float]:
     """Return mean and variance of a deviation weighted by ``value * tilt ** deviation``; 0 is among its values."""
     mass, above, squares = value[-first], 0.0, 0.0
@@ -29,7 +29,7 @@ def moments(value: Floats, first: int, last: int, tilt: float) -> tuple[float, f
     return mean, max(0.0, squares / mass - mean * mean)
 
 
-@compiled
+@kernel
 def settle_tilts(
     value: Floats,
     first: Ints,

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 from congenial.sampling.kernels.share_shapes import (
     DONE,
     DOUBT,
@@ -22,7 +22,7 @@ from congenial.sampling.kernels.share_tables import key_of, mode_of, slot_of, va
 _NEAR = 0.09  # a mean within 0.3 standard deviations of the sum is near enough: more costs more than it gains
 
 
-@compiled
+@kernel
 def _moments(
     noise: ShareNoise, tables: ShareTables, counts: Ints, times: Ints, n: int, tilt: int
 ) -> tuple[float, float]:
@@ -35,7 +35,7 @@ def _moments(
     return mean, variance
 
 
-@compiled
+@kernel
 def tilt_of(
     noise: ShareNoise, tables: ShareTables, counts: Ints, times: Ints, n: int, n_children: int, wanted: int
 ) -> int:
@@ -80,7 +80,7 @@ def tilt_of(
     return guess * stride
 
 
-@compiled
+@kernel
 def share_out(
     noise: ShareNoise,
     tables: ShareTables,
@@ -173,7 +173,7 @@ def share_out(
         cell_reached[family] = cell
 
 
-@compiled
+@kernel
 def _attempts(
     noise: ShareNoise,
     tables: ShareTables,

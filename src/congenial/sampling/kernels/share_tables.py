@@ -7,7 +7,7 @@ random word takes bare arrays: taking one out of a tuple costs 10 ns, and there 
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 from congenial.sampling.kernels.share_shapes import (
     BEYOND,
     FIRST,
@@ -25,7 +25,7 @@ from congenial.sampling.kernels.share_shapes import (
 _UNIT = 2.0**-53
 
 
-@compiled
+@kernel
 def mode_of(noise: ShareNoise, count: int, tilt: int) -> int:
     """Return the most likely value of a child with a count, under a tilt."""
     if noise.is_squared:
@@ -33,7 +33,7 @@ def mode_of(noise: ShareNoise, count: int, tilt: int) -> int:
     return count if noise.tilts[tilt] >= noise.base else 0
 
 
-@compiled
+@kernel
 def key_of(noise: ShareNoise, count: int, tilt: int) -> int:
     """Return which table a child with a count has under a tilt."""
     n_tilts = noise.tilts.size
@@ -43,7 +43,7 @@ def key_of(noise: ShareNoise, count: int, tilt: int) -> int:
     return min(count, noise.cap) * n_tilts + tilt
 
 
-@compiled
+@kernel
 def slot_of(noise: ShareNoise, tables: ShareTables, key: int) -> int:
     """Return the slot of a table, which is made if it is not there."""
     slot = key & (len(tables.marks) - 1)
@@ -52,7 +52,7 @@ def slot_of(noise: ShareNoise, tables: ShareTables, key: int) -> int:
     return slot
 
 
-@compiled
+@kernel
 def _fill(noise: ShareNoise, key: int, slot: int, tables: ShareTables) -> None:
     """Make a table: weights from the mode to both sides, their running sums, and what these may be off by.
 
@@ -132,7 +132,7 @@ def _fill(noise: ShareNoise, key: int, slot: int, tables: ShareTables) -> None:
     figures[VARIANCE] = max(second_moment / total - mean * mean, 0.0)
 
 
-@compiled
+@kernel
 def value_at(marks: Ints, cdf: Floats, slot: int, word: np.uint64, tolerance: float) -> int:
     """Return where in its table a random word leads; -1 where that is too close to call."""
     aim = float(word) * 2.0**-64
@@ -162,7 +162,7 @@ def value_at(marks: Ints, cdf: Floats, slot: int, word: np.uint64, tolerance: fl
     return low
 
 
-@compiled
+@kernel
 def verdict(
     marks: Ints, figures: Floats, heights: Floats, slot: int, place: int, word: np.uint64, tolerance: float
 ) -> int:

@@ -1,7 +1,7 @@
 """Logarithms and powers for kernels, the same double on every machine as those that Python computes."""
 
 from congenial.sampling import steady
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 
-log_e = compiled(steady.log_e)
-exp_e = compiled(steady.exp_e)
+log_e = kernel(steady.log_e)
+exp_e = kernel(steady.exp_e)

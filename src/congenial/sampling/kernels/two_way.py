@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.sampling.kernels.compiled import compiled
+from congenial.sampling.jit import kernel
 from congenial.sampling.kernels.share_shapes import LEAST, ShareNoise
 from congenial.sampling.kernels.steady_powers import exp_e
 
@@ -18,7 +18,7 @@ _NEAR_ENOUGH = 0.02
 _LEAST_TAIL = 2.0**-1000
 
 
-@compiled
+@kernel
 def cell_moments(centre: float, most: int, variance: float) -> tuple[float, float]:
     """Return mean and variance of a count between 0 and `most` whose weights fall with the square, about."""
     far = _FAR * math.sqrt(variance)
@@ -49,7 +49,7 @@ def cell_moments(centre: float, most: int, variance: float) -> tuple[float, floa
     return mode + first, max(second / mass - first * first, 0.0)
 
 
-@compiled
+@kernel
 def settle_shifts(
     counts: Ints, line_sum: Ints, column_sum: Ints, variance: float, n_sweeps: int, lines: Floats, columns: Floats
 ) -> None:
@@ -85,7 +85,7 @@ def settle_shifts(
             break
 
 
-@compiled
+@kernel
 def split_shifts(shifts: Floats, variance: float, whole: Ints, tilts: Floats) -> None:
     """Split shifts into whole numbers, which move centres, and tilts of few digits for what is left."""
     for a in range(shifts.size):
@@ -94,7 +94,7 @@ def split_shifts(shifts: Floats, variance: float, whole: Ints, tilts: Floats) ->
         tilts[a] = math.ldexp(math.floor(mantissa * _TILT + 0.5) / _TILT, exponent)
 
 
-@compiled
+@kernel
 def _fall_of(noise: ShareNoise, distance: int) -> tuple[float, int]:
     """Return ``base ** (2 distance)``, and how many rounding units it may be off by."""
     out, units, power, place = 1.0, 0, 2 * distance, 0
@@ -107,7 +107,7 @@ def _fall_of(noise: ShareNoise, distance: int) -> tuple[float, int]:
     return out, units
 
 
-@compiled
+@kernel
 def tabulate_two_way(
     noise: ShareNoise,
     centres: Ints,  # (line, column) counts moved by whole shifts
