@@ -137,7 +137,6 @@ def import_all() -> None:
         ledger_with(str(Path(folder, "other.db")), epsilon="20").charge(request("other"))
     with suppress(ImportError):
         import psycopg.conninfo  # noqa: F401
-        import sqlalchemy.dialects.postgresql.psycopg  # noqa: F401
 
 
 if __name__ == "__main__":

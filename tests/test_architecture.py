@@ -39,7 +39,6 @@ COMMANDS = [
     *["plan", "release", "reproduce", "show", "simulate", "study", "verify", "withdraw", "workbench"],
 ]
 ONLY_HERE = {
-    "alembic": {"ledger.upgrade", "ledger.migrations.env", *(f"ledger.migrations.versions.v000{n}" for n in (1, 2))},
     "numba": {"sampling.jit", "sampling.kernels.vector_code"},
     "cryptography": {"randomness", "bundle.signing"},
     "daqp": {"baselines.quadratic"},
@@ -73,11 +72,6 @@ ONLY_HERE = {
         "engines.spark.tables_folder",
     },
     "psycopg": {"ledger.postgresql"},
-    "sqlalchemy": {
-        "ledger.migrations.versions.v0001",
-        "ledger.migrations.versions.v0002",
-        "ledger.upgrade",
-    },
     "sqlite3": {"ledger.sqlite"},
     "scipy": {
         "conditions.relaxation",
@@ -245,7 +239,7 @@ def test_import_is_light() -> None:
         "print(*sorted({m.split('.')[0] for m in sys.modules}))"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"numba", "pandas", "polars", "pyarrow", "rich", "sqlalchemy", "alembic"} & set(loaded)
+    assert not {"numba", "pandas", "polars", "pyarrow", "rich"} & set(loaded)
 
 
 def test_nobody_needs_the_workbench() -> None:

@@ -4,15 +4,12 @@ import json
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from hashlib import sha256
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import congenial as cg
-from commands import run_python
 from congenial.errors import AlreadySpentError, BudgetError, LedgerError
 from congenial.examples import p12_mechanism, p12_table
 from congenial.ledger import Head, Ledger, Receipt, Request, open_ledger, verify_export
@@ -274,30 +271,6 @@ def test_errors_survive_a_process_boundary() -> None:
     error = cg.errors.TamperedError("wrong", ("a", "b"))
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.findings) == ("wrong", ("a", "b"))
-
-
-def test_reading_and_charging_need_no_sqlalchemy(place: str) -> None:
-    """It takes a quarter of a second to import, which every release would wait for."""
-    ledger_with(place, epsilon="9")
-    code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r}); from ledgers import request;"
-        "from congenial.ledger import open_ledger; ledger = open_ledger(sys.argv[1]); ledger.charge(request());"
-        "ledger.withdraw('county', 'first', reason='misread', who='Ada'); ledger.verify(); ledger.export();"
-        "print(*{name.split('.')[0] for name in sys.modules})"
-    )
-    done = run_python(code, place)
-    assert done.returncode == 0, done.stderr
-    assert not {"sqlalchemy", "alembic"} & set(done.stdout.split())
-    assert "sqlite3" in done.stdout.split()
-
-
-@pytest.mark.parametrize("name", [7, None, b"county", ["county"]])
-def test_names_that_are_no_text(place: str, name: Any) -> None:
-    ledger = ledger_with(place, epsilon="1")
-    asked = (ledger.dataset, ledger.status, lambda one: ledger.withdraw(one, "first", reason="x", who="Ada"))
-    for ask in asked:
-        with pytest.raises(LedgerError, match=r"a dataset's name is text, not a"):
-            ask(name)
 
 
 def test_charge_takes_requests_only(place: str) -> None:

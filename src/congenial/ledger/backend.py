@@ -15,7 +15,7 @@ class Backend(Protocol):
 
     @property
     def dialect(self) -> str:
-        """What SQLAlchemy calls the database and its driver."""
+        """Which SQL it speaks: ``sqlite`` or ``postgresql``."""
 
     @property
     def error(self) -> type[Exception]:

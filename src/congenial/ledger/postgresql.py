@@ -39,7 +39,7 @@ class PostgresqlBackend:
 
     address: ServerAddress
     patience: float
-    dialect: ClassVar[str] = "postgresql+psycopg"
+    dialect: ClassVar[str] = "postgresql"
 
     @property
     def place(self) -> str:

@@ -15,7 +15,8 @@ from congenial.ledger.backend import Backend
 from congenial.ledger.connection import Connection
 from congenial.ledger.postgresql import PostgresqlBackend
 from congenial.ledger.sqlite import SqliteBackend
-from congenial.ledger.tables import VERSION, VERSION_TABLE, Book
+from congenial.ledger.tables import VERSION_TABLE, Book
+from congenial.ledger.upgrade import VERSIONS, bring_up_to_date
 
 _Answer = TypeVar("_Answer")
 
@@ -78,8 +79,6 @@ def open_store(address: FileAddress | ServerAddress, *, create: bool, patience: 
     backend.prepare(create)
     store = Store(backend)
     if create:
-        from congenial.ledger.upgrade import bring_up_to_date
-
         store.write(lambda book: bring_up_to_date(backend, book.connection))
     else:
         store.read(lambda book: _check_version(backend, book.connection))
@@ -96,8 +95,8 @@ def _check_version(backend: Backend, connection: Connection) -> None:
             " open_ledger(..., create=True)"
         )
     found = connection.rows(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608  a name of our own
-    if found != [(VERSION,)]:
+    if found != [(VERSIONS[-1],)]:
         raise OtherVersionError(
-            f"{backend.place} has tables of another version than {VERSION}, which this congenial knows; bring an older"
+            f"{backend.place} has tables of another version than {VERSIONS[-1]}, which this congenial knows; bring an older"
             " one up to date, congenial ledger upgrade or open_ledger(..., create=True), or install a newer congenial"
         )

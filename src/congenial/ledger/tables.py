@@ -12,8 +12,6 @@ from congenial.ledger.records import DATASET, FIELDS, SPEND, WITHDRAWAL, Dataset
 from congenial.ledger.withdrawal import Withdrawal
 
 VERSION_TABLE = "congenial_ledger_version"
-VERSION = "v0002"
-"""The newest revision in `migrations/versions`, which has keys, constraints and triggers."""
 
 TABLES = {DATASET: "congenial_datasets", SPEND: "congenial_spends", WITHDRAWAL: "congenial_withdrawals"}
 """Where records of each kind are. A dataset has its folded name there besides: an index, and no part of the record."""
