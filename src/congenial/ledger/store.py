@@ -97,6 +97,7 @@ def _check_version(backend: Backend, connection: Connection) -> None:
     found = connection.rows(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608  a name of our own
     if found != [(VERSIONS[-1],)]:
         raise OtherVersionError(
-            f"{backend.place} has tables of another version than {VERSIONS[-1]}, which this congenial knows; bring an older"
-            " one up to date, congenial ledger upgrade or open_ledger(..., create=True), or install a newer congenial"
+            f"{backend.place} has tables of another version than {VERSIONS[-1]}, which this congenial knows; bring an"
+            " older one up to date, congenial ledger upgrade or open_ledger(..., create=True), or install a newer"
+            " congenial"
         )

@@ -48,6 +48,12 @@ def _postgresql_no_changes(table: str) -> str:
     )
 
 
+def _sqlite_new(table: str, *same: str) -> str:
+    """No record takes the place of another: INSERT OR REPLACE deletes without a DELETE trigger."""
+    taken = " OR ".join(f"EXISTS (SELECT 1 FROM {table} WHERE {fields})" for fields in same)  # noqa: S608
+    return f"CREATE TRIGGER {table}_new BEFORE INSERT ON {table} WHEN {taken} {_REFUSE}"
+
+
 def _sqlite_apart(table: str, other: str) -> str:
     """A place in the chain belongs to one record, of either kind; INSERT OR REPLACE runs no DELETE trigger."""
     taken = f"SELECT 1 FROM {other} WHERE dataset = NEW.dataset AND number = NEW.number"  # noqa: S608  constant names
@@ -60,12 +66,12 @@ _SCRIPTS = {
             *(_DATASETS, _SPENDS),
             *_sqlite_no_changes("congenial_datasets"),
             *_sqlite_no_changes("congenial_spends"),
-            # INSERT OR REPLACE deletes without a DELETE trigger.
-            "CREATE TRIGGER congenial_datasets_new BEFORE INSERT ON congenial_datasets WHEN EXISTS"
-            f" (SELECT 1 FROM congenial_datasets WHERE name = NEW.name OR folded = NEW.folded) {_REFUSE}",
-            "CREATE TRIGGER congenial_spends_new BEFORE INSERT ON congenial_spends WHEN EXISTS"
-            " (SELECT 1 FROM congenial_spends WHERE dataset = NEW.dataset AND number = NEW.number) OR EXISTS"
-            f" (SELECT 1 FROM congenial_spends WHERE dataset = NEW.dataset AND release = NEW.release) {_REFUSE}",
+            _sqlite_new("congenial_datasets", "name = NEW.name OR folded = NEW.folded"),
+            _sqlite_new(
+                "congenial_spends",
+                "dataset = NEW.dataset AND number = NEW.number",
+                "dataset = NEW.dataset AND release = NEW.release",
+            ),
         ],
         "postgresql": [
             *(_DATASETS, _SPENDS),
