@@ -81,27 +81,21 @@ def desk_of(place: Path) -> Desk:
 
 @contextmanager
 def client_of(desk: Desk, *, enters: bool = True) -> Iterator[TestClient]:
-    """A browser without a screen, which has come by the link unless said otherwise."""
-    client = TestClient(make_app(desk, TOKEN, 8000), base_url=f"http://{HOST}")
-    if enters:
-        client.get(f"/?token={TOKEN}")
-        client.headers.update(ORIGIN)
+    """A browser without a screen, which has the link unless said otherwise."""
+    client = TestClient(make_app(desk, TOKEN, 8000), base_url=f"http://{HOST}" + (f"/{TOKEN}" if enters else ""))
+    client.headers.update(ORIGIN)
     yield client
     client.close()
 
 
 @dataclass
 class Served:
-    """A workbench that listens."""
+    """A workbench that listens; its address begins with the secret."""
 
     desk: Desk
     address: str
     _server: uvicorn.Server
     _thread: threading.Thread
-
-    @property
-    def link(self) -> str:
-        return f"{self.address}/?token={TOKEN}"
 
     def stop(self) -> None:
         self._server.should_exit = True
@@ -119,7 +113,7 @@ def serve(place: Path, port: int = 0) -> Served:
     thread.start()
     while not server.started:
         time.sleep(0.02)
-    return Served(desk, f"http://127.0.0.1:{own}", server, thread)
+    return Served(desk, f"http://127.0.0.1:{own}/{TOKEN}", server, thread)
 
 
 def settled(page: "Page") -> None:

@@ -49,7 +49,7 @@ def context(browser: Browser, served: Served) -> Iterator[BrowserContext]:
     made = browser.new_context(viewport={"width": 1280, "height": 900})
     made.set_default_timeout(PATIENCE)
     page = made.new_page()
-    page.goto(served.link)
+    page.goto(f"{served.address}/")
     page.close()
     yield made
     made.close()
@@ -98,7 +98,7 @@ def pick(page: Page, *buttons: str, mandate: str = "") -> None:
 def test_the_whole_path_on_p12(page: Page, served: Served) -> None:  # noqa: PLR0915
     """Describe, choose, watch the cost change, release, ask; and back."""
     place = served.desk.folder / "p12"
-    page.goto(served.address)
+    page.goto(f"{served.address}/")
     page.locator("li", has_text="p12/people.csv").get_by_role("link", name="Describe it").click()
     assert "256" not in page.content()
     page.get_by_label("Its name, for files").fill("people-2026")

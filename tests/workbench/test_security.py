@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
+from congenial.workbench.security import new_token
 from releases import simulate
 from workbench.bench import EXAMPLES, HOST, ORIGIN, TOKEN, TestClient, client_of, desk_of, folder_with, tree_in
 
@@ -49,30 +50,47 @@ def stranger(place: Path) -> Iterator[TestClient]:
     desk.close()
 
 
-@pytest.mark.parametrize("page", [*PAGES, "/static/workbench.css", "/job/1", "/?token=0000"])
-def test_nothing_without_the_link(page: str, stranger: TestClient) -> None:
-    answer = stranger.get(page)
-    assert answer.status_code == 403
-    assert "p12" not in answer.text
+WRONG_SECRETS = ["", "0" * 64, TOKEN[:-1], f"{TOKEN}0", TOKEN.upper(), f"/{TOKEN}", f"{TOKEN}%00", "%ff", "é"]
 
 
-def test_the_link_works_once_and_leaves_the_address(stranger: TestClient) -> None:
-    first = stranger.get(f"/?token={TOKEN}", follow_redirects=False)
-    assert first.status_code == 303
-    assert TOKEN not in first.headers["location"]
-    cookie = first.headers["set-cookie"].lower()
-    assert "httponly" in cookie
-    assert "samesite=strict" in cookie
-    assert TOKEN not in cookie
-    assert stranger.get("/").status_code == 200
-    stranger.cookies.clear()
-    assert stranger.get(f"/?token={TOKEN}").status_code == 403
+@pytest.mark.parametrize("secret", WRONG_SECRETS)
+def test_nothing_without_the_secret(secret: str, stranger: TestClient) -> None:
+    """Every address gives the same answer, which says how to come by the link and nothing else."""
+    stranger.cookies.set("congenial-8000", TOKEN)
+    answers = {
+        (found.status_code, found.text)
+        for page in [*PAGES, "/static/workbench.css", "/job/1", f"/?token={TOKEN}", "/nowhere"]
+        for found in (stranger.get(f"/{secret}{page}" if secret else page),)
+    }
+    answers |= {(found.status_code, found.text) for found in (stranger.post(f"/{secret}/choose/save", json={}),)}
+    ((status, text),) = answers
+    assert status == 403
+    assert "`congenial workbench` printed" in text
+    assert "p12" not in text
+
+
+def test_the_secret_opens_it_as_long_as_it_runs(stranger: TestClient, place: Path) -> None:
+    for _ in range(2):
+        assert stranger.get(f"/{TOKEN}/").status_code == 200
+    bare = stranger.get(f"/{TOKEN}", follow_redirects=False)
+    assert (bare.status_code, bare.headers["location"]) == (308, f"/{TOKEN}/")
+    assert stranger.get(f"/{TOKEN}/spec/").status_code == 404  # and no redirect to an address without the secret
+    assert stranger.get(f"/{TOKEN}/a/b").status_code == 404
+
+
+def test_every_start_has_a_secret_of_its_own() -> None:
+    assert len({new_token() for _ in range(100)}) == 100
+    assert all(re.fullmatch("[0-9a-f]{64}", new_token()) for _ in range(3))
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8000", "127.0.0.1", "127.0.0.1:8001", "localhost.evil.example:8000", ""]
+    "host",
+    [
+        *["evil.example", "evil.example:8000", "127.0.0.1", "127.0.0.1:8001", "localhost.evil.example:8000", ""],
+        *["localhost:8000", "[::1]:8000"],  # another user may listen there
+    ],
 )
-def test_another_name_is_refused_even_with_the_cookie(host: str, client: TestClient) -> None:
+def test_another_name_is_refused_even_with_the_secret(host: str, client: TestClient) -> None:
     """DNS rebinding: a page of another name that points here."""
     assert client.get("/", headers={"host": host}).status_code == 421
     assert client.get("/", headers={"host": HOST}).status_code == 200
@@ -86,6 +104,8 @@ def test_another_name_is_refused_even_with_the_cookie(host: str, client: TestCli
         {"origin": "http://127.0.0.1:8001"},
         {"origin": "https://127.0.0.1:8000"},
         {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site", **ORIGIN},
+        {"sec-fetch-site": "none", "origin": "null"},
         {},
     ],
 )
@@ -100,6 +120,11 @@ def test_a_post_from_another_page_is_refused(headers: dict[str, str], client: Te
     )
     assert (place / "p12/spec.yaml").read_bytes() == before
     assert not (place / "p12/p12-demo").exists()
+
+
+def test_a_form_of_a_page_without_a_referrer_is_taken(client: TestClient) -> None:
+    headers = {"origin": "null", "sec-fetch-site": "same-origin"}
+    assert client.post("/choose/panel", json={"file": "p12/spec.yaml"}, headers=headers).status_code == 200
 
 
 def test_a_script_of_another_page_cannot_even_read(client: TestClient) -> None:
@@ -117,8 +142,11 @@ def test_every_answer_shuts_out_scripts_frames_and_caches(page: str, client: Tes
     assert "unsafe" not in policy
     assert "frame-ancestors 'none'" in policy
     assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert "set-cookie" not in answer.headers
+    assert TOKEN not in answer.text
     assert not re.search(r"<script(?! src=)|\son[a-z]+=|\sstyle=|javascript:", answer.text)
-    assert not re.search(r"(?:src|href|action)=\"(?:https?:)?//", answer.text)
+    assert not re.search(r"(?:src|href|action)=\"(?:https?:|/)", answer.text)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +266,7 @@ def test_zips_with_odd_names_links_and_sizes_are_refused(
         "empty": b"",
     }
     for name, content in cases.items():
-        answer = client.post("/ask/zip", files={"zip": (f"{name}.zip", content)})
+        answer = client.post("/ask-zip", files={"zip": (f"{name}.zip", content)})
         assert answer.status_code == 400, name
     assert not (place.parent / "manifest.json").exists()
 
@@ -246,7 +274,7 @@ def test_zips_with_odd_names_links_and_sizes_are_refused(
 def test_a_hostile_bundle_is_not_verified_and_shown_as_text(client: TestClient, tmp_path: Path) -> None:
     bundle = simulate(EXAMPLES / "p12/spec.yaml", tmp_path / "bundle", seed=1).folder
     files = {path.name: path.read_bytes() for path in bundle.iterdir()}
-    good = client.post("/ask/zip", files={"zip": ("good.zip", zipped(**files))})
+    good = client.post("/ask-zip", files={"zip": ("good.zip", zipped(**files))})
     assert "Verified" in good.text
     manifest = json.loads(files["manifest.json"])
     manifest["title"] = HOSTILE
@@ -255,7 +283,7 @@ def test_a_hostile_bundle_is_not_verified_and_shown_as_text(client: TestClient, 
         "manifest.json": json.dumps(manifest).encode(),
         "report.html": f"<script>{HOSTILE}</script>".encode(),
     }
-    bad = client.post("/ask/zip", files={"zip": ("bad.zip", zipped(**changed))})
+    bad = client.post("/ask-zip", files={"zip": ("bad.zip", zipped(**changed))})
     assert "Not verified" in bad.text
     assert "<img" not in bad.text
     name = re.search(r"<h1>(opened:[^<]+)</h1>", bad.text)
