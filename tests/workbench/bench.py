@@ -1,5 +1,6 @@
 """A workbench in the tests: an example copied to a folder of its own, with a ledger, behind the guard or on a port."""
 
+import re
 import shutil
 import socket
 import threading
@@ -7,10 +8,12 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import uvicorn
 
 from congenial.ledger import open_ledger
@@ -28,6 +31,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 TOKEN = "f" * 64
 HOST = "127.0.0.1:8000"
 ORIGIN = {"origin": f"http://{HOST}"}
+PAGES = [
+    "/",
+    "/spec?file=p12/spec.yaml",
+    "/choose?file=p12/spec.yaml",
+    "/release?file=p12/spec.yaml",
+    "/ask",
+    "/ledger",
+]
 DATASETS = {"p12": "p12-example", "counties": "state-population"}
 
 
@@ -97,6 +108,10 @@ class Served:
     _server: uvicorn.Server
     _thread: threading.Thread
 
+    @property
+    def link(self) -> str:
+        return f"{self.address}/"
+
     def stop(self) -> None:
         self._server.should_exit = True
         self._thread.join(20)
@@ -114,6 +129,63 @@ def serve(place: Path, port: int = 0) -> Served:
     while not server.started:
         time.sleep(0.02)
     return Served(desk, f"http://127.0.0.1:{own}/{TOKEN}", server, thread)
+
+
+@dataclass
+class Listener:
+    """A server of another user, on the same loopback address: it keeps what it is sent, and answers any page."""
+
+    address: str
+    page: str = "<!DOCTYPE html><title>elsewhere</title>"
+    requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return repr(self.requests)
+
+
+@contextmanager
+def listening() -> Iterator[Listener]:
+    found = Listener("")
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            found.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+            content = found.page.encode()
+            self.send_response(200)
+            self.send_header("content-type", "text/html; charset=utf-8")
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_POST = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    found.address = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield found
+    server.shutdown()
+    server.server_close()
+    thread.join(20)
+
+
+def opened_by(other: Listener, served: Served) -> list[str]:
+    """Send on what a listener received, header by header, to every page; return those that open."""
+    root = re.match(r"http://[^/]+", served.address)[0]  # type: ignore[index]
+    return [
+        page
+        for path, headers, _ in other.requests
+        for page in [*PAGES, path, f"{path}/ledger"]
+        for answer in (
+            httpx.get(root + page, headers={name: own for name, own in headers.items() if name != "host"}),
+        )
+        if answer.status_code < 400
+    ]
 
 
 def settled(page: "Page") -> None:

@@ -14,16 +14,8 @@ pytest.importorskip("starlette", reason="needs the extra workbench")
 
 from congenial.workbench.security import new_token
 from releases import simulate
-from workbench.bench import EXAMPLES, HOST, ORIGIN, TOKEN, TestClient, client_of, desk_of, folder_with, tree_in
+from workbench.bench import EXAMPLES, HOST, ORIGIN, PAGES, TOKEN, TestClient, client_of, desk_of, folder_with, tree_in
 
-PAGES = [
-    "/",
-    "/spec?file=p12/spec.yaml",
-    "/choose?file=p12/spec.yaml",
-    "/release?file=p12/spec.yaml",
-    "/ask",
-    "/ledger",
-]
 CANARY = 71_828_182
 
 

@@ -126,6 +126,8 @@ def routes(desk: Desk, opened: Opened) -> list[Route]:
         return job.as_json()
 
     async def report(request: Request) -> Response:
+        if request.headers.get("sec-fetch-dest", "iframe") != "iframe":  # by itself, its links would lead anywhere
+            raise ReadingError("a report is somebody's file; it is shown on the page of its bundle only")
         folder = opened.folder(request.query_params.get("bundle", ""))
         file = folder / REPORT
         try:

@@ -42,7 +42,7 @@ def serve(
     link = f"http://{HOST}:{own_port}/{token}/"
     announce(link)
     if opens_browser:
-        webbrowser.open(_page_to(link, desk.scratch).as_uri())
+        webbrowser.open(page_to(link, desk.scratch).as_uri())
     app = make_app(desk, token, own_port)
     config = uvicorn.Config(
         app, log_level="critical", access_log=False, server_header=False, timeout_graceful_shutdown=5, proxy_headers=False
@@ -55,7 +55,7 @@ def serve(
         listening.close()
 
 
-def _page_to(link: str, folder: Path) -> Path:
+def page_to(link: str, folder: Path) -> Path:
     """Write a page that leads to the link, in a folder of this user's alone: all users can see what is run with what."""
     page = folder / "open.html"
     page.write_text(
