@@ -50,7 +50,7 @@ def context(browser: Browser, served: Served) -> Iterator[BrowserContext]:
     made = browser.new_context(viewport={"width": 1280, "height": 900})
     made.set_default_timeout(PATIENCE)
     page = made.new_page()
-    page.goto(f"{served.address}/")
+    page.goto(served.link)
     page.close()
     yield made
     made.close()
