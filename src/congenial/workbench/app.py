@@ -22,7 +22,6 @@ from congenial.workbench.security import Guard
 from congenial.workbench.serving import broken, computed, in_words, missing, page
 from congenial.workbench.work import AHEAD
 
-
 HOST = "127.0.0.1"
 """The address that is listened on. Not `localhost`: another user may have the same port of its other address."""
 

@@ -123,8 +123,8 @@ def _checked(files: list[ZipInfo]) -> list[tuple[ZipInfo, str]]:
         is_odd = not is_plain or kind not in (0, stat.S_IFREG)
         if info.flag_bits & _ENCRYPTED or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             raise BundleError(
-                f"{info.filename[:80]!r} is encrypted or packed in a way that is not read here; pack it again, stored or"
-                " deflated and without a password"
+                f"{info.filename[:80]!r} is encrypted or packed in a way that is not read here; pack the bundle again,"
+                " stored or deflated and without a password"
             )
         if is_odd or own in {name for _, name in found}:
             raise BundleError(f"the zip holds a file named {info.filename[:80]!r}, which no bundle has")

@@ -163,4 +163,5 @@ def look_into(folder: Path) -> Found:
                 pending.append((path, depth + 1))
             elif kind in names:
                 names[kind].append(name)
-    return Found(*(tuple(names[kind]) for kind in names), bool(pending) or n_seen >= _MOST)
+    specs, data, bundles = map(tuple, names.values())
+    return Found(specs, data, bundles, bool(pending) or n_seen >= _MOST)

@@ -33,7 +33,7 @@ LARGEST_BODY = 300_000_000
 """Bytes of a request; what a page may send stays far below, but for a bundle that is dropped."""
 
 _SAFE = {"GET", "HEAD"}
-_NO_SECRET = (
+_HOW_TO_OPEN = (
     "The workbench opens with its whole link, which `congenial workbench` printed in its terminal. A link is good until"
     " that workbench ends; the next one has another.\n"
 )
@@ -84,7 +84,7 @@ class Guard:
         if headers.get("host", "") != self.host:
             return PlainTextResponse("The workbench answers to its own address only, not to this name.\n", 421)
         if not compare_digest(first.encode(errors="replace"), self._token.encode()):
-            return PlainTextResponse(_NO_SECRET, 403)
+            return PlainTextResponse(_HOW_TO_OPEN, 403)
         if not _is_own(headers, self.host, method):
             return PlainTextResponse("This came from another page than the workbench's own; it is refused.\n", 403)
         return None

@@ -45,9 +45,14 @@ def serve(
         webbrowser.open(page_to(link, desk.scratch).as_uri())
     app = make_app(desk, token, own_port)
     config = uvicorn.Config(
-        app, log_level="critical", access_log=False, server_header=False, timeout_graceful_shutdown=5, proxy_headers=False
+        app,
+        log_level="critical",  # what the server would log quotes errors
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+        proxy_headers=False,
     )
-    try:  # the server is silent: what it would log quotes errors and addresses
+    try:
         uvicorn.Server(config).run(sockets=[listening])
     except KeyboardInterrupt:
         pass
@@ -56,7 +61,7 @@ def serve(
 
 
 def page_to(link: str, folder: Path) -> Path:
-    """Write a page that leads to the link, in a folder of this user's alone: all users can see what is run with what."""
+    """Write a page that leads to the link, in a folder of this user's alone: all users see arguments of programs."""
     page = folder / "open.html"
     page.write_text(
         '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
