@@ -123,7 +123,8 @@ def serve(place: Path, port: int = 0) -> Served:
     listening.bind(("127.0.0.1", port))
     own = listening.getsockname()[1]
     desk = desk_of(place)
-    server = uvicorn.Server(uvicorn.Config(make_app(desk, TOKEN, own), log_level="error", timeout_graceful_shutdown=2))
+    config = uvicorn.Config(make_app(desk, TOKEN, own), log_level="critical", timeout_graceful_shutdown=2)
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: server.run(sockets=[listening]), daemon=True)
     thread.start()
     while not server.started:

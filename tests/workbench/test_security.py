@@ -1,5 +1,6 @@
 """Who may talk to the workbench, and what it never says: other pages, other names, other paths, confidential counts."""
 
+import asyncio
 import io
 import json
 import os
@@ -20,6 +21,7 @@ from starlette.responses import Response
 from congenial.release_key import KeyFolder, ReleaseKey
 from congenial.workbench import serving
 from congenial.workbench.desk import Desk, digest_of
+from congenial.workbench.failure import quiet_loop
 from congenial.workbench.security import new_token
 from releases import simulate
 from workbench.bench import EXAMPLES, HOST, ORIGIN, PAGES, TOKEN, TestClient, client_of, desk_of, folder_with, tree_in
@@ -489,6 +491,17 @@ def test_an_internal_error_is_said_by_its_class_and_place(
     for text in [*texts, wrong]:
         assert "Ermintrude" not in text
         assert str(CANARY) not in text
+
+
+def test_an_error_that_nobody_waits_for_is_said_without_its_text(capfd: pytest.CaptureFixture[str]) -> None:
+    async def leave() -> None:
+        quiet_loop(asyncio.get_running_loop())
+        promise = asyncio.get_running_loop().create_future()
+        promise.set_exception(ValueError(f"Ermintrude {CANARY}"))
+        del promise
+
+    asyncio.run(leave())
+    assert capfd.readouterr().err == "internal error: ValueError at a place outside of the package\n"
 
 
 def page_that_fails_once() -> Callable[..., Response]:

@@ -1,7 +1,7 @@
 """Who may talk to the workbench: whoever has the secret that every address of it begins with.
 
 Loopback ports are open to every user of the computer and to every web page in the browser, and browsers send a cookie
-to all ports of a host. So nothing is a cookie: the secret is in the path, and a request without it learns nothing. The
+to all ports of a host. So there are no cookies: the secret is in the path, and a request without it learns nothing. The
 remaining checks keep out web pages that were given an address: a name that points here (DNS rebinding), a form or a
 script of another origin, a frame around a page.
 """
