@@ -106,6 +106,7 @@ ONLY_HERE = {
         "workbench.ask_tree",
         "workbench.choose_pages",
         "workbench.describe_pages",
+        "workbench.failure",
         "workbench.release_pages",
         "workbench.security",
         "workbench.serving",

@@ -1,5 +1,6 @@
 """A workbench in the tests: an example copied to a folder of its own, with a ledger, behind the guard or on a port."""
 
+import re
 import shutil
 import socket
 import threading
@@ -7,10 +8,12 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import uvicorn
 
 from congenial.ledger import open_ledger
@@ -28,6 +31,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 TOKEN = "f" * 64
 HOST = "127.0.0.1:8000"
 ORIGIN = {"origin": f"http://{HOST}"}
+PAGES = [
+    "/",
+    "/spec?file=p12/spec.yaml",
+    "/choose?file=p12/spec.yaml",
+    "/release?file=p12/spec.yaml",
+    "/ask",
+    "/ledger",
+]
 DATASETS = {"p12": "p12-example", "counties": "state-population"}
 
 
@@ -81,18 +92,16 @@ def desk_of(place: Path) -> Desk:
 
 @contextmanager
 def client_of(desk: Desk, *, enters: bool = True) -> Iterator[TestClient]:
-    """A browser without a screen, which has come by the link unless said otherwise."""
-    client = TestClient(make_app(desk, TOKEN, 8000), base_url=f"http://{HOST}")
-    if enters:
-        client.get(f"/?token={TOKEN}")
-        client.headers.update(ORIGIN)
+    """A browser without a screen, which has the link unless said otherwise."""
+    client = TestClient(make_app(desk, TOKEN, 8000), base_url=f"http://{HOST}" + (f"/{TOKEN}" if enters else ""))
+    client.headers.update(ORIGIN)
     yield client
     client.close()
 
 
 @dataclass
 class Served:
-    """A workbench that listens."""
+    """A workbench that listens; its address begins with the secret."""
 
     desk: Desk
     address: str
@@ -101,7 +110,7 @@ class Served:
 
     @property
     def link(self) -> str:
-        return f"{self.address}/?token={TOKEN}"
+        return f"{self.address}/"
 
     def stop(self) -> None:
         self._server.should_exit = True
@@ -114,12 +123,69 @@ def serve(place: Path, port: int = 0) -> Served:
     listening.bind(("127.0.0.1", port))
     own = listening.getsockname()[1]
     desk = desk_of(place)
-    server = uvicorn.Server(uvicorn.Config(make_app(desk, TOKEN, own), log_level="error", timeout_graceful_shutdown=2))
+    config = uvicorn.Config(make_app(desk, TOKEN, own), log_level="critical", timeout_graceful_shutdown=2)
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: server.run(sockets=[listening]), daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.02)
-    return Served(desk, f"http://127.0.0.1:{own}", server, thread)
+    return Served(desk, f"http://127.0.0.1:{own}/{TOKEN}", server, thread)
+
+
+@dataclass
+class Listener:
+    """A server of another user, on the same loopback address: it keeps what it is sent, and answers any page."""
+
+    address: str
+    page: str = "<!DOCTYPE html><title>elsewhere</title>"
+    requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return repr(self.requests)
+
+
+@contextmanager
+def listening() -> Iterator[Listener]:
+    found = Listener("")
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            found.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+            content = found.page.encode()
+            self.send_response(200)
+            self.send_header("content-type", "text/html; charset=utf-8")
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    found.address = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield found
+    server.shutdown()
+    server.server_close()
+    thread.join(20)
+
+
+def opened_by(other: Listener, served: Served) -> list[str]:
+    """Send on what a listener received, header by header, to every page; return those that open."""
+    root = re.match(r"http://[^/]+", served.address)[0]  # type: ignore[index]
+    return [
+        page
+        for path, headers, _ in other.requests
+        for page in [*PAGES, path, f"{path}/ledger"]
+        for answer in (httpx.get(root + page, headers={name: own for name, own in headers.items() if name != "host"}),)
+        if answer.status_code < 400
+    ]
 
 
 def settled(page: "Page") -> None:

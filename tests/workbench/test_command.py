@@ -1,10 +1,12 @@
 """`congenial workbench` as a process: the link it prints opens it, Ctrl-C ends it, a port in use is refused."""
 
 import json
+import re
 import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -23,7 +25,7 @@ def test_the_link_opens_it_and_ctrl_c_ends_it(as_json: bool, tmp_path: Path) -> 
             said = [process.stdout.readline() for _ in range(4 if as_json else 3)]
             link = json.loads("".join(said))["link"] if as_json else said[1].strip()
             assert link.startswith("http://127.0.0.1:")
-            with urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(link, timeout=60) as answer:
+            with urllib.request.urlopen(link, timeout=60) as answer:
                 assert answer.status == 200
                 assert b"<html" in answer.read()
         finally:
@@ -32,6 +34,38 @@ def test_the_link_opens_it_and_ctrl_c_ends_it(as_json: bool, tmp_path: Path) -> 
     assert process.returncode == 0, wrong
     assert wrong == ""
     assert rest == ("" if as_json else "The workbench is closed.\n")
+
+
+FAILS = """
+from congenial.workbench import app
+from congenial.cli import main
+
+def fail(*_):
+    raise ValueError("Ermintrude 71828182")
+
+app.look_into = fail
+main()
+"""
+
+
+def test_the_text_of_an_error_is_not_on_stderr(tmp_path: Path) -> None:
+    """An exception nobody foresaw may quote data, and an address holds the secret: neither is logged."""
+    line = [sys.executable, "-c", FAILS, "workbench", str(tmp_path), "--no-browser", "--json"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            link = json.loads("".join(process.stdout.readline() for _ in range(4)))["link"]
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(link, timeout=60)
+            page = refused.value.read().decode()
+        finally:
+            process.send_signal(signal.SIGINT)
+            _, wrong = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert refused.value.code == 500
+    assert re.fullmatch(r"internal error: ValueError at congenial/workbench/app\.py:\d+\n", wrong)
+    assert "Please report this" in page
+    assert "Ermintrude" not in page
 
 
 @pytest.mark.parametrize("package", ["starlette", "uvicorn", "python_multipart"])

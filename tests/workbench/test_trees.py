@@ -43,7 +43,7 @@ def panel(client: TestClient, *changes: dict[str, Any]) -> dict[str, Any]:
 def finished(client: TestClient, address: str, **fields: str) -> dict[str, Any]:
     """Begin a job and wait for its end."""
     started = client.post(address, data=fields, follow_redirects=False)
-    job = re.search(r"/working/(\d+)", started.headers["location"])
+    job = re.search(r"working\?job=(\d+)", started.headers["location"])
     assert job is not None
     while not (state := client.get(f"/job/{job[1]}").json())["is_over"]:
         time.sleep(0.02)
@@ -156,13 +156,13 @@ def test_the_whole_path_of_a_tree(client: TestClient, desk: Desk, monkeypatch: p
     few = lambda self, **given: whole(self, n_draws=40, n_chains=2, **given)  # noqa: E731
     monkeypatch.setattr(Bundle, "estimate", few)
     asked = {"bundle": "town/mine", "units": "441", "minus": "442", "query": "share(age=old | all)", "level": "0.8"}
-    answered = finished(client, "/ask/estimate", **asked)
+    answered = finished(client, "/ask-estimate", **asked)
     assert not answered["error"]
     shown = client.get(answered["result"]).text
     assert "share(age=old | all) of 441 less 442" in shown
     assert "congenial estimate town/mine" in shown
-    assert "is no unit" in finished(client, "/ask/estimate", **{**asked, "units": "999"})["error"]
-    assert finished(client, "/ask/estimate", **{**asked, "query": "colour=red"})["error"]
+    assert "is no unit" in finished(client, "/ask-estimate", **{**asked, "units": "999"})["error"]
+    assert finished(client, "/ask-estimate", **{**asked, "query": "colour=red"})["error"]
 
 
 def test_the_bytes_of_a_tree_spec_stay(client: TestClient, desk: Desk) -> None:

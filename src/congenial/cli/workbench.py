@@ -22,9 +22,9 @@ def workbench(
 ) -> None:
     """Open FOLDER in a web browser: choose what is exact and see what it costs, release, ask bundles.
 
-    It listens on this computer only, and the link that it prints works once. No file outside of FOLDER is read or
-    written but the ledger and the key that are named here. Ctrl-C ends it. Needs the extra: pip install
-    "congenial[workbench]".
+    It listens on this computer only. Whoever has the link that it prints can use it until it ends: keep the link to
+    yourself. No file outside of FOLDER is read or written but the ledger and the key that are named here. Ctrl-C ends
+    it. Needs the extra: pip install "congenial[workbench]".
     """
     import os
 
@@ -45,7 +45,7 @@ def workbench(
         if as_json:
             show_json({"folder": str(folder.absolute()), "link": link})
             return
-        say(f"The workbench of {folder.absolute()} is open at this link, which works once:")
+        say(f"The workbench of {folder.absolute()} is open at this link, which is for you alone:")
         say(f"  {link}")
         say("Ctrl-C ends it.")
 

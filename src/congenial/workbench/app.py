@@ -1,6 +1,7 @@
 """The application: all routes behind one guard."""
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
@@ -14,15 +15,19 @@ from starlette.staticfiles import StaticFiles
 from congenial.errors import CongenialError
 from congenial.workbench import ask_pages, ask_tree, choose_pages, describe_pages, release_pages, spec_pages
 from congenial.workbench.desk import Desk
+from congenial.workbench.failure import quiet_loop
 from congenial.workbench.opened import Opened
 from congenial.workbench.places import look_into
 from congenial.workbench.security import Guard
 from congenial.workbench.serving import broken, computed, in_words, missing, page
 from congenial.workbench.work import AHEAD
 
+HOST = "127.0.0.1"
+"""The address that is listened on. Not `localhost`: another user may have the same port of its other address."""
+
 
 def make_app(desk: Desk, token: str, port: int) -> Guard:
-    """Return the application for one folder, behind a guard that knows the link's secret and the port."""
+    """Return the application for one folder, behind a guard that knows the secret and the port."""
     opened = Opened(desk)
     estimates = ask_tree.Estimates(opened)
 
@@ -41,6 +46,7 @@ def make_app(desk: Desk, token: str, port: int) -> Guard:
 
     @asynccontextmanager
     async def whole(_: Starlette) -> AsyncIterator[None]:
+        quiet_loop(asyncio.get_running_loop())
         desk.work.do(_warm_up, AHEAD)
         yield
         desk.close()
@@ -59,17 +65,13 @@ def make_app(desk: Desk, token: str, port: int) -> Guard:
         exception_handlers={404: missing, Exception: broken},
         lifespan=whole,
     )
-    return Guard(app, token, own_hosts(port))
+    app.router.redirect_slashes = False  # it redirects to addresses without the secret
+    return Guard(app, token, f"{HOST}:{port}")
 
 
 def _warm_up() -> None:
     """Load what the first choice would wait for: the solver of linear programs takes half a second."""
     import_module("scipy.optimize")
-
-
-def own_hosts(port: int) -> Sequence[str]:
-    """Return what browsers on this computer call the server."""
-    return (f"127.0.0.1:{port}", f"localhost:{port}")
 
 
 def _accounts(desk: Desk) -> tuple[list[str], str]:

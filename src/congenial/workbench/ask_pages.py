@@ -76,7 +76,7 @@ def routes(desk: Desk, opened: Opened, estimates: ask_tree.Estimates) -> list[Ro
             if not isinstance(given, UploadFile) or not given.filename:
                 raise BundleError("choose a zip of a bundle first")
             name = await computed(desk, lambda: opened.unpack(given.file, given.filename or "bundle"))
-        return RedirectResponse(f"/ask?{urlencode({'bundle': name})}", 303)
+        return RedirectResponse(f"ask?{urlencode({'bundle': name})}", 303)
 
     async def at_once(request: Request) -> dict[str, Any]:
         said = await json_of(request)
@@ -105,7 +105,7 @@ def routes(desk: Desk, opened: Opened, estimates: ask_tree.Estimates) -> list[Ro
             warnings=found.warnings,
             has_without=any(one.confidence.is_available and not one.estimate.is_exact for one in found.numbers),
             command=command_of(name, asked, asked.n_draws(standing.bundle)),
-            link=f"/ask/answers.csv?{urlencode({'bundle': name, **vars(asked)})}",
+            link=f"answers.csv?{urlencode({'bundle': name, **vars(asked)})}",
             why=list(dict.fromkeys(one.confidence.why for one in found.numbers if not one.confidence.is_available)),
         )
         return {"html": html}
@@ -118,10 +118,10 @@ def routes(desk: Desk, opened: Opened, estimates: ask_tree.Estimates) -> list[Ro
 
     return [
         Route("/ask", in_words(show)),
-        Route("/ask/zip", in_words(upload), methods=["POST"]),
+        Route("/ask-zip", in_words(upload), methods=["POST"]),
         Route("/ask/at-once", in_json(at_once), methods=["POST"]),
         Route("/ask/answer", in_json(answer), methods=["POST"]),
-        Route("/ask/answers.csv", in_words(table)),
+        Route("/answers.csv", in_words(table)),
     ]
 
 

@@ -101,7 +101,7 @@ def routes(desk: Desk, opened: Opened, estimates: Estimates) -> list[Route]:
     async def estimate(request: Request) -> Response:
         form = await request.form()
         name, asked = str(form.get("bundle", "")), UnitsAsked.of(form)
-        back = f"/ask?{urlencode({'bundle': name, **vars(asked)})}"
+        back = f"ask?{urlencode({'bundle': name, **vars(asked)})}"
 
         def run(job: Job) -> str:
             standing = opened.verified(name)
@@ -113,9 +113,9 @@ def routes(desk: Desk, opened: Opened, estimates: Estimates) -> list[Route]:
             estimates.make(name, standing, job)
             return back
 
-        return RedirectResponse(f"/working/{desk.start('Estimating the units of a tree', run)}", 303)
+        return RedirectResponse(f"working?job={desk.start('Estimating the units of a tree', run)}", 303)
 
-    return [Route("/ask/estimate", in_words(estimate), methods=["POST"])]
+    return [Route("/ask-estimate", in_words(estimate), methods=["POST"])]
 
 
 def shown(verified: Verified, name: str, said: Any, estimates: Estimates) -> dict[str, Any]:

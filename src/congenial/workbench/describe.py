@@ -7,6 +7,7 @@ from typing import Any
 
 from congenial.errors import ReadingError
 from congenial.workbench.choice import said_at
+from congenial.workbench.places import is_open
 from congenial.workbench.spec_edit import Value, set_value, written
 
 ROLES = ("dimension", "areas", "leaves of a tree", "count", "id", "leave out")
@@ -151,6 +152,6 @@ def with_part(text: str, dimension: str, key: str, value: Any) -> str:
 
 def check_name(name: str) -> str:
     """Return the name of a spec's file, or refuse it."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}\.ya?ml", name):
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}\.ya?ml", name) or not is_open(name):
         raise ReadingError(f"{name[:80]!r} is not a name for a spec; write one such as spec.yaml")
     return name

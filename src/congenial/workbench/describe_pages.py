@@ -25,7 +25,7 @@ def routes(desk: Desk) -> list[Route]:
 
     async def show(request: Request) -> Response:
         data = request.query_params.get("data", "")
-        path = desk.path(data)
+        path = desk.path(data, "data")
         names, _ = await computed(desk, lambda: columns_of(path))
         count, area, identity = guessed(names)
         guess = {count: "count", area: "areas", identity: "id"}
@@ -46,17 +46,17 @@ def routes(desk: Desk) -> list[Route]:
     async def write(request: Request) -> Response:
         form = await request.form(max_fields=5 * _MOST_COLUMNS + 50)
         data = str(form.get("data", ""))
-        path = desk.path(data)
+        path = desk.path(data, "data")
         _, separator = await computed(desk, lambda: columns_of(path))
-        file = (PurePosixPath(data).parent / check_name(str(form.get("name", "")))).as_posix()
-        place = desk.path(file)
+        name = check_name(str(form.get("name", "")))
+        file = (PurePosixPath(data).parent / name).as_posix()
         text = _described(form, path.name, separator).text()
         try:
-            with place.open("x", encoding="utf-8", newline="") as out:
+            with (path.parent / name).open("x", encoding="utf-8", newline="") as out:
                 out.write(text)
         except FileExistsError:
             raise ReadingError(f"{file} is there already; go back and give another name, or open it") from None
-        return RedirectResponse(f"/spec?{urlencode({'file': file})}", 303)
+        return RedirectResponse(f"spec?{urlencode({'file': file})}", 303)
 
     async def part(request: Request) -> Response:
         form = await request.form()
@@ -72,7 +72,7 @@ def routes(desk: Desk) -> list[Route]:
             text = with_part(text, ordered, "ordered", True)
         await computed(desk, lambda: desk.spec(file, text))
         desk.save(file, text, digest)
-        return RedirectResponse(f"/spec?{urlencode({'file': file})}", 303)
+        return RedirectResponse(f"spec?{urlencode({'file': file})}", 303)
 
     async def confidential(request: Request) -> Response:
         file, area = request.query_params.get("file", ""), request.query_params.get("area")
@@ -99,7 +99,7 @@ def routes(desk: Desk) -> list[Route]:
     return [
         Route("/describe", in_words(show), methods=["GET"]),
         Route("/describe", in_words(write), methods=["POST"]),
-        Route("/describe/part", in_words(part), methods=["POST"]),
+        Route("/describe-part", in_words(part), methods=["POST"]),
         Route("/confidential", in_words(confidential)),
     ]
 

@@ -1,15 +1,16 @@
 """What the pages of one workbench share: its folder, its ledger and key, and the data that were read."""
 
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any
 
 from congenial.arrays import Ints
 from congenial.disk import flush, flush_folder
-from congenial.errors import CongenialError, LedgerError, ReadingError, reason_of
+from congenial.errors import LedgerError, ReadingError, reason_of
 from congenial.hierarchy.leaves import check_leaves
 from congenial.hierarchy.tree import Tree
 from congenial.hierarchy.zeros import Zeros
@@ -20,7 +21,8 @@ from congenial.reading.tables import read_leaves, read_together
 from congenial.spec.load import parse_spec
 from congenial.spec.spec import Spec
 from congenial.table import AreaTables, Table
-from congenial.workbench.places import check_stay_inside, files_named, inside
+from congenial.workbench.failure import failure_of
+from congenial.workbench.places import Kind, check_named_files, files_named, inside
 from congenial.workbench.work import AT_ONCE, Job, Work
 
 _MOST_KEPT, _MOST_TREES, _MOST_SPECS = 8, 2, 64  # data files, trees, and texts of specs, that are kept in memory
@@ -62,9 +64,9 @@ class Desk:
     _specs: dict[object, Spec] = field(default_factory=dict, repr=False)
     _scratch: "TemporaryDirectory[str] | None" = field(default=None, repr=False)
 
-    def path(self, named: str) -> Path:
-        """Return a path inside the folder, or refuse."""
-        return inside(self.folder, named)
+    def path(self, named: str, kind: Kind = "spec") -> Path:
+        """Return the path of a spec, a data file or a bundle of the folder, or refuse."""
+        return inside(self.folder, named, kind)
 
     def ledger(self) -> Ledger:
         """Open the ledger that was given."""
@@ -90,7 +92,7 @@ class Desk:
         path = self.path(named)
         said = self.spec_text(named) if text is None else text
         files = files_named(said)
-        check_stay_inside(self.folder, path.parent, files)
+        check_named_files(self.folder, path.parent, files)
         key = (str(path), said, _states(path.parent, files))
         if key not in self._specs:
             forget_some(self._specs, _MOST_SPECS)
@@ -99,9 +101,8 @@ class Desk:
 
     def save(self, named: str, text: str, digest: str) -> None:
         """Write a spec, unless somebody else changed it since it was opened; a text that is the same is left alone."""
-        path = self.path(named)
-        before = self.spec_text(named) if path.exists() else None
-        if before is not None and digest_of(before) != digest:
+        path, before = self.path(named), self.spec_text(named)
+        if digest_of(before) != digest:
             raise ReadingError(
                 f"{path.name} was changed since this page was opened, in another tab or by an editor; nothing is"
                 " written. Open it again to see it as it is now"
@@ -147,10 +148,8 @@ class Desk:
         def doing() -> None:
             try:
                 job.result = run(job)
-            except CongenialError as refused:
-                job.error = str(refused)
-            except Exception as failed:  # noqa: BLE001  an unforeseen error may quote data, so its text stays here
-                job.error = f"internal: {type(failed).__name__}; please report this"
+            except Exception as error:  # noqa: BLE001  the text of what is unforeseen goes nowhere
+                job.error = failure_of(error)[1]
             job.is_over = True
 
         self.work.do(doing, AT_ONCE)
@@ -177,17 +176,18 @@ def digest_of(text: str) -> str:
 
 def _write(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, with the rights of the one that it replaces."""
-    part = path.with_name(f".{path.name}.part")
+    part = None
     try:
-        with part.open("wb") as out:
+        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as out:
+            part = Path(out.name)
             out.write(content)
             flush(out.fileno())
-        if path.exists():
-            part.chmod(path.stat().st_mode)
+        part.chmod(stat.S_IMODE(path.stat().st_mode))
         part.replace(path)
         flush_folder(path.parent)
     except OSError as refused:
-        part.unlink(missing_ok=True)
+        if part is not None:
+            part.unlink(missing_ok=True)
         raise ReadingError(f"{path.name} cannot be written: {reason_of(refused)}") from None
 
 

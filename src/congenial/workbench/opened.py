@@ -6,12 +6,13 @@ import stat
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import IO
-from zipfile import BadZipFile, ZipFile, ZipInfo
+from shutil import rmtree
+from typing import IO, cast
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from congenial.bundle.file_names import MANIFEST
 from congenial.bundle.verifying import Verified, verify_bundle
-from congenial.errors import BundleError, CongenialError
+from congenial.errors import BundleError, CongenialError, reason_of
 from congenial.workbench.desk import Desk, forget_some
 
 _HERE = "opened:"
@@ -19,6 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 MOST_FILES, LARGEST_FILE, LARGEST_ZIP = 40, 100_000_000, 200_000_000
 _MOST_KEPT = 6
 _CHUNK = 1 << 20
+_ENCRYPTED = 1 | 1 << 6 | 1 << 13  # bits of a file's flags: encrypted, strongly, and its list as well
 
 
 @dataclass
@@ -37,7 +39,7 @@ class Opened:
             if not re.fullmatch(r"[0-9]+-[A-Za-z0-9._-]+", own) or not folder.is_dir():
                 raise BundleError("this bundle is not open any more; open it again")
             return folder
-        return self.desk.path(name)
+        return self.desk.path(name, "bundle")
 
     def new_place(self, title: str) -> tuple[str, Path]:
         """Return the name and the folder, not there yet, of a bundle that is made or dropped."""
@@ -61,20 +63,46 @@ class Opened:
         return self._found[key]
 
     def unpack(self, stream: IO[bytes], title: str) -> str:
-        """Unpack a zip of a bundle into a new folder; odd names, links and sizes are refused."""
+        """Unpack a zip of a bundle into a new folder; damaged ones, odd names, links and sizes are refused."""
         name, folder = self.new_place(title.removesuffix(".zip"))
         try:
-            with ZipFile(stream) as packed:
-                files = _checked(packed.infolist())
-                folder.mkdir()
-                left = LARGEST_ZIP
-                for info, own in files:
-                    left -= _copied(packed, info, folder / own, min(left, LARGEST_FILE))
-        except (BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, ValueError) as broken:
-            if isinstance(broken, CongenialError):
-                raise
-            raise BundleError(f"this is not a zip that can be read ({type(broken).__name__})") from None
+            _unpack(stream, folder)
+        except BaseException:
+            rmtree(folder, ignore_errors=True)
+            raise
         return name
+
+
+class _ShortReads:
+    """A stream that is read in pieces only: a zip that asks for more at once has a list of files no bundle has."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.seek, self.tell, self.seekable = stream.seek, stream.tell, stream.seekable
+
+    def read(self, n_bytes: int = -1) -> bytes:
+        if n_bytes > _CHUNK:
+            raise BundleError("the zip's list of files is longer than any bundle's")
+        return self._stream.read(n_bytes if n_bytes >= 0 else _CHUNK)
+
+
+def _unpack(stream: IO[bytes], folder: Path) -> None:
+    """Unpack the files of a zip; whatever the library says of a damaged one becomes one refusal."""
+    try:
+        with ZipFile(cast("IO[bytes]", _ShortReads(stream))) as packed:
+            files = _checked(packed.infolist())
+            folder.mkdir()
+            left = LARGEST_ZIP
+            for info, own in files:
+                left -= _copied(packed, info, folder / own, min(left, LARGEST_FILE))
+    except (CongenialError, MemoryError):
+        raise
+    except OSError as refused:
+        raise BundleError(f"the zip cannot be unpacked: {reason_of(refused)}") from None
+    except Exception as damage:  # noqa: BLE001  zipfile and zlib raise many kinds on bytes that are no zip
+        raise BundleError(
+            f"this is no zip, or a damaged one ({type(damage).__name__}); pack the folder of the bundle again"
+        ) from None
 
 
 def _checked(files: list[ZipInfo]) -> list[tuple[ZipInfo, str]]:
@@ -93,6 +121,11 @@ def _checked(files: list[ZipInfo]) -> list[tuple[ZipInfo, str]]:
         kind = stat.S_IFMT(info.external_attr >> 16)
         is_plain = _NAME.fullmatch(own) and (_NAME.fullmatch(home) or info.filename == own)
         is_odd = not is_plain or kind not in (0, stat.S_IFREG)
+        if info.flag_bits & _ENCRYPTED or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+            raise BundleError(
+                f"{info.filename[:80]!r} is encrypted or packed in a way that is not read here; pack the bundle again,"
+                " stored or deflated and without a password"
+            )
         if is_odd or own in {name for _, name in found}:
             raise BundleError(f"the zip holds a file named {info.filename[:80]!r}, which no bundle has")
         found.append((info, own))

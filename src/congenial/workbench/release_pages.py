@@ -102,17 +102,17 @@ def routes(desk: Desk, opened: Opened) -> list[Route]:
             raise CongenialError("tick the box that you agree to the charge; without it nothing is released")
         has_report = form.get("confidential_report") == "yes"
         job = desk.start(f"Releasing {spec.release}", lambda job: _release(desk, spec, file, who, job, has_report))
-        return RedirectResponse(f"/working/{job}?{urlencode({'file': file})}", 303)
+        return RedirectResponse(f"working?{urlencode({'job': job, 'file': file})}", 303)
 
     async def rehearse(request: Request) -> Response:
         form = await request.form()
         file = str(form.get("file", ""))
         spec = await computed(desk, lambda: desk.spec(file))
         job = desk.start("A simulated release on made-up tables", lambda job: _rehearse(desk, opened, spec, file, job))
-        return RedirectResponse(f"/working/{job}?{urlencode({'file': file})}", 303)
+        return RedirectResponse(f"working?{urlencode({'job': job, 'file': file})}", 303)
 
     async def working(request: Request) -> Response:
-        name = request.path_params["job"]
+        name = request.query_params.get("job", "")
         if name not in desk.jobs:
             raise CongenialError("there is no such job; it may have been of an earlier workbench")
         return page(
@@ -126,6 +126,8 @@ def routes(desk: Desk, opened: Opened) -> list[Route]:
         return job.as_json()
 
     async def report(request: Request) -> Response:
+        if request.headers.get("sec-fetch-dest", "iframe") != "iframe":  # by itself, its links would lead anywhere
+            raise ReadingError("a report is somebody's file; it is shown on the page of its bundle only")
         folder = opened.folder(request.query_params.get("bundle", ""))
         file = folder / REPORT
         try:
@@ -144,7 +146,7 @@ def routes(desk: Desk, opened: Opened) -> list[Route]:
         Route("/release", in_words(show), methods=["GET"]),
         Route("/release", in_words(start), methods=["POST"]),
         Route("/rehearse", in_words(rehearse), methods=["POST"]),
-        Route("/working/{job}", in_words(working)),
+        Route("/working", in_words(working)),
         Route("/job/{job}", in_json(state)),
         Route("/report", in_words(report)),
         Route("/ledger", in_words(ledger)),
@@ -153,7 +155,7 @@ def routes(desk: Desk, opened: Opened) -> list[Route]:
 
 def place_of(desk: Desk, spec: Spec, file: str) -> Path:
     """Return where the bundle of a spec goes: beside it, by the release's name."""
-    return desk.path((Path(file).parent / spec.release).as_posix())
+    return desk.path(file).parent / spec.release
 
 
 def _release(desk: Desk, spec: Spec, file: str, who: str, job: Job, has_report: bool) -> str:
@@ -169,7 +171,7 @@ def _release(desk: Desk, spec: Spec, file: str, who: str, job: Job, has_report: 
         progress=job.progress,
     )
     name = out.relative_to(desk.folder.resolve()).as_posix()
-    return f"/ask?{urlencode({'bundle': name, 'released': 'yes'})}"
+    return f"ask?{urlencode({'bundle': name, 'released': 'yes'})}"
 
 
 def _rehearse(desk: Desk, opened: Opened, spec: Spec, file: str, job: Job) -> str:
@@ -184,7 +186,7 @@ def _rehearse(desk: Desk, opened: Opened, spec: Spec, file: str, job: Job) -> st
     job.progress("writing the bundle")
     name, folder = opened.new_place(f"{spec.release}-made-up")
     made.write(folder, outputs=tuple(dict.fromkeys([*spec.outputs, "report"])))
-    return f"/ask?{urlencode({'bundle': name})}"
+    return f"ask?{urlencode({'bundle': name})}"
 
 
 def _made_up(desk: Desk, spec: Spec, file: str, naming: Naming) -> Prepared:

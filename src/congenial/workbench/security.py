@@ -1,19 +1,20 @@
-"""Who may talk to the workbench: a browser that came by the link, on this computer, from its own pages.
+"""Who may talk to the workbench: whoever has the secret that every address of it begins with.
 
-Other programs of this user can read its files anyway. What must be kept out is other web pages in the same browser: a
-name that points here (DNS rebinding), a form or a script that posts here, a page that shows this one in a frame.
+Loopback ports are open to every user of the computer and to every web page in the browser, and browsers send a cookie
+to all ports of a host. So there are no cookies: the secret is in the path, and a request without it learns nothing. The
+remaining checks keep out web pages that were given an address: a name that points here (DNS rebinding), a form or a
+script of another origin, a frame around a page.
 """
 
-from collections.abc import Sequence
 from hmac import compare_digest
-from urllib.parse import urlencode
+from urllib.parse import quote
 
-from starlette.datastructures import Headers, QueryParams
-from starlette.requests import cookie_parser
+from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from congenial.randomness import secret_bytes
+from congenial.workbench.failure import report_internal
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
@@ -23,7 +24,7 @@ HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "same-origin",  # without any, browsers call the origin of a form null
+    "referrer-policy": "no-referrer",  # the address holds the secret
     "cache-control": "no-store",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -32,37 +33,30 @@ LARGEST_BODY = 300_000_000
 """Bytes of a request; what a page may send stays far below, but for a bundle that is dropped."""
 
 _SAFE = {"GET", "HEAD"}
-_USED = (
-    "This link was used, or is not the workbench's. It works once, for one browser. Stop the workbench in its terminal"
-    " (Ctrl-C) and start it again for a new one."
+_HOW_TO_OPEN = (
+    "The workbench opens with its whole link, which `congenial workbench` printed in its terminal. A link is good until"
+    " that workbench ends; the next one has another.\n"
 )
 
 
 def new_token() -> str:
-    """Return a secret of 256 bits for a link or a cookie."""
+    """Return a secret of 256 bits for the path of every address."""
     return secret_bytes(32).hex()
 
 
 class Guard:
-    """Lets through what carries the session's cookie and comes from the workbench's own pages.
+    """Lets through requests whose path begins with the secret, without it, and from the workbench's own pages.
 
     Parameters
     ----------
     token : str
-        The link's secret. It is good once, for a session of its own.
-    hosts : sequence of str
-        What a request may call this server: the loopback addresses with the port.
+        The secret. The application behind the guard never sees it: its pages link to each other by relative addresses.
+    host : str
+        What a request must call this server: the loopback address with the port.
     """
 
-    def __init__(self, app: ASGIApp, token: str, hosts: Sequence[str]) -> None:
-        self.app, self.hosts = app, frozenset(hosts)
-        self._token: str | None = token
-        self._session = new_token()
-
-    @property
-    def cookie(self) -> str:
-        """The cookie's name: browsers do not tell ports of a host apart, and two workbenches may be open."""
-        return f"congenial-{min(self.hosts).rpartition(':')[2]}"
+    def __init__(self, app: ASGIApp, token: str, host: str) -> None:
+        self.app, self.host, self._token = app, host, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or hand on."""
@@ -71,55 +65,42 @@ class Guard:
             return
         if scope["type"] != "http":  # there are no web sockets here
             return
-        refused = self._refused(scope)
-        if refused is not None:
-            await refused(scope, receive, _with_headers(send))
+        send = _with_headers(send)
+        first, slash, rest = scope["path"].removeprefix("/").partition("/")
+        refusal = self._refusal(Headers(scope=scope), scope["method"], first)
+        if refusal is None and not slash:  # relative addresses need it
+            refusal = RedirectResponse(f"/{self._token}/", 308)
+        if refusal is not None:
+            await refusal(scope, receive, send)
             return
-        await self.app(scope, _limited(receive), _with_headers(send))
+        own = {**scope, "path": f"/{rest}", "raw_path": f"/{quote(rest)}".encode()}
+        try:
+            await self.app(own, _limited(receive), send)
+        except Exception as error:  # noqa: BLE001  a server would log its text, which may quote data
+            report_internal(error)
 
-    def _refused(self, scope: Scope) -> Response | None:
+    def _refusal(self, headers: Headers, method: str, first: str) -> Response | None:
         """Return the answer to what may not pass; None lets it through."""
-        headers = Headers(scope=scope)
-        host = headers.get("host", "")
-        if host not in self.hosts:
-            return PlainTextResponse("The workbench answers to its own address only, not to this name.", 421)
-        if not _is_own(headers, host, scope["method"]):
-            return PlainTextResponse("This came from another page than the workbench's own; it is refused.", 403)
-        has_cookie = self._has_cookie(headers)
-        asked = QueryParams(scope["query_string"])
-        if "token" in asked and scope["method"] == "GET":
-            return self._entered(asked, scope["path"], has_cookie=has_cookie)
-        return None if has_cookie else PlainTextResponse(_USED, 403)
-
-    def _has_cookie(self, headers: Headers) -> bool:
-        found = cookie_parser(headers.get("cookie", "")).get(self.cookie, "")
-        return compare_digest(found.encode(), self._session.encode())
-
-    def _entered(self, asked: QueryParams, path: str, *, has_cookie: bool) -> Response:
-        """Take the token of the link for the session's cookie, and the token out of the address."""
-        is_right = self._token is not None and compare_digest(asked["token"].encode(), self._token.encode())
-        if not is_right and not has_cookie:
-            return PlainTextResponse(_USED, 403)
-        rest = urlencode([(name, value) for name, value in asked.multi_items() if name != "token"])
-        answer = RedirectResponse(path + (f"?{rest}" if rest else ""), 303)
-        if is_right:
-            self._token = None
-            answer.set_cookie(self.cookie, self._session, httponly=True, samesite="strict", path="/")
-        return answer
+        if headers.get("host", "") != self.host:
+            return PlainTextResponse("The workbench answers to its own address only, not to this name.\n", 421)
+        if not compare_digest(first.encode(errors="replace"), self._token.encode()):
+            return PlainTextResponse(_HOW_TO_OPEN, 403)
+        if not _is_own(headers, self.host, method):
+            return PlainTextResponse("This came from another page than the workbench's own; it is refused.\n", 403)
+        return None
 
 
 def _is_own(headers: Headers, host: str, method: str) -> bool:
-    """Whether a request comes from a page of this server, or is a plain visit."""
-    if method in _SAFE:
-        return headers.get("sec-fetch-site", "none") in {"none", "same-origin"} or _is_visit(headers)
-    origin = headers.get("origin")
-    if origin is None:  # older browsers leave it out of forms; then this must say it
-        return headers.get("sec-fetch-site") == "same-origin"
-    return origin == f"http://{host}"
+    """Whether a request comes from a page of this server, or is a plain visit.
 
-
-def _is_visit(headers: Headers) -> bool:
-    return headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    Pages without a referrer send forms with the origin `null`, so it is the browser's word on the site that counts;
+    one that is too old to give it must give the origin.
+    """
+    site = headers.get("sec-fetch-site")
+    if method not in _SAFE:
+        return site == "same-origin" if site is not None else headers.get("origin") == f"http://{host}"
+    is_visit = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return site in {None, "none", "same-origin"} or is_visit
 
 
 def _limited(receive: Receive) -> Receive:

@@ -5,11 +5,13 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from congenial.errors import CongenialError
 from congenial.workbench.desk import Desk
+from congenial.workbench.failure import INTERNAL, failure_of
 from congenial.workbench.pages import render
 from congenial.workbench.work import AT_ONCE
 
@@ -42,37 +44,42 @@ async def json_of(request: Request) -> dict[str, Any]:
 
 
 def in_words(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint whose refusals become a page."""
+    """Return an endpoint whose errors become a page."""
 
     async def answering(request: Request) -> Response:
         try:
             return await endpoint(request)
-        except CongenialError as refused:
-            return page("error.html", 400, title="This is refused", message=str(refused), here="")
+        except HTTPException:
+            raise
+        except Exception as error:  # noqa: BLE001  the text of what is unforeseen goes nowhere
+            return await broken(request, error)
 
     return answering
 
 
 def in_json(endpoint: Callable[[Request], Awaitable[dict[str, Any]]]) -> Endpoint:
-    """Return an endpoint that answers plain values, and a refusal as one of them."""
+    """Return an endpoint that answers plain values, and an error as one of them."""
 
     async def answering(request: Request) -> Response:
         try:
             return JSONResponse(await endpoint(request))
-        except CongenialError as refused:
-            return JSONResponse({"error": str(refused)}, 400)
+        except Exception as error:  # noqa: BLE001  the text of what is unforeseen goes nowhere
+            status, message = failure_of(error)
+            return JSONResponse({"error": message}, status)
 
     return answering
 
 
 async def broken(_: Request, error: Exception) -> Response:
-    """Answer what nobody foresaw: by its kind alone, for its text may quote data."""
-    message = f"internal: {type(error).__name__}. Please report this, with what you did before"
-    return page("error.html", 500, title="Something went wrong", message=message, here="")
+    """Answer an error: a refusal in its words, and what nobody foresaw by its kind and place."""
+    status, message = failure_of(error)
+    title = "Something went wrong" if status == INTERNAL else "This is refused"
+    return page("error.html", status, title=title, message=message, here="")
 
 
-async def missing(_: Request, __: Exception) -> Response:
+async def missing(request: Request, _: Exception) -> Response:
     """Answer an address that there is not."""
-    return page(
-        "error.html", 404, title="There is no such page", message="The address is not one of the workbench.", here=""
-    )
+    message = "The address is not one of the workbench."
+    if request.url.path.count("/") > 1:  # links of a page are relative, and would lead further astray
+        return PlainTextResponse(message, 404)
+    return page("error.html", 404, title="There is no such page", message=message, here="")

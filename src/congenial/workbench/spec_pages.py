@@ -1,5 +1,7 @@
 """The page of a spec: its text, what is wrong with it at the lines, and a field to change it."""
 
+from urllib.parse import urlencode
+
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -76,12 +78,6 @@ def routes(desk: Desk) -> list[Route]:
         except CongenialError as error:
             refused = str(error)
             return await computed(desk, lambda: spec_page(desk, file, text, digest=digest, refused=refused))
-        return RedirectResponse(request.url.include_query_params(file=file).path + f"?{_query(file)}", 303)
+        return RedirectResponse(f"spec?{urlencode({'file': file})}", 303)
 
     return [Route("/spec", in_words(show), methods=["GET"]), Route("/spec", in_words(save), methods=["POST"])]
-
-
-def _query(file: str) -> str:
-    from urllib.parse import urlencode
-
-    return urlencode({"file": file})

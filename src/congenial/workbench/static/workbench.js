@@ -41,7 +41,7 @@ function choosing(root) {
     const waiting = setTimeout(() => root.classList.add("is-busy"), 120);
     sessionStorage.setItem(kept, JSON.stringify(changes));
     try {
-      const found = await ask("/choose/panel", request({}));
+      const found = await ask("choose/panel", request({}));
       show(found, performance.now() - start);
     } catch (error) {
       if (error.message !== "lost") put(byId("panel"), `<div class="warning" role="alert"></div>`), byId("panel").firstChild.textContent = error.message;
@@ -99,7 +99,7 @@ function choosing(root) {
     if (own !== number) return;
     try {
       if (last && last.is_bound) {
-        const found = await ask("/choose/panel", request({ is_whole: true }));
+        const found = await ask("choose/panel", request({ is_whole: true }));
         if (own !== number) return;
         show(found, Number(root.dataset.took));
       }
@@ -114,11 +114,11 @@ function choosing(root) {
     body.dataset.done = "no";
     const fresh = [];
     try {
-      const drawn = await ask("/choose/drawn", request({}));
+      const drawn = await ask("choose/drawn", request({}));
       if (own !== number) return;
       put(byId("drawn"), drawn.html);
       for (let place = 0; own === number; place++) {
-        const found = await ask("/choose/cost", request({ number: place }));
+        const found = await ask("choose/cost", request({ number: place }));
         if (own !== number) return;
         if (found.is_over) break;
         fresh.push(found.row);
@@ -127,7 +127,7 @@ function choosing(root) {
       }
       if (own !== number) return;
       body.dataset.done = "yes";
-      const sums = await ask("/choose/areas", request({}));
+      const sums = await ask("choose/areas", request({}));
       if (own !== number) return;
       byId("areas").hidden = !sums.html;
       put(byId("areas-body"), sums.html);
@@ -135,7 +135,7 @@ function choosing(root) {
   }
   async function byLevel(own) {
     try {
-      const found = await ask("/choose/levels", request({}));
+      const found = await ask("choose/levels", request({}));
       if (own !== number) return;
       put(byId("levels"), found.html);
       byId("tile-error").textContent = found.error || "by draws";
@@ -279,7 +279,7 @@ function choosing(root) {
   byId("undo").addEventListener("click", () => { changes = changes.slice(0, -1); refresh(); });
   byId("save").addEventListener("click", async () => {
     try {
-      await ask("/choose/save", request({}));
+      await ask("choose/save", request({}));
       sessionStorage.removeItem(kept);
       location.reload();
     } catch (error) { if (error.message !== "lost") byId("saved").textContent = error.message; }
@@ -295,7 +295,7 @@ async function following(root) {
   const said = root.querySelector("output");
   for (;;) {
     let job;
-    try { job = await ask(`/job/${root.dataset.job}`); } catch { await new Promise((done) => setTimeout(done, 1000)); continue; }
+    try { job = await ask(`job/${root.dataset.job}`); } catch { await new Promise((done) => setTimeout(done, 1000)); continue; }
     said.textContent = job.error || (job.of ? `${job.step}: ${job.done} of ${job.of}` : job.step);
     if (job.of) { bar.max = job.of; bar.value = job.done; }
     if (job.is_over && job.error) { bar.hidden = true; root.classList.add("warning"); return; }
@@ -355,8 +355,8 @@ function asking(root) {
     byId("go").disabled = true;
     place.textContent = "Drawing from what the bundle leaves possible…";
     try {
-      if (byId("area") && !body.area) { const early = await ask("/ask/at-once", body); if (early.html) put(place, early.html); }
-      put(place, (await ask("/ask/answer", body)).html);
+      if (byId("area") && !body.area) { const early = await ask("ask/at-once", body); if (early.html) put(place, early.html); }
+      put(place, (await ask("ask/answer", body)).html);
       place.dataset.whole = body.query;
     } catch (error) {
       place.replaceChildren();
@@ -364,7 +364,7 @@ function asking(root) {
     }
     byId("go").disabled = false;
     place.setAttribute("aria-busy", "false");
-    history.replaceState(null, "", `/ask?bundle=${encodeURIComponent(root.dataset.bundle)}&query=${encodeURIComponent(input.value)}`);
+    history.replaceState(null, "", `ask?bundle=${encodeURIComponent(root.dataset.bundle)}&query=${encodeURIComponent(input.value)}`);
   });
 }
 document.addEventListener("click", async (event) => {
