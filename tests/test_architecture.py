@@ -12,7 +12,7 @@ SOURCE = Path(congenial.__file__).parent
 
 # From the ground up: a module imports from its own layer and those before it.
 LAYERS = [
-    {"plain_text", "errors", "arrays", "arrow_codes", "arrow_columns", "resources", "versions", "chunks", "patience"},
+    {"plain_text", "errors", "arrays", "arrow_codes", "arrow_columns", "resources", "chunks", "patience"},
     {"disk", "packing", "interrupts", "progress", "fraction", "balls", "randomness", "label_widths", "schema"},
     {"display", "page", "pictures", "table", "noise", "conditions"},
     {"sampling"},
@@ -73,8 +73,8 @@ ONLY_HERE = {
     },
     "psycopg": {"ledger.postgresql"},
     "sqlite3": {"ledger.sqlite"},
+    "highspy": {"conditions.relaxation"},
     "scipy": {
-        "conditions.relaxation",
         "privacy.audit",
         "baselines.projection",
         "baselines.topdown",
@@ -90,6 +90,7 @@ ONLY_HERE = {
         "arrow_columns",
         "bundle.areas_file",
         "bundle.parquet",
+        "bundle.table_csv",
         "bundle.table_parquet",
         "bundle.tree_files",
         "engines.spark.running",
@@ -124,7 +125,7 @@ ONLY_HERE = {
         "pictures.picture",
         "pictures.tree_estimates",
     },
-    "jinja2": {"page", "page.translated", "workbench.pages"},
+    "jinja2": {"page", "workbench.pages"},
     "llvmlite": {"sampling.kernels.vector_code"},
     "arviz_stats": {"inference.diagnostics"},
     "arviz_base": {"inference.frames"},

@@ -229,7 +229,7 @@ def test_an_edited_copy_of_one_version_is_other_software(
     with pytest.raises(BundleError, match="other versions of the software"), resumed(ready, ledger=ledger):
         pass
     (source / name).write_text("one")
-    monkeypatch.setattr("congenial.bundle.software.version_of", lambda name: "0.0")
+    monkeypatch.setattr("congenial.bundle.software.version", lambda name: "0.0")
     with pytest.raises(BundleError, match="other versions of the software"), resumed(ready, ledger=ledger):
         pass
 

@@ -4,9 +4,8 @@ import os
 import platform
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
-
-from congenial.versions import version_of
 
 PACKAGES = ("congenial", "numpy", "pyarrow", "jinja2")
 SOFTWARE = ("python", *PACKAGES)
@@ -17,7 +16,7 @@ _SOURCE = Path(__file__).parents[1]
 
 def software_in_use() -> dict[str, str]:
     """Return the versions that are installed here."""
-    return {"python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}}
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
 def source_in_use() -> dict[str, str]:
@@ -30,7 +29,7 @@ def source_in_use() -> dict[str, str]:
             if name.endswith((".py", ".html")):
                 content = Path(folder, name).read_bytes()
                 digests[Path(own, name).as_posix()] = sha256(content).hexdigest()
-    return {**dict(sorted(digests.items())), "numba": version_of("numba")}
+    return {**dict(sorted(digests.items())), "numba": version("numba")}
 
 
 def other_versions(recorded: Mapping[str, str], names: Iterable[str]) -> list[str]:

@@ -4,10 +4,10 @@ A solver's multipliers are only a suggestion: whatever they are, weak duality ma
 computed here in exact arithmetic. Floats decide how good it is, never whether it is true.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,64 +26,61 @@ class Relaxed:
 
 def relax(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> Relaxed:
     """Minimise the objective over the real points of a system."""
-    from scipy.optimize import linprog  # 0.4 s to import: only where a program is solved
-
     matrix, low, high = _float_rows(rows, len(box[0]))
     cost = np.zeros(len(box[0]))
     cost[list(objective)] = list(objective.values())
-    equal = low == high
-    upper_rows = np.vstack([matrix[~equal], -matrix[~equal]])
-    upper_ends = np.concatenate([high[~equal], -low[~equal]])
-    kept = np.isfinite(upper_ends)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        answer = linprog(
-            cost,
-            A_ub=upper_rows[kept] if kept.any() else None,
-            b_ub=upper_ends[kept] if kept.any() else None,
-            A_eq=matrix[equal] if equal.any() else None,
-            b_eq=low[equal] if equal.any() else None,
-            bounds=np.array(_float_box(box)).T,
-            method="highs",
-        )
-    if answer.status != 0:
-        return Relaxed(None, None, seems_unlimited=answer.status == 3)
-    multipliers = np.zeros(len(rows))
-    if equal.any():
-        multipliers[equal] = answer.eqlin.marginals
-    if kept.any():
-        both = np.zeros(kept.size)
-        both[kept] = answer.ineqlin.marginals
-        half = kept.size // 2
-        multipliers[~equal] = both[:half] - both[half:]
-    return Relaxed(best_dual_bound(rows, box, objective, multipliers), answer.x)
+    solution = _solve(cost, matrix, (low, high), _float_box(box))
+    if solution.point is None:
+        return Relaxed(None, None, seems_unlimited=solution.is_unlimited)
+    return Relaxed(best_dual_bound(rows, box, objective, solution.multipliers), solution.point)
 
 
 def infeasibility_multipliers(rows: Sequence[GroupedRow], box: Box) -> Floats | None:
     """Return multipliers that may prove the relaxation empty: those of the least total violation."""
-    from scipy.optimize import linprog
-
     matrix, low, high = _float_rows(rows, len(box[0]))
     n_rows, n = matrix.shape
-    slack = np.eye(n_rows)
-    wide = np.hstack([matrix, slack, -slack])
-    stacked, limits = np.vstack([wide, -wide]), np.concatenate([high, -low])
-    kept = np.isfinite(limits)
-    ends = [*zip(*_float_box(box), strict=True), *[(0, np.inf)] * (2 * n_rows)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        answer = linprog(
-            np.concatenate([np.zeros(n), np.ones(2 * n_rows)]),
-            A_ub=stacked[kept],
-            b_ub=limits[kept],
-            bounds=ends,
-            method="highs",
-        )
-    if answer.status != 0:
-        return None
-    both = np.zeros(kept.size)
-    both[kept] = answer.ineqlin.marginals
-    return both[:n_rows] - both[n_rows:]
+    slack, (box_low, box_high) = np.eye(n_rows), _float_box(box)
+    limits = np.concatenate([box_low, np.zeros(2 * n_rows)]), np.concatenate([box_high, np.full(2 * n_rows, np.inf)])
+    cost = np.concatenate([np.zeros(n), np.ones(2 * n_rows)])
+    solution = _solve(cost, np.hstack([matrix, slack, -slack]), (low, high), limits)
+    return None if solution.point is None else solution.multipliers
+
+
+class _Solution(NamedTuple):
+    """What the solver says: a point, if it found an optimal one, and the multipliers of the rows."""
+
+    point: Floats | None
+    multipliers: Floats
+    is_unlimited: bool
+
+
+def _solve(cost: Floats, matrix: Floats, rows: tuple[Floats, Floats], box: tuple[Floats, Floats]) -> _Solution:
+    """Minimise a cost over ``rows[0] <= matrix x <= rows[1]`` and ``box[0] <= x <= box[1]`` by HiGHS."""
+    import highspy
+
+    n_rows, n = matrix.shape
+    program = highspy.HighsLp()
+    program.num_col_, program.num_row_ = n, n_rows
+    program.col_cost_, (program.col_lower_, program.col_upper_) = cost, box
+    program.row_lower_, program.row_upper_ = rows
+    places = [np.flatnonzero(line) for line in matrix]
+    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    program.a_matrix_.start_ = np.cumsum([0, *map(len, places)]).astype(np.int32)
+    program.a_matrix_.index_ = np.concatenate([*places, np.zeros(0, np.int64)]).astype(np.int32)
+    program.a_matrix_.value_ = np.concatenate(
+        [*(line[own] for line, own in zip(matrix, places, strict=True)), np.zeros(0)]
+    )
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    solver.passModel(program)
+    solver.run()
+    status = solver.getModelStatus()
+    if status != highspy.HighsModelStatus.kOptimal:
+        unlimited = (highspy.HighsModelStatus.kUnbounded, highspy.HighsModelStatus.kUnboundedOrInfeasible)
+        return _Solution(None, np.zeros(n_rows), status in unlimited)
+    solution = solver.getSolution()
+    return _Solution(np.array(solution.col_value), np.array(solution.row_dual), is_unlimited=False)
 
 
 def is_proven_empty(rows: Sequence[GroupedRow], box: Box, multipliers: Floats) -> bool:

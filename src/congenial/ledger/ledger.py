@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass, field
 from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,6 @@ from congenial.ledger.request import Request, check_name, moment
 from congenial.ledger.status import Status, status_of
 from congenial.ledger.withdrawal import Withdrawal, check_reason
 from congenial.privacy.budget import Budget
-from congenial.versions import version_of
 
 if TYPE_CHECKING:
     from congenial.ledger.store import Store
@@ -360,6 +360,6 @@ def _charged(book: "Book", dataset: str, release: str) -> Spend:
 
 def _software() -> str:
     try:
-        return f"congenial {version_of('congenial')}"
+        return f"congenial {version('congenial')}"
     except ModuleNotFoundError:  # run from its source folder
         return "congenial"

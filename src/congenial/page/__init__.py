@@ -86,12 +86,8 @@ def _shown(value: object) -> object:
 def _environment() -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    from congenial.page.translated import Translated
-
-    here = Path(__file__)
     return Environment(
-        loader=FileSystemLoader(here.parent),
-        bytecode_cache=Translated(here),
+        loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=StrictUndefined,  # a missing value is an error, not a gap in the page
         finalize=_shown,

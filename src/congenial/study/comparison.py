@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from math import isnan
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from congenial.pictures.picture import Picture
 from congenial.privacy.certificate import Certificate
 from congenial.study.exhibit import Columns, Grid, write_csv
 from congenial.table import CONFIDENTIAL
-from congenial.versions import version_of
 
 SIZES = (0, 1, 3, 6, 11, 21, 51, 101, 501, 1_001, 10_001)
 """Where each class of true counts begins."""
@@ -240,7 +240,7 @@ def write_comparison(
         grids=grids,
         pictures=pictures,
         n_releases=n_releases,
-        version=version_of("congenial"),
+        version=version("congenial"),
     )
     (folder / f"{mark}index.html").write_text(page, encoding="utf-8")
 

@@ -71,7 +71,7 @@ def make_app(desk: Desk, token: str, port: int) -> Guard:
 
 def _warm_up() -> None:
     """Load what the first choice would wait for: the solver of linear programs takes half a second."""
-    import_module("scipy.optimize")
+    import_module("highspy")
 
 
 def _accounts(desk: Desk) -> tuple[list[str], str]:

@@ -8,7 +8,6 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from congenial.page.translated import Translated
 from congenial.plain_text import printable
 from congenial.workbench.glossary import meanings
 
@@ -46,7 +45,6 @@ def environment() -> Environment:
     """Return the templates; what does not show in a text is escaped, as direction marks that turn a line around."""
     made = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
-        bytecode_cache=Translated(Path(__file__)),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,

@@ -3,6 +3,7 @@
 import csv
 import time
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from congenial.errors import StudyError
@@ -18,7 +19,6 @@ from congenial.study.paper.section5 import appendix_b, section_5
 from congenial.study.paper.table1 import table_1
 from congenial.study.paper.two_bins import appendix_a_exhibit, table_2
 from congenial.table import Table
-from congenial.versions import version_of
 
 N_TABLES = 20
 
@@ -61,7 +61,7 @@ def reproduce(
         title="Congenial differential privacy, reproduced",
         exhibits=exhibits,
         findings=findings,
-        version=version_of("congenial"),
+        version=version("congenial"),
         seed=seed,
         seconds=round(seconds),
         tables="simulated" if tables is None else f"simulated, and {tables.name}",
