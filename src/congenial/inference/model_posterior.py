@@ -10,7 +10,7 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area
 from congenial.inference.design import Design
-from congenial.inference.diagnostics import effective_draws, split_rhat
+from congenial.inference.diagnostics import are_poor, effective_draws, split_rhat
 from congenial.inference.frames import chain_columns, frame, to_arviz
 from congenial.inference.intervals import check_level
 from congenial.inference.posterior import PoorProposalWarning
@@ -19,9 +19,6 @@ from congenial.randomness import RandomStream, secure_rng
 
 if TYPE_CHECKING:
     from congenial.inference.model_test import ModelTest, TableStatistic
-
-_FEW_DRAWS = 50
-_APART = 1.05
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,7 +65,7 @@ class ModelPosterior:
     def warn_if_poor(self) -> None:
         """Warn where the draws of a parameter are few in effect, or its chains disagree."""
         few, apart = np.nanmin(self.effective_draws), np.nanmax(self.split_rhat)
-        if not (few >= _FEW_DRAWS and apart <= _APART):
+        if are_poor(few, apart):
             warnings.warn(
                 f"the draws of the model are poor: {few:.0f} in effect for the worst parameter, split R-hat"
                 f" {apart:.2f}; raise n_draws, or take fewer terms",
