@@ -217,7 +217,7 @@ def test_poor_draws_are_judged_by_one_rule(estimate: TreeEstimate, request: pyte
             warnings.simplefilter("always")
             _warn(draws)
         assert any("the draws of tract are poor" in str(one.message) for one in heard) == is_poor
-        assert (draws.diagnosed["tract"][2] > 0.05) == is_poor
+        assert (draws.diagnosed["tract"][2] > 0.1) == is_poor
 
 
 def test_noise_alone_reaches_what_it_is_said_to(request: pytest.FixtureRequest) -> None:

@@ -3,7 +3,7 @@
 Tables are taken from the posterior, and every one is released again several times by the exact sampler; the quantiles
 of ``q(release) - q(table)`` are put around the released number. The prior enters through the bias and the spread of the
 noise alone, so that hardly anything depends on it. The interval is approximate: nothing is proven of it, and it covered
-between 86 and 95 % at a nominal 90 % where it was tried (docs/inference.md).
+between 85 and 98 % at a nominal 90 % where it was tried (docs/inference.md).
 """
 
 from collections.abc import Sequence

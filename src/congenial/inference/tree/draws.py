@@ -23,7 +23,7 @@ from congenial.randomness import RandomStream
 
 _FIRST_BURN, _NEXT_BURN, _THIN = 80, 30, 2
 _N_REPLICATES = 8
-_MOST_POOR = 0.05  # of the sampled numbers of a level, before a warning
+_MOST_POOR = 0.1  # of the sampled numbers of a level, before a warning
 _N_SAMPLED = 40
 
 
