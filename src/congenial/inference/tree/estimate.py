@@ -142,25 +142,28 @@ class TreeEstimate:
             raise InferenceError(f"{query!r} asks for {len(found)} numbers; ask for one at a time")
         statistic, chosen = found[0], self._leaves_of(units, at)
         values, released, known = self._values(statistic, chosen)
-        text = f"{statistic.text} of {_named(units)}"
+        text, asked = f"{statistic.text} of {_named(units)}", chosen
         if minus is not None:
-            others, there, known_there = self._values(statistic, self._leaves_of(minus, at))
+            less = self._leaves_of(minus, at)
+            others, there, known_there = self._values(statistic, less)
+            asked = np.union1d(chosen, less)
             values, released, text = values - others, released - there, f"{text} less {_named(minus)}"
             known = None if known is None or known_there is None else known - known_there
+        labels, kind = statistic.labels, statistic.kind
         if known is not None:
-            return Estimate(text, released, known, known, known, known, level, True, EXACTLY, kind=statistic.kind)
+            value = (known, known, known, known)
+            return Estimate(text, released, *value, level, True, EXACTLY, labels=labels, kind=kind)
         if np.isnan(values).all():
             raise InferenceError(f"{text} is a share of nobody in every draw: there is nothing to estimate")
         low, high = ends_of_draws(values, None, level)
-        if minus is None and statistic.kind != DIFFERENCE:
-            is_noise = statistic.kind == COUNT and released <= self._reach(statistic, chosen, (1 - level) / 2)
+        if minus is None and kind != DIFFERENCE:
+            is_noise = kind == COUNT and released <= self._reach(statistic, chosen, (1 - level) / 2)
             low = 0.0 if is_noise else max(low, 0.0)
         mean, median = mean_of_draws(values, None), median_of_draws(values, None)
         n_draws = len(values) // self.draws.n_chains
-        drawn = self.draws.leaves[:, chosen].reshape(self.draws.n_chains, n_draws, -1)
+        drawn = self.draws.leaves[:, asked].reshape(self.draws.n_chains, n_draws, -1)
         n_moves = int((drawn[:, 1:] != drawn[:, :-1]).any(axis=2).sum())
         quality = quality_of(values.reshape(self.draws.n_chains, n_draws), n_moves)
-        labels, kind = statistic.labels, statistic.kind
         out = Estimate(text, released, mean, median, low, high, level, False, quality, labels=labels, kind=kind)
         warn_of_poor([out])
         return out
