@@ -22,7 +22,7 @@ from congenial.inference.tree.draws import _warn, ends
 from congenial.inference.tree.estimate import TreeEstimate
 from congenial.inference.tree.fit import FitCheck
 from congenial.inference.tree.integers import at_the_top
-from congenial.inference.tree.nobody import noise_variances, reaches
+from congenial.inference.tree.nobody import noise_variances, reach, reaches
 
 # Few draws: what is said of them is looked at where it is meant to be.
 pytestmark = [
@@ -235,6 +235,13 @@ def test_noise_alone_reaches_what_it_is_said_to(request: pytest.FixtureRequest) 
     share = (totals <= reached).mean()
     assert share > 0.95 - 5 * (0.05 * 0.95 / totals.size) ** 0.5
     assert (totals > 0).mean() > 0.9  # noise pushes up, where nobody lives
+
+
+def test_sums_of_many_cells_are_taken_for_normal() -> None:
+    """On both sides of where convolution ends, to within the step from one cell to the next."""
+    exact, normal = reach({2.0: 400}, 0.05), reach({2.0: 401}, 0.05)
+    assert 0 <= normal - exact <= 4
+    assert reach({2.0: 300, 5.0: 300}, 0.05) > reach({2.0: 600}, 0.05) > reach({2.0: 600}, 0.2)
 
 
 def test_an_only_child_has_the_noise_of_its_parent() -> None:

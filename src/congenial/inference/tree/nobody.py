@@ -8,6 +8,7 @@ released number with at least the probability of a tail.
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import ceil, exp, sqrt
+from statistics import NormalDist
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def reach(cells: Mapping[float, int], tail: float) -> int:
     Examples
     --------
     >>> reach({1.0: 1}, 0.05), reach({1.0: 16}, 0.05), reach({}, 0.05)
-    (1, 13, 0)
+    (2, 13, 0)
     """
     return _reach(tuple(sorted((variance, n) for variance, n in cells.items() if n)), tail)
 
@@ -54,12 +55,10 @@ def reach(cells: Mapping[float, int], tail: float) -> int:
 @lru_cache(maxsize=4096)
 def _reach(cells: Sequence[tuple[float, int]], tail: float) -> int:
     if sum(n for _, n in cells) > _MANY:
-        from scipy.special import ndtri
-
         moments = [(n, _law(variance), np.arange(_law(variance).size)) for variance, n in cells]
         mean = sum(n * float(law @ values) for n, law, values in moments)
         variance = sum(n * float(law @ values**2 - (law @ values) ** 2) for n, law, values in moments)
-        return int(mean + float(ndtri(1 - tail)) * sqrt(variance) + 1)
+        return int(mean + NormalDist().inv_cdf(1 - tail) * sqrt(variance) + 1)
     total = np.ones(1)
     for variance, n in cells:
         for _ in range(n):
