@@ -48,7 +48,7 @@ audit-intervals: .venv/installed
 bench-independence: .venv/installed
 	$(BIN)/python benchmarks/independence.py --tests $(or $(TESTS),1000) --p12 $(or $(P12),200)
 
-# Coverage and errors of answers on simulated P12 tables, smooth and rough; on twenty real ones: make bench-answers DATA=folder.
+# Coverage and errors of answers on simulated tables: smooth, rough, sparse, associated; on twenty real ones: make bench-answers DATA=folder.
 bench-answers: .venv/installed
 	$(BIN)/python benchmarks/answers.py --tables $(or $(TABLES),100) $(if $(DATA),--data $(DATA))
 

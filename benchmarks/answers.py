@@ -4,14 +4,18 @@
     python benchmarks/answers.py --data folder [--releases 5]
 
 Simulated P12 tables of 240 people, released once each: smooth ones, whose ages follow each other and whose sexes are
-nearly alike, and rough ones, whose cells have nothing to do with each other. With a folder, the twenty real ones
-instead. Three budgets, and two systems of exact numbers. Rows that fall short of their goal are marked.
+nearly alike; rough ones, whose cells have nothing to do with each other; sparse ones, which are rough, with 100 people
+and half of the cells empty, as small areas of a survey have them. Associated tables are of sex, income and schooling:
+men have high incomes more often; how far that shows in releases and estimates is printed as well. With a folder, the
+twenty real P12 tables instead. Three budgets, and two systems of exact numbers. Rows that fall short are marked.
 """
 
 import argparse
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +24,24 @@ from scipy.special import gammaincinv, ndtri
 
 import congenial as cg
 from congenial.examples import P12_AGES, p12_mechanism, p12_schema
+from congenial.inference.intervals import ends_of_draws
+from congenial.inference.posterior import posterior
 from congenial.inference.priors import smooth
+from congenial.law import Law
 from congenial.randomness import RandomStream, replay_rng
 from congenial.study.answered import CELLS, Question, answered_study, chi_square
 
 OLD = 17  # the first of the ages from 65 on
 DISPERSION = "chi-square"
 RATIO = "men for a woman, 65+"  # its estimate is the median, as that of every ratio
-PEOPLE = 240
+PEOPLE, FEW_PEOPLE = 240, 100
 GAUSSIAN = {"rho": "1/2", "noise": "discrete_gaussian"}
 GOALS = {"epsilon 1": ({"epsilon": "1"}, 0.82, 0.75), "epsilon 4": ({"epsilon": "4"}, 0.87, 0.80)}
 GOALS["rho 1/2"] = (GAUSSIAN, 0.87, 0.80)
 EXACT = {"P12": list(p12_mechanism().invariants), "every age's total": [cg.margin("age")]}
+SCHOOLING = ["none", "school", "college", "degree"]
+INCOMES = cg.Schema({"sex": ["female", "male"], "income": ["low", "high"], "schooling": SCHOOLING})
+EXACT_INCOMES = {"people by sex": [cg.margin("sex")]}
 
 
 def main() -> None:
@@ -39,19 +49,25 @@ def main() -> None:
     parser.add_argument("--tables", type=int, default=100)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--releases", type=int, default=5)
-    parser.add_argument("--kind", choices=["smooth", "rough"], action="append", help="of simulated tables")
+    parser.add_argument("--kind", choices=list(KINDS), action="append", help="of simulated tables; default: all")
     parser.add_argument("--budget", choices=list(GOALS), action="append", help="default: all of them")
-    parser.add_argument("--exact", choices=list(EXACT), action="append", help="default: both")
+    parser.add_argument("--exact", choices=list(EXACT), action="append", help="of P12 tables; default: both")
     options = parser.parse_args()
     budgets, exact = options.budget or list(GOALS), options.exact or list(EXACT)
     if options.data is not None:
         answer_tables("real", small_tables(options.data), "public", options.releases, budgets, exact)
         return
-    made = {"smooth": smooth_table, "rough": rough_table}
-    for kind in options.kind or made:
+    for kind in options.kind or KINDS:
         rng = replay_rng(f"{kind} tables")
-        tables = [made[kind](rng) for _ in range(options.tables)]
-        answer_tables(f"{kind} simulated", tables, "simulated", 1, budgets, exact)
+        tables = [KINDS[kind](rng) for _ in range(options.tables)]
+        empty = np.mean([table.counts == 0 for table in tables])
+        print(f"{kind}: {empty:.0%} of the cells are empty")
+        if kind == "associated":
+            answer_tables(f"{kind} simulated", tables, "simulated", 1, budgets, EXACT_INCOMES, INCOME_ASKED)
+            for budget in budgets:
+                print_association(tables, budget)
+        else:
+            answer_tables(f"{kind} simulated", tables, "simulated", 1, budgets, exact)
 
 
 def answer_small_tables(folder: Path, n_releases: int) -> bool:
@@ -66,21 +82,20 @@ def answer_tables(
     n_releases: int,
     budgets: Iterable[str] = GOALS,
     systems: Iterable[str] = EXACT,
+    asked: "Asked | None" = None,
 ) -> bool:
     """Print a row a question for each law; FAILING where coverage or error is worse than was hoped for."""
-    print(
-        f"{len(tables)} {kind} P12 tables, {n_releases} releases of each: coverage of 90 % intervals, standard error,"
-    )
+    print(f"{len(tables)} {kind} tables, {n_releases} releases of each: coverage of 90 % intervals, standard error,")
     print("coverage by error law, error of the release, of the posterior mean, of its median")
-    is_kept = True
+    is_kept, what = True, asked or Asked(p12_schema(), EXACT, questions())
     for budget in budgets:
         given, least, least_dispersion = GOALS[budget]
         for exact in systems:
-            mechanism = cg.Mechanism(p12_schema(), measure=[cg.cells()], invariants=EXACT[exact], **given)
+            mechanism = cg.Mechanism(what.schema, measure=[cg.cells()], invariants=what.exact[exact], **given)
             rng = replay_rng(f"{kind} {budget} {exact}")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
-                found = answered_study(mechanism, tables, questions(), source=source, n_releases=n_releases, rng=rng)
+                found = answered_study(mechanism, tables, what.questions, source=source, n_releases=n_releases, rng=rng)
             for name, n, coverage, error, by_law, _, *errors in zip(*found.columns.values(), strict=True):
                 released, mean, median = errors
                 goal = least_dispersion if name == DISPERSION else least
@@ -94,6 +109,15 @@ def answer_tables(
                 print(f"{line}{released:8.3g}{mean:8.3g}{median:8.3g}{said}", flush=True)
                 is_kept &= not is_bad
     return is_kept
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of tables of a schema, under some systems of exact numbers."""
+
+    schema: cg.Schema
+    exact: dict[str, list[Any]]
+    questions: dict[str, str | Question]
 
 
 def questions() -> dict[str, str | Question]:
@@ -134,14 +158,84 @@ def rough_table(rng: RandomStream) -> cg.Table:
     return _people(np.log(widths * gammaincinv(1.0, rng.uniforms(len(widths)))), rng)
 
 
+def sparse_table(rng: RandomStream) -> cg.Table:
+    """Draw a rough table of few people, whose rates are farther apart."""
+    widths = np.tile(_widths(), 2)
+    return _people(np.log(widths * gammaincinv(0.4, rng.uniforms(len(widths)))), rng, FEW_PEOPLE)
+
+
+def associated_table(rng: RandomStream) -> cg.Table:
+    """Draw a table in which men have high incomes more often, by an odds ratio of 3.6, at every schooling."""
+    schooling = np.array([0.15, 0.35, 0.3, 0.2]) * np.exp(0.3 * ndtri(rng.uniforms(4)))
+    odds = np.outer([1.0, 3.6], [0.04, 0.10, 0.20, 0.45])  # of a high income
+    low = np.outer([0.4, 0.6], schooling) / (1 + odds)
+    rates = np.stack([low, low * odds], axis=1)
+    return _people(np.log(rates).reshape(-1), rng, PEOPLE, INCOMES)
+
+
+def _log_odds(tables: NDArray[np.int64]) -> NDArray[np.float64]:
+    (a, b), (c, d) = np.moveaxis(tables.reshape(-1, 2, 2, len(SCHOOLING)).sum(axis=3) + 0.5, 0, 2)
+    return np.asarray(np.log(a * d / (b * c)))
+
+
+def _chi_square_of_sex_and_income(tables: NDArray[np.int64]) -> NDArray[np.float64]:
+    flat = cg.Schema({"sex": ["female", "male"], "income": ["low", "high"]})
+    return chi_square(flat)(tables.reshape(-1, 2, 2, len(SCHOOLING)).sum(axis=3).reshape(-1, 4))
+
+
+INCOME_ASKED = Asked(
+    INCOMES,
+    EXACT_INCOMES,
+    {
+        "high incomes": "income=high",
+        "women of high income": "sex=female & income=high",
+        "share of them among women": "share(income=high | sex=female)",
+        "degrees": "schooling=degree",
+        "log odds, sex and income": _log_odds,
+        DISPERSION: _chi_square_of_sex_and_income,
+    },
+)
+KINDS: dict[str, Callable[[RandomStream], cg.Table]] = {
+    "smooth": smooth_table,
+    "rough": rough_table,
+    "sparse": sparse_table,
+    "associated": associated_table,
+}
+
+
+def print_association(tables: Sequence[cg.Table], budget: str) -> None:
+    """Print the mean log odds ratio of sex and income: of the tables, of releases, of estimates."""
+    rng, found = replay_rng(f"association {budget}"), []
+    for table in tables:
+        mechanism = cg.Mechanism(
+            INCOMES, measure=[cg.cells()], invariants=EXACT_INCOMES["people by sex"], **GOALS[budget][0]
+        )
+        law = mechanism.plan(mechanism.disclose(table)).law
+        released = Law(law, table.counts).sample(1, rng)[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            drawn = _log_odds(posterior(law, None, released, n_draws=2_000, rng=rng).tables)
+        own, there = (float(_log_odds(counts[None, :])[0]) for counts in (table.counts, released))
+        low, high = ends_of_draws(drawn, None, 0.9)
+        found.append((own, there, float(drawn.mean()), own < low, own > high))
+    truth, release, estimate, below, above = np.mean(found, axis=0)
+    print(
+        f"  {budget}: mean log odds ratio {truth:.2f} in the tables, {release:.2f} in releases, {estimate:.2f} in"
+        f" estimates; the truth lies below {below:.0%} of the intervals and above {above:.0%}",
+        flush=True,
+    )
+
+
 def _widths() -> NDArray[np.float64]:
     return np.array(smooth(p12_schema()).ordered["age"])
 
 
-def _people(log_rates: NDArray[np.float64], rng: RandomStream) -> cg.Table:
-    edges = np.cumsum(np.exp(log_rates - log_rates.max()))
-    cells = np.searchsorted(edges, rng.uniforms(PEOPLE) * edges[-1]).clip(0, len(edges) - 1)
-    return cg.Table(p12_schema(), np.bincount(cells, minlength=len(edges)).reshape(p12_schema().shape))
+def _people(
+    log_rates: NDArray[np.float64], rng: RandomStream, people: int = PEOPLE, schema: cg.Schema | None = None
+) -> cg.Table:
+    own, edges = schema or p12_schema(), np.cumsum(np.exp(log_rates - log_rates.max()))
+    cells = np.searchsorted(edges, rng.uniforms(people) * edges[-1]).clip(0, len(edges) - 1)
+    return cg.Table(own, np.bincount(cells, minlength=len(edges)).reshape(own.shape))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ python benchmarks/tree_estimates.py --data FOLDER [--releases 2]
 import argparse
 import time
 import warnings
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,13 @@ from tree import CENSUS, LEVELS, blocks
 import congenial as cg
 from congenial.baselines.tree import TopDownTree
 from congenial.hierarchy.words import ChainWords
-from congenial.inference.tree.estimate import TreeEstimate, estimate_tree
+from congenial.inference.tree.draws import ends
+from congenial.inference.tree.estimate import LevelEstimate, TreeEstimate, estimate_tree
 
 Floats = NDArray[np.float64]
 N_MINORS = 8  # the first cells of a table are those of minors
 MOST_MILLISECONDS = 3.0
+SIZES = (0, 1, 5, 20, 50, 200)  # released totals, the last without an end
 
 
 def estimate_states(folder: Path, n_releases: int) -> bool:
@@ -38,6 +41,8 @@ def estimate_state(folder: Path, state: str, n_releases: int) -> bool:
     plan, truth = hierarchy.plan(hierarchy.disclose(leaves)), tree.summed(leaves)
     errors: dict[str, list[Floats]] = {"release": [], "TopDown": [], "median": [], "mean": [], "integers": []}
     covered: list[list[tuple[float, float]]] = []
+    by_size = {"block": np.zeros((len(SIZES), 2)), "group": np.zeros((len(SIZES), 2))}
+    empty, alike = np.zeros(2, np.int64), np.zeros(2, np.int64)
     seconds, said = [], set()
     for number in range(n_releases):
         rng = cg.replay_rng(f"estimate {state} {number}")
@@ -54,6 +59,12 @@ def estimate_state(folder: Path, state: str, n_releases: int) -> bool:
         for name in ("median", "mean", "integers"):
             errors[name].append(_errors([getattr(level, name)[:, :-1] for level in levels], truth, levels, name))
         covered.append(_coverage(found, truth))
+        for name in by_size:
+            by_size[name] += _by_size(levels[tree.level_of(name)], truth[tree.level_of(name)].sum(axis=1))
+        above = [(level.low[:, -1], real.sum(axis=1)) for level, real in zip(levels[2:4], truth[2:4], strict=True)]
+        empty += np.sum([((real == 0).sum(), ((real == 0) & (low > 0)).sum()) for low, real in above], axis=0)
+        is_alike = np.ptp(found.draws.leaves, axis=0) == 0
+        alike += is_alike.sum(), (is_alike & (found.draws.leaves[0] != truth[-1])).sum()
     print(
         f"{state}, rho 2.56, 2020 shares, {len(leaves):,} blocks, {n_releases} releases: mean error of a cell (total)"
     )
@@ -62,6 +73,10 @@ def estimate_state(folder: Path, state: str, n_releases: int) -> bool:
     for name, both in means.items():
         print(f"  {name:10}" + "".join(f"{cell:10.3f} ({total:5.2f})" for cell, total in both), flush=True)
     print("  90 % intervals cover (standard error): " + ", ".join(_covered_text(covered)))
+    for name, counted in by_size.items():
+        print(f"  totals of {name} units by released size: " + ", ".join(_size_texts(counted)))
+    print(f"  tracts and groups without people: {empty[0]}, of which {empty[1]} have an interval above 0")
+    print(f"  block cells with draws all alike: {alike[0]:,}, of which {alike[1]:,} have another value")
     spent = 1000 * float(np.mean(seconds)) / len(leaves)
     print(f"  {spent:.2f} CPU ms a block")
     for text in sorted(said):
@@ -105,10 +120,24 @@ def _coverage(found: TreeEstimate, truth: tuple[NDArray[np.int64], ...]) -> list
     for level, units in ((2, some), (4, np.flatnonzero(truth[4].sum(axis=1) >= 20))):
         tables = found.draws.of_level(level)[:, units]
         shares = tables[:, :, :N_MINORS].sum(axis=2) / np.maximum(tables.sum(axis=2), 1)
-        low, high = np.quantile(shares, [0.05, 0.95], axis=0)
+        low, _, high = ends(np.sort(shares, axis=0), 0.9)
         own = truth[level][units, :N_MINORS].sum(axis=1) / truth[level][units].sum(axis=1)
         out.append(_with_error((low <= own) & (own <= high)))
     return out
+
+
+def _by_size(level: LevelEstimate, total: NDArray[np.int64]) -> Floats:
+    """Return how many totals have a released size, and how many of them are covered (size, 2)."""
+    released, out = level.released[:, -1], np.zeros((len(SIZES), 2))
+    holds = (level.low[:, -1] <= total) & (total <= level.high[:, -1])
+    np.add.at(out, np.searchsorted(SIZES, released, side="right") - 1, np.stack([np.ones(len(holds)), holds], axis=1))
+    return out
+
+
+def _size_texts(counted: Floats) -> list[str]:
+    names = [f"{low}" if high == low + 1 else f"{low}-{high - 1}" for low, high in pairwise(SIZES)]
+    pairs = zip([*names, f"{SIZES[-1]}+"], counted, strict=True)
+    return [f"{name} {holds / n:.3f} (of {n:,.0f})" for name, (n, holds) in pairs if n]
 
 
 def _with_error(holds: NDArray[np.bool_]) -> tuple[float, float]:

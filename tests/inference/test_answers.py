@@ -12,7 +12,11 @@ import congenial as cg
 from congenial.bundle.loading import Bundle
 from congenial.cli import main
 from congenial.curator.demonstration import demonstrate
-from congenial.inference.answers import answer, answers_frame, plot_answers, write_draws
+from congenial.inference.answers import Answer, answer, answers_frame, plot_answers, write_draws
+from congenial.inference.diagnostics import ALIKE, Quality
+from congenial.inference.error_law import ErrorInterval
+from congenial.inference.frequentist import Confidence
+from congenial.inference.intervals import Estimate, number_text
 from congenial.inference.question import parse_query
 from images import is_blank
 from releases import CASES, COUNTS, FEW, NOW, Case, ledger_for, place, release
@@ -45,6 +49,44 @@ def test_frames_of_every_library_agree(bundle: Bundle) -> None:
     assert draws.shape == (200, 50)  # the chain, the draw in it and in all, its probability, and 46 cells
     with pytest.raises(cg.CongenialError, match="did you mean 'pandas'"):
         answers_frame(found.numbers, "panda")
+
+
+def test_the_law_of_the_noise_comes_first(tmp_path: Path) -> None:
+    """Of counts, sums and shares the first interval is the one that hardly needs a prior; the posterior's is second."""
+    queries = ["age in {80-84, 85+}", "share(age=85+ | sex=female)", "ratio(age=85+ / age=80-84)", "all"]
+    made, rng = demonstrate(tmp_path / "demo"), cg.replay_rng("first")
+    bundle = made.bundle
+    found = answer(bundle, queries, None, level=0.9, prior="flat", n_draws=200, is_simultaneous=False, rng=rng).numbers
+    for one in found[:2]:
+        row = one.as_row()
+        assert row[2] == f"{number_text(one.by_error.low)} to {number_text(one.by_error.high)}"
+        assert row[3] == number_text(one.estimate.mean)
+        assert row[5:7] == (number_text(one.estimate.low), number_text(one.estimate.high))
+    assert found[2].as_row()[2] == "not available"
+    assert found[3].as_row()[2:] == ("exact", "256", "exact", "exact", "exact", "exact", "")
+    assert [one.as_json()["by_error_law"]["how"] for one in found] == [*["approximate"] * 2, "not available", "exact"]
+    assert list(answers_frame(found).columns)[3:6] == ["low_by_error_law", "high_by_error_law", "estimate"]
+    run = CliRunner(env={"COLUMNS": "200"}).invoke(
+        main, ["infer", str(made.folder), "--query", queries[0], "--prior", "flat", "--draws", "400"]
+    )
+    assert run.exit_code == 0, run.output
+    header = next(line for line in run.output.splitlines() if "released" in line)
+    assert header.index("released") < header.index("by error law") < header.index("estimate") < header.index("low")
+
+
+def test_draws_that_are_alike_say_so() -> None:
+    """An error of 0 and "all" draws would be claims that nobody can make."""
+    alike, stuck = Quality(400.0, 1.0, float("nan"), ALIKE), Quality(float("nan"), float("nan"), float("nan"))
+    nothing = Confidence("q", float("nan"), float("nan"), 0.9, "not available", "no reason")
+    ends = {}
+    for name, quality in (("alike", alike), ("stuck", stuck)):
+        estimate = Estimate("q", 0.0, 0.0, 0.0, 0.0, 0.0, 0.9, False, quality)
+        row = Answer(None, estimate, nothing, ErrorInterval("q", 0.0, 0.0, 0.0, 0.0, 0.9)).as_row()
+        assert "exact" not in row
+        assert row[4] == "unknown"
+        assert row[2] == "0 to 0"
+        ends[name] = row[-1]
+    assert ends == {"alike": "400 alike", "stuck": "unknown POOR"}
 
 
 def test_draws_and_pictures_are_written_once(bundle: Bundle, tmp_path: Path) -> None:
@@ -121,7 +163,7 @@ def test_an_area_called_probability_keeps_its_column(tmp_path: Path) -> None:
     data = CASES["areas"].data.replace("area,", "probability,", 1)
     case = Case(CASES["areas"].spec.replace("name: area", "name: probability"), data)
     release(place(tmp_path, case), tmp_path / "bundle", ledger=ledger_for(tmp_path, case), who="Ada", now=NOW)
-    columns = cg.load_bundle(tmp_path / "bundle").posterior("02", n_draws=40, rng=cg.replay_rng("draw")).columns()
+    columns = cg.load_bundle(tmp_path / "bundle").posterior("02", prior="flat", n_draws=40).columns()
     assert list(columns)[:5] == ["area", ".chain", ".iteration", ".draw", "probability"]
     assert set(columns["area"]) == {"02"}
 

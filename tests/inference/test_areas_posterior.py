@@ -120,6 +120,7 @@ def test_draws_that_are_all_alike_are_not_called_exact(request: pytest.FixtureRe
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert not ask(alike).is_exact
+            assert ask(alike).quality.text == "draws alike"
     assert alike.total("all").is_exact
     assert alike.difference("all", "a1", "a0").is_exact
     assert alike.interval("all over areas").is_exact

@@ -16,7 +16,6 @@ from congenial.inference import across_areas, areas_errors
 from congenial.inference.across_areas import error_intervals_across, estimates_across
 from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
 from congenial.inference.asking import ask
-from congenial.inference.fit import Fit, contradictions
 from congenial.inference.question import parse_query
 from congenial.spec.load import load_spec
 from releases import CASES, Case, place
@@ -171,13 +170,15 @@ def test_areas_that_are_named_are_asked_by_themselves(bundle: Path) -> None:
     assert pooled[0]["is_pooled"]
 
 
-def test_warnings_of_fit_name_the_areas() -> None:
-    fits: dict[str | None, Fit] = {f"a{number}": Fit(1.0 if number < 7 else 0.5) for number in range(60)}
-    text = contradictions(fits)
-    assert "7 of 60 areas, where about 3.0 are so by chance: a0, a1, a2, a3, a4 and 2 more" in text
-    assert contradictions({None: Fit(1.0)}) == Fit(1.0).text
-    assert not contradictions({None: Fit(0.5)})
-    assert not contradictions({"a": Fit(0.5), "b": Fit(0.4)})
+def test_nothing_is_said_of_a_fit_that_was_not_tested(tmp_path: Path) -> None:
+    """Replicates of rates that were fitted to the same release cannot tell whether the prior fits it."""
+    data = "sex,age,n\nf,010,90\nf,020,1\nf,030,0\nm,010,0\nm,020,2\nm,030,80\n"
+    text = CASES["one table"].spec.replace("count: n}", "count: n, status: simulated}")
+    spec = place(tmp_path, Case(text, data))
+    made = cg.load_bundle(simulate(load_spec(spec), tmp_path, tmp_path / "bundle", seed=1).folder)
+    found = ask(made, ["sex=f"], prior="flat", n_draws=400, rng=cg.replay_rng(1))
+    assert not [line for line in found.warnings if "contradicts the prior" in line]
+    assert not hasattr(found.posteriors[0], "check_fit")
 
 
 def test_two_runs_agree_within_the_error_that_they_print(bundle: Path) -> None:

@@ -108,6 +108,35 @@ def test_draws_of_chains_have_the_enumerated_means() -> None:
     assert drawn.effective_draws.min() > 5_000
 
 
+def test_exact_is_what_the_published_numbers_determine() -> None:
+    """Probabilities that are exact do not make a number exact; numbers that limits leave one value are."""
+    law, released = small("total")
+    found = posterior(law, None, released, prior="flat").interval("sex=f")
+    assert not found.is_exact
+    assert found.quality.text == "all tables gone through"
+    assert "exact" not in repr(found)
+    nobody = cg.Table(SCHEMA, [[0, 0], [2, 3]])
+    mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/2")], invariants=[cg.margin("sex")])
+    drawn = posterior(law_of(mechanism, nobody), None, nobody.counts, n_draws=400, rng=cg.replay_rng(1))
+    assert repr(drawn.interval("sex=f & age=0")) == "sex=f & age=0: exactly 0"
+    assert drawn.error_interval("sex=f & age=0").is_exact
+    assert drawn.interval("difference(sex=m, sex=f & age=1)").is_exact
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PoorDrawsWarning)
+        assert not drawn.interval("age=1").is_exact
+        assert not drawn.error_interval("age=1").is_exact
+
+
+def test_draws_that_are_too_few_for_a_level_have_no_ends(p12: Posterior) -> None:
+    law, released = p12.law, p12.released
+    few = posterior(law, None, released, prior="flat", n_draws=40, rng=cg.replay_rng("few"))
+    with pytest.warns(PoorDrawsWarning):
+        found = few.interval("sex=female & age=85+", 0.96)
+    assert (found.low, found.high) == (-np.inf, np.inf)
+    with pytest.warns(PoorDrawsWarning):
+        assert np.isfinite(few.interval("sex=female & age=85+", 0.95).high)
+
+
 @pytest.fixture(scope="module")
 def p12() -> Posterior:
     mechanism = cg.examples.p12_mechanism()

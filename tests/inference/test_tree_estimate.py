@@ -1,6 +1,8 @@
 """Estimates of trees from bundles: whole numbers that add up, questions about units, files, refusals."""
 
 import json
+import warnings
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -14,12 +16,19 @@ from congenial.bundle.loading import Bundle
 from congenial.bundle.parquet import parquet_arrays
 from congenial.cli import main
 from congenial.errors import BundleError, InferenceError
+from congenial.hierarchy.words import ChainWords
+from congenial.inference.intervals import ends_of_draws
+from congenial.inference.tree.draws import _warn, ends
 from congenial.inference.tree.estimate import TreeEstimate
 from congenial.inference.tree.fit import FitCheck
 from congenial.inference.tree.integers import at_the_top
+from congenial.inference.tree.nobody import noise_variances, reach, reaches
 
 # Few draws: what is said of them is looked at where it is meant to be.
-pytestmark = pytest.mark.filterwarnings("ignore::congenial.inference.tree.draws.PoorChainsWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::congenial.inference.tree.draws.PoorChainsWarning"),
+    pytest.mark.filterwarnings("ignore::congenial.inference.intervals.PoorDrawsWarning"),
+]
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["young", "old"]})
 CODES = [f"44{county}{tract}{block}" for county in "13" for tract in "abc" for block in "vwxyz"]
@@ -124,6 +133,150 @@ def test_sums_and_differences_of_units(estimate: TreeEstimate) -> None:
         estimate.interval("441", "all by sex")
 
 
+def test_only_what_was_published_is_exact(estimate: TreeEstimate) -> None:
+    """Draws that are all alike are a statement about draws; structural zeros and exact numbers are known."""
+    leaves = estimate.draws.leaves.copy()
+    leaves[:, 1, 3] = 0  # a cell of block 441aw, and the same in what was released
+    release = (*estimate.release[:-1], estimate.release[-1].copy())
+    release[-1][1, 3] = 0
+    still = replace(estimate, release=release, draws=replace(estimate.draws, leaves=leaves))
+    alike = still.interval("441aw", "sex=m & age=old")
+    assert (alike.low, alike.high, alike.mean) == (0, 0, 0)
+    assert not alike.is_exact
+    assert alike.quality.text == "draws alike"
+    assert np.isnan(alike.quality.monte_carlo_error)
+    assert "exact" not in repr(alike)
+    drawn = still.interval("441aw", "sex=f")
+    assert not drawn.is_exact
+    assert "effective draws" in drawn.quality.text
+    barred = still.interval("441bx", "sex=m & age=young")  # a structural zero
+    assert repr(barred) == "sex=m & age=young of 441bx: exactly 0"
+    assert barred.quality.text == "exact"
+    assert still.interval("441av").is_exact  # nobody may live there
+    assert still.interval(["441", "443"], minus="441av").is_exact
+    others = [code for code in CODES if code not in {"441av", "441bx"}]
+    assert still.interval(others, "sex=m & age=young", minus="441av").quality.text != "exact"
+    assert still.interval([code for code in CODES if code != "441av"]).is_exact
+    assert not still.interval(others).is_exact
+    assert not still.interval("441").is_exact
+    assert not still.interval("441", "share(sex=f | all)").is_exact
+
+
+def test_what_follows_from_exact_numbers_is_exact() -> None:
+    """Without women at the top, no unit has any, whatever is drawn of the others."""
+    tree = cg.Tree.of_parents({"county": ["A", "A", "B"], "town": ["a", "b", "c"]})
+    people = np.array([[0, 0, 30, 4], [0, 0, 20, 31], [0, 0, 22, 42]])
+    hierarchy = cg.Hierarchy(tree, SCHEMA, invariants=[cg.total(), cg.total({"sex": "f"})], rho="4")
+    plan = hierarchy.plan(hierarchy.disclose(people))
+    from congenial.inference.tree.estimate import estimate_tree
+
+    found = estimate_tree(plan.law, tree.sums(people), n_draws=40, rng=cg.replay_rng(1))
+    assert found.interval("a", "sex=f & age=old").is_exact
+    assert not found.interval("a", "sex=m").is_exact
+    assert found.interval(["A"], "sex=m").is_exact
+
+
+def test_ends_of_intervals_hold_a_further_draw(request: pytest.FixtureRequest) -> None:
+    """A truth that is exchangeable with 100 draws: 90 % intervals hold it in 91 of 101 cases, and not in 89."""
+    rng, n_cases = own_rng(request), 20_000
+    values = rng.uniforms(101 * n_cases).reshape(101, n_cases)
+    low, median, high = ends(np.sort(values[1:], axis=0), 0.9)
+    covered = ((low <= values[0]) & (values[0] <= high)).mean()
+    assert covered == pytest.approx(91 / 101, abs=5 * (0.09 / n_cases) ** 0.5)
+    assert covered > 0.89
+    assert median.mean() == pytest.approx(0.5, abs=0.01)
+    one = [ends_of_draws(column, None, 0.9) for column in values[1:, :50].T]
+    assert one == list(zip(low[:50].tolist(), high[:50].tolist(), strict=True))
+
+
+def test_too_few_draws_for_a_level_are_said(estimate: TreeEstimate, place: Path, tmp_path: Path) -> None:
+    with pytest.raises(InferenceError, match=r"200 draws are too few for 99.5 % intervals, which take 399"):
+        estimate.level("tract", 0.995)
+    wide = estimate.interval("441", level=0.995)
+    assert (wide.low, wide.high) == (0, np.inf)
+    less = estimate.interval("441", level=0.995, minus="443")
+    assert (less.low, less.high) == (-np.inf, np.inf)
+    assert np.isfinite(estimate.interval("441", level=0.99).high)
+    asked = ["estimate", str(place), "--level", "0.99", "--out", str(tmp_path / "e")]
+    for more in ([], ["--draws", "198"]):
+        done = CliRunner().invoke(main, [*asked, *more])
+        assert done.exit_code == 1
+        assert "take 199 at least" in " ".join(done.stderr.split())
+        assert "estimating" not in done.stderr
+
+
+def test_poor_draws_are_judged_by_one_rule(estimate: TreeEstimate, request: pytest.FixtureRequest) -> None:
+    """Sixty independent draws are too few here as for tables and areas; four hundred are not."""
+    rng, tree = own_rng(request), estimate.law.tree
+    for n_draws, is_poor in ((60, True), (1_000, False)):
+        leaves = rng.below(np.full(n_draws * len(CODES) * 4, 50)).reshape(n_draws, len(CODES), 4)
+        draws = replace(estimate.draws, tree=tree, leaves=leaves, fit=())
+        quality = replace(estimate, draws=draws).interval("441a").quality
+        assert quality.is_poor == is_poor
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            _warn(draws)
+        assert any("the draws of tract are poor" in str(one.message) for one in heard) == is_poor
+        assert (draws.diagnosed["tract"][2] > 0.1) == is_poor
+
+
+def test_noise_alone_reaches_what_it_is_said_to(request: pytest.FixtureRequest) -> None:
+    """Releases of a tree with units that nobody lives in: at least 95 % of their totals are within reach."""
+    codes = [f"1{tract}{block}" for tract in "abcd" for block in "xyz"] + ["1e0", "1f0", "1f1"]
+    tree = cg.Tree.of_prefixes(codes, {"state": 1, "tract": 2}, "block")
+    people = np.tile([30, 20, 25, 15], (len(codes), 1))
+    people[-3:] = 0
+    people[:3] = 0
+    hierarchy = cg.Hierarchy(tree, SCHEMA, invariants=[cg.total()], rho="1/2")
+    plan, rng = hierarchy.plan(hierarchy.disclose(people)), own_rng(request)
+    n_releases, words = 600, ChainWords.simulated(rng)
+    totals = np.array([plan.draw(people, words)[1].sum(axis=1) for _ in range(n_releases)])[:, [0, 4, 5]]
+    reached = reaches(noise_variances(plan.law)[1][[0, 4, 5]], np.full(3, 4), 0.05)
+    share = (totals <= reached).mean()
+    assert share > 0.95 - 5 * (0.05 * 0.95 / totals.size) ** 0.5
+    assert (totals > 0).mean() > 0.9  # noise pushes up, where nobody lives
+
+
+def test_sums_of_many_cells_are_taken_for_normal() -> None:
+    """On both sides of where convolution ends, to within the step from one cell to the next."""
+    exact, normal = reach({2.0: 400}, 0.05), reach({2.0: 401}, 0.05)
+    assert 0 <= normal - exact <= 4
+    assert reach({2.0: 300, 5.0: 300}, 0.05) > reach({2.0: 600}, 0.05) > reach({2.0: 600}, 0.2)
+
+
+def test_an_only_child_has_the_noise_of_its_parent() -> None:
+    tree = cg.Tree.of_prefixes(["1a0", "1b0", "1b1"], {"state": 1, "tract": 2}, "block")
+    people, precisions = np.full((3, 4), 9), {"state": "1", "tract": "1/8", "block": "1/2"}
+    hierarchy = cg.Hierarchy(tree, SCHEMA, invariants=[cg.total()], precisions=precisions)
+    found = noise_variances(hierarchy.plan(hierarchy.disclose(people)).law)
+    assert found[1].tolist() == [8, 8]
+    assert found[2].tolist() == [8, 3, 3]  # one of two takes half of the error: 2 / 2 + 8 / 4
+
+
+def test_intervals_of_units_without_people_include_0(estimate: TreeEstimate) -> None:
+    """Every draw of a tract has people, and noise alone may have brought about what was released of it."""
+    leaves = estimate.draws.leaves.copy()
+    leaves[:, 5:10] += 1
+    release = tuple(tables.copy() for tables in estimate.release)
+    tail, tracts = 0.05, noise_variances(estimate.law)[2]
+    release[2][1] = [0, 1, 1, 0]
+    most = int(reaches(tracts[:2], np.array([3, 4]), tail)[1])
+    assert most >= 2
+    found = replace(estimate, release=release, draws=replace(estimate.draws, leaves=leaves))
+    assert leaves[:, 5:10].sum(axis=(1, 2)).min() > 0
+    level = found.level("tract")
+    assert level.low[1, -1] == 0
+    assert (level.low[1, :-1] == 0).all()
+    assert (level.low[[0, 2, 3, 4, 5], -1] > 0).all()  # nobody takes those for empty
+    release[-1][5:10] = 0
+    release[-1][5] = [0, 1, 1, 0]
+    assert found.interval("441b").low == 0
+    assert found.interval("441b", "age=old").low == 0
+    assert found.interval("441a").low > 0
+    block = found.level("block")
+    assert block.low[5, -1] > 0  # leaves may be empty under the prior, which speaks for itself
+
+
 def test_a_code_at_two_levels_is_asked_back() -> None:
     tree = cg.Tree.of_parents({"county": ["A", "A", "B"], "town": ["A", "b", "c"]})
     hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), rho="4")
@@ -153,7 +306,6 @@ def test_a_bad_fit_is_loud() -> None:
 
 def test_the_prior_is_found_not_to_fit(request: pytest.FixtureRequest) -> None:
     """Sizes that no gamma law has: half of the leaves alike, one in fifty a hundred times as large."""
-    from congenial.hierarchy.words import ChainWords
     from congenial.inference.tree.estimate import estimate_tree
 
     rng = own_rng(request)

@@ -1,5 +1,6 @@
 """Asking bundles of several areas: what is known at once, what is drawn, and what is kept."""
 
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -15,10 +16,12 @@ from congenial.bundle.loading import Bundle
 from congenial.bundle.verifying import Verified, verify_bundle
 from congenial.conditions.rows import Row
 from congenial.inference.asking import ask
+from congenial.inference.error_law import ErrorInterval
 from congenial.randomness import replay_rng
 from congenial.sampling.exact_errors import exact_errors
 from congenial.sampling.system import System
 from congenial.workbench.answering import Answering, Question, draw_together
+from congenial.workbench.pages import render
 from congenial.workbench.work import Work
 from releases import simulate
 from workbench.bench import TestClient, client_of, desk_of
@@ -70,8 +73,12 @@ def test_what_is_known_at_once_has_the_width_of_both_noises(verified: Verified) 
     assert found.high - found.low == pytest.approx(width, rel=0.15)
     assert found.high - found.low != pytest.approx(2 * 1.645 * sizes[0], rel=0.15)  # a mutant with one noise
     assert found.low < found.estimate < found.high
+    (wide,) = Answering(str).at_once(verified, Question(QUERY, "0.99"))
+    assert width < wide.high - wide.low < 3 * width  # there are errors enough for the highest level
     (exact,) = Answering(str).at_once(verified, Question("difference(area=North, area=South)", "0.9"))
     assert exact.low == exact.high == exact.released
+    assert exact.is_exact
+    assert not found.is_exact
     assert Answering(str).at_once(verified, Question("sex=female", "0.9", "North")) == []
 
 
@@ -92,6 +99,15 @@ def test_the_draws_of_all_areas_are_made_once(verified: Verified, monkeypatch: p
     assert answering.missing("three", verified, asked) is not None
     nothing_to_draw = (Question("difference(area=North, area=South)", "0.9"), Question("sex=female", "0.9", "North"))
     assert all(answering.missing("three", verified, known) is None for known in nothing_to_draw)
+
+
+def test_errors_that_are_all_alike_are_not_called_exact() -> None:
+    still, known = (ErrorInterval("x", 4.0, 4.0, 4.0, 4.0, 0.9, is_exact=is_exact) for is_exact in (False, True))
+    pages = [
+        render("at_once.html", lines=[(one, "4", "4", "4", "4")], picture=None, level="90%") for one in (still, known)
+    ]
+    assert ["exact" in page for page in pages] == [False, True]
+    assert "4 to 4" in pages[0]
 
 
 def test_nobody_waits_for_what_is_drawn_apart() -> None:
@@ -120,6 +136,12 @@ def test_the_page_names_what_it_shows(client: TestClient) -> None:
     assert "law of the" in early
     later = client.post("/ask/answer", json=asked).json()["html"]
     assert "--draws 400" in later
+    heads = [re.sub("<.*?>", "", head) for head in re.findall("<th scope=.col.*?</th>", later)]
+    assert heads[:5] == ["number", "released", "90% by the law of the noise", "estimate", "90% under a prior"]
+    lines = client.get("/ask/answers.csv", params=asked).text.splitlines()
+    assert lines[0].startswith("area,query,released,low_by_error_law,high_by_error_law,estimate,low,high,")
+    low, high = lines[1].rsplit(",", 8)[1:3]
+    assert f"{float(low):,.0f} to {float(high):,.0f}" in later
     assert client.post("/ask/at-once", json={**asked, "query": "sex=female", "area": "North"}).json()["html"] == ""
     for wrong in ({"level": "2"}, {"query": "colour=red"}, {"bundle": "none"}):
         assert client.post("/ask/at-once", json={**asked, **wrong}).status_code == 400

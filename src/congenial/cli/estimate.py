@@ -24,10 +24,12 @@ def estimate(bundle: Path, out: Path, level: float, draws: int | None, seed: int
     """
     from congenial.bundle.loading import load_bundle
     from congenial.inference.intervals import check_level
+    from congenial.inference.tree.draws import check_draws
+    from congenial.inference.tree.estimate import FEWEST_DRAWS
     from congenial.inference.tree.writing import as_plain_values, check_new, summary, write_estimate
     from congenial.randomness import replay_rng, secure_rng
 
-    check_level(level)
+    check_draws(FEWEST_DRAWS if draws is None else draws, check_level(level))
     check_new(out)
     loaded = load_bundle(bundle)
     for line in loaded.not_checked:

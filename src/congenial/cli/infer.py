@@ -94,11 +94,11 @@ def infer(
         *(
             "number",
             "released",
+            "by error law*",
             "estimate",
             "MC error",
             "low",
             "high",
-            "by error law*",
             "without a prior",
             "eff. draws",
         ),
@@ -110,6 +110,9 @@ def infer(
     show_table(header, rows, ", ".join([*how, *(["all together"] if simultaneous else [])]))
     if any(number.estimate.is_median and not number.estimate.is_exact for number in numbers):
         say("Estimates of ratios and medians are posterior medians, the others posterior means.")
-    say("* approximate: the released number less the errors of releases of tables like this one.")
+    say(
+        "* approximate: the released number less the errors of releases of tables like this one. Estimate, low and high"
+        " rest on the prior; where they disagree with the error law, it is the prior that speaks."
+    )
     for why in dict.fromkeys(number.confidence.why for number in numbers if not number.confidence.is_available):
         say(f"Not available without a prior: {why}.")

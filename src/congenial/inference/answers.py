@@ -1,9 +1,9 @@
-"""Answers to an analyst's questions, area by area: the estimate, and the interval that needs no prior."""
+"""Answers to an analyst's questions, area by area: by the law of the noise, by a posterior, and without a prior."""
 
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from congenial.bundle.loading import Bundle
 from congenial.conditions.areas import Area
 from congenial.errors import InferenceError, reason_of
 from congenial.inference.areas_posterior import AreasPosterior
+from congenial.inference.diagnostics import ALIKE
 from congenial.inference.error_law import ErrorInterval
 from congenial.inference.frames import frame
 from congenial.inference.frequentist import Confidence
@@ -31,26 +32,30 @@ class Answer:
     def as_row(self) -> tuple[str, ...]:
         """Return it as a row of text.
 
-        The query, released, estimated, its Monte Carlo error, the interval's ends, the interval by the error's law, the
-        one without a prior, and how many draws the estimate is worth.
+        The query, released, the interval by the error's law, then the posterior: estimate, its Monte Carlo error, the
+        interval's ends; the interval without a prior, and how many draws the estimate is worth.
         """
         estimate, without = self.estimate, self.confidence
         released = estimate.text(estimate.released)
         if estimate.is_exact:
-            return estimate.query, released, estimate.text(estimate.mean), *["exact"] * 5, ""
-        ends = [
+            return estimate.query, released, "exact", estimate.text(estimate.mean), *["exact"] * 4, ""
+        by_error, proven = (
             f"{number_text(found.low)} to {number_text(found.high)}" if found.is_available else "not available"
             for found in (self.by_error, without)
-        ]
+        )
         quality = estimate.quality
         numbers = [
             estimate.text(estimate.centre),
-            number_text(quality.monte_carlo_error),
+            number_text(quality.monte_carlo_error) if isfinite(quality.monte_carlo_error) else "unknown",
             estimate.text(estimate.low),
             estimate.text(estimate.high),
         ]
-        draws = number_text(round(quality.effective_draws)) if isfinite(quality.effective_draws) else "all"
-        return estimate.query, released, *numbers, *ends, draws + (" POOR" if quality.is_poor else "")
+        if isnan(quality.effective_draws):
+            draws = "unknown"
+        else:
+            draws = number_text(round(quality.effective_draws)) if isfinite(quality.effective_draws) else "all"
+        notes = f"{' alike' if quality.word == ALIKE else ''}{' POOR' if quality.is_poor else ''}"
+        return estimate.query, released, by_error, *numbers, proven, draws + notes
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values; what is infinite or missing is null."""
@@ -60,6 +65,13 @@ class Answer:
             "query": estimate.query,
             "kind": estimate.kind,
             "released": _finite(estimate.released),
+            "by_error_law": {
+                "estimate": _finite(self.by_error.estimate),
+                "low": _finite(self.by_error.low),
+                "high": _finite(self.by_error.high),
+                "how": self._how_by_error,
+                "why": self.by_error.why,
+            },
             "estimate": _finite(estimate.centre),
             "mean": _finite(estimate.mean),
             "median": _finite(estimate.median),
@@ -73,13 +85,7 @@ class Answer:
             "split_rhat": _finite(estimate.quality.split_rhat),
             "monte_carlo_error": _finite(estimate.quality.monte_carlo_error),
             "is_poor": estimate.quality.is_poor,
-            "by_error_law": {
-                "estimate": _finite(self.by_error.estimate),
-                "low": _finite(self.by_error.low),
-                "high": _finite(self.by_error.high),
-                "how": "approximate" if self.by_error.is_available else "not available",
-                "why": self.by_error.why,
-            },
+            "quality": estimate.quality.text,
             "without_a_prior": {
                 "low": _finite(without.low),
                 "high": _finite(without.high),
@@ -87,6 +93,12 @@ class Answer:
                 "why": without.why,
             },
         }
+
+    @property
+    def _how_by_error(self) -> str:
+        if not self.by_error.is_available:
+            return "not available"
+        return "exact" if self.by_error.is_exact else "approximate"
 
 
 def _finite(value: float) -> float | None:
@@ -125,22 +137,11 @@ def answer(
 def answers_frame(answers: Sequence[Answer], backend: str = "pandas") -> Any:
     """Return answers as a pandas, polars or pyarrow table, a row a number."""
     rows = [found.as_json() for found in answers]
-    names = (
-        "area",
-        "query",
-        "released",
-        "estimate",
-        "mean",
-        "median",
-        "low",
-        "high",
-        "level",
-        "is_exact",
-        "effective_draws",
-    )
-    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in names}
+    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in ("area", "query", "released")}
     columns["low_by_error_law"] = [row["by_error_law"]["low"] for row in rows]
     columns["high_by_error_law"] = [row["by_error_law"]["high"] for row in rows]
+    names = ("estimate", "mean", "median", "low", "high", "level", "is_exact", "effective_draws")
+    columns |= {name: [row[name] for row in rows] for name in names}
     columns["low_without_a_prior"] = [row["without_a_prior"]["low"] for row in rows]
     columns["high_without_a_prior"] = [row["without_a_prior"]["high"] for row in rows]
     return frame(columns, backend)

@@ -23,15 +23,16 @@ def areas_errors(law: PublicLaw, chains: NDArray[np.int32], weights: Ints, rng: 
     flat = chains.reshape(-1, *chains.shape[2:])
     picked = flat[np.linspace(0, len(flat) - 1, min(_TABLES, len(flat))).astype(int)]
     n_tables, n_areas, n_cells = picked.shape
-    out = np.zeros((n_areas, n_tables * _RELEASES))
+    n_releases = -(-_TABLES * _RELEASES // n_tables)  # of each table: as many errors of few tables as of many
+    out = np.zeros((n_areas, n_tables * n_releases))
     for group in law.areas.groups:
         own = group.places[weights[group.places].any(axis=1)]
         if not own.size:
             continue
         lines = np.repeat(own, n_tables)
-        errors = np.empty((len(lines), _RELEASES))
+        errors = np.empty((len(lines), n_releases))
         tables = picked[:, own].swapaxes(0, 1).reshape(-1, n_cells).astype(np.int64)
-        for places, drawn in Moving.of(group.pattern, law.measured).errors(tables, _RELEASES, rng):
+        for places, drawn in Moving.of(group.pattern, law.measured).errors(tables, n_releases, rng):
             errors[places] = np.einsum("ijk,ik->ij", drawn, weights[lines[places]])
         out[own] = errors.reshape(len(own), -1)
     # Tables come draw after draw, so the places of errors mean nothing: mix them before areas are added up.

@@ -16,7 +16,7 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area
 from congenial.errors import InferenceError, did_you_mean
 from congenial.inference.areas_errors import areas_errors
-from congenial.inference.diagnostics import quality_of
+from congenial.inference.diagnostics import EXACTLY, quality_of
 from congenial.inference.error_law import ErrorInterval, ends_of, interval_by_errors, possible_ends, scale_of
 from congenial.inference.intervals import (
     Estimate,
@@ -54,8 +54,6 @@ class AreasPosterior:
     chains : array (chain, draw, area, cell) of int32
     cell_effect : float or None
         Under the smooth prior, the scale of what single cells of areas have of their own.
-    log_rates : array (table, area, cell) or None
-        Under the smooth prior, log rates of some draws.
     """
 
     law: PublicLaw
@@ -64,7 +62,6 @@ class AreasPosterior:
     chains: NDArray[np.int32]
     acceptance: float
     cell_effect: float | None = None
-    log_rates: Floats | None = None
 
     @property
     def areas(self) -> tuple[Area, ...]:
@@ -84,9 +81,8 @@ class AreasPosterior:
         """Return the posterior of one area; it leans on the others if the prior has them share a profile."""
         place = self._place(area)
         chains = np.ascontiguousarray(self.chains[:, :, place], np.int64)
-        rates = None if self.log_rates is None else self.log_rates[:, place]
         own = self.released[place]
-        return Posterior(self.law, area, own, self.prior, chains, None, self.acceptance, self.cell_effect, rates)
+        return Posterior(self.law, area, own, self.prior, chains, None, self.acceptance, self.cell_effect)
 
     def interval(self, query: str, level: float = 0.9) -> Estimate:
         """Return a number that spans areas, such as a sum over them, or a difference of two."""
@@ -260,8 +256,8 @@ def _estimate(text: str, released: float, drawn: Floats, level: float, is_exact:
     low, high = ends_of_draws(flat, None, level)
     mean, median = (float(there.mean()), float(np.median(there))) if there.size else (np.nan, np.nan)
     if is_exact:
-        return Estimate(text, released, mean, mean, mean, mean, level, is_exact)
-    found = Estimate(text, released, mean, median, low, high, level, is_exact, quality=quality_of(drawn, n_moves))
+        return Estimate(text, released, mean, mean, mean, mean, level, is_exact, EXACTLY)
+    found = Estimate(text, released, mean, median, low, high, level, is_exact, quality_of(drawn, n_moves))
     warn_of_poor([found])
     return found
 
@@ -291,7 +287,7 @@ def areas_posterior(
         drawn = smooth_draws(law, released, belief.ordered, n_draws=n_kept, n_chains=n_few, rng=stream)
         own = float(drawn.scales[:, :, -1].mean())
         warn_of_rough(own)
-        return AreasPosterior(law, released, belief, drawn.tables, drawn.acceptance, own, drawn.eta)
+        return AreasPosterior(law, released, belief, drawn.tables, drawn.acceptance, own)
     if prior != "flat":
         raise InferenceError(
             f'many areas are asked under the prior "smooth" or "flat", not under {belief.text}; ask area by area'

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from warnings import catch_warnings, simplefilter, warn
+from warnings import catch_warnings, simplefilter
 
 from congenial.bundle.loading import Bundle
 from congenial.conditions.areas import Area
@@ -10,7 +10,6 @@ from congenial.errors import InferenceError
 from congenial.inference.across_areas import error_intervals_across, estimates_across
 from congenial.inference.answers import Answer, answer
 from congenial.inference.areas_posterior import AreasPosterior
-from congenial.inference.fit import contradictions
 from congenial.inference.intervals import check_level
 from congenial.inference.known_answers import known_answers
 from congenial.inference.posterior import Posterior
@@ -70,7 +69,7 @@ def ask(
     needs_draws : bool
         Whether draws are wanted even if the published numbers determine every answer.
     together : AreasPosterior, optional
-        Draws of all areas together under this prior, if there are some already; their fit is not looked at again.
+        Draws of all areas together under this prior, if there are some already.
     progress : Progress
         Told what is being done.
     """
@@ -92,7 +91,6 @@ def ask(
     is_pooled = prior == SMOOTH and len(bundle.tables) > 1 and (is_pooled or not areas)
     numbers: list[Answer] = []
     posteriors: list[Posterior] = []
-    is_new = together is None
     with catch_warnings(record=True) as heard:
         simplefilter("always")
         if spanning or is_pooled:
@@ -122,9 +120,6 @@ def ask(
             places += [area] * (len(heard) - len(places))
         if not own and together is not None:
             posteriors = [together[area] for area in chosen]
-        fits = {posterior.area: posterior.check_fit(rng) for posterior in (posteriors if is_new else ())}
-        if text := contradictions({area: fit for area, fit in fits.items() if fit is not None}):
-            warn(text, UserWarning, stacklevel=2)
     places += [None] * (len(heard) - len(places))
     said = [
         (area, str(warning.message))

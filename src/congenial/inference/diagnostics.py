@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, isfinite, sqrt
+from math import inf, isfinite, nan, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from congenial.arrays import Floats
 
@@ -19,32 +20,50 @@ class Quality:
     Attributes
     ----------
     effective_draws : float
-        How many independent draws they are worth; infinite for exact numbers, NaN where the chains never moved.
+        How many independent draws they are worth; infinite where nothing was drawn, NaN where the chains never moved.
     split_rhat : float
         Near 1 where the chains agree.
     monte_carlo_error : float
-        One standard deviation of the mean's own error.
+        One standard deviation of the mean's own error; NaN where draws that are all alike do not tell it.
+    word : str
+        In place of figures: what was not drawn, or draws that are all alike.
     """
 
     effective_draws: float
     split_rhat: float
     monte_carlo_error: float
+    word: str = ""
 
     @property
     def is_poor(self) -> bool:
         """Whether the interval should not be relied on."""
-        return not (self.effective_draws >= _FEW_DRAWS and self.split_rhat <= _LARGE_RHAT)
+        return bool(are_poor(self.effective_draws, self.split_rhat))
 
     @property
     def text(self) -> str:
         """It in words."""
-        if not isfinite(self.effective_draws):
-            return "exact" if self.effective_draws == inf else "the chains never moved"
+        if self.word or not isfinite(self.effective_draws):
+            return self.word or "the chains never moved"
         return f"{self.effective_draws:,.0f} effective draws, R-hat {self.split_rhat:.3f}"
 
 
-EXACTLY = Quality(inf, 1.0, 0.0)
-"""Of a number that was not drawn."""
+ALIKE = "draws alike"
+EXACTLY = Quality(inf, 1.0, 0.0, "exact")
+"""Of a number that the published ones determine."""
+
+ENUMERATED = Quality(inf, 1.0, 0.0, "all tables gone through")
+"""Of a number whose posterior probabilities are exact, while the number itself is not known."""
+
+
+def are_poor(effective: float | Floats, rhat: float | Floats) -> np.bool_ | NDArray[np.bool_]:
+    """Whether draws are too few in effect, or chains disagree: the one rule for tables, areas, trees and models.
+
+    Examples
+    --------
+    >>> are_poor(np.array([99.0, 400.0, 400.0, np.nan]), np.array([1.0, 1.06, 1.05, 1.0])).tolist()
+    [True, True, False, True]
+    """
+    return ~((np.asarray(effective) >= _FEW_DRAWS) & (np.asarray(rhat) <= _LARGE_RHAT))
 
 
 def quality_of(values: Floats, n_moves: int = 0) -> Quality:
@@ -54,13 +73,13 @@ def quality_of(values: Floats, n_moves: int = 0) -> Quality:
     ----------
     n_moves : int
         How often the tables changed from draw to draw. A number that stayed the same all the while, such as a median,
-        is worth about as many draws.
+        is taken to be worth about as many draws. That does not make it exact: other values are rare, not excluded.
     """
     there = np.isfinite(values)
     if not there.any():
         return Quality(float("nan"), float("nan"), float("nan"))
     if there.all() and not np.ptp(values) and n_moves >= _FEW_DRAWS:
-        return Quality(float(n_moves), 1.0, 0.0)
+        return Quality(float(n_moves), 1.0, nan, ALIKE)
     known = np.where(there, values, np.median(values[there]))[:, :, None]
     draws, rhat = float(effective_draws(known)[0]), float(split_rhat(known)[0])
     return Quality(draws, rhat, float(known.std()) / sqrt(draws) if draws > 0 else float("nan"))

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isfinite
+from math import ceil, inf, isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ from congenial.arrays import Floats
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row
 from congenial.errors import InferenceError
-from congenial.inference.diagnostics import EXACTLY, Quality, quality_of
+from congenial.inference.diagnostics import ENUMERATED, EXACTLY, Quality, quality_of
 from congenial.inference.statistic import COUNT, RATIOS, Statistic
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ class Estimate:
         The statistic of the released table.
     mean, median, low, high : float
         Posterior mean (infinite for a ratio over what may be nobody) and median, and the ends of a credible interval of
-        at least this level.
+        at least this level; infinite where there are too few draws for the level.
     is_exact : bool
-        Whether the published invariants determine it: then all of them are its value.
-    labels : tuple of str
-        Of a median, what the values 0, 1, ... stand for.
+        Whether the published numbers and limits determine it: then all of them are its value. Draws never do.
     quality : Quality
         How good the draws behind it are, for this very number.
+    labels : tuple of str
+        Of a median, what the values 0, 1, ... stand for.
     kind : str
         Of the statistic: ``"count"``, ``"share"``, ...
     """
@@ -54,9 +54,9 @@ class Estimate:
     high: float
     level: float
     is_exact: bool
+    quality: Quality
     is_simultaneous: bool = False
     labels: tuple[str, ...] = ()
-    quality: Quality = EXACTLY
     kind: str = COUNT
 
     @property
@@ -105,8 +105,17 @@ def exact_value(constraints: Constraints, statistic: Statistic) -> float | None:
 
 
 def known_count(constraints: Constraints, row: Row) -> Fraction | None:
-    """Return the value of a row that the invariants determine; None where they leave it open."""
-    return constraints.known.implied(row) if row.cells else Fraction(0)
+    """Return the value of a row that the invariants and limits determine; None where they leave it open."""
+    value = constraints.known.implied(row) if row.cells else Fraction(0)
+    if value is not None:
+        return value
+    pairs, limits = list(zip(row.cells, row.coefficients, strict=True)), constraints.quick_bounds.limits
+    rest = [(cell, times) for cell, times in pairs if not limits[cell].is_point]
+    if len(rest) == len(pairs):
+        return None
+    pinned = sum(times * (limits[cell].low or 0) for cell, times in pairs if limits[cell].is_point)
+    other = constraints.known.implied(Row(row.name, *zip(*rest, strict=True))) if rest else Fraction(0)
+    return None if other is None else other + pinned
 
 
 def check_level(level: object) -> float:
@@ -177,13 +186,12 @@ def estimates_of_draws(
     for place, statistic in enumerate(statistics):
         asked = (statistic.text, released[place])
         if (value := known[place]) is not None:
-            found = (value, value, value, value)
-            out.append(Estimate(*asked, *found, level, True, is_simultaneous, statistic.labels, kind=statistic.kind))
-            continue
-        median = ends_of_draws(flat[place], weights, 1e-12)[0]
-        found = (mean_of_draws(flat[place], weights), median, *ends[place])
-        quality = quality_of(values[place], n_moves) if weights is None else EXACTLY
-        out.append(Estimate(*asked, *found, level, False, is_simultaneous, statistic.labels, quality, statistic.kind))
+            found, quality = (value, value, value, value), EXACTLY
+        else:
+            found = (mean_of_draws(flat[place], weights), median_of_draws(flat[place], weights), *ends[place])
+            quality = quality_of(values[place], n_moves) if weights is None else ENUMERATED
+        is_exact, labels, kind = value is not None, statistic.labels, statistic.kind
+        out.append(Estimate(*asked, *found, level, is_exact, quality, is_simultaneous, labels, kind))
     warn_of_poor(out)
     return out
 
@@ -209,20 +217,64 @@ def mean_of_draws(values: Floats, weights: Floats | None) -> float:
     return float(np.average(values[there], weights=None if weights is None else weights[there]))
 
 
+def end_rank(n_draws: int, level: float) -> int:
+    """Return which of the ranked draws, counted from 1, is the low end of an interval; the high end is its mirror.
+
+    A further draw, exchangeable with n others, lies outside ranks k to n + 1 - k with probability at most 2k / (n + 1),
+    so k is the largest with that below 1 - level. 0 where the draws are too few for the level.
+
+    Examples
+    --------
+    >>> end_rank(100, 0.9), end_rank(19, 0.9), end_rank(18, 0.9)
+    (5, 1, 0)
+    """
+    return int((n_draws + 1) * (1 - level) / 2 + 1e-9)
+
+
+def fewest_draws(level: float) -> int:
+    """Return how many draws an interval of a level takes at least.
+
+    Examples
+    --------
+    >>> fewest_draws(0.9), fewest_draws(0.99)
+    (19, 199)
+    """
+    return ceil(2 / (1 - level) - 1e-6) - 1
+
+
 def ends_of_draws(values: Floats, weights: Floats | None, level: float) -> tuple[float, float]:
-    """Return the smallest value with more than the lower tail below or at it, and the like from above."""
-    there = ~np.isnan(values)
-    if not there.any():
+    """Return the ends of the equal-tailed interval: by `end_rank`, or by probabilities where draws have exact ones.
+
+    Draws without a value (NaN) are left out. Infinite ends say that the draws are too few for the level.
+    """
+    known, total = _ranked(values, weights)
+    if not known.size:
         return float("nan"), float("nan")
-    known, mass = values[there], (np.ones(len(values)) if weights is None else weights)[there]
-    if not mass.sum():
-        return float("nan"), float("nan")
-    order = np.argsort(known, kind="stable")
-    known, total = known[order], np.cumsum(mass[order]) / mass.sum()
+    if weights is None:
+        rank = end_rank(known.size, level)
+        return (float(known[rank - 1]), float(known[-rank])) if rank else (-inf, inf)
     tail = (1 - level) / 2
     low = known[int(np.searchsorted(total, tail, side="right"))]
     high = known[min(int(np.searchsorted(total, 1 - tail, side="left")), len(known) - 1)]
     return float(low), float(high)
+
+
+def median_of_draws(values: Floats, weights: Floats | None) -> float:
+    """Return the smallest value with more than half of the draws, or of the probability, at or below it."""
+    known, total = _ranked(values, weights)
+    if not known.size:
+        return float("nan")
+    return float(known[min(int(np.searchsorted(total, 0.5, side="right")), known.size - 1)])
+
+
+def _ranked(values: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
+    """Return the values that exist in ascending order, and the probability up to each; nothing where that is 0."""
+    there = ~np.isnan(values)
+    known, mass = values[there], (np.ones(len(values)) if weights is None else weights)[there]
+    if not mass.sum():
+        return np.empty(0), np.empty(0)
+    order = np.argsort(known, kind="stable")
+    return known[order], np.cumsum(mass[order]) / mass.sum()
 
 
 def _simultaneous(values: Floats, weights: Floats | None, level: float) -> list[tuple[float, float]]:
@@ -240,7 +292,7 @@ def _simultaneous(values: Floats, weights: Floats | None, level: float) -> list[
         return float(mass[holds].sum()), ends
 
     low, high = 0.0, (1 - level) / 2
-    best = inside(1e-12)[1]
+    best = [(-inf, inf)] * len(values)
     for _ in range(30):
         middle = (low + high) / 2
         share, ends = inside(middle)

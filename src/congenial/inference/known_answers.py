@@ -35,7 +35,9 @@ def known_answers(
         released = [float(one.values(table[None, :])[0]) for one in statistics]
         nothing = [np.zeros((1, 1))] * len(statistics)
         found = estimates_of_draws(statistics, nothing, released, values, level=level)
-        by_error = [ErrorInterval(one.query, one.released, one.mean, one.low, one.high, level) for one in found]
+        by_error = [
+            ErrorInterval(one.query, one.released, one.mean, one.low, one.high, level, is_exact=True) for one in found
+        ]
         without = bundle.confidence(queries, area, level=level)
         answers += [Answer(area, *part) for part in zip(found, without, by_error, strict=True)]
     return answers

@@ -10,18 +10,15 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area
 from congenial.inference.design import Design
-from congenial.inference.diagnostics import effective_draws, split_rhat
+from congenial.inference.diagnostics import are_poor, effective_draws, split_rhat
 from congenial.inference.frames import chain_columns, frame, to_arviz
-from congenial.inference.intervals import check_level
+from congenial.inference.intervals import check_level, ends_of_draws
 from congenial.inference.posterior import PoorProposalWarning
 from congenial.public_law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
 
 if TYPE_CHECKING:
     from congenial.inference.model_test import ModelTest, TableStatistic
-
-_FEW_DRAWS = 50
-_APART = 1.05
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,15 +57,17 @@ class ModelPosterior:
 
     def summary(self, level: float = 0.9) -> list[tuple[str, float, float, float]]:
         """Return each parameter with its mean and the ends of its interval."""
-        tail = 100 * (1 - check_level(level)) / 2
-        flat = self.theta.reshape(-1, len(self.names))
-        low, high = np.percentile(flat, (tail, 100 - tail), axis=0)
-        return list(zip(self.names, flat.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True))
+        check_level(level)
+        drawn = self.theta.reshape(-1, len(self.names)).T
+        return [
+            (name, float(own.mean()), *ends_of_draws(own, None, level))
+            for name, own in zip(self.names, drawn, strict=True)
+        ]
 
     def warn_if_poor(self) -> None:
         """Warn where the draws of a parameter are few in effect, or its chains disagree."""
         few, apart = np.nanmin(self.effective_draws), np.nanmax(self.split_rhat)
-        if not (few >= _FEW_DRAWS and apart <= _APART):
+        if are_poor(few, apart):
             warnings.warn(
                 f"the draws of the model are poor: {few:.0f} in effect for the worst parameter, split R-hat"
                 f" {apart:.2f}; raise n_draws, or take fewer terms",

@@ -19,7 +19,7 @@ from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.errors import InferenceError
 from congenial.inference.chains import by_proposals, by_small_steps
-from congenial.inference.diagnostics import effective_draws, split_rhat
+from congenial.inference.diagnostics import are_poor, effective_draws, split_rhat
 from congenial.inference.enumeration import MOST_TABLES, enumerated_posterior
 from congenial.inference.priors import LogDensity, Prior, Smooth, prior_of
 from congenial.inference.smooth_chains import smooth_draws
@@ -29,11 +29,9 @@ from congenial.sampling.small_sets import all_tables
 
 if TYPE_CHECKING:
     from congenial.inference.error_law import ErrorInterval
-    from congenial.inference.fit import Fit
     from congenial.inference.intervals import Estimate
 
 _POOR_ACCEPTANCE = 0.10
-_FEW_DRAWS = 50
 _LARGE_CELL_EFFECT = 0.5  # twenty real tables have about 0.1; rough ones, of which the prior knows nothing, 0.9
 _FEW_CHAINS, _MANY_CHAINS = 4, 40  # small steps of many chains at once cost hardly more than those of few
 
@@ -61,8 +59,6 @@ class Posterior:
     cell_effect : float or None
         Under the smooth prior, the estimated scale of what single cells have beyond smooth effects; large where the
         table is rough.
-    log_rates : array (table, cell) or None
-        Under the smooth prior, log rates of some draws.
     """
 
     law: PublicLaw
@@ -73,7 +69,6 @@ class Posterior:
     weights: Floats | None
     acceptance: float
     cell_effect: float | None = None
-    log_rates: Floats | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -159,15 +154,6 @@ class Posterior:
         asked = [query] if isinstance(query, str) else list(query)
         statistics = [statistic for text in asked for statistic in parse_query(text, self.law.schema, self.law.areas)]
         return error_intervals(self, statistics, level, rng or secure_rng())
-
-    def check_fit(self, rng: RandomStream | None = None) -> "Fit | None":
-        """Return whether the prior expects releases like this one; None for priors that cannot be drawn from.
-
-        See `congenial.inference.fit`.
-        """
-        from congenial.inference.fit import check_fit
-
-        return check_fit(self, rng or secure_rng())
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the draws by column: the area if there are several, chain and draw, probability, and each cell's name.
@@ -273,11 +259,11 @@ def posterior(
     n_many = max(_FEW_CHAINS, min(_MANY_CHAINS, n_draws // 10)) if n_chains is None else n_chains
     drawn = by_small_steps(target, belief, n_draws, n_many, stream)
     found = Posterior(law, area, released, belief, drawn.chains, None, drawn.acceptance)
-    if not np.nanmin(found.effective_draws) >= _FEW_DRAWS:
+    if are_poor(np.nanmin(found.effective_draws), np.nanmax(found.split_rhat)):
         warnings.warn(
             "the prior pulls far away from the release, and the draws are few in effect:"
-            f" {np.nanmin(found.effective_draws):.0f} for the worst cell. Look at posterior.effective_draws, and raise"
-            " n_draws (--draws)",
+            f" {np.nanmin(found.effective_draws):.0f} for the worst cell, split R-hat up to"
+            f" {np.nanmax(found.split_rhat):.2f}. Look at posterior.effective_draws, and raise n_draws (--draws)",
             PoorProposalWarning,
             stacklevel=2,
         )
@@ -292,7 +278,7 @@ def _smooth(
     own = float(drawn.scales[:, :, -1].mean())
     warn_of_rough(own)
     chains = np.ascontiguousarray(drawn.tables[:, :, 0], np.int64)
-    return Posterior(law, area, released, belief, chains, None, drawn.acceptance, own, drawn.eta[:, 0])
+    return Posterior(law, area, released, belief, chains, None, drawn.acceptance, own)
 
 
 def warn_of_rough(cell_effect: float) -> None:

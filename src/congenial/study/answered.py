@@ -12,7 +12,7 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.errors import StudyError
 from congenial.inference.error_law import error_intervals
-from congenial.inference.intervals import check_level, ends_of_draws, mean_of_draws
+from congenial.inference.intervals import check_level, ends_of_draws, mean_of_draws, median_of_draws
 from congenial.inference.posterior import Posterior, posterior
 from congenial.inference.question import Statistic, parse_query
 from congenial.law import Law
@@ -156,7 +156,7 @@ def _add_cells(tally: "_Tally", number: int, found: Posterior, truth: Ints, leve
 
 def _estimates(drawn: Floats, weights: Floats | None) -> tuple[float, float]:
     """Return the posterior mean and median of a number."""
-    return mean_of_draws(drawn, weights), ends_of_draws(drawn, weights, 1e-12)[0]
+    return mean_of_draws(drawn, weights), median_of_draws(drawn, weights)
 
 
 class _Tally:

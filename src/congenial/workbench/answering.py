@@ -15,7 +15,6 @@ from congenial.inference.across_areas import error_intervals_across
 from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
 from congenial.inference.asking import SMOOTH, Replies, ask
 from congenial.inference.error_law import ErrorInterval
-from congenial.inference.fit import contradictions
 from congenial.inference.known_answers import known_answers
 from congenial.inference.priors import prior_of
 from congenial.inference.question import parse_query
@@ -128,15 +127,13 @@ class Answering:
 
 
 def draw_together(law: PublicLaw, released: Ints, n_draws: int) -> Together:
-    """Draw the tables of all areas together, and say where the prior does not fit them. In a process of its own."""
+    """Draw the tables of all areas together, with the warnings of doing so. In a process of its own."""
     rng = replay_rng(f"infer {SEED}")
     with catch_warnings(record=True) as heard:
         simplefilter("always")
         found = areas_posterior(law, released, prior=SMOOTH, n_draws=n_draws, rng=rng)
     said = [str(one.message) for one in heard if issubclass(one.category, UserWarning)]
-    fits = {area: found[area].check_fit(rng) for area in found.areas}
-    text = contradictions({area: fit for area, fit in fits.items() if fit is not None})
-    return found, (*said, *([text] if text else []))
+    return found, tuple(said)
 
 
 def _released(bundle: Bundle) -> Ints:

@@ -196,21 +196,13 @@ def as_csv(numbers: tuple[Answer, ...]) -> str:
     """Return answers as a table; what a spreadsheet would compute begins with an apostrophe."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(["area", "query", "released", "estimate", "low", "high", "level", "is_exact", "effective_draws"])
+    posterior = ("estimate", "low", "high", "level", "is_exact", "effective_draws")
+    rows.writerow(["area", "query", "released", "low_by_error_law", "high_by_error_law", *posterior])
     for one in numbers:
         found = one.as_json()
         texts = [found["area"] or "", found["query"]]
         plain = [f"'{text}" if is_taken_for_a_formula(text) else text for text in texts]
-        rows.writerow(
-            [
-                *plain,
-                found["released"],
-                found["estimate"],
-                found["low"],
-                found["high"],
-                found["level"],
-                found["is_exact"],
-                found["effective_draws"],
-            ]
-        )
+        by_error = found["by_error_law"]
+        ends = by_error["low"], by_error["high"]
+        rows.writerow([*plain, found["released"], *ends, *(found[name] for name in posterior)])
     return out.getvalue()

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from congenial.bundle.loading import Bundle
 from congenial.bundle.verifying import Verified
 from congenial.errors import InferenceError
-from congenial.inference.intervals import Estimate
+from congenial.inference.intervals import Estimate, PoorDrawsWarning
 from congenial.inference.question import parse_query
 from congenial.inference.tree.estimate import TreeEstimate
 from congenial.randomness import replay_rng
@@ -58,9 +58,11 @@ class UnitsAsked:
         return self
 
     def answered(self, found: TreeEstimate) -> Estimate:
-        """Return the estimate."""
+        """Return the estimate; the page says how good its draws are."""
         minus = _codes(self.minus) or None
-        return found.interval(_codes(self.units), self.query, float(self.level), minus=minus)
+        with catch_warnings():
+            simplefilter("ignore", PoorDrawsWarning)
+            return found.interval(_codes(self.units), self.query, float(self.level), minus=minus)
 
 
 def _codes(text: str) -> list[str]:

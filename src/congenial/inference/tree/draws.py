@@ -10,7 +10,8 @@ from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError
 from congenial.hierarchy.law import ChainLaw
 from congenial.hierarchy.tree import Tree, TreeTables
-from congenial.inference.diagnostics import effective_draws, split_rhat
+from congenial.inference.diagnostics import are_poor, effective_draws, split_rhat
+from congenial.inference.intervals import end_rank, fewest_draws
 from congenial.inference.posterior import posterior
 from congenial.inference.tree.chain import TreeChain
 from congenial.inference.tree.family_law import child_laws
@@ -22,7 +23,7 @@ from congenial.randomness import RandomStream
 
 _FIRST_BURN, _NEXT_BURN, _THIN = 80, 30, 2
 _N_REPLICATES = 8
-_POOR_RHAT, _FEW_DRAWS = 1.1, 30.0
+_MOST_POOR = 0.1  # of the sampled numbers of a level, before a warning
 _N_SAMPLED = 40
 
 
@@ -63,8 +64,11 @@ class TreeDraws:
         return np.add.reduceat(part, bounds[:-1] - bounds[0], axis=1, dtype=np.int64)
 
     @cached_property
-    def diagnosed(self) -> dict[str, tuple[float, float]]:
-        """Effective draws (the median) and split R-hat (95 % are below) of a sample of units, by level."""
+    def diagnosed(self) -> dict[str, tuple[float, float, float]]:
+        """Effective draws (the median), split R-hat (95 % are below) and the share of poor draws, by level.
+
+        Of a sample of units, the total and the largest cell of the level, as far as their draws differ.
+        """
         out = {}
         for level, (name, codes) in enumerate(zip(self.tree.levels, self.tree.codes, strict=True)):
             places = np.unique(np.linspace(0, len(codes) - 1, _N_SAMPLED).astype(np.int64))
@@ -73,8 +77,9 @@ class TreeDraws:
             chains = values.reshape(self.n_chains, -1, values.shape[1]).astype(np.float64)
             moving = chains[:, :, np.ptp(chains, axis=(0, 1)) > 0]
             if moving.shape[2]:
-                rhat = float(np.nanquantile(split_rhat(moving), 0.95))
-                out[name] = (float(np.nanmedian(effective_draws(moving))), rhat)
+                rhat, effective = split_rhat(moving), effective_draws(moving)
+                figures = (np.nanmedian(effective), np.nanquantile(rhat, 0.95), are_poor(effective, rhat).mean())
+                out[name] = (float(figures[0]), float(figures[1]), float(figures[2]))
         return out
 
 
@@ -139,12 +144,11 @@ def _draw_tops(law: ChainLaw, released: Ints, n_draws: int, rng: RandomStream) -
 
 
 def _warn(found: TreeDraws) -> None:
-    for level, (effective, rhat) in found.diagnosed.items():
-        # With few draws split R-hat itself scatters, by about so much.
-        if effective < _FEW_DRAWS or rhat > _POOR_RHAT + 6 / effective:
+    for level, (effective, rhat, poor) in found.diagnosed.items():
+        if poor > _MOST_POOR:
             warnings.warn(
-                f"chains have mixed little for {level}: {effective:.0f} effective draws of {len(found.leaves):,} for"
-                f" half of its units, split R-hat up to {rhat:.2f}; raise n_draws (--draws)",
+                f"the draws of {level} are poor for {poor:.0%} of its numbers: {effective:.0f} effective draws of"
+                f" {len(found.leaves):,} for half of them, split R-hat up to {rhat:.2f}; raise n_draws (--draws)",
                 PoorChainsWarning,
                 stacklevel=3,
             )
@@ -159,7 +163,17 @@ def sorted_draws(draws: Ints) -> Ints:
 
 
 def ends(ranked: Floats | Ints, level: float) -> tuple[Floats | Ints, Floats | Ints, Floats | Ints]:
-    """Return low end, median and high end of draws in ascending order: the equal-tailed interval."""
-    n, tail = len(ranked), (1 - level) / 2
-    high = min(n - 1, int(np.ceil((1 - tail) * n - 1e-9)) - 1)
-    return ranked[int(tail * n + 1e-9)], ranked[(n - 1) // 2], ranked[high]
+    """Return low end, median and high end of draws in ascending order: the equal-tailed interval, by `end_rank`."""
+    n = len(ranked)
+    check_draws(n, level)
+    rank = end_rank(n, level)
+    return ranked[rank - 1], ranked[(n - 1) // 2], ranked[n - rank]
+
+
+def check_draws(n_draws: int, level: float) -> None:
+    """Refuse intervals of a level that so many draws say nothing of."""
+    if not end_rank(n_draws, level):
+        raise InferenceError(
+            f"{n_draws:,} draws are too few for {100 * level:.15g} % intervals, which take {fewest_draws(level):,} at"
+            " least; raise n_draws (--draws), or lower the level"
+        )

@@ -6,23 +6,36 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.arrow_codes import texts_of
+from congenial.conditions.rows import Row
 from congenial.errors import InferenceError, did_you_mean
 from congenial.hierarchy.law import ChainLaw
 from congenial.hierarchy.tree import TreeTables
-from congenial.inference.intervals import Estimate, check_level
+from congenial.inference.diagnostics import EXACTLY, quality_of
+from congenial.inference.intervals import (
+    Estimate,
+    check_level,
+    ends_of_draws,
+    known_count,
+    mean_of_draws,
+    median_of_draws,
+    warn_of_poor,
+)
 from congenial.inference.question import Statistic, parse_query
+from congenial.inference.statistic import COUNT, DIFFERENCE
 from congenial.inference.tree.draws import TreeDraws, draw_tree, ends, sorted_draws
 from congenial.inference.tree.integers import consistent_integers
+from congenial.inference.tree.nobody import noise_variances, reach, reaches
 from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream, secure_rng
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_MOST_DRAWS, _FEWEST_DRAWS, _NUMBERS = 1_000, 100, 2_000_000
+_MOST_DRAWS, FEWEST_DRAWS, _NUMBERS = 1_000, 100, 2_000_000
 _AT_ONCE = 1 << 22  # numbers in one array
 
 WORDS = (
@@ -41,7 +54,8 @@ class LevelEstimate:
     released, integers : array (unit, cell + 1)
         What was released, and whole numbers that add up over units; the last column is the total.
     mean, median, low, high : array (unit, cell + 1)
-        Of the posterior; `low` and `high` are the ends of the intervals.
+        Of the posterior; `low` and `high` are the ends of the intervals. `low` is 0 where noise alone may have brought
+        about what was released.
     probability : float
         Of the intervals, one by one.
     """
@@ -88,6 +102,7 @@ class TreeEstimate:
             low[own], median[own], high[own] = ends(sorted_draws(tables), probability)
         codes = tuple(tree.texts(number))
         released, integers = _with_total(self.release[number]), _with_total(self.integers[number])
+        low[released <= self._reaches(number, (1 - probability) / 2)] = 0
         return LevelEstimate(name, codes, released, mean, median, integers, low, high, probability)
 
     def tables_of(self, units: str | Sequence[str], at: str | None = None) -> Ints:
@@ -125,24 +140,118 @@ class TreeEstimate:
         found = parse_query(query, self.law.top.schema)
         if len(found) != 1:
             raise InferenceError(f"{query!r} asks for {len(found)} numbers; ask for one at a time")
-        values, released = self._values(found[0], units, at)
-        text = f"{found[0].text} of {_named(units)}"
+        statistic, chosen = found[0], self._leaves_of(units, at)
+        values, released, known = self._values(statistic, chosen)
+        text, asked = f"{statistic.text} of {_named(units)}", chosen
         if minus is not None:
-            others, there = self._values(found[0], minus, at)
+            less = self._leaves_of(minus, at)
+            others, there, known_there = self._values(statistic, less)
+            asked = np.union1d(chosen, less)
             values, released, text = values - others, released - there, f"{text} less {_named(minus)}"
-        if np.isnan(values).any():
-            values = values[~np.isnan(values)]
-            if not values.size:
-                raise InferenceError(f"{text} is a share of nobody in every draw: there is nothing to estimate")
-        low, median, high = (float(end) for end in ends(np.sort(values), level))
-        is_exact = bool(low == high == released) and not bool(np.ptp(values))
-        return Estimate(text, released, float(values.mean()), median, low, high, level, is_exact, False)
+            known = None if known is None or known_there is None else known - known_there
+        labels, kind = statistic.labels, statistic.kind
+        if known is not None:
+            value = (known, known, known, known)
+            return Estimate(text, released, *value, level, True, EXACTLY, labels=labels, kind=kind)
+        if np.isnan(values).all():
+            raise InferenceError(f"{text} is a share of nobody in every draw: there is nothing to estimate")
+        low, high = ends_of_draws(values, None, level)
+        if minus is None and kind != DIFFERENCE:
+            is_noise = kind == COUNT and released <= self._reach(statistic, chosen, (1 - level) / 2)
+            low = 0.0 if is_noise else max(low, 0.0)
+        mean, median = mean_of_draws(values, None), median_of_draws(values, None)
+        n_draws = len(values) // self.draws.n_chains
+        drawn = self.draws.leaves[:, asked].reshape(self.draws.n_chains, n_draws, -1)
+        n_moves = int((drawn[:, 1:] != drawn[:, :-1]).any(axis=2).sum())
+        quality = quality_of(values.reshape(self.draws.n_chains, n_draws), n_moves)
+        out = Estimate(text, released, mean, median, low, high, level, False, quality, labels=labels, kind=kind)
+        warn_of_poor([out])
+        return out
 
-    def _values(self, statistic: Statistic, units: str | Sequence[str], at: str | None) -> tuple[Floats, float]:
-        chosen = self._leaves_of(units, at)
+    def _values(self, statistic: Statistic, chosen: Ints) -> tuple[Floats, float, float | None]:
+        """Return the draws of a number of some leaves' sum, the released one, and its value if that is determined."""
         drawn = self.draws.leaves[:, chosen].sum(axis=1, dtype=np.int64)
         released = self.release[-1][chosen].sum(axis=0)
-        return statistic.values(drawn), float(statistic.values(released[None, :])[0])
+        counts = [self._known_count(row, chosen) for row in statistic.rows]
+        known = None
+        if None not in counts:
+            value = float(statistic.of_counts(np.array([counts], np.float64))[0])
+            known = value if np.isfinite(value) else None
+        return statistic.values(drawn), float(statistic.values(released[None, :])[0]), known
+
+    def _known_count(self, row: Row, chosen: Ints) -> float | None:
+        """Return a count of some leaves' sum that the invariants of the top and structural zeros determine.
+
+        A cell of a unit at the top is shared out among leaves in ways that are not known: it is determined as far as
+        none of the leaves that may have it are chosen, or all of them, or nobody has it at the top.
+        """
+        total, is_chosen = 0.0, np.zeros(self.law.tree.n_leaves, np.bool_)
+        is_chosen[chosen] = True
+        for place, area in enumerate(self.law.areas):
+            constraints, taken = self.law.top.areas[area], []
+            under = slice(*self._leaves_under(0, np.array(place)))
+            for cell, times in zip(row.cells, row.coefficients, strict=True):
+                own = is_chosen[under]
+                if self.law.zeros.bars:
+                    own = own[~self.law.zeros.bars[-1][under, cell]]
+                if own.any() and own.all():
+                    taken.append((cell, times))
+                elif own.any() and constraints.quick_bounds.upper[cell] != 0:
+                    return None
+            known = known_count(constraints, Row(row.name, *zip(*taken, strict=True))) if taken else 0
+            if known is None:
+                return None
+            total += float(known)
+        return total
+
+    @cached_property
+    def _variances(self) -> tuple[Floats, ...]:
+        return noise_variances(self.law)
+
+    def _is_open(self, level: int) -> NDArray[np.bool_]:
+        """Return which cells of a level's units (unit, cell) may have people."""
+        bars = self.law.zeros.bars
+        return ~bars[level] if bars else np.ones(self.release[level].shape, np.bool_)
+
+    def _reaches(self, level: int, tail: float) -> Ints:
+        """Return the largest counts (unit, cell + 1) of a level's units that noise alone reaches, totals last.
+
+        -1 at the top, whose counts are large, and for leaves, which the prior has empty as a whole; but a leaf that is
+        all of a unit above it is like that one.
+        """
+        tree = self.law.tree
+        if level == 0:
+            return np.full((len(tree.codes[0]), self.law.n_cells + 1), -1)
+        if level == len(tree.levels) - 1:
+            parents = tree.parents[-1]
+            is_only = (tree.families[-1].sizes == 1)[parents]
+            return np.where(is_only[:, None], self._reaches(level - 1, tail)[parents], -1)
+        n_cells = _with_total(self._is_open(level).astype(np.int64))
+        variances = np.repeat(self._variances[level], n_cells.shape[1])
+        return reaches(variances, n_cells.reshape(-1), tail).reshape(n_cells.shape)
+
+    def _reach(self, statistic: Statistic, chosen: Ints, tail: float) -> int:
+        """Return the largest count that noise alone reaches of leaves that make up units above them; else -1."""
+        cells, is_left = list(statistic.above.cells), np.zeros(self.law.tree.n_leaves, np.bool_)
+        is_left[chosen] = True
+        found: dict[float, int] = {}
+        for level in range(1, len(self.law.tree.levels) - 1):
+            first, end = self._leaves_under(level, np.arange(len(self.law.tree.codes[level])))
+            n_left = np.concatenate([[0], np.cumsum(is_left)])
+            whole = np.flatnonzero(n_left[end] - n_left[first] == end - first)
+            n_open = self._is_open(level)[whole][:, cells].sum(axis=1)
+            for variance, n in zip(self._variances[level][whole].round(6).tolist(), n_open.tolist(), strict=True):
+                found[variance] = found.get(variance, 0) + n
+            for start, stop in zip(first[whole].tolist(), end[whole].tolist(), strict=True):
+                is_left[start:stop] = False
+        return -1 if is_left.any() else reach(found, tail)
+
+    def _leaves_under(self, level: int, units: Ints) -> tuple[Ints, Ints]:
+        """Return the first leaf of each of some units, and the one after the last."""
+        first, end = units, units + 1
+        for families in self.law.tree.families[level:]:
+            first, end = families.starts[first], families.starts[end]
+        return first, end
 
     def _leaves_of(self, units: str | Sequence[str], at: str | None) -> Ints:
         """Return the places of the leaves that are part of some units, each once."""
@@ -159,10 +268,7 @@ class TreeEstimate:
             if len(found) > 1:
                 names = " and a ".join(tree.levels[level] for level, _ in found)
                 raise InferenceError(f'{code!r} is a {names}; say which level is meant, such as at="{tree.levels[-1]}"')
-            level, first = found[0]
-            end = first + 1
-            for families in tree.families[level:]:
-                first, end = int(families.starts[first]), int(families.starts[end])
+            first, end = self._leaves_under(found[0][0], np.array(found[0][1]))
             is_chosen[first:end] = True
         return np.flatnonzero(is_chosen)
 
@@ -208,7 +314,7 @@ def estimate_tree(
     progress : Progress
         Told what is being done.
     """
-    few = min(_MOST_DRAWS, max(_FEWEST_DRAWS, _NUMBERS // release[-1].size))
+    few = min(_MOST_DRAWS, max(FEWEST_DRAWS, _NUMBERS // release[-1].size))
     asked = few - few % n_chains if n_draws is None else n_draws
     drawn = draw_tree(law, release, n_draws=asked, n_chains=n_chains, rng=rng or secure_rng(), progress=progress)
     return TreeEstimate(law, release, drawn)

@@ -72,8 +72,11 @@ def summary(found: "TreeEstimate", probability: float) -> list[str]:
             f" from the release for a cell, {moved[:, -1].mean():.2f} for a total; mean width of the interval"
             f" {width[:, :-1].mean():.1f} and {width[:, -1].mean():.1f}"
         )
-    lines += ["", "Chains, half of the units at least / split R-hat at most (but for one in twenty):"]
-    lines += [f"  {name}: {ess:.0f} effective draws, {rhat:.2f}" for name, (ess, rhat) in found.draws.diagnosed.items()]
+    lines += ["", "Chains, half of the numbers at least / split R-hat at most (but for one in twenty) / poor draws:"]
+    lines += [
+        f"  {name}: {ess:.0f} effective draws, {rhat:.2f}, {poor:.0%}"
+        for name, (ess, rhat, poor) in found.draws.diagnosed.items()
+    ]
     lines += ["", "Does the prior fit? Figures of the release beside those of releases as the prior would have them:"]
     lines += [f"  {'BAD FIT: ' if check.is_bad else ''}{check}" for check in found.draws.fit] or [
         "  too few units to say"
@@ -90,8 +93,9 @@ def as_plain_values(found: "TreeEstimate", probability: float) -> dict[str, Any]
         "probability": probability,
         "draws": len(found.draws.leaves),
         "chains": found.draws.n_chains,
-        "effective_draws": {name: ess for name, (ess, _) in found.draws.diagnosed.items()},
-        "split_rhat": {name: rhat for name, (_, rhat) in found.draws.diagnosed.items()},
+        "effective_draws": {name: ess for name, (ess, _, _) in found.draws.diagnosed.items()},
+        "split_rhat": {name: rhat for name, (_, rhat, _) in found.draws.diagnosed.items()},
+        "poor_draws": {name: poor for name, (_, _, poor) in found.draws.diagnosed.items()},
         "fit": [
             {
                 "level": check.level,
