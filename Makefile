@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .PHONY: axe demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-drawn audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-tree-pipeline bench-pipeline bench-start soak check-real lint types schema commands docs services spark spark-soak lock audit clean
 
-demo: .venv/installed
+demo: .venv/release
 	$(BIN)/congenial demo
 
 test: .venv/installed
@@ -133,12 +133,17 @@ axe:
 	elif command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix "$(AXE)" axe-core@4.10.3; \
 	else echo "axe: npm is not installed, so the tests of accessibility are skipped"; fi
 
-# Every package at a fixed version and hash; the project itself from this folder, built without the network.
-.venv/installed: requirements.lock pyproject.toml
+# What a release needs, every package at a fixed version and hash; the project itself from this folder, built without the network.
+.venv/release: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "congenial needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try: make PYTHON=python3.11 " + "$(MAKECMDGOALS)")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# The extras, the tests' tools and linters besides.
+.venv/installed: .venv/release requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $@
 
 # The extra `spark`, 456 MB: not part of the other environment, so that tests do not wait for it. It needs Java 17.
@@ -151,16 +156,19 @@ spark: .venv/spark-installed
 spark-soak: spark
 	$(BIN)/python benchmarks/spark_soak.py --kills $(or $(KILLS),20)
 
-# Renew requirements.lock after a change of the dependencies in pyproject.toml.
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade
+# Renew the lock files after a change of the dependencies in pyproject.toml.
 lock: .venv/installed
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra dev --extra arviz --extra opendp --extra postgresql --extra workbench -o requirements.lock pyproject.toml
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --upgrade --extra spark --constraints requirements.lock -o requirements-spark.lock pyproject.toml
-	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'], sep='\\n')" | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --upgrade -c requirements.lock -o requirements-docs.lock -
+	$(COMPILE) --extra dev --extra build --extra analysis --extra study --extra opendp --extra postgresql --extra workbench -o requirements-dev.lock pyproject.toml
+	$(COMPILE) --extra build -c requirements-dev.lock -o requirements.lock pyproject.toml
+	$(COMPILE) --extra spark -c requirements-dev.lock -o requirements-spark.lock pyproject.toml
+	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'], sep='\\n')" | $(COMPILE) --no-annotate -c requirements-dev.lock -o requirements-docs.lock -
 
 # Known vulnerabilities of every pinned package, from a public database. make says Error 1 when there are some, and Error 3
 # when nothing was checked, because the database cannot be reached from here.
 audit:
 	$(PYTHON) benchmarks/audit.py requirements.lock
+	$(PYTHON) benchmarks/audit.py requirements-dev.lock
 	$(PYTHON) benchmarks/audit.py requirements-spark.lock
 	$(PYTHON) benchmarks/audit.py requirements-docs.lock
 

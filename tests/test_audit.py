@@ -48,7 +48,7 @@ def answering(*answers: object) -> tuple[Callable[[bytes], bytes], list[Any]]:
 
 def test_every_pin_of_the_lock_file_is_found() -> None:
     assert AUDIT["pins_of"](LOCK) == PINS
-    text = (ROOT / "requirements.lock").read_text()
+    text = (ROOT / "requirements-dev.lock").read_text()
     pins = AUDIT["pins_of"](text)
     assert len(pins) == len([line for line in text.splitlines() if not line.startswith(" ")]) > 80
     assert {"numpy", "cryptography", "ruamel-yaml"} <= {name for name, _ in pins}

@@ -35,7 +35,7 @@ def ranges(requirements: list[str]) -> dict[str, str]:
 
 INSTALLED = ranges(PROJECT["project"]["dependencies"])
 EXTRAS = {group: ranges(wanted) for group, wanted in PROJECT["project"]["optional-dependencies"].items()}
-TOOLS = {*EXTRAS["dev"], *EXTRAS["docs"]}  # what no release runs
+TOOLS = {*EXTRAS["dev"], *EXTRAS["build"], *EXTRAS["docs"]}  # what no release runs
 DIRECT = INSTALLED | {name: asked for group in EXTRAS.values() for name, asked in group.items()}
 
 

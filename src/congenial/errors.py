@@ -8,7 +8,8 @@ else: characters that do not show are escaped.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import ClassVar
+from importlib import import_module
+from typing import Any, ClassVar
 
 from congenial.plain_text import on_one_line, printable
 
@@ -217,6 +218,28 @@ class EngineError(CongenialError):
 
 class ReadingError(CongenialError, ValueError):
     """Files that cannot be read as the tables that a spec describes. The message holds nothing from their rows."""
+
+
+class MissingPackageError(CongenialError, ImportError):
+    """A package of an extra that is not installed."""
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """Return a module of an optional package; where it is not installed, say which extra brings it.
+
+    Examples
+    --------
+    >>> import_extra("no_such_package.inside", "analysis")
+    Traceback (most recent call last):
+    MissingPackageError
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        package = module.partition(".")[0].replace("_", "-")
+    raise MissingPackageError(
+        f"this needs the package {package}, which is not installed; install the extra: pip install 'congenial[{extra}]'"
+    )
 
 
 def reason_of(error: OSError) -> str:

@@ -58,7 +58,7 @@ def test_what_npm_installs_is_pinned_by_hash_and_names_no_host() -> None:
 def test_both_lock_files_agree() -> None:
     pins = [
         dict(re.findall(r"^([\w.-]+)==([^ ;\\]+)", (ROOT / name).read_text(encoding="utf-8"), flags=re.M))
-        for name in ("requirements.lock", "requirements-docs.lock")
+        for name in ("requirements-dev.lock", "requirements-docs.lock")
     ]
     shared = set(pins[0]) & set(pins[1])
     assert "jinja2" in shared

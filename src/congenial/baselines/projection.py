@@ -8,7 +8,7 @@ from congenial.arrays import Floats
 from congenial.baselines.baseline import POST_PROCESSED, Label, Problem
 from congenial.baselines.quadratic import least_squares
 from congenial.conditions.rows import Row
-from congenial.errors import BaselineError
+from congenial.errors import BaselineError, import_extra
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class L1Projection:
 
     def repair(self, problem: Problem, answers: Floats) -> Floats:
         """Solve the linear program by HiGHS: deviations are split into what is above and below."""
-        from scipy.optimize import linprog
+        linprog = import_extra("scipy.optimize", "study").linprog
 
         n, queries = problem.n_cells, problem.queries
         m, weights = len(queries), np.array([float(query.noise.precision) for query in problem.measured])

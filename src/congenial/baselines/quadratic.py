@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row, dense
-from congenial.errors import BaselineError
+from congenial.errors import BaselineError, import_extra
 
 _TOLERANCE = 1e-9
 _FREE = 1e30
@@ -59,7 +59,7 @@ def least_squares(polytope: Polytope, queries: NDArray[np.float64], weights: Flo
     DAQP finds which conditions are tight; the point is then solved for from those as equations, and the optimality
     conditions are checked: feasible, stationary, and multipliers of the right sign. What does not pass is an error.
     """
-    import daqp
+    daqp = import_extra("daqp", "study")
 
     hessian = (queries.T * weights) @ queries
     gradient = -(queries.T * weights) @ answers

@@ -8,7 +8,7 @@ from congenial.arrays import Floats, Ints
 from congenial.baselines.baseline import POST_PROCESSED, Label, Problem
 from congenial.baselines.quadratic import Polytope, least_squares
 from congenial.conditions.rows import Row
-from congenial.errors import BaselineError
+from congenial.errors import BaselineError, import_extra
 from congenial.sampling.target import Measured
 
 _SLACK = 1e-6  # how far a later pass may move what an earlier one has fixed
@@ -82,7 +82,7 @@ def _steps(problem: Problem, x: Floats, base: Floats, reach: int) -> Floats | No
     A step is a sum of single ones, each cell's k-th one up or down at a cost of its own that grows with k, so that the
     program takes the near ones first.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
+    optimize = import_extra("scipy.optimize", "study")
 
     polytope, n = problem.polytope, len(x)
     share = x - base
@@ -97,11 +97,13 @@ def _steps(problem: Problem, x: Floats, base: Floats, reach: int) -> Floats | No
         matrix.append(np.hstack([sign * np.eye(n)[is_limited] for sign in signs]))
         lower.append((polytope.low - base)[is_limited])
         upper.append((polytope.high - base)[is_limited])
-    answer = milp(
+    answer = optimize.milp(
         np.concatenate([*ups, *downs]),
         integrality=np.ones(n * len(signs)),
-        bounds=Bounds(0, 1),
-        constraints=[LinearConstraint(*limits) for limits in zip(matrix, lower, upper, strict=True) if len(limits[0])],
+        bounds=optimize.Bounds(0, 1),
+        constraints=[
+            optimize.LinearConstraint(*limits) for limits in zip(matrix, lower, upper, strict=True) if len(limits[0])
+        ],
     )
     if answer.x is None:
         return None

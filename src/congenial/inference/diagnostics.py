@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats
+from congenial.errors import import_extra
 
 _FEW_DRAWS = 100
 _LARGE_RHAT = 1.05
@@ -90,14 +91,14 @@ def effective_draws(chains: Floats) -> Floats:
 
     NaN where the chains never moved: nothing is known of such a quantity.
     """
-    from arviz_stats.base import array_stats  # half a second to import
+    array_stats = import_extra("arviz_stats.base", "analysis").array_stats  # half a second to import
 
     return _of_each(array_stats.ess, chains)
 
 
 def split_rhat(chains: Floats) -> Floats:
     """Return split R-hat of each quantity of chains (chain, draw, quantity): near 1 when they agree, NaN if stuck."""
-    from arviz_stats.base import array_stats
+    array_stats = import_extra("arviz_stats.base", "analysis").array_stats
 
     return _of_each(array_stats.rhat, chains)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import narwhals as nw
 
-from congenial.errors import InferenceError, did_you_mean
+from congenial.errors import InferenceError, did_you_mean, import_extra
 
 BACKENDS: dict[str, Any] = {
     "pandas": nw.Implementation.PANDAS,
@@ -48,8 +48,4 @@ def chain_columns(n_chains: int, n_draws: int) -> dict[str, list[int]]:
 
 def to_arviz(groups: Mapping[str, Any], names: Mapping[str, Sequence[str]], axes: Mapping[str, Sequence[str]]) -> Any:
     """Return draws (chain, draw, ...) as arviz's own object, with names along their other axes; needs ``arviz``."""
-    try:
-        from arviz_base import from_dict
-    except ImportError:
-        raise InferenceError("arviz-base is not installed; pip install congenial[arviz]") from None
-    return from_dict(groups, coords=dict(names), dims=dict(axes))
+    return import_extra("arviz_base", "analysis").from_dict(groups, coords=dict(names), dims=dict(axes))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area
-from congenial.errors import InferenceError
+from congenial.errors import InferenceError, import_extra
 from congenial.inference.design import INTERCEPT, Design
 from congenial.inference.model_posterior import ModelPosterior
 from congenial.inference.surrogate import Surrogate
@@ -81,6 +81,6 @@ class _Poisson:
     log_rates: Floats
 
     def __call__(self, tables: Ints, of_chain: NDArray[np.intp]) -> Floats:
-        from scipy.special import gammaln
+        gammaln = import_extra("scipy.special", "analysis").gammaln
 
         return np.asarray((tables * self.log_rates[of_chain] - gammaln(tables + 1.0)).sum(axis=1))

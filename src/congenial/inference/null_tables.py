@@ -11,7 +11,7 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import integer_solutions
-from congenial.errors import InferenceError
+from congenial.errors import InferenceError, import_extra
 from congenial.randomness import RandomStream
 
 _STEPS = 1_500  # of the chain of groups' sums
@@ -69,25 +69,25 @@ class NullTables:
         )
 
     def _drawn(self, rates: Floats, start: Ints, rng: RandomStream) -> Ints:
-        from scipy.stats import binom, poisson
+        stats = import_extra("scipy.stats", "analysis")
 
         out = start.copy()
         for cell in self.alone:
-            out[:, cell] = poisson.ppf(rng.uniforms(len(out)), rates[:, cell])
+            out[:, cell] = stats.poisson.ppf(rng.uniforms(len(out)), rates[:, cell])
         for cells, total in zip(self.groups, self._sums(rates, start, rng).T, strict=True):
             own = rates[:, cells]
             behind = np.cumsum(own[:, ::-1], axis=1)[:, ::-1]
             left = total.copy()
             for place, cell in enumerate(cells[:-1]):
                 share = np.clip(own[:, place] / behind[:, place], 0, 1)
-                out[:, cell] = binom.ppf(rng.uniforms(len(out)), left, share)
+                out[:, cell] = stats.binom.ppf(rng.uniforms(len(out)), left, share)
                 left -= out[:, cell]
             out[:, cells[-1]] = left
         return out
 
     def _sums(self, rates: Floats, start: Ints, rng: RandomStream) -> Ints:
         """Move the sums of groups, which are Poisson too, by random steps of a size that fits them."""
-        from scipy.special import gammaln
+        gammaln = import_extra("scipy.special", "analysis").gammaln
 
         sums = np.stack([start[:, cells].sum(axis=1) for cells in self.groups], axis=1) if self.groups else start[:, :0]
         if not len(self.moves):

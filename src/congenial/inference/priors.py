@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
-from congenial.errors import InferenceError, did_you_mean
+from congenial.errors import InferenceError, did_you_mean, import_extra
 from congenial.label_widths import widths_of_labels
 from congenial.schema import Schema
 
@@ -106,7 +106,7 @@ def poisson(schema: Schema, rates: ArrayLike) -> Prior:
     [1.0986, 1.5041]
     """
     known = _positive(schema, rates, "rates")
-    from scipy.special import gammaln
+    gammaln = import_extra("scipy.special", "analysis").gammaln
 
     def log_density(tables: Ints) -> Floats:
         return np.asarray((tables * np.log(known) - gammaln(tables + 1.0)).sum(axis=1))
@@ -124,7 +124,7 @@ def dirichlet(schema: Schema, concentration: ArrayLike = 0.5) -> Prior:
     alpha = _positive(
         schema, np.broadcast_to(np.asarray(concentration, np.float64), (schema.n_cells,)), "concentration"
     )
-    from scipy.special import gammaln
+    gammaln = import_extra("scipy.special", "analysis").gammaln
 
     def log_density(tables: Ints) -> Floats:
         total = tables.sum(axis=1)
@@ -141,7 +141,7 @@ def independence(schema: Schema, concentration: float = 1.0) -> Prior:
     """
     if not concentration > 0:
         raise InferenceError(f"the concentration must be above 0, and it is {concentration}")
-    from scipy.special import gammaln
+    gammaln = import_extra("scipy.special", "analysis").gammaln
 
     axes = range(len(schema.shape))
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
-from congenial.errors import InferenceError
+from congenial.errors import InferenceError, import_extra
 from congenial.inference.areas_field import AreasField
 from congenial.inference.fields import Field
 from congenial.inference.moving import Moving, Tilts
@@ -213,7 +213,7 @@ def _step(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, supply: W
 
 def _jump(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, rng: RandomStream) -> int:
     """Propose whole tables of the exact sampler at the release."""
-    from scipy.special import gammaln
+    gammaln = import_extra("scipy.special", "analysis").gammaln
 
     n_chains = len(counts)
     tried = np.concatenate([pattern.at_release.draw_each(pattern.released, rng) for _ in range(n_chains)])

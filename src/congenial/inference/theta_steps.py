@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
+from congenial.errors import import_extra
 from congenial.inference.design import Design
 from congenial.randomness import RandomStream
 
@@ -67,7 +68,7 @@ class ThetaSteps:
 
 def normals(shape: tuple[int, ...], rng: RandomStream) -> Floats:
     """Return standard normal numbers."""
-    from scipy.special import ndtri
+    ndtri = import_extra("scipy.special", "analysis").ndtri
 
     return np.asarray(ndtri(rng.uniforms(int(np.prod(shape))).reshape(shape)))
 

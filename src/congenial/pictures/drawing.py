@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from congenial.errors import import_extra
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -46,7 +48,7 @@ _STYLE: dict[Any, Any] = {
 @contextmanager
 def styled() -> Iterator[None]:
     """Use the style inside; nothing of it stays behind."""
-    from matplotlib import rc_context
+    rc_context = import_extra("matplotlib", "study").rc_context
 
     with rc_context(_STYLE), warnings.catch_warnings():
         # A label in a script that DejaVu Sans lacks shows as boxes in a picture; the page has it in words beside.
@@ -64,9 +66,7 @@ def new_figure(
     heights : sequence of float, optional
         Of the rows of panels, in proportion; alike if not given.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), facecolor="white")
+    figure = import_extra("matplotlib.figure", "study").Figure(figsize=(width, height), facecolor="white")
     panels = figure.subplots(n_rows, n_columns, squeeze=False, height_ratios=heights)
     return figure, list(panels.reshape(-1))
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from congenial.errors import import_extra
 from congenial.pictures.drawing import COLOURS, DASHES, GREY, new_figure, styled
 
 if TYPE_CHECKING:
@@ -86,8 +87,7 @@ def cell_law(
     values: ArrayLike, conditional: ArrayLike, unconstrained: ArrayLike, *, truth: int | None, name: str
 ) -> "Figure":
     """Return the exact law of a released cell beside the law of the unconstrained noisy count."""
-    from matplotlib.ticker import MaxNLocator
-
+    ticker = import_extra("matplotlib.ticker", "study")
     x, law = np.asarray(values), np.asarray(conditional, np.float64)
     with styled():
         figure, (axis,) = new_figure(6.2, 3.2)
@@ -104,7 +104,7 @@ def cell_law(
         axis.set_xlim(x.min() - 0.6, x.max() + 0.6)
         axis.set_xlabel(f"count of {name}")
         axis.set_ylabel("probability")
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
         axis.legend(loc="upper right", fontsize=8.5)
         axis.grid(False, axis="x")
     return figure

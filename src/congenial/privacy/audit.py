@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Ints
 from congenial.conditions.constraints import Constraints
-from congenial.errors import PrivacyError, TooLargeError
+from congenial.errors import PrivacyError, TooLargeError, import_extra
 from congenial.fraction import exact_fraction
 from congenial.privacy.attack import search_worst_pair
 from congenial.privacy.certificate import Certificate
@@ -198,7 +198,7 @@ def _bound(first: Ints, two: Ints, error: float, delta: float) -> float:
 
 
 def _log_ratio(hits: int, other_hits: int, n: int, error: float, delta: float) -> float:
-    from scipy.stats import beta  # 0.5 s to import
+    beta = import_extra("scipy.stats", "study").beta  # 0.5 s to import
 
     # Clopper and Pearson (1934): each end at half of the error.
     low = float(beta.ppf(error / 2, hits, n - hits + 1)) if hits else 0.0
