@@ -166,6 +166,8 @@ def imports(path: Path) -> frozenset[str]:
             assert node.level == 0, f"{path} imports relatively"
             found.add(node.module or "")
             found |= {f"{node.module}.{alias.name}" for alias in node.names if node.module == "congenial"}
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "import_extra":
+            found.add(ast.literal_eval(node.args[0]))
     return frozenset(found)
 
 

@@ -7,7 +7,7 @@ computed here in exact arithmetic. Floats decide how good it is, never whether i
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,7 +70,7 @@ def _solve(cost: Floats, matrix: Floats, rows: tuple[Floats, Floats], box: tuple
     program.a_matrix_.value_ = np.concatenate(
         [*(line[own] for line, own in zip(matrix, places, strict=True)), np.zeros(0)]
     )
-    solver = highspy.Highs()
+    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     solver.passModel(program)
