@@ -248,18 +248,17 @@ def begun(ledger: "Ledger", dataset: str, release: str) -> Iterator[tuple[KeyFil
     try:
         paid = ledger.paid(dataset, release)  # after the key is locked: nobody charges for it from here on
         if paid is None:
-            if file is not None:
-                file.destroy()
+            if file is not None and file.key is not None:
+                raise BundleError(_key_without_charge(file, ledger, dataset, release))
             raise BundleError(
                 f"{name} was not charged to {ledger!r}, so there is nothing to go on with; begin it, without --resume"
             )
         receipt, commitment = paid
         if file is None or file.key is None or file.key.commitment != commitment:
-            if file is not None:
-                file.destroy()
+            other = f" ({file.path.name} is the key of another charge, and stays)" if file and file.key else ""
             raise BundleError(
-                f"{name} was charged on {receipt.at}, and its key is not in {keys.folder}: it was finished, or given"
-                " up, or begun with another folder for keys. If it was finished, use its bundle; if its key is"
+                f"{name} was charged on {receipt.at}, and its key is not in {keys.folder}{other}: it was finished, or"
+                " given up, or begun with another folder for keys. If it was finished, use its bundle; if its key is"
                 " elsewhere, name that folder, --keys; otherwise choose a new release name"
             )
         yield file, receipt
@@ -268,9 +267,26 @@ def begun(ledger: "Ledger", dataset: str, release: str) -> Iterator[tuple[KeyFil
             file.close()
 
 
+def _key_without_charge(file: KeyFile, ledger: "Ledger", dataset: str, release: str) -> str:
+    """Say what is known of a key whose charge a ledger does not hold. Only the ledger that holds it allows an end."""
+    return (
+        f"release {release!r} of dataset {dataset!r} was not charged to {ledger!r}, but its key is there, {file.path}."
+        " Either the run that wrote the key ended before its charge, or this ledger is an older copy of the one that"
+        " was charged. Nothing was changed, and the key stays. If there is a newer ledger, name that one, --ledger. If"
+        " this is the newest, nothing was charged: remove the key's file, and begin the release again, without --resume"
+    )
+
+
 def abandon(ledger: "Ledger", dataset: str, release: str) -> Receipt:
-    """Destroy the key of a release that was begun; the spend stays, and its table can never be drawn again."""
+    """Destroy the key of a release that was begun, and the unfinished bundles that its runs have left.
+
+    The spend stays, and the table can never be drawn again.
+    """
+    from congenial.bundle.writing import remove_unfinished
+
     with begun(ledger, dataset, release) as (file, receipt):
+        if "bundle" in file.terms:
+            remove_unfinished(Path(file.terms["bundle"]))  # before the key goes: its terms say where they are
         file.destroy()
         return receipt
 
@@ -285,18 +301,30 @@ def _key_folder(ledger: "Ledger", dataset: str) -> KeyFolder:
 
 
 def _clear_stale(keys: KeyFolder, ledger: "Ledger", dataset: str, release: str) -> None:
-    """Remove the key of a run that ended before its charge; one that was charged must be gone on with."""
+    """Remove what is left of a key that was not written, or not destroyed, to its end; refuse where there is a key.
+
+    A key that was charged must be gone on with. One whose charge this ledger does not hold may have been charged to a
+    newer one: it is never removed here.
+    """
     file = keys.find(dataset, release)
     if file is None:
         return
     try:
+        if file.key is None:
+            file.destroy()
+            return
         paid = ledger.paid(dataset, release)
-        if paid is not None and file.key is not None and file.key.commitment == paid[1]:
+        if paid is None:
+            raise LedgerError(_key_without_charge(file, ledger, dataset, release))
+        if file.key.commitment == paid[1]:
             raise AlreadySpentError(
                 f"release {release!r} of dataset {dataset!r} was charged on {paid[0].at} and not finished. Go on with"
                 f" it, which charges nothing: {_RESUME}. Or give it up, with what it cost: congenial release --abandon"
             )
-        file.destroy()
+        raise AlreadySpentError(
+            f"release {release!r} of dataset {dataset!r} was charged on {paid[0].at} with another key than the one in"
+            f" {file.path}, which may be of another copy of the ledger and stays; choose a new release name"
+        )
     finally:
         file.close()
 
