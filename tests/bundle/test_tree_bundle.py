@@ -144,7 +144,8 @@ def test_files_of_another_form_are_refused(place: Path, change: object, words: s
     [
         (("levels", 1, "precision"), "1", "precision|follows|receipt|base"),
         (("levels", 1, "share"), "1/2", "share|follows|receipt"),
-        (("levels", 2, "units"), 11, "follows"),
+        (("levels", 2, "units"), 11, "12 rows, and should have 11"),
+        (("levels", 1, "units"), 5, "follows"),
         (("levels", 0, "share"), None, "share"),
         (("digest",), "0" * 64, "follows"),
     ],
@@ -173,13 +174,13 @@ def test_spines_come_back() -> None:
     out = BytesIO()
     write_spine(made.tree, made.zeros, out)
     content = out.getvalue()
-    tree, zeros = read_spine(BytesIO(content), made.tree.levels, 4)
+    tree, zeros = read_spine(BytesIO(content), made.tree.levels, 4, 12)
     assert [tree.texts(level) for level in range(3)] == [codes.tolist() for codes in made.tree.codes]
     assert np.array_equal(zeros.bars[-1], made.zeros.bars[-1])
     columns = parquet_arrays(content)
     for wrong in ({**columns, "zeros": np.array(["012"] * 12, object)}, {**columns, "block": columns["block"][::-1]}):
         with pytest.raises(BundleError, match=r"spine\.parquet"):
-            read_spine(BytesIO(arrays_to_parquet(wrong)), made.tree.levels, 4)
+            read_spine(BytesIO(arrays_to_parquet(wrong)), made.tree.levels, 4, 12)
 
 
 def test_a_stopped_tree_is_gone_on_with(tmp_path: Path) -> None:

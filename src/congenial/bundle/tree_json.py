@@ -57,6 +57,8 @@ class StatedTree:
 
     Attributes
     ----------
+    units : tuple of int
+        How many units each level has.
     shares : tuple of Fraction, or None
         Of the budget, the top first; None where precisions were given.
     precisions : tuple of Fraction
@@ -66,6 +68,7 @@ class StatedTree:
     """
 
     levels: tuple[str, ...]
+    units: tuple[int, ...]
     shares: tuple[Fraction, ...] | None
     precisions: tuple[Fraction, ...]
     invariants_below: Mapping[str, tuple[Condition, ...]]
@@ -95,7 +98,7 @@ class StatedTree:
 
 
 def tree_of_json(given: Mapping[str, Any]) -> StatedTree:
-    """Read what `tree_as_json` wrote; what it says of units is compared with the spine elsewhere."""
+    """Read what `tree_as_json` wrote; how many units there are is compared with the spine elsewhere."""
     entries = given["levels"]
     if len(entries) < 2:
         raise BundleError("a tree has at least two levels")
@@ -104,6 +107,7 @@ def tree_of_json(given: Mapping[str, Any]) -> StatedTree:
         raise BundleError("some levels of the tree have a share of the budget, and others have none")
     return StatedTree(
         tuple(read_as(str, entry["name"]) for entry in entries),
+        tuple(read_as(int, entry["units"]) for entry in entries),
         None if shares[0] is None else tuple(exact_fraction(share, "a share") for share in shares),
         tuple(exact_fraction(entry["precision"], "a precision") for entry in entries[1:]),
         {
