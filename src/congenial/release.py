@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from congenial.arrays import Ints
 from congenial.bundle.exact_numbers import exactly
 from congenial.bundle.naming import Naming
-from congenial.bundle.plan_digest import areas_digest, plan_digest
+from congenial.bundle.plan_digest import areas_digest, disclosed_below, plan_digest
 from congenial.bundle.software import software_in_use, source_in_use
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
@@ -30,7 +30,7 @@ from congenial.privacy.budget import Budget
 from congenial.privacy.review import Review
 from congenial.progress import DRAWING, Progress, no_news
 from congenial.randomness import RandomStream, Streams, UnitStreams, replay_rng
-from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
+from congenial.release_key import KeyFile, KeyFolder, ReleaseKey, key_without_charge
 from congenial.released import Release
 from congenial.table import Table, tables_by_area
 
@@ -249,7 +249,7 @@ def begun(ledger: "Ledger", dataset: str, release: str) -> Iterator[tuple[KeyFil
         paid = ledger.paid(dataset, release)  # after the key is locked: nobody charges for it from here on
         if paid is None:
             if file is not None and file.key is not None:
-                raise BundleError(_key_without_charge(file, ledger, dataset, release))
+                raise BundleError(key_without_charge(file.path, repr(ledger), dataset, release))
             raise BundleError(
                 f"{name} was not charged to {ledger!r}, so there is nothing to go on with; begin it, without --resume"
             )
@@ -265,16 +265,6 @@ def begun(ledger: "Ledger", dataset: str, release: str) -> Iterator[tuple[KeyFil
     finally:
         if file is not None:
             file.close()
-
-
-def _key_without_charge(file: KeyFile, ledger: "Ledger", dataset: str, release: str) -> str:
-    """Say what is known of a key whose charge a ledger does not hold. Only the ledger that holds it allows an end."""
-    return (
-        f"release {release!r} of dataset {dataset!r} was not charged to {ledger!r}, but its key is there, {file.path}."
-        " Either the run that wrote the key ended before its charge, or this ledger is an older copy of the one that"
-        " was charged. Nothing was changed, and the key stays. If there is a newer ledger, name that one, --ledger. If"
-        " this is the newest, nothing was charged: remove the key's file, and begin the release again, without --resume"
-    )
 
 
 def abandon(ledger: "Ledger", dataset: str, release: str) -> Receipt:
@@ -315,7 +305,7 @@ def _clear_stale(keys: KeyFolder, ledger: "Ledger", dataset: str, release: str) 
             return
         paid = ledger.paid(dataset, release)
         if paid is None:
-            raise LedgerError(_key_without_charge(file, ledger, dataset, release))
+            raise LedgerError(key_without_charge(file.path, repr(ledger), dataset, release))
         if file.key.commitment == paid[1]:
             raise AlreadySpentError(
                 f"release {release!r} of dataset {dataset!r} was charged on {paid[0].at} and not finished. Go on with"
@@ -402,21 +392,9 @@ def _disclosed(ready: Prepared) -> list[tuple[str, object]]:
     found = exactly(ready.plan.law.schema, ready.conditions, of_areas[:1] if is_many else of_areas)
     if is_many or (areas.name is not None and len(found) * len(areas) > _MOST_DISCLOSED):
         where = f"in {len(areas):,} areas, listed in the bundle; SHA-256 of all values {areas_digest(ready.plan.law)}"
-        return [*((f"{exact.text}, of each {areas.name}", where) for exact in found), *_disclosed_below(ready.chain)]
+        return [*((f"{exact.text}, of each {areas.name}", where) for exact in found), *disclosed_below(ready.chain)]
     heads = {area: "" if area is None else f"{areas.name} {area}: " for area in areas}
     out: list[tuple[str, object]] = [
         (f"{heads[area]}{exact.text}", exact.value(place)) for exact in found for place, area in enumerate(areas)
     ]
-    return out + _disclosed_below(ready.chain)
-
-
-def _disclosed_below(chain: ChainPlan | None) -> list[tuple[str, object]]:
-    """Return what is exact in every unit of levels below the top of a tree."""
-    if chain is None:
-        return []
-    where = f"in the bundle; SHA-256 of the tree with all values {chain.law.digest}"
-    return [
-        (f"{condition.title}, of each {level}", where)
-        for level, conditions in chain.invariants_below.items()
-        for condition in conditions
-    ]
+    return out + disclosed_below(ready.chain)

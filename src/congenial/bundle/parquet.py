@@ -151,7 +151,7 @@ def check_distinct_rows(file: BinaryIO, name: str, n_rows: int) -> None:
         )
 
 
-def texts_once(column: "pa.DictionaryArray", name: str, longest: int = LONGEST) -> tuple["pa.Array", NDArray[np.intp]]:
+def texts_once(column: "pa.DictionaryArray", name: str, longest: int = LONGEST) -> tuple["pa.Array", NDArray[np.int32]]:
     """Return the texts of a column as they are stored, each once, and the place of every row's own.
 
     A row without one has the place after the last. Texts that are too long are refused before they are in every row.
@@ -163,7 +163,7 @@ def texts_once(column: "pa.DictionaryArray", name: str, longest: int = LONGEST) 
     if most > longest:
         raise BundleError(f"{name} has a text of {most:,} characters, and the limit is {longest:,}")
     places = numbers_in(column.indices)
-    return known, (np.ma.filled(places, len(known)) if column.null_count else places).astype(np.intp)
+    return known, (np.ma.filled(places, len(known)) if column.null_count else places).astype(np.int32)
 
 
 def read_batches(

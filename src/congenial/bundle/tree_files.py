@@ -114,9 +114,9 @@ class _Column:
     """A column of texts that is being read: of each part its distinct texts and which of them every row has."""
 
     def __init__(self) -> None:
-        self.parts: list[tuple[Codes, NDArray[np.intp]]] = []
+        self.parts: list[tuple[Codes, NDArray[np.int32]]] = []
 
-    def add(self, known: "pa.Array", places: NDArray[np.intp]) -> None:
+    def add(self, known: "pa.Array", places: NDArray[np.int32]) -> None:
         codes = codes_of(known)
         if codes is None:
             raise BundleError(f"{SPINE} has a code with a zero byte")
@@ -142,6 +142,8 @@ def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int, n_leaves: in
         for batch in read_batches(file, SPINE, choices, n_leaves, max(WIDEST, n_cells)):
             for column, own in zip(columns, batch.columns, strict=False):
                 column.add(*texts_once(own, SPINE))
+            if len(batch.column(len(levels) - 1).dictionary) < len(batch):  # at once: a few codes fill any file
+                raise BundleError(f"{SPINE} is not a tree: a {levels[-1]} is listed twice")
             if batch.num_columns > len(levels):
                 digits, places = texts_once(batch.column(len(levels)), SPINE, n_cells)
                 bars.append(_bars(digits, n_cells)[places])
