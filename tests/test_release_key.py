@@ -325,7 +325,7 @@ def test_what_is_left_of_a_key_that_is_none_does_not_stop_a_release(ledger: Ledg
     left.close()
     for content in (b'{"key": "ab', bytes(300), b"[" * 200_000, b"9" * 9_999, b'["key"]', b""):
         left.path.write_bytes(content)
-        with pytest.raises(BundleError, match="was not charged .* begin it, without --resume"):  # noqa: SIM117
+        with pytest.raises(BundleError, match=r"was not charged .* begin it, without --resume"):  # noqa: SIM117
             with resumed(ready, ledger=ledger):
                 pass
     with charged(ready, ledger=ledger, who="Ada"):
@@ -399,7 +399,7 @@ def test_a_copy_of_the_ledger_that_went_its_own_way_does_not_cost_the_key(tmp_pa
     for again in again_of(ready, other):
         with pytest.raises((BundleError, AlreadySpentError), match="and stays"), again():
             pass
-    with pytest.raises(BundleError, match="its key is not in .* and stays"):
+    with pytest.raises(BundleError, match=r"its key is not in .* and stays"):
         abandon(other, "town", "spring")
     with resumed(ready, ledger=ledger):
         pass

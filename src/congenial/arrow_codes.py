@@ -72,7 +72,7 @@ def letters_beside_ascii(codes: Codes) -> str:
     ('', 'Éé')
     """
     plain = np.ascontiguousarray(codes, codes.dtype.newbyteorder("="))
-    numbers = plain.view(np.uint8 if plain.dtype.kind == "S" else np.uint32)
+    numbers: NDArray[Any] = plain.view(np.uint8 if plain.dtype.kind == "S" else np.uint32)
     found: set[int] = set()
     for first in range(0, len(numbers), _LETTERS):
         some = numbers[first : first + _LETTERS]

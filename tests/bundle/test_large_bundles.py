@@ -137,16 +137,16 @@ def endless_rows(values: dict[str, Any]) -> None:
 
 LETTERS = [f"{place:06}" for place in range(1_000)]
 ATTACKS = {
-    "one long code": Attack("tree", spine(constant("x" * 10_000), constant("y"), constant("z")), "10,000 char", units(N)),
+    "one long code": Attack(
+        "tree", spine(constant("x" * 10_000), constant("y"), constant("z")), "10,000 char", units(N)
+    ),
     "one long code of many": Attack(
         "tree", spine(constant("1"), constant("2"), in_turn([*LETTERS, "é" * 50_000])), "50,000 char", units(N)
     ),
     "codes as long as they may be": Attack(
         "tree", spine_alone("é" * LONGEST, "y"), "more than 1,073,741,824", units(300_000)
     ),
-    "all levels together": Attack(
-        "tree", spine_alone("é" * 500, "è" * 500), "more than 1,073,741,824", units(300_000)
-    ),
+    "all levels together": Attack("tree", spine_alone("é" * 500, "è" * 500), "more than 1,073,741,824", units(300_000)),
     "rows that repeat": Attack("tree", spine(*map(constant, "xyz")), "a block is listed twice", units(N)),
     "more rows than bytes": Attack(
         "tree", spine(*(constant(text, 20_000_000) for text in "xyz")), "no file packs so many", units(20_000_000)
@@ -170,10 +170,14 @@ ATTACKS = {
         "100,000 char",
     ),
     "areas with one long label": Attack(
-        "areas", lambda _: {"areas.parquet": packed({"area": constant("x" * 9_999), "group": groups(N)}, 40_000)}, "9,999 char"
+        "areas",
+        lambda _: {"areas.parquet": packed({"area": constant("x" * 9_999), "group": groups(N)}, 40_000)},
+        "9,999 char",
     ),
     "an area again and again": Attack(
-        "areas", lambda _: {"areas.parquet": packed({"area": constant("01"), "group": groups(N)}, 40_000)}, "an area twice"
+        "areas",
+        lambda _: {"areas.parquet": packed({"area": constant("01"), "group": groups(N)}, 40_000)},
+        "an area twice",
     ),
     "areas that are not in the file": Attack(
         "areas",
@@ -185,7 +189,10 @@ ATTACKS = {
         lambda _: {
             "table.parquet": packed(
                 {
-                    **{name: constant(text, 30_000_000) for name, text in (("area", "01"), ("sex", "f"), ("age", "010"))},
+                    **{
+                        name: constant(text, 30_000_000)
+                        for name, text in (("area", "01"), ("sex", "f"), ("age", "010"))
+                    },
                     "count": zeros(30_000_000),
                 }
             )
@@ -247,9 +254,7 @@ def test_the_command_refuses_it_in_words(originals: dict[str, Path], tmp_path: P
 
 
 @pytest.mark.parametrize("where", ["opening.read_tree", "opening._tables", "made_again._made_again", "promises.readme"])
-def test_no_memory_left_is_a_refusal(
-    where: str, originals: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_memory_left_is_a_refusal(where: str, originals: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever in a verification finds no room: reading, computing again, pages."""
 
     def full(*_: object) -> None:

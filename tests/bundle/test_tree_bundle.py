@@ -16,9 +16,11 @@ from congenial.bundle.parquet import arrays_to_parquet, parquet_arrays
 from congenial.bundle.tree_files import read_spine, write_spine
 from congenial.bundle.verifying import verify_bundle
 from congenial.conditions.condition import Condition
+from congenial.conditions.kinds import from_json as condition_of_json
 from congenial.errors import BrokenError, BundleError, HierarchyError, PrivacyError, SamplingError
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.sampling.share_out.tilts import share_noise
+from forger import Change, at, forge
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
 CODES = [f"{state}{county}{block}" for state in "12" for county in "ab" for block in "xyz"]
@@ -161,6 +163,31 @@ def test_a_changed_tree_of_the_manifest_is_refused(
     restamped(place, values)
     with pytest.raises(BundleError, match=words):
         cg.load_bundle(place)
+
+
+def condition(**extra: object) -> Change:
+    """Add a condition, in its own words."""
+    title = condition_of_json(extra).title
+    return lambda values: values["conditions"].append({"text": title, **extra})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (condition(kind="bounds", upper=1), "conditions that the manifest states do not hold in its tables"),
+        (condition(kind="total", equals=3), "conditions that the manifest states do not hold in its tables"),
+        (
+            at("privacy", "budget", value={"epsilon": "1"}),
+            "a budget in rho, or in epsilon at a delta, and the manifest",
+        ),
+    ],
+)
+def test_a_forged_tree_is_refused_in_words_about_what_is_public(change: Change, words: str, tmp_path: Path) -> None:
+    """Forged whole, with the plan of its receipt: nobody who reads a bundle has confidential data to correct."""
+    place = written(tmp_path, hierarchy(noise="double_geometric"), leaves(12))
+    with pytest.raises(BundleError, match=words) as refused:
+        verify_bundle(forge(place, change))
+    assert "confidential" not in str(refused.value)
 
 
 def test_a_missing_spine_is_said(place: Path) -> None:

@@ -176,7 +176,10 @@ def _read(given: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
 def _check_room(given: Mapping[str, Any], n_cells: int) -> None:
     """Refuse rows that cannot be in memory, before their runs of cells are written out."""
     n_single = sum(entry["rows"] == EACH_CELL for entry in given["measured"]) * n_cells
-    listed = [*given["rows"], *(row for entry in given["measured"] if entry["rows"] != EACH_CELL for row in entry["rows"])]
+    listed = [
+        *given["rows"],
+        *(row for entry in given["measured"] if entry["rows"] != EACH_CELL for row in entry["rows"]),
+    ]
     n_listed = sum(max(0, _whole(last) - _whole(first) + 1) for row in listed for first, last in row["cells"])
     if wrong := what_cannot_be_held(_OF_ROW * (n_single + len(listed)) + _OF_CELL * n_listed, "the rows of its law"):
         raise BundleError(wrong)

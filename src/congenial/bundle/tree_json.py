@@ -8,7 +8,7 @@ from typing import Any
 from congenial.bundle.canonical import read_as
 from congenial.conditions.condition import Condition
 from congenial.conditions.kinds import from_json as condition_of_json
-from congenial.errors import BundleError
+from congenial.errors import BundleError, PrivacyError
 from congenial.fraction import exact_fraction
 from congenial.hierarchy.disclosed import exact_rows
 from congenial.hierarchy.exact_rows import ExactRows, ExactSums
@@ -81,7 +81,14 @@ class StatedTree:
         """Return what the top may cost."""
         if (budget is None) != (self.shares is None):
             raise BundleError("levels of a tree have shares of a budget, and there is none, or they have none")
-        return None if budget is None or self.shares is None else Budget(rho=self.shares[0] * total_rho(budget))
+        if budget is None or self.shares is None:
+            return None
+        try:
+            return Budget(rho=self.shares[0] * total_rho(budget))
+        except PrivacyError:  # its words are for whoever has the data
+            raise BundleError(
+                f"a tree has a budget in rho, or in epsilon at a delta, and the manifest states {budget.text}"
+            ) from None
 
     def plan(self, found: TreeParts, top: Plan, budget: Budget | None) -> ChainPlan:
         """Return the plan that is stated, of a tree with its zeros and exact numbers."""
