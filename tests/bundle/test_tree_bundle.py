@@ -146,7 +146,7 @@ def test_files_of_another_form_are_refused(place: Path, change: object, words: s
     [
         (("levels", 1, "precision"), "1", "precision|follows|receipt|base"),
         (("levels", 1, "share"), "1/2", "share|follows|receipt"),
-        (("levels", 2, "units"), 11, "12 rows, and should have 11"),
+        (("levels", 2, "units"), 11, "the 11 rows that the manifest describes, but 12"),
         (("levels", 1, "units"), 5, "follows"),
         (("levels", 0, "share"), None, "share"),
         (("digest",), "0" * 64, "follows"),
@@ -178,7 +178,7 @@ def condition(**extra: object) -> Change:
         (condition(kind="total", equals=3), "conditions that the manifest states do not hold in its tables"),
         (
             at("privacy", "budget", value={"epsilon": "1"}),
-            "a budget in rho, or in epsilon at a delta, and the manifest",
+            "a budget in rho, or in epsilon at a delta, and",
         ),
     ],
 )

@@ -131,7 +131,10 @@ def check_sizes(metadata: "parquet.FileMetaData", name: str, n_rows: int, row_by
     """
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     if metadata.num_rows != n_rows or sum(group.num_rows for group in groups) != n_rows:
-        raise BundleError(f"{name} has {metadata.num_rows:,} rows, and should have {n_rows:,}; get the bundle again")
+        raise BundleError(
+            f"{name} does not have the {n_rows:,} rows that the manifest describes, but {metadata.num_rows:,}; get the"
+            " bundle again"
+        )
     heads = _HEADS * metadata.num_columns
     for group in groups:  # twice: values may stand in a dictionary, and again where that became too long
         if not 0 <= group.total_byte_size <= heads + 2 * group.num_rows * row_bytes:
