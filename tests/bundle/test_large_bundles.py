@@ -349,3 +349,23 @@ def test_texts_as_long_as_they_may_be_come_back(tmp_path: Path) -> None:
     found = verify_bundle(tmp_path / "out").bundle.tree
     assert found is not None
     assert found.texts(1) == long[:3]
+
+
+@pytest.mark.parametrize("layout", [{"row_group_size": 5}, {"row_group_size": 100}, {"use_dictionary": False}])
+def test_other_layouts_of_the_same_rows_are_read(
+    layout: dict[str, Any], originals: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row groups of any size, with more texts than a part of their rows has: the same tree and areas."""
+    monkeypatch.setattr("congenial.bundle.parquet.AT_ONCE", 3)
+    for case, names in {"tree": ["spine.parquet", "level-3.parquet"], "areas": ["areas.parquet"]}.items():
+        folder = Path(shutil.copytree(originals[case], tmp_path / case))
+        files = {}
+        for name in names:
+            out = BytesIO()
+            parquet.write_table(parquet.read_table(folder / name), out, store_schema=False, **layout)
+            files[name] = out.getvalue()
+        restamp(folder, lambda values: None, files)
+        found, before = load_bundle(folder), load_bundle(originals[case])
+        assert np.array_equal(found.counts, before.counts)
+        assert all(map(np.array_equal, found.below, before.below))
+        assert found.law.areas.labels == before.law.areas.labels

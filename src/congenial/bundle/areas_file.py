@@ -97,8 +97,9 @@ def _gathered(batches: "Iterable[pa.RecordBatch]", names: Sequence[str]) -> tupl
         if batch.column(0).null_count or batch.column(1).null_count:
             raise BundleError(f"{AREAS} does not have the columns that the manifest describes")
         texts = known.to_pylist()
-        labels += [texts[place] for place in places.tolist()]
-        seen.update(texts)
+        own = [texts[place] for place in places.tolist()]
+        labels += own
+        seen.update(own)
         if len(seen) < len(labels):  # at once: a small file can repeat a few labels in any number of rows
             raise BundleError(f"{AREAS} names an area twice")
         for part, column in zip(parts, batch.columns[1:], strict=True):
