@@ -3,10 +3,11 @@
     python benchmarks/soak.py [--kills 200] [--seed 1]
 
 After each kill: no bundle without a spend; a release that was charged ends, resumed, in the one bundle that its key
-determines, byte for byte, without a second charge; one that was not charged can be run again; the key's bytes are in no
-file afterwards; every bundle and the ledger verify, and only hidden remainders lie about. The moments are spread evenly
-over the steps that the program itself reports, so that kills fall before, during and after the charge, the draw and the
-writing of files, and not only into the imports. Every other resumption is killed as well, and resumed again.
+determines, byte for byte, without a second charge; one that was not charged can be run again, once the key that it may
+have left is removed; the key's bytes are in no file afterwards; every bundle and the ledger verify, and only hidden
+remainders lie about. The moments are spread evenly over the steps that the program itself reports, so that kills fall
+before, during and after the charge, the draw and the writing of files, and not only into the imports. Every other
+resumption is killed as well, and resumed again.
 """
 
 import argparse
@@ -124,7 +125,8 @@ def check(soak: Soak, name: str) -> str:
     assert all(REMAINDER.fullmatch(left) for left in strange), f"{name}: left {strange}"
     if not n_spends:
         assert not bundle.exists(), f"{name}: a bundle without a spend"
-        if key_of(soak, name) is not None:  # it had come as far as the key: the next run clears it away
+        if key_of(soak, name) is not None:  # it had come as far as the key, which is removed as the refusal says
+            remove_key(soak, name)
             timed(soak, name)
             assert check(soak, name) == "charged, whole bundle, key destroyed"
         return "nothing charged"
@@ -179,6 +181,14 @@ def key_of(soak: Soak, name: str) -> bytes | None:
         return None
     found.close()
     return None if found.key is None else found.key.secret
+
+
+def remove_key(soak: Soak, name: str) -> None:
+    """Begin a release again whose key was never charged: refused, with the file to remove; remove it."""
+    _, err = start(soak, name).communicate()
+    found = re.search(r"its key is there, (\S+\.key)\.", err)
+    assert found, f"{name}: {err}"
+    Path(found[1]).unlink()
 
 
 def check_determined(soak: Soak, name: str, secret: bytes) -> None:

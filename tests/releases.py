@@ -9,6 +9,7 @@ from typing import Any
 from congenial.bundle.areas_file import areas_of_parquet
 from congenial.bundle.file_names import AREAS
 from congenial.bundle.manifest import Manifest
+from congenial.bundle.opening import read_tree
 from congenial.curator import pipeline
 from congenial.ledger import Ledger, open_ledger
 from congenial.release import Prepared
@@ -124,9 +125,13 @@ def simulate(spec: Path, out: Path, **options: Any) -> pipeline.Published:
 
 
 def manifest_of(bundle: Path) -> Manifest:
-    """Read a bundle's manifest, with its areas' values, and check nothing else."""
+    """Read a bundle's manifest, with its areas' values or its tree, and check nothing else."""
     content = (bundle / "manifest.json").read_bytes()
-    return Manifest.from_bytes(content, lambda n_exact: areas_of_parquet((bundle / AREAS).read_bytes(), n_exact))
+    return Manifest.from_bytes(
+        content,
+        lambda n_exact: areas_of_parquet((bundle / AREAS).read_bytes(), n_exact),
+        lambda stated, schema: read_tree(bundle, stated, schema),
+    )
 
 
 def prepare(spec: Path) -> Prepared:

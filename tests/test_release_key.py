@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pickle
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -318,20 +319,146 @@ def test_a_refused_charge_leaves_no_key(tmp_path: Path) -> None:
     assert not list((tmp_path / "budget.db.keys").iterdir())
 
 
-def test_a_key_left_by_a_run_that_charged_nothing_is_cleared_away(ledger: Ledger) -> None:
+def test_what_is_left_of_a_key_that_is_none_does_not_stop_a_release(ledger: Ledger) -> None:
     ready = prepared()
-    assert ledger.keys is not None
     left = begin(ledger, ready)
     left.close()
-    for content in (left.path.read_bytes(), b"", b'{"key": "ab', bytes(300), b"[" * 200_000, b"9" * 9_999, b'["key"]'):
+    for content in (b'{"key": "ab', bytes(300), b"[" * 200_000, b"9" * 9_999, b'["key"]', b""):
         left.path.write_bytes(content)
-        with pytest.raises(BundleError, match="was not charged"), resumed(ready, ledger=ledger):
-            pass
-        assert not left.path.exists()
-    left.path.write_bytes(b"")
+        with pytest.raises(BundleError, match=r"was not charged .* begin it, without --resume"):  # noqa: SIM117
+            with resumed(ready, ledger=ledger):
+                pass
     with charged(ready, ledger=ledger, who="Ada"):
         pass
     assert ledger.verify().n_spends == 1
+    assert not left.path.exists()
+
+
+def test_a_key_that_this_ledger_knows_no_charge_of_is_left_alone(ledger: Ledger) -> None:
+    """It may have been charged to a newer copy of the ledger: the refusal says which file it is, and the way out."""
+    ready = prepared()
+    left = begin(ledger, ready)
+    left.close()
+    content = left.path.read_bytes()
+    for again in again_of(ready, ledger):
+        with pytest.raises((BundleError, LedgerError), match="was not charged") as refused, again():
+            pass
+        assert str(left.path) in str(refused.value)
+        assert "older copy" in str(refused.value)
+        assert left.path.read_bytes() == content
+    assert ledger.verify().n_spends == 0
+    left.path.unlink()  # as the refusal says, where there is no newer ledger
+    with charged(ready, ledger=ledger, who="Ada"):
+        pass
+    assert ledger.verify().n_spends == 1
+
+
+def older_copy(ledger: Ledger, place: Path) -> Ledger:
+    """Return a copy of a ledger as it is now, which uses the same folder for keys."""
+    path = place / "older.db"
+    shutil.copy(place / "budget.db", path)
+    return open_ledger(path, keys=ledger.keys)
+
+
+def test_an_older_copy_of_the_ledger_does_not_cost_the_key(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Charged, then resumed, given up and begun again against a copy without the charge: the key outlives all three."""
+    older, folder, drawn = older_copy(ledger, tmp_path), tmp_path / "bundle", []
+
+    def full(made: Release, *_: object, **__: object) -> None:
+        drawn.append(made.counts)
+        raise BundleError("no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Release, "write", full)
+        with pytest.raises(BundleError, match="was charged"):
+            from_python("release", ledger, who="Ada", folder=folder)
+    for attempt in (
+        lambda: from_python("resume", older, folder=folder),
+        lambda: abandon(older, "town", "spring"),
+        lambda: from_python("release", older, who="Ada", folder=folder),
+    ):
+        with pytest.raises((BundleError, LedgerError), match=r"was not charged to .*older\.db.* older copy .*--ledger"):
+            attempt()
+    assert older.verify().n_spends == 0
+    made = from_python("resume", ledger, folder=folder)
+    assert np.array_equal(made.counts, drawn[0])
+    assert cg.load_bundle(folder).manifest.receipt == made.receipt
+    assert ledger.keys is not None
+    assert not list(ledger.keys.iterdir())
+
+
+def test_a_copy_of_the_ledger_that_went_its_own_way_does_not_cost_the_key(tmp_path: Path, ledger: Ledger) -> None:
+    """The copy was charged for the same name with another key: that is no proof that this one was never paid for."""
+    ready, older = prepared(), replace(older_copy(ledger, tmp_path), keys=tmp_path / "elsewhere")
+    stopped(ready, ledger)
+    with charged(ready, ledger=older, who="Ada"):
+        pass
+    other = replace(older, keys=ledger.keys)
+    for again in again_of(ready, other):
+        with pytest.raises((BundleError, AlreadySpentError), match="and stays"), again():
+            pass
+    with pytest.raises(BundleError, match=r"its key is not in .* and stays"):
+        abandon(other, "town", "spring")
+    with resumed(ready, ledger=ledger):
+        pass
+
+
+def test_what_is_given_up_leaves_no_drawn_table(tmp_path: Path) -> None:
+    """Killed while it writes: the hidden folder holds the table, and goes with the key; what others keep stays."""
+    folder = tmp_path / "town"
+    program = """
+import os, signal, sys
+import congenial as cg
+from congenial.bundle import writing
+before = writing.Unfinished.add
+def add(self, name, content):
+    before(self, name, content)
+    if name == "README.txt":
+        os.kill(os.getpid(), signal.SIGKILL)
+writing.Unfinished.add = add
+ledger = cg.open_ledger(sys.argv[1], create=True)
+ledger.create_dataset("town", epsilon="100", neighbours="bounded", who="Ada")
+schema = cg.Schema({"sex": ["f", "m"]})
+mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1/2")], invariants=[cg.total()])
+names = {"dataset": "town", "release": "spring", "who": "Ada"}
+mechanism.release(cg.Table(schema, [3, 4]), ledger=ledger, folder=sys.argv[2], **names)
+"""
+    assert run_python(program, tmp_path / "budget.db", folder).returncode == -9
+    (left,) = tmp_path.glob(".town.unfinished-*")
+    assert list(left.rglob("table.csv"))
+    (tmp_path / ".village.unfinished-1").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".town.unfinished-link").symlink_to(tmp_path / "elsewhere")
+    ledger = open_ledger(tmp_path / "budget.db")
+    abandon(ledger, "town", "spring")
+    assert not left.exists()
+    assert not list(tmp_path.rglob("table.*"))
+    assert (tmp_path / ".village.unfinished-1").is_dir()
+    assert (tmp_path / "elsewhere").is_dir()
+    assert ledger.keys is not None
+    assert not list(ledger.keys.iterdir())
+
+
+def test_a_table_that_cannot_be_removed_is_said_and_the_key_stays(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(Release, "write", lambda *_, **__: 1 / 0)
+        with pytest.raises(BundleError, match="ZeroDivisionError"):
+            from_python("release", ledger, who="Ada", folder=tmp_path / "bundle")
+    (tmp_path / ".bundle.unfinished-1").mkdir()
+
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", refused)
+        with pytest.raises(BundleError, match=r"\.bundle\.unfinished-\*, cannot be removed: permission denied"):
+            abandon(ledger, "town", "spring")
+    abandon(ledger, "town", "spring")
+    assert not (tmp_path / ".bundle.unfinished-1").exists()
 
 
 # -- From Python

@@ -14,6 +14,7 @@ Codes = NDArray[Any]
 
 _ASCII = 128
 _TOGETHER = 1 << 16  # texts that are objects at a time
+_LETTERS = 1 << 24  # letters that are looked at together
 
 
 def codes_of(column: "pa.Array") -> Codes | None:
@@ -60,6 +61,27 @@ def column_of(codes: Codes) -> "pa.Array":
     room = np.ascontiguousarray(plain).view(np.uint8).reshape(len(plain), width)
     text = room if bool((lengths == width).all()) else room[np.arange(width) < lengths[:, None]]
     return text_column(lengths, pa.py_buffer(np.ascontiguousarray(text)))
+
+
+def letters_beside_ascii(codes: Codes) -> str:
+    """Return the letters of codes that are not printable ASCII, each once.
+
+    Examples
+    --------
+    >>> letters_beside_ascii(np.array([b"44", b"15"])), letters_beside_ascii(np.array(["Ae", "Aé", "É"]))
+    ('', 'Éé')
+    """
+    plain = np.ascontiguousarray(codes, codes.dtype.newbyteorder("="))
+    numbers: NDArray[Any] = plain.view(np.uint8 if plain.dtype.kind == "S" else np.uint32)
+    found: set[int] = set()
+    for first in range(0, len(numbers), _LETTERS):
+        some = numbers[first : first + _LETTERS]
+        is_usual = (some >= ord(" ")) & (some <= ord("~")) | (some == 0)  # zeros fill the width
+        if not bool(is_usual.all()):
+            found.update(np.unique(some[~is_usual]).tolist())
+    if int(np.count_nonzero(numbers)) < int(np.char.str_len(codes).sum()):
+        found.add(0)  # one that is part of a code
+    return "".join(map(chr, sorted(found)))
 
 
 def text_column(lengths: NDArray[Any], content: "pa.Buffer", there: "pa.Buffer | None" = None) -> "pa.Array":

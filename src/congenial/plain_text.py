@@ -2,7 +2,8 @@ r"""Text that shows what it is: characters that a reader cannot see are refused 
 
 A terminal obeys control characters, direction marks turn a line around, and what has no width makes two labels look
 alike. Names and labels with such characters are refused where they come in. What comes from elsewhere, such as the name
-of a file, is printed with ``\x1b`` in place of the character.
+of a file, is printed with ``\x1b`` in place of the character. Labels, codes and their like are short, too: a reader
+finds room for the longest of them in every row.
 """
 
 import json
@@ -22,6 +23,9 @@ _HIDDEN = {
 # Letters and marks that have no ink: the fillers of Hangul, the joiner of graphemes, two inherent vowels of Khmer.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 
+LONGEST = 1_000
+"""Characters that a label, a code, or the name of a dimension, a level or an area has at most."""
+
 _FORMULA = re.compile("[=+@\uff1d\uff0b\uff0d\uff20-]")  # the wide forms too, which some spreadsheets take for the same
 _NUMBER = re.compile(r"[+-]?[0-9.,]+%?")
 
@@ -34,7 +38,8 @@ def _hidden(text: str) -> list[str]:
     """Return the characters that do not show."""
     if text.isascii() and text.isprintable():  # nearly every text, and quick
         return []
-    return [letter for letter in text if _is_hidden(letter)]
+    hidden = {letter for letter in set(text) if _is_hidden(letter)}
+    return [letter for letter in text if letter in hidden] if hidden else []
 
 
 def shows(text: str) -> bool:
@@ -67,6 +72,19 @@ def what_is_hidden(text: str, what: str) -> str:
     """
     found = hidden_in(text)
     return f"{what} holds {found}, which does not show; write plain text" if found else ""
+
+
+def what_is_wrong(text: str, what: str) -> str:
+    """Return why a text cannot be a label, a code or a name, as a sentence; nothing if it can.
+
+    Examples
+    --------
+    >>> what_is_wrong("x" * 2_000, "the label")
+    'the label has 2,000 characters, and the limit is 1,000; shorten it'
+    """
+    if len(text) > LONGEST:
+        return f"{what} has {len(text):,} characters, and the limit is {LONGEST:,}; shorten it"
+    return what_is_hidden(text, what)
 
 
 def printable(text: str) -> str:

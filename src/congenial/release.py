@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from congenial.arrays import Ints
 from congenial.bundle.exact_numbers import exactly
 from congenial.bundle.naming import Naming
-from congenial.bundle.plan_digest import areas_digest, plan_digest
+from congenial.bundle.plan_digest import areas_digest, disclosed_below, plan_digest
 from congenial.bundle.software import software_in_use, source_in_use
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
@@ -30,7 +30,7 @@ from congenial.privacy.budget import Budget
 from congenial.privacy.review import Review
 from congenial.progress import DRAWING, Progress, no_news
 from congenial.randomness import RandomStream, Streams, UnitStreams, replay_rng
-from congenial.release_key import KeyFile, KeyFolder, ReleaseKey
+from congenial.release_key import KeyFile, KeyFolder, ReleaseKey, key_without_charge
 from congenial.released import Release
 from congenial.table import Table, tables_by_area
 
@@ -248,18 +248,17 @@ def begun(ledger: "Ledger", dataset: str, release: str) -> Iterator[tuple[KeyFil
     try:
         paid = ledger.paid(dataset, release)  # after the key is locked: nobody charges for it from here on
         if paid is None:
-            if file is not None:
-                file.destroy()
+            if file is not None and file.key is not None:
+                raise BundleError(key_without_charge(file.path, repr(ledger), dataset, release))
             raise BundleError(
                 f"{name} was not charged to {ledger!r}, so there is nothing to go on with; begin it, without --resume"
             )
         receipt, commitment = paid
         if file is None or file.key is None or file.key.commitment != commitment:
-            if file is not None:
-                file.destroy()
+            other = f" ({file.path.name} is the key of another charge, and stays)" if file and file.key else ""
             raise BundleError(
-                f"{name} was charged on {receipt.at}, and its key is not in {keys.folder}: it was finished, or given"
-                " up, or begun with another folder for keys. If it was finished, use its bundle; if its key is"
+                f"{name} was charged on {receipt.at}, and its key is not in {keys.folder}{other}: it was finished, or"
+                " given up, or begun with another folder for keys. If it was finished, use its bundle; if its key is"
                 " elsewhere, name that folder, --keys; otherwise choose a new release name"
             )
         yield file, receipt
@@ -269,8 +268,15 @@ def begun(ledger: "Ledger", dataset: str, release: str) -> Iterator[tuple[KeyFil
 
 
 def abandon(ledger: "Ledger", dataset: str, release: str) -> Receipt:
-    """Destroy the key of a release that was begun; the spend stays, and its table can never be drawn again."""
+    """Destroy the key of a release that was begun, and the unfinished bundles that its runs have left.
+
+    The spend stays, and the table can never be drawn again.
+    """
+    from congenial.bundle.writing import remove_unfinished
+
     with begun(ledger, dataset, release) as (file, receipt):
+        if "bundle" in file.terms:
+            remove_unfinished(Path(file.terms["bundle"]))  # before the key goes: its terms say where they are
         file.destroy()
         return receipt
 
@@ -285,18 +291,30 @@ def _key_folder(ledger: "Ledger", dataset: str) -> KeyFolder:
 
 
 def _clear_stale(keys: KeyFolder, ledger: "Ledger", dataset: str, release: str) -> None:
-    """Remove the key of a run that ended before its charge; one that was charged must be gone on with."""
+    """Remove what is left of a key that was not written, or not destroyed, to its end; refuse where there is a key.
+
+    A key that was charged must be gone on with. One whose charge this ledger does not hold may have been charged to a
+    newer one: it is never removed here.
+    """
     file = keys.find(dataset, release)
     if file is None:
         return
     try:
+        if file.key is None:
+            file.destroy()
+            return
         paid = ledger.paid(dataset, release)
-        if paid is not None and file.key is not None and file.key.commitment == paid[1]:
+        if paid is None:
+            raise LedgerError(key_without_charge(file.path, repr(ledger), dataset, release))
+        if file.key.commitment == paid[1]:
             raise AlreadySpentError(
                 f"release {release!r} of dataset {dataset!r} was charged on {paid[0].at} and not finished. Go on with"
                 f" it, which charges nothing: {_RESUME}. Or give it up, with what it cost: congenial release --abandon"
             )
-        file.destroy()
+        raise AlreadySpentError(
+            f"release {release!r} of dataset {dataset!r} was charged on {paid[0].at} with another key than the one in"
+            f" {file.path}, which may be of another copy of the ledger and stays; choose a new release name"
+        )
     finally:
         file.close()
 
@@ -374,21 +392,9 @@ def _disclosed(ready: Prepared) -> list[tuple[str, object]]:
     found = exactly(ready.plan.law.schema, ready.conditions, of_areas[:1] if is_many else of_areas)
     if is_many or (areas.name is not None and len(found) * len(areas) > _MOST_DISCLOSED):
         where = f"in {len(areas):,} areas, listed in the bundle; SHA-256 of all values {areas_digest(ready.plan.law)}"
-        return [*((f"{exact.text}, of each {areas.name}", where) for exact in found), *_disclosed_below(ready.chain)]
+        return [*((f"{exact.text}, of each {areas.name}", where) for exact in found), *disclosed_below(ready.chain)]
     heads = {area: "" if area is None else f"{areas.name} {area}: " for area in areas}
     out: list[tuple[str, object]] = [
         (f"{heads[area]}{exact.text}", exact.value(place)) for exact in found for place, area in enumerate(areas)
     ]
-    return out + _disclosed_below(ready.chain)
-
-
-def _disclosed_below(chain: ChainPlan | None) -> list[tuple[str, object]]:
-    """Return what is exact in every unit of levels below the top of a tree."""
-    if chain is None:
-        return []
-    where = f"in the bundle; SHA-256 of the tree with all values {chain.law.digest}"
-    return [
-        (f"{condition.title}, of each {level}", where)
-        for level, conditions in chain.invariants_below.items()
-        for condition in conditions
-    ]
+    return out + disclosed_below(ready.chain)

@@ -287,3 +287,13 @@ def _parsed(text: SecretBytes) -> tuple[ReleaseKey | None, dict[str, str], str]:
 def key_in(text: SecretBytes) -> ReleaseKey | None:
     """Return the key in the content of a key's file; None if it holds no whole key."""
     return _parsed(text)[0]
+
+
+def key_without_charge(path: Path, ledger: str, dataset: str, release: str) -> str:
+    """Say what is known of a key whose charge a ledger does not hold: only the ledger that holds it ends it."""
+    return (
+        f"release {release!r} of dataset {dataset!r} was not charged to {ledger}, but its key is there, {path}."
+        " Either the run that wrote the key ended before its charge, or this ledger is an older copy of the one that"
+        " was charged. Nothing was changed, and the key stays. If there is a newer ledger, name that one, --ledger. If"
+        " this is the newest, nothing was charged: remove the key's file, and begin the release again, without --resume"
+    )

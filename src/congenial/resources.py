@@ -84,5 +84,22 @@ def what_is_too_large(n_tables: int, n_cells: int) -> str:
     )
 
 
+def what_cannot_be_held(n_numbers: int, what: str) -> str:
+    """Say that so many numbers of 64 bits are more than the memory that was set, or there is; nothing if they are not.
+
+    Examples
+    --------
+    >>> what_cannot_be_held(100, "two tables"), what_cannot_be_held(10**15, "the tables")[:38]
+    ('', 'the tables take 8000000.0 GB of memory')
+    """
+    there = memory() if os.environ.get(MEMORY) else _there()
+    if 8 * n_numbers <= there:
+        return ""
+    return (
+        f"{what} take {_shown(8 * n_numbers)} of memory, and this process may take {_shown(there)}; a computer with"
+        f" more of it is needed, or a larger amount in the environment variable {MEMORY}"
+    )
+
+
 def _shown(amount: int) -> str:
     return f"{amount / 10**9:.1f} GB"

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from congenial.errors import SchemaError, did_you_mean
 from congenial.fraction import positive_fraction
 from congenial.label_widths import widths_of_labels
-from congenial.plain_text import what_is_hidden
+from congenial.plain_text import what_is_wrong
 
 Where = Mapping[str, str | Iterable[str]]
 """A set of cells: for each named dimension one label or several; dimensions not named are free."""
 
 _MOST_CELLS = 10_000_000
+_MOST_ROOM = 1 << 30  # bytes of the labels of all cells, each with room for the longest
 
 
 @dataclass(frozen=True, eq=True)
@@ -118,6 +119,11 @@ class Schema:
                 f"the dimensions span {self.n_cells:,} cells and the limit is {_MOST_CELLS:,};"
                 " merge labels or split the table"
             )
+        if self.n_cells * self.width > _MOST_ROOM:
+            raise SchemaError(
+                f"the labels of {self.n_cells:,} cells have up to {self.width:,} bytes each, together more than"
+                f" {_MOST_ROOM:,}; shorten the longest labels, merge labels or split the table"
+            )
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -128,6 +134,11 @@ class Schema:
     def n_cells(self) -> int:
         """Number of cells."""
         return math.prod(self.shape)
+
+    @cached_property
+    def width(self) -> int:
+        """Bytes of a cell's labels at most, in UTF-8."""
+        return sum(max(len(label.encode()) for label in dimension.labels) for dimension in self.dimensions)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -200,7 +211,7 @@ class Schema:
 def _dimension(name: object, labels: object, groups: Mapping[str, Sequence[str]]) -> Dimension:
     if not isinstance(name, str) or not name.strip():
         raise SchemaError(f"a dimension's name is text, not {name!r}")
-    if wrong := what_is_hidden(name, f"the name {name!r} of a dimension"):
+    if wrong := what_is_wrong(name, f"the name {name[:40]!r} of a dimension"):
         raise SchemaError(wrong)
     if isinstance(labels, str | Set) or not isinstance(labels, Iterable):
         raise SchemaError(f"dimension {name!r} needs a list of labels in their order, not {labels!r}")
@@ -212,7 +223,7 @@ def _dimension(name: object, labels: object, groups: Mapping[str, Sequence[str]]
             raise SchemaError(f'dimension {name!r}: labels are text, and {label!r} is not; write "{label}"')
         if not label.strip():
             raise SchemaError(f"dimension {name!r} has an empty label")
-        if wrong := what_is_hidden(label, f"dimension {name!r}: the label {label!r}"):
+        if wrong := what_is_wrong(label, f"dimension {name!r}: the label {label[:40]!r}"):
             raise SchemaError(wrong)
     seen: set[str] = set()
     for label in given:
@@ -224,8 +235,10 @@ def _dimension(name: object, labels: object, groups: Mapping[str, Sequence[str]]
 
 def _members(name: str, labels: tuple[str, ...], group: object, members: Sequence[str]) -> tuple[str, ...]:
     """Check a group of labels; they are kept in the dimension's order."""
-    if not isinstance(group, str) or not group.strip() or what_is_hidden(group, ""):
+    if not isinstance(group, str) or not group.strip():
         raise SchemaError(f"dimension {name!r}: the name of a group is plain text, not {group!r}")
+    if wrong := what_is_wrong(group, f"dimension {name!r}: the group {group[:40]!r}"):
+        raise SchemaError(wrong)
     if group in labels:
         raise SchemaError(f"{group!r} is a label of {name!r} and cannot be the name of a group too")
     if isinstance(members, str) or not set(members) <= set(labels) or len(set(members)) < max(1, len(members)):

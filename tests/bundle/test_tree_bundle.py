@@ -16,9 +16,11 @@ from congenial.bundle.parquet import arrays_to_parquet, parquet_arrays
 from congenial.bundle.tree_files import read_spine, write_spine
 from congenial.bundle.verifying import verify_bundle
 from congenial.conditions.condition import Condition
+from congenial.conditions.kinds import from_json as condition_of_json
 from congenial.errors import BrokenError, BundleError, HierarchyError, PrivacyError, SamplingError
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.sampling.share_out.tilts import share_noise
+from forger import Change, at, forge
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
 CODES = [f"{state}{county}{block}" for state in "12" for county in "ab" for block in "xyz"]
@@ -144,7 +146,8 @@ def test_files_of_another_form_are_refused(place: Path, change: object, words: s
     [
         (("levels", 1, "precision"), "1", "precision|follows|receipt|base"),
         (("levels", 1, "share"), "1/2", "share|follows|receipt"),
-        (("levels", 2, "units"), 11, "follows"),
+        (("levels", 2, "units"), 11, "the 11 rows that the manifest describes, but 12"),
+        (("levels", 1, "units"), 5, "follows"),
         (("levels", 0, "share"), None, "share"),
         (("digest",), "0" * 64, "follows"),
     ],
@@ -162,6 +165,31 @@ def test_a_changed_tree_of_the_manifest_is_refused(
         cg.load_bundle(place)
 
 
+def condition(**extra: object) -> Change:
+    """Add a condition, in its own words."""
+    title = condition_of_json(extra).title
+    return lambda values: values["conditions"].append({"text": title, **extra})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (condition(kind="bounds", upper=1), "conditions that the manifest states do not hold in its tables"),
+        (condition(kind="total", equals=3), "conditions that the manifest states do not hold in its tables"),
+        (
+            at("privacy", "budget", value={"epsilon": "1"}),
+            "a budget in rho, or in epsilon at a delta, and",
+        ),
+    ],
+)
+def test_a_forged_tree_is_refused_in_words_about_what_is_public(change: Change, words: str, tmp_path: Path) -> None:
+    """Forged whole, with the plan of its receipt: nobody who reads a bundle has confidential data to correct."""
+    place = written(tmp_path, hierarchy(noise="double_geometric"), leaves(12))
+    with pytest.raises(BundleError, match=words) as refused:
+        verify_bundle(forge(place, change))
+    assert "confidential" not in str(refused.value)
+
+
 def test_a_missing_spine_is_said(place: Path) -> None:
     (place / "spine.parquet").unlink()
     with pytest.raises(BundleError, match=r"no file spine\.parquet"):
@@ -173,13 +201,13 @@ def test_spines_come_back() -> None:
     out = BytesIO()
     write_spine(made.tree, made.zeros, out)
     content = out.getvalue()
-    tree, zeros = read_spine(BytesIO(content), made.tree.levels, 4)
+    tree, zeros = read_spine(BytesIO(content), made.tree.levels, 4, 12)
     assert [tree.texts(level) for level in range(3)] == [codes.tolist() for codes in made.tree.codes]
     assert np.array_equal(zeros.bars[-1], made.zeros.bars[-1])
     columns = parquet_arrays(content)
     for wrong in ({**columns, "zeros": np.array(["012"] * 12, object)}, {**columns, "block": columns["block"][::-1]}):
         with pytest.raises(BundleError, match=r"spine\.parquet"):
-            read_spine(BytesIO(arrays_to_parquet(wrong)), made.tree.levels, 4)
+            read_spine(BytesIO(arrays_to_parquet(wrong)), made.tree.levels, 4, 12)
 
 
 def test_a_stopped_tree_is_gone_on_with(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """areas.parquet: for each area its group in the law, the values of its equalities, and what came out exactly."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,12 +10,21 @@ from numpy.typing import NDArray
 from congenial.arrow_columns import numbers_in, numbers_to_arrow, texts_to_arrow
 from congenial.bundle.file_names import AREAS
 from congenial.bundle.law_json import AreaValues
-from congenial.bundle.parquet import table_of_parquet, table_to_parquet
+from congenial.bundle.parquet import (
+    WIDEST,
+    batches_of,
+    check_distinct_rows,
+    damage_in_words,
+    table_to_parquet,
+    texts_once,
+)
 from congenial.conditions.areas import Areas
 from congenial.errors import BundleError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_LONGEST_NUMBER = 10_000  # digits of a value or of a share that stands as text
 
 
 def areas_to_parquet(areas: Areas, exact: Sequence[NDArray[Any]]) -> bytes:
@@ -48,34 +58,68 @@ def _header(n_values: int, n_exact: int) -> list[str]:
 def areas_of_parquet(content: bytes, n_exact: int) -> tuple[AreaValues, list[NDArray[Any]]]:
     """Read what `areas_to_parquet` wrote, and refuse anything else."""
     import pyarrow as pa
+    from pyarrow import parquet
 
-    table = table_of_parquet(content)
-    n_values = table.num_columns - 2 - n_exact
-    if n_values < 0 or table.column_names != _header(n_values, n_exact):
-        raise BundleError(f"{AREAS} does not have the columns that the manifest describes")
-    labels, groups, *rest = table.columns
-    if labels.type != pa.string() or groups.type != pa.int32() or labels.null_count or groups.null_count:
-        raise BundleError(f"{AREAS} does not have the columns that the manifest describes")
-    if any(column.null_count for column in rest[n_values:]):
-        raise BundleError(f"{AREAS} lacks an exact number")
+    file = BytesIO(content)
+    with damage_in_words():
+        schema, n_rows = parquet.read_schema(file), parquet.read_metadata(file).num_rows
+        types = dict(zip(schema.names, schema.types, strict=True))
+        n_values = len(schema.names) - 2 - n_exact
+        has_columns = n_values >= 0 and schema.names == _header(n_values, n_exact)
+        if not has_columns or types["area"] != pa.string() or types["group"] != pa.int32():
+            raise BundleError(f"{AREAS} does not have the columns that the manifest describes")
+        if not {*schema.types[2:]} <= {pa.int64(), pa.string()}:
+            raise BundleError(f"{AREAS} has a value that is not a whole number")
+        check_distinct_rows(file, AREAS, n_rows)
+        texts = [name for name, kind in types.items() if kind == pa.string()]
+        row_bytes = WIDEST + len(types) * (_LONGEST_NUMBER + 4)
+        labels, columns = _gathered(batches_of(file, AREAS, texts, n_rows, row_bytes), schema.names)
+    groups, *rest = columns
     try:
-        values = [_read(column, is_whole=True) for column in rest[:n_values]]
-        found = AreaValues(labels.to_pylist(), numbers_in(groups).astype(np.int64), values)
-        return found, [_read(column, is_whole=False) for column in rest[n_values:]]
-    except (TypeError, ValueError):
+        values = [_numbers(column) for column in rest[:n_values]]
+    except ValueError:
         raise BundleError(f"{AREAS} has a value that is not a whole number") from None
+    exact = rest[n_values:]
+    if any(np.ma.is_masked(column) or (column.dtype == object and None in column) for column in exact):
+        raise BundleError(f"{AREAS} lacks an exact number")
+    return AreaValues(labels, groups.astype(np.int64), values), exact
 
 
-def _read(column: "pa.ChunkedArray", *, is_whole: bool) -> NDArray[Any]:
-    """Return whole numbers, masked where they are missing; of a column of texts, numbers or texts as objects."""
+def _gathered(batches: "Iterable[pa.RecordBatch]", names: Sequence[str]) -> tuple[list[str], list[NDArray[Any]]]:
+    """Return the labels of all areas, and the other columns: whole numbers, masked where they are missing, or texts."""
     import pyarrow as pa
 
-    if column.type == pa.int64():
-        return numbers_in(column)
-    if column.type != pa.string():
-        raise TypeError(column.type)
-    texts = column.to_pylist()
-    return np.array([_value(text) for text in texts] if is_whole else texts, object)
+    labels: list[str] = []
+    seen: set[str] = set()
+    parts: list[list[Any]] = [[] for _ in names[1:]]
+    for batch in batches:
+        known, places = texts_once(batch.column(0), AREAS)
+        if batch.column(0).null_count or batch.column(1).null_count:
+            raise BundleError(f"{AREAS} does not have the columns that the manifest describes")
+        texts = known.to_pylist()
+        own = [texts[place] for place in places.tolist()]
+        labels += own
+        seen.update(own)
+        if len(seen) < len(labels):  # at once: a small file can repeat a few labels in any number of rows
+            raise BundleError(f"{AREAS} names an area twice")
+        for part, column in zip(parts, batch.columns[1:], strict=True):
+            part.append(_texts(column) if pa.types.is_dictionary(column.type) else column)
+    return labels, [
+        np.concatenate(part) if isinstance(part[0], np.ndarray) else numbers_in(pa.chunked_array(part))
+        for part in parts
+        if part
+    ] or [np.zeros(0, np.int64) for _ in parts]
+
+
+def _texts(column: "pa.DictionaryArray") -> NDArray[np.object_]:
+    """Return texts as objects, one for all rows that have the same; None where there is none."""
+    known, places = texts_once(column, AREAS, _LONGEST_NUMBER)
+    found: NDArray[np.object_] = np.array([*known.to_pylist(), None], object)[places]
+    return found
+
+
+def _numbers(column: NDArray[Any]) -> NDArray[Any]:
+    return column if column.dtype != object else np.array([_value(text) for text in column.tolist()], object)
 
 
 def _value(text: str | None) -> int | None:

@@ -80,7 +80,10 @@ def _check_names(manifest: Manifest) -> None:
     if naming.status not in STATUSES:
         raise _refuse(f"the status is {naming.status!r}, and it is one of {', '.join(STATUSES)}")
     if manifest.receipt is None and naming.status == STATUSES[0]:
-        raise _refuse("a simulation is never of confidential data")
+        raise _refuse(
+            f"it has no receipt, as a simulation, and its status is {naming.status!r}; a simulation's is one of"
+            f" {', '.join(STATUSES[1:])}"
+        )
     for file in naming.public_files:
         if not _DIGEST.fullmatch(file.sha256):
             raise _refuse(f"{file.sha256[:70]!r} is not the SHA-256 of a file")

@@ -20,10 +20,12 @@ from congenial.errors import BundleError, CongenialError
 from congenial.fraction import exact_fraction
 from congenial.noise import FAMILIES
 from congenial.public_law import MeasuredQuery, PublicLaw
+from congenial.resources import what_cannot_be_held
 from congenial.schema import Dimension, Schema
 
 EACH_CELL = "each cell"
 _LONG = 10**18  # from here on a number is written as text
+_OF_ROW, _OF_CELL = 50, 5  # numbers of 64 bits that a row takes, and each of its cells, about
 
 
 def law_as_json(law: PublicLaw) -> dict[str, Any]:
@@ -154,6 +156,7 @@ def _read(given: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
     noise = given["noise"]
     if noise not in FAMILIES or not FAMILIES[noise].is_for_release:
         raise BundleError(f"noise {noise!r} is not known to this version")
+    _check_room(given, schema.n_cells)
     queries = tuple(_query(schema, noise, entry) for entry in given["measured"])
     rows = [_row(entry, schema.n_cells) for entry in given["rows"]]
     name = given["area"]
@@ -168,6 +171,18 @@ def _read(given: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
         if given["values"] is not None:
             raise BundleError("the values of several areas stand in a file of their own")
     return PublicLaw(schema, noise, queries, Areas(name, labels, tuple(_groups(schema, rows, given["groups"], values))))
+
+
+def _check_room(given: Mapping[str, Any], n_cells: int) -> None:
+    """Refuse rows that cannot be in memory, before their runs of cells are written out."""
+    n_single = sum(entry["rows"] == EACH_CELL for entry in given["measured"]) * n_cells
+    listed = [
+        *given["rows"],
+        *(row for entry in given["measured"] if entry["rows"] != EACH_CELL for row in entry["rows"]),
+    ]
+    n_listed = sum(max(0, _whole(last) - _whole(first) + 1) for row in listed for first, last in row["cells"])
+    if wrong := what_cannot_be_held(_OF_ROW * (n_single + len(listed)) + _OF_CELL * n_listed, "the rows of its law"):
+        raise BundleError(wrong)
 
 
 def _groups(schema: Schema, rows: Sequence[Row], given: Sequence[Mapping[str, Any]], values: AreaValues) -> list[Group]:

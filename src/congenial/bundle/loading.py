@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from congenial.arrays import Ints
 from congenial.bundle.made_again import check_made_again
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.opening import OpenedBundle, open_bundle
+from congenial.bundle.opening import OpenedBundle, memory_in_words, open_bundle
 from congenial.chunks import beside
 from congenial.conditions.areas import Area
 from congenial.errors import BundleError, did_you_mean
@@ -259,6 +259,7 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     return check_bundle(open_bundle(folder, key=key, progress=progress))
 
 
+@memory_in_words()
 def check_bundle(opened: OpenedBundle) -> Bundle:
     """Compute again whatever follows from a bundle's tables, conditions and law; refuses one that says otherwise."""
     with beside(opened.check_other_table) as compared:

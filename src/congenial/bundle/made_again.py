@@ -13,7 +13,7 @@ from congenial.conditions.areas import Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.kinds.query import Query
 from congenial.conditions.queries import cells
-from congenial.errors import BundleError, CongenialError, PrivacyError
+from congenial.errors import BrokenError, BundleError, CongenialError, PrivacyError
 from congenial.hierarchy.disclosed import Disclosed
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.plan import ChainPlan
@@ -21,6 +21,8 @@ from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.review import Review
 from congenial.public_law import PublicLaw
+
+_BROKEN = "the conditions that the manifest states do not hold in its tables"
 
 
 def check_made_again(manifest: Manifest, tables: Ints) -> tuple[list[str], tuple[Review, ...]]:
@@ -87,6 +89,8 @@ def _chain(manifest: Manifest, chain: ChainPlan, tables: Ints) -> ChainPlan:
             **given,
         )
         return again.plan(Disclosed(again.areas_of(tables), law.exact))
+    except BrokenError:  # its words are about confidential data, and these tables are public
+        raise BundleError(_BROKEN) from None
     except CongenialError as refused:
         raise BundleError(f"the tree that the manifest states cannot be planned: {refused}") from None
 
@@ -102,7 +106,7 @@ def _law(manifest: Manifest, tables: Ints) -> PublicLaw:
             labels = [str(area) for area in law.areas]
             areas = Areas.of_counts(law.schema, conditions, labels, tables, name=law.areas.name)
     except CongenialError:
-        raise BundleError("the conditions that the manifest states do not hold in its tables") from None
+        raise BundleError(_BROKEN) from None
     return PublicLaw(law.schema, law.noise, law.queries, areas)
 
 

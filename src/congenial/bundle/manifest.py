@@ -17,12 +17,11 @@ from congenial.bundle.naming import Naming, PublicFile
 from congenial.bundle.plan_digest import plan_digest
 from congenial.bundle.privacy_json import budget_json, budget_of_json, certificate_json, certificate_of_json
 from congenial.bundle.review_json import counted_json, counted_of_json
-from congenial.bundle.tree_json import TreeParts, tree_as_json, tree_of_json
+from congenial.bundle.tree_json import StatedTree, TreeParts, tree_as_json, tree_of_json
 from congenial.conditions.condition import Condition
 from congenial.conditions.kinds import from_json as condition_of_json
 from congenial.conditions.kinds.query import Query
 from congenial.errors import BundleError, CongenialError
-from congenial.hierarchy.exact_rows import ExactRows
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.review import reviews_of
 from congenial.ledger.receipt import Receipt
@@ -36,8 +35,8 @@ from congenial.schema import Schema
 FORMAT = "congenial bundle"
 VERSION = 2
 
-ReadTree = Callable[[tuple[str, ...], Schema, tuple[ExactRows | None, ...]], TreeParts]
-"""Given the names of its levels, the cells, and what is exact below the top: the tree, its zeros and exact numbers."""
+ReadTree = Callable[[StatedTree, Schema], TreeParts]
+"""Given what the manifest says of it, and the cells: the tree, its zeros and exact numbers."""
 
 ReadAreas = Callable[[int], tuple[AreaValues, list[NDArray[Any]]]]
 """Given how many statistics came out exactly: the areas' values, and those statistics in every area."""
@@ -218,11 +217,13 @@ class Manifest:
         read_tree : callable, optional
             Gives the tree.
         """
-        values = parsed(content)
-        _check_version(values)
-        if not is_untouched(values, content):
-            raise BundleError("manifest.json was changed since it was published: its digest does not fit")
-        check_texts(values)
+        return cls.from_values(untouched_values(content), read_areas, read_tree)
+
+    @classmethod
+    def from_values(
+        cls, values: Mapping[str, Any], read_areas: ReadAreas | None = None, read_tree: ReadTree | None = None
+    ) -> "Manifest":
+        """Read the values that `untouched_values` gives."""
         try:
             found = cls._read(values, read_areas, read_tree)
             if difference := first_difference(values, found.as_json()):
@@ -264,8 +265,7 @@ class Manifest:
         if stated_tree is not None:
             if read_tree is None:
                 raise BundleError("its tree is missing")
-            found_tree = read_tree(stated_tree.levels, law.schema, stated_tree.exact_rows(law.schema))
-            chain = stated_tree.plan(found_tree, plan, budget)
+            chain = stated_tree.plan(read_tree(stated_tree, law.schema), plan, budget)
         return cls(
             naming=Naming(
                 release=read_as(str, values["release"]),
@@ -303,6 +303,16 @@ class Manifest:
             given_away=tuple(counted_of_json(entry) for entry in values["given_away"]),
             chain=chain,
         )
+
+
+def untouched_values(content: bytes) -> dict[str, Any]:
+    """Return the plain values of a manifest, without its digest; refuses what was changed, or another version wrote."""
+    values = parsed(content)
+    _check_version(values)
+    if not is_untouched(values, content):
+        raise BundleError("manifest.json was changed since it was published: its digest does not fit")
+    check_texts(values)
+    return values
 
 
 def _below(chain: ChainPlan | None) -> list[str]:

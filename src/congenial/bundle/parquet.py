@@ -1,22 +1,36 @@
-"""Parquet files, written and read by Arrow, and by nothing else here. Everything in them is public."""
+"""Parquet files, written and read by Arrow, and by nothing else here. Everything in them is public.
 
-from collections.abc import Iterable, Iterator, Mapping
+A few bytes of a file can stand for any number of rows, and one long text for itself in all of them. So a file is asked
+how large it is before any of it is unpacked, and texts stay as they are stored, each once and a number a row.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrow_columns import texts_to_arrow
+from congenial.arrow_columns import numbers_in, numbers_to_arrow, texts_to_arrow
 from congenial.errors import BundleError
+from congenial.plain_text import LONGEST
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow import parquet
 
 AT_ONCE = 1 << 17
 """Units of a level that are written at a time: a row group of the file."""
 
 DAMAGED = "a Parquet file of the bundle cannot be read: it was cut short or changed"
 _LINES = 500_000  # of a row group: what is read and unpacked at a time
+
+WIDEST = 4 * LONGEST
+"""Bytes of a label or code at most, in UTF-8."""
+
+_ROWS_A_BYTE = 64  # of a file in which every row has a code of its own; consecutive numbers, packed, have 1.4
+_HEADS = 1 << 12  # bytes of a column in a row group beside its values, at most
 
 
 def arrays_to_parquet(columns: Mapping[str, NDArray[Any]]) -> bytes:
@@ -56,10 +70,8 @@ def table_of_parquet(content: "bytes | BinaryIO") -> "pa.Table":
     import pyarrow as pa
     from pyarrow import parquet
 
-    try:
+    with damage_in_words():
         return parquet.ParquetFile(pa.BufferReader(content) if isinstance(content, bytes) else content).read()
-    except (pa.ArrowException, OSError):
-        raise BundleError(DAMAGED) from None
 
 
 def parquet_arrays(content: bytes) -> dict[str, NDArray[Any]]:
@@ -96,29 +108,119 @@ def write_batches(batches: "Iterable[pa.Table]", out: BinaryIO) -> None:
             writer.close()
 
 
-def read_batches(file: BinaryIO, name: str, choices: "Iterable[Mapping[str, str]]") -> "Iterator[pa.RecordBatch]":
+@contextmanager
+def damage_in_words() -> Iterator[None]:
+    """Turn what Arrow refuses into words; a lack of memory is no damage."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError):
+        raise BundleError(DAMAGED) from None
+
+
+def check_sizes(metadata: "parquet.FileMetaData", name: str, n_rows: int, row_bytes: int) -> None:
+    """Refuse a file that does not say of itself that it has so many rows, each of at most so many bytes.
+
+    Parameters
+    ----------
+    row_bytes : int
+        Of all columns together.
+    """
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    if metadata.num_rows != n_rows or sum(group.num_rows for group in groups) != n_rows:
+        raise BundleError(
+            f"{name} does not have the {n_rows:,} rows that the manifest describes, but {metadata.num_rows:,}; get the"
+            " bundle again"
+        )
+    heads = _HEADS * metadata.num_columns
+    for group in groups:  # twice: values may stand in a dictionary, and again where that became too long
+        if not 0 <= group.total_byte_size <= heads + 2 * group.num_rows * row_bytes:
+            raise BundleError(
+                f"{name} unpacks to {group.total_byte_size:,} bytes for {group.num_rows:,} rows, and a row has at most"
+                f" {row_bytes:,}; get the bundle from its publisher again"
+            )
+
+
+def check_distinct_rows(file: BinaryIO, name: str, n_rows: int) -> None:
+    """Refuse a file that is too small for so many rows that all have a code of their own."""
+    size = file.seek(0, os.SEEK_END)
+    if n_rows > _ROWS_A_BYTE * size:
+        raise BundleError(
+            f"{name} says that it has {n_rows:,} rows in {size:,} bytes, and each row has a code of its own: no file"
+            " packs so many; get the bundle from its publisher again"
+        )
+
+
+def texts_once(column: "pa.DictionaryArray", name: str, longest: int = LONGEST) -> tuple["pa.Array", NDArray[np.int32]]:
+    """Return the texts of a column as they are stored, each once, and the place of every row's own.
+
+    A row without one has the place after the last. Texts that are too long are refused before they are in every row.
+    """
+    import pyarrow.compute as pc
+
+    known, places = column.dictionary, numbers_in(column.indices)
+    if column.null_count:
+        places = np.ma.filled(places, len(known))
+    if len(known) > len(column):  # those of a whole row group: only what these rows have is kept
+        used = np.unique(places[places < len(known)])
+        known, places = known.take(numbers_to_arrow(used)), np.searchsorted(used, places)
+    most = int(numbers_in(pc.utf8_length(known)).max(initial=0))
+    if most > longest:
+        raise BundleError(f"{name} has a text of {most:,} characters, and the limit is {longest:,}")
+    return known, places.astype(np.int32)
+
+
+def read_batches(
+    file: BinaryIO, name: str, choices: "Iterable[Mapping[str, str]]", n_rows: int, widest: int = WIDEST
+) -> "Iterator[pa.RecordBatch]":
     """Go through the rows of a Parquet file some at a time; nothing may be missing in it.
+
+    Texts come as they are stored: each once, and for every row the place of its own.
 
     Parameters
     ----------
     choices : mappings from column to type
         The file has the columns and types of one of them, or is refused.
+    n_rows : int
+        The file has so many, each with a code of its own, or is refused.
+    widest : int
+        Bytes of a text at most.
     """
-    import pyarrow as pa
     from pyarrow import parquet
 
-    try:
-        rows = parquet.ParquetFile(file)
-        found = {field.name: str(field.type) for field in rows.schema_arrow}
-        fits = [wanted for wanted in choices if list(wanted) == rows.schema_arrow.names]
+    with damage_in_words():
+        schema = parquet.read_schema(file)
+        found = {field.name: str(field.type) for field in schema}
+        fits = [wanted for wanted in choices if list(wanted) == schema.names]
         if not fits:
             raise BundleError(f"{name} does not have the columns that the manifest describes")
         if wrong := [column for column, kind in fits[0].items() if found[column] != kind]:
             what = "text" if fits[0][wrong[0]] == "string" else "a whole number"
             raise BundleError(f"{name} has something in column {wrong[0]!r} that is not {what}")
-        for batch in rows.iter_batches(AT_ONCE):
+        check_distinct_rows(file, name, n_rows)
+        texts = [column for column, kind in fits[0].items() if kind == "string"]
+        for batch in batches_of(file, name, texts, n_rows, len(texts) * (widest + 4) + 8 * (len(found) - len(texts))):
             if any(column.null_count for column in batch.columns):
                 raise BundleError(f"{name} has a missing value")
             yield batch
-    except (pa.ArrowException, OSError):
-        raise BundleError(DAMAGED) from None
+
+
+def batches_of(
+    file: BinaryIO, name: str, texts: Sequence[str], n_rows: int, row_bytes: int
+) -> "Iterator[pa.RecordBatch]":
+    """Go through the rows of a Parquet file some at a time, if it is no larger than it should be.
+
+    Parameters
+    ----------
+    texts : names of columns
+        Come as they are stored: each text once, and for every row the place of its own.
+    """
+    from pyarrow import parquet
+
+    file.seek(0)
+    rows = parquet.ParquetFile(file, read_dictionary=texts)
+    check_sizes(rows.metadata, name, n_rows, row_bytes)
+    yield from rows.iter_batches(AT_ONCE)

@@ -48,3 +48,15 @@ def areas_digest(law: PublicLaw) -> str:
         values = group.values
         state.update(repr(values.tolist()).encode() if values.dtype == object else values.astype("<i8").tobytes())
     return state.hexdigest()
+
+
+def disclosed_below(chain: ChainPlan | None) -> list[tuple[str, object]]:
+    """Return what is exact in every unit of levels below the top of a tree."""
+    if chain is None:
+        return []
+    where = f"in the bundle; SHA-256 of the tree with all values {chain.law.digest}"
+    return [
+        (f"{condition.title}, of each {level}", where)
+        for level, conditions in chain.invariants_below.items()
+        for condition in conditions
+    ]

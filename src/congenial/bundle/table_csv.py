@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 COUNT = "count"
 _ROWS = 250_000  # at a time, about: whole areas
+_ROOM = 1 << 26  # bytes of the lines at a time, each with room for the longest
 
 
 def formula_warnings(schema: Schema, areas: Iterable[str | None]) -> list[str]:
@@ -93,7 +94,9 @@ def _csv(batch: "pa.RecordBatch", *, has_header: bool = False) -> bytes:
 
 
 def _parts(law: PublicLaw) -> list[slice]:
-    return parts_of(len(law.areas), max(1, _ROWS // law.schema.n_cells))
+    longest = max(len(area or "") for area in law.areas.labels)
+    width = 4 * longest + law.schema.width
+    return parts_of(len(law.areas), max(1, min(_ROWS, _ROOM // width) // law.schema.n_cells))
 
 
 def _header(law: PublicLaw) -> bytes:

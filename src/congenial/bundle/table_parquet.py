@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Ints
 from congenial.arrow_columns import numbers_in, numbers_to_arrow, texts_to_arrow
 from congenial.bundle.file_names import PARQUET
-from congenial.bundle.parquet import DAMAGED
+from congenial.bundle.parquet import WIDEST, check_sizes, damage_in_words
 from congenial.bundle.table_csv import header_of
 from congenial.chunks import parts_of
 from congenial.errors import BundleError
@@ -71,19 +71,19 @@ def _places(law: PublicLaw) -> list[NDArray[np.int32]]:
 
 def read_tables(law: PublicLaw, file: BinaryIO, progress: Progress = no_news) -> Ints:
     """Read the tables (area, cell) that `write_tables` wrote, and refuse anything else."""
-    import pyarrow as pa
     from pyarrow import parquet
 
     names = header_of(law)
-    tables = np.empty((len(law.areas), law.schema.n_cells), np.int64)
-    try:
+    n_rows = len(law.areas) * law.schema.n_cells
+    with damage_in_words():
         if parquet.read_schema(file).names != names:  # a column that is not there cannot be read as codes
             raise _refused("the columns")
         file.seek(0)
         rows = parquet.ParquetFile(file, read_dictionary=names[:-1])
         if not rows.schema_arrow.equals(_schema(law)):
             raise _refused("the columns")
-        start = 0
+        check_sizes(rows.metadata, PARQUET, n_rows, len(names) * (WIDEST + 4))
+        tables, start = np.empty((len(law.areas), law.schema.n_cells), np.int64), 0
         for number in range(rows.num_row_groups):
             n_areas, rest = divmod(rows.metadata.row_group(number).num_rows, law.schema.n_cells)
             part = slice(start, start + n_areas)
@@ -92,8 +92,6 @@ def read_tables(law: PublicLaw, file: BinaryIO, progress: Progress = no_news) ->
             _take(law, part, rows.read_row_group(number), tables[part])
             start = part.stop
             progress(VERIFYING, start, len(tables))
-    except (pa.ArrowException, OSError):
-        raise BundleError(DAMAGED) from None
     if start != len(tables):
         raise _refused("the rows")
     return tables

@@ -5,17 +5,18 @@ Written and read some rows at a time: a level of millions of units takes its cou
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.arrow_codes import Codes, codes_of, column_of
-from congenial.arrow_columns import numbers_to_arrow
-from congenial.bundle.parquet import AT_ONCE, read_batches, write_batches
+from congenial.arrow_columns import numbers_in, numbers_to_arrow
+from congenial.bundle.parquet import AT_ONCE, WIDEST, read_batches, texts_once, write_batches
 from congenial.errors import BundleError, HierarchyError
 from congenial.hierarchy.law import ChainLaw
-from congenial.hierarchy.tree import Tree
+from congenial.hierarchy.tree import Tree, check_room
 from congenial.hierarchy.zeros import Bars, Zeros
 from congenial.schema import Schema
 
@@ -95,41 +96,69 @@ def _digits(bars: Bars) -> Codes:
     return (bars + np.uint8(ord("0"))).astype(np.uint8).view(f"S{bars.shape[1]}").reshape(-1)
 
 
-def _bars(digits: Codes, n_cells: int) -> Bars:
-    """Return what `_digits` was made from, and refuse what is none."""
-    if digits.dtype != np.dtype(f"S{n_cells}"):
+def _bars(digits: "pa.Array", n_cells: int) -> Bars:
+    """Return what `_digits` was made from (text, cell), and refuse what is none."""
+    import pyarrow.compute as pc
+
+    lengths = numbers_in(pc.binary_length(digits))
+    codes = codes_of(digits) if bool((lengths == n_cells).all()) else None
+    if codes is None or codes.dtype != np.dtype(f"S{n_cells}"):
         raise BundleError(f"{SPINE} does not say of every cell whether it is zero by structure")
-    found = digits.view(np.uint8).reshape(-1, n_cells) - np.uint8(ord("0"))
-    if int(found.max(initial=0)) > 1:  # a text that is too short has zero bytes, which wrap around
+    found = codes.view(np.uint8).reshape(-1, n_cells) - np.uint8(ord("0"))
+    if int(found.max(initial=0)) > 1:
         raise BundleError(f"{SPINE} does not say of every cell whether it is zero by structure")
     return found.astype(np.bool_)
 
 
-def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int) -> tuple[Tree, Zeros]:
-    """Read what `write_spine` wrote, and refuse anything else."""
-    texts = dict.fromkeys(levels, "string")
-    parts: list[list[Codes]] = []
-    for batch in read_batches(file, SPINE, [texts, {**texts, _zeros_column(levels): "string"}]):
-        parts = parts or [[] for _ in batch.columns]
-        for number, column in enumerate(batch.columns):
-            codes = codes_of(column)
-            if codes is None:
-                raise BundleError(f"{SPINE} has a code with a zero byte")
-            parts[number].append(codes)
-    if not parts:
+class _Column:
+    """A column of texts that is being read: of each part its distinct texts and which of them every row has."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[Codes, NDArray[np.int32]]] = []
+
+    def add(self, known: "pa.Array", places: NDArray[np.int32]) -> None:
+        codes = codes_of(known)
+        if codes is None:
+            raise BundleError(f"{SPINE} has a code with a zero byte")
+        self.parts.append((codes, places))
+
+    @property
+    def kind(self) -> np.dtype[Any]:
+        """The type of an array that holds all of it."""
+        return np.result_type(*(codes.dtype for codes, _ in self.parts))
+
+    def codes(self) -> Codes:
+        return np.concatenate([codes[places] for codes, places in self.parts], dtype=self.kind)
+
+
+def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int, n_leaves: int) -> tuple[Tree, Zeros]:
+    """Read what `write_spine` wrote, a row for each of so many leaves, and refuse anything else."""
+    if n_leaves < 1:
         raise BundleError(f"{SPINE} is not a tree: it has no leaf")
-    columns = [np.concatenate(part) for part in parts]
+    texts = dict.fromkeys(levels, "string")
+    choices = [texts, {**texts, _zeros_column(levels): "string"}]
+    columns, bars = [_Column() for _ in levels], []
     try:
-        tree = Tree.of_parents(dict(zip(levels, columns, strict=False)))
+        for batch in read_batches(file, SPINE, choices, n_leaves, max(WIDEST, n_cells)):
+            for column, own in zip(columns, batch.columns, strict=False):
+                column.add(*texts_once(own, SPINE))
+            if len(batch.column(len(levels) - 1).dictionary) < len(batch):  # at once: a few codes fill any file
+                raise BundleError(f"{SPINE} is not a tree: a {levels[-1]} is listed twice")
+            if batch.num_columns > len(levels):
+                digits, places = texts_once(batch.column(len(levels)), SPINE, n_cells)
+                bars.append(_bars(digits, n_cells)[places])
+            # Before codes are in every row: those of a large unit are long in many.
+            check_room(n_leaves, {name: column.kind.itemsize for name, column in zip(levels, columns, strict=True)})
+        tree = Tree.of_parents({name: column.codes() for name, column in zip(levels, columns, strict=True)})
     except HierarchyError as wrong:
         raise BundleError(f"{SPINE} is not a tree: {wrong}") from None
     if not bool((np.diff(tree.order) == 1).all()) or tree.order[0] != 0:
         raise BundleError(f"{SPINE} does not have its leaves in order")
-    if len(columns) == len(levels):
+    if not bars:
         return tree, Zeros()
-    bars = _bars(columns[-1], n_cells)
-    zeros = Zeros.of_leaves(tree, bars)
-    if not np.array_equal(zeros.bars[-1], bars) or not bars.any():
+    stated = np.concatenate(bars)
+    zeros = Zeros.of_leaves(tree, stated)
+    if not np.array_equal(zeros.bars[-1], stated) or not stated.any():
         raise BundleError(f"{SPINE} is not the file that its tree makes")
     return tree, zeros
 
@@ -137,15 +166,19 @@ def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int) -> tuple[Tre
 def read_level(file: BinaryIO, number: int, codes: Codes, schema: Schema) -> Ints:
     """Read the tables (unit, cell) of one level, and refuse anything but what `tree_to_files` writes."""
     name, cells = level_file(number), cell_columns(schema)
-    out, n_read = np.empty((len(codes), schema.n_cells), np.int64), 0
-    for batch in read_batches(file, name, [{CODE: "string", **dict.fromkeys(cells, "int64")}]):
-        here, own = slice(n_read, n_read + len(batch)), codes_of(batch.column(0))
-        if own is None or n_read + len(batch) > len(codes) or not _is_same(codes[here], own):
+    batches = read_batches(file, name, [{CODE: "string", **dict.fromkeys(cells, "int64")}], len(codes))
+    out, n_read = None, 0
+    for batch in batches:
+        if out is None:  # the file has the rows that it should have
+            out = np.empty((len(codes), schema.n_cells), np.int64)
+        here, (known, places) = slice(n_read, n_read + len(batch)), texts_once(batch.column(0), name)
+        own = codes_of(known)
+        if own is None or here.stop > len(codes) or not _is_same(codes[here], own[places]):
             raise BundleError(f"{name} does not have the units of the spine, in their order")
         for cell in range(schema.n_cells):
-            out[here, cell] = np.asarray(batch.column(cell + 1))
+            out[here, cell] = numbers_in(batch.column(cell + 1))
         n_read += len(batch)
-    if n_read < len(codes):
+    if out is None or n_read < len(codes):
         raise BundleError(f"{name} does not have the units of the spine, in their order")
     return out
 

@@ -8,7 +8,7 @@ from typing import Any
 from congenial.bundle.canonical import read_as
 from congenial.conditions.condition import Condition
 from congenial.conditions.kinds import from_json as condition_of_json
-from congenial.errors import BundleError
+from congenial.errors import BundleError, PrivacyError
 from congenial.fraction import exact_fraction
 from congenial.hierarchy.disclosed import exact_rows
 from congenial.hierarchy.exact_rows import ExactRows, ExactSums
@@ -57,6 +57,8 @@ class StatedTree:
 
     Attributes
     ----------
+    units : tuple of int
+        How many units each level has.
     shares : tuple of Fraction, or None
         Of the budget, the top first; None where precisions were given.
     precisions : tuple of Fraction
@@ -66,6 +68,7 @@ class StatedTree:
     """
 
     levels: tuple[str, ...]
+    units: tuple[int, ...]
     shares: tuple[Fraction, ...] | None
     precisions: tuple[Fraction, ...]
     invariants_below: Mapping[str, tuple[Condition, ...]]
@@ -78,7 +81,14 @@ class StatedTree:
         """Return what the top may cost."""
         if (budget is None) != (self.shares is None):
             raise BundleError("levels of a tree have shares of a budget, and there is none, or they have none")
-        return None if budget is None or self.shares is None else Budget(rho=self.shares[0] * total_rho(budget))
+        if budget is None or self.shares is None:
+            return None
+        try:
+            return Budget(rho=self.shares[0] * total_rho(budget))
+        except PrivacyError:  # its words are for whoever has the data
+            raise BundleError(
+                f"a tree has a budget in rho, or in epsilon at a delta, and the manifest states {budget.text}"
+            ) from None
 
     def plan(self, found: TreeParts, top: Plan, budget: Budget | None) -> ChainPlan:
         """Return the plan that is stated, of a tree with its zeros and exact numbers."""
@@ -95,7 +105,7 @@ class StatedTree:
 
 
 def tree_of_json(given: Mapping[str, Any]) -> StatedTree:
-    """Read what `tree_as_json` wrote; what it says of units is compared with the spine elsewhere."""
+    """Read what `tree_as_json` wrote; how many units there are is compared with the spine elsewhere."""
     entries = given["levels"]
     if len(entries) < 2:
         raise BundleError("a tree has at least two levels")
@@ -104,6 +114,7 @@ def tree_of_json(given: Mapping[str, Any]) -> StatedTree:
         raise BundleError("some levels of the tree have a share of the budget, and others have none")
     return StatedTree(
         tuple(read_as(str, entry["name"]) for entry in entries),
+        tuple(read_as(int, entry["units"]) for entry in entries),
         None if shares[0] is None else tuple(exact_fraction(share, "a share") for share in shares),
         tuple(exact_fraction(entry["precision"], "a precision") for entry in entries[1:]),
         {

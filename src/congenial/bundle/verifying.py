@@ -10,7 +10,7 @@ from congenial.bundle.canonical import digest
 from congenial.bundle.file_names import EXACT_CELLS, EXPECTED_ERRORS, README, REPORT
 from congenial.bundle.loading import Bundle, check_bundle
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.opening import OpenedBundle, open_bundle
+from congenial.bundle.opening import OpenedBundle, memory_in_words, open_bundle
 from congenial.bundle.software import SOFTWARE, other_versions
 from congenial.chunks import beside
 from congenial.errors import BundleError
@@ -51,6 +51,7 @@ class Verified:
     became: Withdrawal | None = None
 
 
+@memory_in_words()
 def verify_bundle(
     folder: str | Path,
     *,

@@ -128,6 +128,23 @@ def is_folder_of(folder: Path, fill: Callable[[Unfinished], None]) -> bool:
     return there == made.digests
 
 
+def remove_unfinished(folder: Path) -> None:
+    """Remove the hidden remainders of runs that were stopped while they wrote this folder: they hold drawn tables."""
+    parent = folder.absolute().parent
+    if not parent.is_dir():  # and so nothing is in it
+        return
+    try:
+        for path in parent.iterdir():
+            if path.name.startswith(_prefix(folder)) and path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+        flush_folder(parent)
+    except OSError as refused:
+        raise BundleError(
+            f"an unfinished bundle, {parent / _prefix(folder)}*, cannot be removed: {reason_of(refused)}. It holds"
+            " drawn tables; make its folder writable, or remove it by hand, and try again"
+        ) from None
+
+
 def digest_of(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
@@ -135,4 +152,8 @@ def digest_of(path: Path) -> str:
 
 
 def _temporary(folder: Path) -> Path:
-    return Path(tempfile.mkdtemp(prefix=f".{folder.name}.unfinished-", dir=folder.absolute().parent))
+    return Path(tempfile.mkdtemp(prefix=_prefix(folder), dir=folder.absolute().parent))
+
+
+def _prefix(folder: Path) -> str:
+    return f".{folder.name}.unfinished-"

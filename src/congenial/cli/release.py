@@ -156,8 +156,8 @@ def _abandon(ledger: "Ledger", dataset: str, release: str, *, yes: bool) -> None
     ask(f"give up release {release!r} of dataset {dataset!r} (what it cost stays spent)", yes=yes)
     receipt = abandon(ledger, dataset, release)
     say(
-        f"Gave up release {release!r}: its key is destroyed, and {receipt.currency} {shown(receipt.loss)} of"
-        f" dataset {dataset!r} stays spent."
+        f"Gave up release {release!r}: its key is destroyed, unfinished bundles are removed, and {receipt.currency}"
+        f" {shown(receipt.loss)} of dataset {dataset!r} stays spent."
     )
 
 

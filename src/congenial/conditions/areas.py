@@ -17,7 +17,7 @@ from congenial.conditions.interval import Interval
 from congenial.conditions.kinds.query import Query
 from congenial.conditions.rows import Limited, Row, row_values
 from congenial.errors import ConditionError
-from congenial.plain_text import shows, what_is_hidden
+from congenial.plain_text import LONGEST, shows, what_is_wrong
 from congenial.schema import Schema
 
 Area = str | None
@@ -107,9 +107,10 @@ class Areas(Mapping[Area, Constraints]):
 
     def __post_init__(self) -> None:
         texts = [label or "" for label in (self.name, *self.labels)]
-        if not shows("".join(texts)):  # all at once: one by one, a million labels take half a second
+        # All at once: one by one, a million labels take half a second.
+        if max(map(len, texts)) > LONGEST or not shows("".join(texts)):
             for text in texts:
-                if wrong := what_is_hidden(text, f"the area {text!r}"):
+                if wrong := what_is_wrong(text, f"the area {text[:40]!r}"):
                     raise ConditionError(wrong)
 
     @classmethod

@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Ints
-from congenial.arrow_codes import Codes, texts_of
+from congenial.arrow_codes import Codes, CodeTexts, letters_beside_ascii, texts_of
 from congenial.errors import HierarchyError, did_you_mean
-from congenial.plain_text import what_is_hidden
+from congenial.plain_text import LONGEST, hidden_in, what_is_hidden, what_is_wrong
 from congenial.sampling.share_out.families import Families
+
+MOST_ROOM = 1 << 30
+"""Bytes of the codes of all leaves at all levels: an array of them has room for the longest in every line."""
 
 TreeTables = tuple[Ints, ...]
 """The tables of every level (unit, cell), the top first, units in the order of the tree."""
@@ -63,6 +66,7 @@ class Tree:
             raise HierarchyError(f"every leaf has one code for each level, and the numbers of codes differ: {sizes}")
         if not codes[0].size:
             raise HierarchyError("a tree has at least one leaf, and the list of leaves is empty")
+        check_room(codes[0].size, {name: _width(column) for name, column in zip(names, codes, strict=True)})
         found = [_distinct(column) for column in codes]
         if len(found[-1][0]) < codes[-1].size:
             raise HierarchyError(
@@ -199,8 +203,23 @@ def _check_names(names: Sequence[str]) -> None:
     for name in names:
         if type(name) is not str or not name.strip():
             raise HierarchyError(f"the name of a level is text, such as county, not {name!r}")
-        if wrong := what_is_hidden(name, f"the level {name!r}"):
+        if wrong := what_is_wrong(name, f"the level {name[:40]!r}"):
             raise HierarchyError(wrong)
+
+
+def check_room(n_leaves: int, widths: Mapping[str, int]) -> None:
+    """Refuse codes that take too much room together: `widths` are the bytes of the longest code of each level."""
+    if n_leaves * sum(widths.values()) > MOST_ROOM:
+        longest = max(widths, key=lambda name: widths[name])
+        raise HierarchyError(
+            f"the codes of {n_leaves:,} leaves have up to {sum(widths.values()):,} bytes at all levels, together more"
+            f" than {MOST_ROOM:,}; shorten the longest codes, which are of {longest}"
+        )
+
+
+def _width(codes: Codes) -> int:
+    """Return the bytes of the longest code, as an array holds it."""
+    return int(np.char.str_len(codes).max()) * (1 if codes.dtype.kind == "S" else 4)
 
 
 def _codes(name: str, column: ArrayLike) -> Codes:
@@ -210,9 +229,26 @@ def _codes(name: str, column: ArrayLike) -> Codes:
         found = found.astype(str)
     if found.ndim != 1 or found.dtype.kind not in "US":
         raise HierarchyError(f'codes of {name} are a list of text such as "44001", not {found.dtype} {found.shape}')
-    if found.size and int(np.char.str_len(found).min()) == 0:
-        raise HierarchyError(f"a leaf has no {name}: every leaf names its unit of every level, an empty code is none")
+    if found.size:
+        _check_texts(name, found)
     return found
+
+
+def _check_texts(name: str, codes: Codes) -> None:
+    """Refuse codes that are empty, too long, or hold characters that do not show."""
+    lengths = np.char.str_len(codes)
+    if int(lengths.min()) == 0:
+        raise HierarchyError(f"a leaf has no {name}: every leaf names its unit of every level, an empty code is none")
+    if int(lengths.max()) > LONGEST:
+        raise HierarchyError(
+            f"a code of {name} has {int(lengths.max()):,} characters, and the limit is {LONGEST:,}; shorten it"
+        )
+    letters = letters_beside_ascii(codes)
+    if codes.dtype.kind == "S" and letters and max(letters) > "\x7f":
+        raise HierarchyError(f"codes of {name} are bytes beyond ASCII; give them as text")
+    if hidden := [letter for letter in letters if hidden_in(letter)]:
+        code = next(text for text in CodeTexts(codes) if any(letter in text for letter in hidden))
+        raise HierarchyError(what_is_hidden(code, f"the code {code[:40]!r} of {name}"))
 
 
 def _distinct(column: Codes) -> tuple[Codes, Ints]:

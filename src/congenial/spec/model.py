@@ -24,12 +24,11 @@ from congenial.conditions.entry import OF_EVERY_ENTRY, Key, SpecList
 from congenial.conditions.kinds import kinds_of
 from congenial.fraction import exact_fraction, positive_fraction
 from congenial.noise import DEFAULT, FAMILIES
-from congenial.plain_text import what_is_hidden
+from congenial.plain_text import LONGEST, what_is_hidden
 from congenial.privacy.relation import RELATIONS
 from congenial.released import OUTPUTS
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_LONGEST = 1_000
 TO_FILL_IN = "FILL IN"
 """What the starter spec leaves open; it is refused wherever it stands."""
 
@@ -41,8 +40,8 @@ def _readable(text: str) -> str:
         raise ValueError("this is empty; write some text")
     if TO_FILL_IN in text:
         raise ValueError("this is still to be filled in")
-    if len(text) > _LONGEST:
-        raise ValueError(f"this text has {len(text):,} characters and the limit is {_LONGEST:,}")
+    if len(text) > LONGEST:
+        raise ValueError(f"this text has {len(text):,} characters and the limit is {LONGEST:,}")
     return text
 
 

@@ -10,11 +10,10 @@ from pathlib import Path
 from congenial.bundle.naming import PublicFile
 from congenial.errors import CongenialError, SchemaError, did_you_mean, reason_of
 from congenial.packing import beginning
-from congenial.plain_text import shows, what_is_hidden
+from congenial.plain_text import LONGEST, shows, what_is_hidden
 
 LARGEST = 100_000_000  # bytes, unpacked: a million rows of a hundred letters
 MOST_ROWS = 1_000_000
-_LONGEST = 1_000  # letters of a value, as in the spec itself
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def read_public_csv(file: str, folder: Path | None, columns: Sequence[str], sepa
 
 def _is_right(column: Sequence[str]) -> bool:
     """Whether no text of a column is wrong, seen at once: one by one a list of 100,000 takes a second."""
-    return all(map(str.strip, column)) and max(map(len, column)) <= _LONGEST and shows("".join(column))
+    return all(map(str.strip, column)) and max(map(len, column)) <= LONGEST and shows("".join(column))
 
 
 def _found(file: str, folder: Path | None) -> Path:
@@ -148,6 +147,6 @@ def _wrong(value: str) -> str:
     """Return why a text cannot be a code or a label, as the end of a sentence; nothing if it can."""
     if not value.strip():
         return "is empty; give every row a text here"
-    if len(value) > _LONGEST:
-        return f"has {len(value):,} letters, and the limit is {_LONGEST:,}"
+    if len(value) > LONGEST:
+        return f"has {len(value):,} letters, and the limit is {LONGEST:,}"
     return what_is_hidden(value, repr(value[:40]))
