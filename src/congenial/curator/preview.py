@@ -1,14 +1,17 @@
 """What a release will publish, cost and protect, computed before anything is spent. Public."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from congenial.arrays import Ints
 from congenial.bundle.adding_up import EXACTLY, AddingUp, adding_up, statistics
 from congenial.bundle.expected_error import ExpectedError, expected_error, typical_places
+from congenial.conditions.areas import Area
 from congenial.curator.given_away import given_away_lines
 from congenial.curator.pipeline import prepare
 from congenial.curator.price import Alternative, Price, alternatives, price_of
@@ -21,12 +24,13 @@ from congenial.curator.public_tables import (
     uneven_tables,
 )
 from congenial.curator.target import ErrorTarget, Reached, reach
+from congenial.curator.ways_out import ways_out_named
 from congenial.plan import Plan
 from congenial.privacy.review import Review
 from congenial.progress import Progress, no_news
 from congenial.reading.reference import check_public, read_reference
 from congenial.spec.spec import Spec
-from congenial.table import tables_by_area
+from congenial.table import Table, tables_by_area
 
 _MADE_UP_SUMS = 1_000  # in 12 to 24 areas, computed without a draw: so `plan` need not load the kernels
 
@@ -86,6 +90,11 @@ class Preview:
         return given_away_lines(self.reviews, self.unit)
 
 
+def _as_read(tables: Mapping[Area, Table]) -> Table | Mapping[str, Table]:
+    """Return one table as such, and tables of areas by their names."""
+    return tables[None] if None in tables else cast("Mapping[str, Table]", tables)
+
+
 def preview(
     spec: Spec,
     folder: Path,
@@ -110,8 +119,11 @@ def preview(
         check_public(spec, folder, reference)
     ready = prepare(spec, folder, progress)
     plan = ready.plan
-    # Before any draw around a reference, which would have no end where a system is out of reach.
-    rehearsed = () if all(sampler.is_steady for sampler in plan.samplers) else tuple(plan.rehearse())
+    rehearsed: tuple[str, ...] = ()
+    if not all(sampler.is_steady for sampler in plan.samplers):
+        # Before any draw around a reference, which would have no end where a system is out of reach.
+        with ways_out_named(spec, _as_read(ready.tables), progress):
+            rehearsed = tuple(plan.rehearse(progress))
     if reference is None:
         centres, around, tables = typical_tables(plan.law), plan, ready.tables
         n_areas = max(12, min(EXACTLY, _MADE_UP_SUMS // len(statistics(spec.schema))))

@@ -18,6 +18,7 @@ from congenial.conditions.kinds.cells import Cells
 from congenial.curator.given_away import given_away_lines
 from congenial.curator.price import error_of_a_cell, noise_on_a_cell
 from congenial.curator.public_tables import MADE_UP, places_by_size, typical_tables, uneven_tables
+from congenial.curator.ways_out import disclosed
 from congenial.mechanism import Mechanism
 from congenial.noise import FAMILIES
 from congenial.patience import give_way, patience
@@ -104,13 +105,6 @@ class Panel:
             low, high = (float(loose.min()), float(loose.max())) if loose.size else (0.0, 0.0)
             found.append((title, low, high, bias))
         return found
-
-
-def disclosed(spec: Spec, mechanism: Mechanism, tables: Table | AreaTables) -> Areas:
-    """Return what the invariants disclose of confidential tables."""
-    if isinstance(tables, Table):
-        return Areas.one(mechanism.disclose(tables))
-    return mechanism.disclose(tables, area="area" if spec.by is None else spec.by.name)
 
 
 def planned(spec: Spec, tables: Table | AreaTables) -> Plan:
