@@ -59,6 +59,7 @@ def report(
         law=manifest.law,
         cost=promises.cost(manifest),
         strength=promises.strength(manifest),
+        weak=promises.weak(manifest),
         noise=manifest.plan.noise_text,
         not_protected=(manifest.chain or manifest.plan).not_protected_text,
         given_away=level_sentences(manifest.reviews, manifest.naming.unit),

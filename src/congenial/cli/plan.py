@@ -104,7 +104,7 @@ def _show(sections: "list[Section]") -> None:
     for section in sections:
         say(section.heading, bold=True)
         for line in section.lines:
-            say(*_wrapped(line))
+            say(*_wrapped(line), bold=section.is_bold)
         say(*(f"  {line}" for line in section.aligned))
         say("")
 

@@ -1,7 +1,7 @@
 """What a release will publish, cost and protect, computed before anything is spent. Public."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import cast
@@ -16,12 +16,10 @@ from congenial.curator.given_away import given_away_lines
 from congenial.curator.pipeline import prepare
 from congenial.curator.price import Alternative, Price, alternatives, price_of
 from congenial.curator.public_tables import (
-    MADE_UP,
     UNIFORM,
-    places_by_size,
+    made_up_sums,
     reference_plan,
     typical_tables,
-    uneven_tables,
 )
 from congenial.curator.target import ErrorTarget, Reached, reach
 from congenial.curator.ways_out import ways_out_named
@@ -126,10 +124,7 @@ def preview(
             rehearsed = tuple(plan.rehearse(progress))
     if reference is None:
         centres, around, tables = typical_tables(plan.law), plan, ready.tables
-        n_areas = max(12, min(EXACTLY, _MADE_UP_SUMS // len(statistics(spec.schema))))
-        places = places_by_size(plan.law, n_areas)
-        made_up = uneven_tables(plan.law, places.tolist())
-        sums = replace(adding_up(plan, made_up, MADE_UP, places=places), is_made_up=True)
+        sums = made_up_sums(plan, max(12, min(EXACTLY, _MADE_UP_SUMS // len(statistics(spec.schema)))))
     else:
         areas, counts = read_reference(spec, reference)
         around = reference_plan(spec, plan, areas, counts)

@@ -13,7 +13,7 @@ from congenial.bundle.tree_report import LevelError, level_errors, level_lines
 from congenial.curator.given_away import given_away_json, given_away_lines
 from congenial.curator.pipeline import prepare
 from congenial.curator.public_tables import even_table
-from congenial.curator.section import Section
+from congenial.curator.section import Section, bare_section, cost_section
 from congenial.hierarchy.leaves import check_leaves
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.words import ChainWords
@@ -116,7 +116,6 @@ class TreePreview:
         """Return the sections of the first screen; with `full`, those for the expert as well."""
         spec, chain = self.spec, self.chain
         certificate, tree = chain.certificate, chain.law.tree
-        asked = "every precision is given" if chain.budget is None else f"the spec's budget is {chain.budget.amount}"
         exact = {
             level: [
                 statement.condition.title for statement in spec.invariants if (statement.at or tree.levels[0]) == level
@@ -134,19 +133,12 @@ class TreePreview:
             if titles
         ]
         adding_up = f"A tree of tables that add up, of {cells}: {', '.join(files)}."
-        price = f"{chain.spent.text} for {certificate.per_record}, {asked}; charged once to dataset {spec.dataset!r}."
+        bare = bare_section([*chain.not_protected_text, *given_away_lines(self.reviews, self.unit)])
         sections = [
+            *([] if bare is None else [bare]),
             Section("What will be published", [adding_up, *(exactly or ["Nothing of it exactly."])]),
-            Section("What it costs", [price[0].upper() + price[1:]]),
-            Section(
-                "What stays protected, and what does not",
-                [
-                    *spec.membership,
-                    str(meaning(certificate, chain.top.neighbourhood)),
-                    *chain.not_protected_text,
-                    *given_away_lines(self.reviews, self.unit),
-                ],
-            ),
+            cost_section(chain, spec.dataset),
+            Section("What stays protected", [*spec.membership, str(meaning(certificate, chain.top.neighbourhood))]),
         ]
         if not full:
             return sections

@@ -156,7 +156,9 @@ def run_pilots(grids: Sequence[Grid], public: Ints, work: float = 0.0) -> list[P
     out: list[Pilot] = []
     tables = made_up_tables(grids, public)
     n_attempts = int(np.clip(_WORK_OF_A_PILOT / max(work, 1.0), _FEWEST_ATTEMPTS, _MOST_ATTEMPTS))
-    Attempts(GridAt.of(grids[0], public)).trial(1, replay_rng("pilot"))  # the kernels are compiled or loaded
+    Attempts(GridAt.of(grids[0], public), gives_up_in_doubt=True).trial(
+        1, replay_rng("pilot")
+    )  # the kernels are compiled or loaded
     for name in sorted(tables, key=_HARDEST_FIRST.index):
         table, start, worst, n_bytes = tables[name], time.thread_time(), (1, 1), 0
         for grid in grids:
