@@ -153,7 +153,7 @@ def charged(
         dataset=ready.naming.dataset,
         release=ready.naming.release,
         certificate=ready.whole.certificate,
-        invariants=_disclosed(ready),
+        invariants=disclosed_numbers(ready),
         plan_digest=ready.digest,
         who=who,
         replaces=ready.naming.replaces,
@@ -367,7 +367,7 @@ def _drawn(ready: Prepared, receipt: Receipt | None, tables: tuple[Ints, ...], m
     )
 
 
-def _disclosed(ready: Prepared) -> list[tuple[str, object]]:
+def disclosed_numbers(ready: Prepared) -> list[tuple[str, object]]:
     """Return every statistic that the release states exactly, with its value, for the ledger."""
     areas, of_areas = ready.plan.law.areas, ready.of_areas
     is_many = areas.name is not None and len(areas) > _MOST_DISCLOSED  # then the words are enough
@@ -380,6 +380,11 @@ def _disclosed(ready: Prepared) -> list[tuple[str, object]]:
         (f"{heads[area]}{exact.text}", exact.value(place)) for exact in found for place, area in enumerate(areas)
     ]
     return out + _disclosed_below(ready.chain)
+
+
+def exact_texts(ready: Prepared) -> tuple[tuple[str, str], ...]:
+    """Return the same as texts, as a ledger keeps them."""
+    return tuple((text, str(value)) for text, value in disclosed_numbers(ready))
 
 
 def _disclosed_below(chain: ChainPlan | None) -> list[tuple[str, object]]:

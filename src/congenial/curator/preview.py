@@ -1,6 +1,6 @@
 """What a release will publish, cost and protect, computed before anything is spent. Public."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.bundle.adding_up import EXACTLY, AddingUp, adding_up, statistics
-from congenial.bundle.expected_error import ExpectedError, expected_error, typical_places
+from congenial.bundle.expected_error import NO_ERROR, ExpectedError, expected_error, typical_places
 from congenial.conditions.areas import Area
 from congenial.curator.given_away import given_away_lines
 from congenial.curator.pipeline import prepare
@@ -21,15 +21,18 @@ from congenial.curator.public_tables import (
     reference_plan,
     typical_tables,
 )
+from congenial.curator.published_before import Planned
 from congenial.curator.target import ErrorTarget, Reached, reach
 from congenial.curator.ways_out import ways_out_named
 from congenial.plan import Plan
 from congenial.privacy.review import Review
 from congenial.progress import Progress, no_news
 from congenial.reading.reference import check_public, read_reference
+from congenial.release import exact_texts
 from congenial.spec.spec import Spec
 from congenial.table import Table, tables_by_area
 
+_MOST_COMPARED = 2_000  # areas whose numbers a ledger lists one by one
 _MADE_UP_SUMS = 1_000  # in 12 to 24 areas, computed without a draw: so `plan` need not load the kernels
 
 
@@ -55,6 +58,8 @@ class Preview:
     """The same release with invariants left out."""
     reached: Reached | None = None
     """The budget that reaches an error, where one was asked for."""
+    exact: tuple[tuple[str, str], ...] = ()
+    """What will be stated exactly, as a ledger records it; confidential until the release."""
 
     @property
     def middle(self) -> ExpectedError:
@@ -81,6 +86,29 @@ class Preview:
     def unit(self) -> str:
         """What a protected unit is called."""
         return "person" if self.spec.unit is None else self.spec.unit.word
+
+    @property
+    def planned(self) -> Planned:
+        """What earlier releases are compared with."""
+        areas, one = self.plan.law.areas, self.sums
+        sizes = {own.text: own.size for own in one.sums}
+        errors = {own.text: own.size_of_all for own in one.sums}  # of all areas together, as one table may have it
+        if areas.name is not None and len(areas) <= _MOST_COMPARED:
+            errors |= {f"{areas.name} {area}: {text}": size for area in areas for text, size in sizes.items()}
+        return Planned(self.spec.release, self.plan.certificate, self.exact, errors, tuple(self._kinds()))
+
+    def _kinds(self) -> Iterator[tuple[str, float]]:
+        """Go through single cells and the numbers by each dimension, with their errors; exact ones are left out."""
+        kinds = [("a single cell", self.middle.cells.tolist())]
+        margins = [value for _, value in self.middle.margins]
+        for name in self.spec.schema.names if margins else ():
+            n_levels = len(self.spec.schema.labels(name))
+            kinds.append((f"a number by {name}", margins[:n_levels]))
+            margins = margins[n_levels:]
+        for text, errors in kinds:
+            size = float(np.sqrt((np.array(errors) ** 2).mean()))
+            if size > NO_ERROR:
+                yield text, size
 
     @property
     def given_away(self) -> list[str]:
@@ -141,5 +169,6 @@ def preview(
     reached = None if target is None else reach(spec, around.law.areas, centres, target, progress)
     middle = list(centres.values())[len(centres) // 2]
     return Preview(
-        spec, plan, tuple(errors), ready.digest, ready.reviews, sums, around, rehearsed, middle, others, reached
+        *(spec, plan, tuple(errors), ready.digest, ready.reviews, sums, around, rehearsed, middle, others, reached),
+        exact=exact_texts(ready),
     )

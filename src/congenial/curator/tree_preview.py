@@ -13,6 +13,7 @@ from congenial.bundle.tree_report import LevelError, level_errors, level_lines
 from congenial.curator.given_away import given_away_json, given_away_lines
 from congenial.curator.pipeline import prepare
 from congenial.curator.public_tables import even_table
+from congenial.curator.published_before import Planned
 from congenial.curator.section import Section, bare_section, cost_section
 from congenial.hierarchy.leaves import check_leaves
 from congenial.hierarchy.plan import ChainPlan
@@ -22,6 +23,7 @@ from congenial.privacy.semantics import meaning
 from congenial.progress import Progress, no_news
 from congenial.randomness import replay_rng
 from congenial.reading.reference import check_public, read_reference_leaves
+from congenial.release import exact_texts
 from congenial.spec.spec import Spec
 
 MADE_UP = "a made-up population: the top even, its people spread very unevenly over the leaves"
@@ -47,6 +49,16 @@ class TreePreview:
     reviews: tuple[Review, ...]
     """What the invariants give away by themselves, level by level."""
     reference: TreeReference | None = None
+    exact: tuple[tuple[str, str], ...] = ()
+    """What will be stated exactly, as a ledger records it; confidential until the release."""
+
+    @property
+    def planned(self) -> Planned:
+        """What earlier releases are compared with: of the top, which is what a table without levels would be."""
+        top = self.errors[0] if self.errors else None
+        errors = {} if top is None else {"total": top.total}
+        kinds = () if top is None else ((f"a cell of a {top.name}", top.cell),)
+        return Planned(self.spec.release, self.chain.certificate, self.exact, errors, kinds)
 
     @cached_property
     def leaves(self) -> Ints:
@@ -210,4 +222,4 @@ def tree_preview(spec: Spec, folder: Path, reference: Path | None = None, progre
         check_leaves(law.tree, law.n_cells, law.zeros, leaves)
         hierarchy = spec.tree_mechanism(law.tree, law.zeros)
         given = TreeReference(reference.name, hierarchy.plan(hierarchy.disclose(leaves)), leaves)
-    return TreePreview(spec, ready.chain, ready.digest, ready.reviews, given)
+    return TreePreview(spec, ready.chain, ready.digest, ready.reviews, given, exact_texts(ready))
