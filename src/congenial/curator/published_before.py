@@ -50,11 +50,15 @@ def published_before(planned: Planned, spends: Sequence[Spend]) -> Section | Non
 
 
 def _lines(planned: Planned, spend: Spend) -> list[str]:
-    exact, name = dict(planned.exact), f"Release {spend.release!r} of {spend.at[:10]}"
-    left = [text for text, _ in spend.invariants if text not in exact]
+    exact, name = (
+        {_plain(text): value for text, value in planned.exact},
+        f"Release {spend.release!r} of {spend.at[:10]}",
+    )
+    before = {_plain(text): value for text, value in spend.invariants}
+    left = [text for text in before if text not in exact]
     off = [(text, planned.errors[text]) for text in left if planned.errors.get(text, 0.0) > NO_ERROR]
     unknown = [text for text in left if text not in planned.errors]
-    moved = [text for text, value in spend.invariants if exact.get(text, value) != value]
+    moved = [text for text, value in before.items() if exact.get(text, value) != value]
     lines = []
     if off:
         listed = _some([f"{text} by about {error:.2g}" for text, error in off])
@@ -79,7 +83,20 @@ def _lines(planned: Planned, spend: Spend) -> list[str]:
     return lines
 
 
-def _gap(error: float, is_alike: bool) -> float:
+def _plain(text: str) -> str:
+    """Return the name of a statistic as a margin has it, whichever invariant stated it.
+
+    Examples
+    --------
+    >>> _plain("county A: total of sex=f"), _plain("women by county: county=A")
+    ('county A: sex=f', 'county=A')
+    """
+    head, colon, last = text.rpartition(": ")
+    last = last.removeprefix("total of ")
+    return last if "=" in last and " by " in head else f"{head}{colon}{last}"
+
+
+def _gap(error: float, *, is_alike: bool) -> float:
     """Return the root mean squared difference of two releases: of independent errors, or of the known one alone."""
     return sqrt(error**2 + error**2) if is_alike else error
 
