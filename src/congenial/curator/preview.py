@@ -93,7 +93,9 @@ class Preview:
         areas, one = self.plan.law.areas, self.sums
         sizes = {own.text: own.size for own in one.sums}
         errors = {own.text: own.size_of_all for own in one.sums}  # of all areas together, as one table may have it
-        if areas.name is not None and len(areas) <= _MOST_COMPARED:
+        if areas.name is None:
+            errors |= dict(self.middle.margins)  # as they are shown
+        elif len(areas) <= _MOST_COMPARED:
             errors |= {f"{areas.name} {area}: {text}": size for area in areas for text, size in sizes.items()}
         return Planned(self.spec.release, self.plan.certificate, self.exact, errors, tuple(self._kinds()))
 

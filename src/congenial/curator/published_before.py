@@ -4,7 +4,7 @@ A ledger keeps what each release stated exactly, in words and with its value, an
 what was exact before is compared by name. Of numbers that had noise then, nothing but their certificate is known.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -50,11 +50,11 @@ def published_before(planned: Planned, spends: Sequence[Spend]) -> Section | Non
 
 
 def _lines(planned: Planned, spend: Spend) -> list[str]:
-    exact, name = (
-        {_plain(text): value for text, value in planned.exact},
-        f"Release {spend.release!r} of {spend.at[:10]}",
+    name = f"Release {spend.release!r} of {spend.at[:10]}"
+    exact, before = (
+        {_name_of(text, planned.errors): value for text, value in numbers}
+        for numbers in (planned.exact, spend.invariants)
     )
-    before = {_plain(text): value for text, value in spend.invariants}
     left = [text for text in before if text not in exact]
     off = [(text, planned.errors[text]) for text in left if planned.errors.get(text, 0.0) > NO_ERROR]
     unknown = [text for text in left if text not in planned.errors]
@@ -75,25 +75,25 @@ def _lines(planned: Planned, spend: Spend) -> list[str]:
         lines.append(f"{name} states other values of {len(moved):,} numbers that are exact in both: {_some(moved)}.")
     if planned.kinds:
         is_alike = planned.is_made_like(spend)
-        sizes = [
-            f"{text} by {'about ' if is_alike else ''}{_gap(error, is_alike):.2g}" for text, error in planned.kinds
-        ]
+        about = "about " if is_alike else ""
+        sizes = [f"{text} by {about}{_gap(error, is_alike=is_alike):.2g}" for text, error in planned.kinds]
         how = "both have the same law" if is_alike else "at least; the ledger does not keep the errors of the other"
         lines.append(f"{name}: numbers with noise in both will differ, {'; '.join(sizes)} ({how}).")
     return lines
 
 
-def _plain(text: str) -> str:
-    """Return the name of a statistic as a margin has it, whichever invariant stated it.
+def _name_of(text: str, known: Container[str]) -> str:
+    """Return the name of a statistic as the errors have it, whichever invariant stated it.
 
     Examples
     --------
-    >>> _plain("county A: total of sex=f"), _plain("women by county: county=A")
-    ('county A: sex=f', 'county=A')
+    >>> _name_of("county A: total of sex=f", {"county A: sex=f", "sex=f"}), _name_of("by sex: sex=f", {"sex=f"})
+    ('county A: sex=f', 'sex=f')
     """
     head, colon, last = text.rpartition(": ")
     last = last.removeprefix("total of ")
-    return last if "=" in last and " by " in head else f"{head}{colon}{last}"
+    whole = f"{head}{colon}{last}"
+    return last if whole not in known and last in known else whole
 
 
 def _gap(error: float, *, is_alike: bool) -> float:

@@ -62,6 +62,9 @@ def _changes(spec: Spec) -> Iterator[tuple[str, Spec]]:
                 f"the same without {one.condition.title}",
                 replace(spec, invariants=tuple(other for other in stated if other is not one)),
             )
+    if 2 < len(stated) <= _MOST_LEFT_OUT:
+        for one in stated:
+            yield f"the same with {one.condition.title} alone exact", replace(spec, invariants=(one,))
     if stated:
         yield "the same with nothing exact", replace(spec, invariants=())
     if len(spec.measured) > 1:
