@@ -183,7 +183,10 @@ def odds_text(epsilon: Fraction) -> str:
     ('2.72', '59,900', 'more than a billion')
     """
     factor = odds_factor(epsilon)
-    return "more than a billion" if factor > 10**9 else f"{factor:.3g}" if factor < 1000 else f"{factor:,.0f}"
+    if factor < 1000:
+        return f"{factor:.3g}"
+    unit = 10 ** max(0, len(f"{factor:.0f}") - 3) if factor <= 10**9 else 1
+    return "more than a billion" if factor > 10**9 else f"{ceil(factor / unit) * unit:,}"
 
 
 def weak_promise(epsilon: Fraction) -> str:
