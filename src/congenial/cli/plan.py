@@ -140,8 +140,8 @@ def _as_json(before: "Section | None") -> dict[str, list[str]]:
 def _show(sections: "list[Section]") -> None:
     for section in sections:
         say(section.heading, bold=True)
-        for line in section.lines:
-            say(*_wrapped(line), bold=section.is_bold)
+        for number, line in enumerate(section.lines):
+            say(*_wrapped(line), bold=number < section.n_bold)
         say(*(f"  {line}" for line in section.aligned))
         say("")
 

@@ -52,8 +52,7 @@ def cost(preview: Preview) -> Section:
 
 def bare(preview: Preview) -> Section | None:
     """Say what is not protected any more."""
-    lines = [*map(_shortened, preview.plan.not_protected_text), *preview.given_away]
-    return bare_section(_some(lines))
+    return bare_section(_some([*map(_shortened, preview.plan.not_protected_text)]), _some(preview.given_away))
 
 
 def protected(preview: Preview) -> Section:

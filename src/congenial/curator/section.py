@@ -28,14 +28,14 @@ class Section:
         Sentences, each wrapped when it is shown.
     rows : sequence of sequences of str
         A line each: a name, then numbers.
-    is_bold : bool
-        Whether the sentences stand out as the heading does.
+    n_bold : int
+        How many of the first sentences stand out as the heading does.
     """
 
     heading: str
     lines: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
-    is_bold: bool = False
+    n_bold: int = 0
 
     @property
     def aligned(self) -> list[str]:
@@ -57,9 +57,10 @@ class Section:
         ]
 
 
-def bare_section(lines: Sequence[str]) -> Section | None:
-    """Return what is not protected any more, in bold; nothing where that is nothing."""
-    return Section(NOT_PROTECTED, lines, is_bold=True) if lines else None
+def bare_section(of_records: Sequence[str], of_cells: Sequence[str]) -> Section | None:
+    """Return what is not protected any more: of records in bold, then cells and sums; nothing where that is nothing."""
+    lines = [*of_records, *of_cells]
+    return Section(NOT_PROTECTED, lines, n_bold=len(of_records) or 1) if lines else None
 
 
 def cost_section(plan: Plan | ChainPlan, dataset: str, more: Sequence[str] = ()) -> Section:

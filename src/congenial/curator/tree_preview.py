@@ -145,7 +145,7 @@ class TreePreview:
             if titles
         ]
         adding_up = f"A tree of tables that add up, of {cells}: {', '.join(files)}."
-        bare = bare_section([*chain.not_protected_text, *given_away_lines(self.reviews, self.unit)])
+        bare = bare_section(chain.not_protected_text, given_away_lines(self.reviews, self.unit))
         sections = [
             *([] if bare is None else [bare]),
             Section("What will be published", [adding_up, *(exactly or ["Nothing of it exactly."])]),

@@ -206,7 +206,8 @@ def shown(found: Panel, asked: Asked) -> dict[str, Any]:
             picture=error_bars(bars, largest),
             family=FAMILIES[spec.noise].title,
             no_proven_intervals=no_proven_intervals(plan.law),
-            not_protected=[*plan.not_protected_text, *found.given_away],
+            not_protected=plan.not_protected_text,
+            given_away=found.given_away,
         ),
     }
 
