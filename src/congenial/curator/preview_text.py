@@ -273,6 +273,8 @@ def as_json(preview: Preview) -> dict[str, Any]:
         "certificate": certificate_json(plan.certificate),
         "precisions": {query.text: str(query.precision) for query in plan.law.queries},
         "meaning": str(plan.meaning),
+        "warning": plan.meaning.warning,
+        "not_protected": plan.not_protected_text,
         "given_away": given_away_json(preview.reviews, preview.unit),
         "warnings": _warnings(preview),
         "sampler": {

@@ -186,6 +186,7 @@ class TreePreview:
             "cells": self.chain.law.n_cells,
             "cost": {"currency": self.chain.spent.currency, "amount": str(self.chain.spent.amount)},
             "certificate": certificate_json(self.chain.certificate),
+            "not_protected": self.chain.not_protected_text,
             "given_away": given_away_json(self.reviews, self.unit),
             "plan_digest": self.digest,
             "around": self.around,
