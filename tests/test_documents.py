@@ -64,6 +64,16 @@ def test_every_block_runs(document: Path) -> None:
         exec(compile(block, str(document), "exec"), session)
 
 
+def test_diagrams_fit_a_narrow_page() -> None:
+    """A block that is no code has lines that a page of 60 characters shows whole; printed results may be longer."""
+    found = []
+    for document in DOCUMENTS:
+        for block in re.findall(r"^```\n(.*?)^```", document.read_text(encoding="utf-8"), flags=re.M | re.S):
+            if "->" in block:
+                found += [(document.name, line) for line in block.splitlines() if len(line) > 60]
+    assert found == []
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     for document in PAGES:
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):

@@ -23,7 +23,7 @@ from congenial.privacy.compose import Part
 from congenial.privacy.neighbours import Neighbours
 from congenial.privacy.pricing import Pricing
 from congenial.privacy.semantics import Meaning, meaning
-from congenial.progress import DRAWING, Progress, no_news
+from congenial.progress import DRAWING, REHEARSING, Progress, no_news
 from congenial.public_law import MeasuredQuery, PublicLaw
 from congenial.randomness import Streams, replay_rng
 from congenial.sampling.sampler import Sampler
@@ -125,7 +125,7 @@ class Plan:
         for sampler in self.samplers:
             sampler.check()
 
-    def rehearse(self) -> list[str]:
+    def rehearse(self, progress: Progress = no_news) -> list[str]:
         """Draw around made-up tables of each structure: what cannot be drawn here is found without any data.
 
         Returns what that promises, in sentences, where a sampler's time depends on more than the structure.
@@ -133,6 +133,8 @@ class Plan:
         self.check_samplers()
         out = []
         for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
+            if not sampler.is_steady:
+                progress(REHEARSING)
             chosen = _to_rehearse(group.values, _FEW if sampler.is_steady else _MANY)
             labels = [self.law.areas.labels[group.places[place]] for place in chosen]
             try:

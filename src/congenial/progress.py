@@ -8,6 +8,9 @@ READING = "reading the data"
 DRAWING = "drawing"
 """The step whose parts are areas, or units of a tree."""
 
+REHEARSING = "trying draws of made-up tables"
+"""Where the time of a draw depends on more than the structure, and may be seconds."""
+
 WRITING = "writing the bundle"
 """The last step; where there are many areas, they are its parts."""
 

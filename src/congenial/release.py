@@ -147,13 +147,13 @@ def charged(
     draw : Draw
         What draws it; on this machine if not given.
     """
-    ready.whole.rehearse()
+    ready.whole.rehearse(progress)
     _ = ready.reviews  # the manifest counts them: whatever could stop that stops it here
     request = Request(
         dataset=ready.naming.dataset,
         release=ready.naming.release,
         certificate=ready.whole.certificate,
-        invariants=_disclosed(ready),
+        invariants=disclosed_numbers(ready),
         plan_digest=ready.digest,
         who=who,
         replaces=ready.naming.replaces,
@@ -232,7 +232,7 @@ def resumed(
             )
         if (became := what_became(ready.naming.release, ledger.withdrawals(ready.naming.dataset))) is not None:
             raise BundleError(f"{name} was {became.text}; give it up instead: congenial release --abandon")
-        ready.whole.rehearse()
+        ready.whole.rehearse(progress)
         with first_interrupt_held() as tell:
             tell(_HELD)
             yield from _finished(ready, file, receipt, progress, draw)
@@ -385,7 +385,7 @@ def _drawn(ready: Prepared, receipt: Receipt | None, tables: tuple[Ints, ...], m
     )
 
 
-def _disclosed(ready: Prepared) -> list[tuple[str, object]]:
+def disclosed_numbers(ready: Prepared) -> list[tuple[str, object]]:
     """Return every statistic that the release states exactly, with its value, for the ledger."""
     areas, of_areas = ready.plan.law.areas, ready.of_areas
     is_many = areas.name is not None and len(areas) > _MOST_DISCLOSED  # then the words are enough
@@ -398,3 +398,8 @@ def _disclosed(ready: Prepared) -> list[tuple[str, object]]:
         (f"{heads[area]}{exact.text}", exact.value(place)) for exact in found for place, area in enumerate(areas)
     ]
     return out + disclosed_below(ready.chain)
+
+
+def exact_texts(ready: Prepared) -> tuple[tuple[str, str], ...]:
+    """Return the same as texts, as a ledger keeps them."""
+    return tuple((text, str(value)) for text, value in disclosed_numbers(ready))

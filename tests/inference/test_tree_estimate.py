@@ -20,7 +20,8 @@ from congenial.hierarchy.words import ChainWords
 from congenial.inference.intervals import ends_of_draws
 from congenial.inference.tree.draws import _warn, ends
 from congenial.inference.tree.estimate import TreeEstimate
-from congenial.inference.tree.fit import FitCheck
+from congenial.inference.tree.family_law import child_laws
+from congenial.inference.tree.fit import FIGURES, SHARES, FitCheck, check_fit
 from congenial.inference.tree.integers import at_the_top
 from congenial.inference.tree.nobody import noise_variances, reach, reaches
 
@@ -362,3 +363,24 @@ def test_what_is_no_tree_is_refused(tmp_path: Path) -> None:
 def test_double_geometric_noise_is_refused_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(InferenceError, match=r"discrete Gaussian noise only.*discrete_gaussian"):
         cg.load_bundle(bundle_of(tmp_path, noise="double_geometric")).estimate()
+
+
+def test_no_figure_of_a_fit_is_negative_and_no_share_above_1() -> None:
+    """Ends that are drawn farther apart, because replicates are few, stay within what a figure can be."""
+    tree = cg.Tree.of_prefixes([f"1{n:02}" for n in range(40)], {"state": 1}, "block")
+    counts = np.zeros((40, 2), np.int64)
+    counts[::2] = 3
+    replicates = [[np.full(5, value)] for value in (0.01, 0.99, 0.5)]
+    found = check_fit(tree, tree.summed(counts), replicates)
+    assert [check.figure for check in found] == list(FIGURES)
+    assert all(check.low >= 0 for check in found)
+    assert [check.high <= 1 for check in found] == [check.figure in SHARES for check in found]
+
+
+def test_a_tree_with_exact_numbers_below_the_top_is_refused_in_words() -> None:
+    tree = cg.Tree.of_prefixes(["1a", "1b"], {"state": 1}, "block")
+    hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants={"block": [cg.total()]}, rho="1")
+    plan = hierarchy.plan(hierarchy.disclose(hierarchy.counts_of([[3, 4], [2, 1]])))
+    with pytest.raises(cg.CongenialError, match="every block has exact numbers of its own") as refused:
+        child_laws(plan.law)
+    assert "look_ahead" not in str(refused.value)

@@ -71,7 +71,9 @@ def test_one_table_and_gaussian_noise() -> None:
     assert plan.neighbourhood.disruption == "destroyed"
     gaussian = cg.Mechanism(schema, measure=[cg.cells()], rho="1", noise="discrete_gaussian")
     free = gaussian.plan(gaussian.disclose(cg.Table(schema, [5, 6])))
-    assert "exp(epsilon) times as likely plus delta" in str(free.meaning)
+    assert "at most rho 1 (epsilon 10.065 at delta 1e-10)" in str(free.meaning)
+    assert "more than 23,500 times as likely as with the other, plus a probability of 1e-10" in str(free.meaning)
+    assert "above 10" in free.meaning.warning
 
 
 def test_vacuous_knowledge() -> None:

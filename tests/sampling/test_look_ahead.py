@@ -323,6 +323,29 @@ def test_what_no_pilot_gets_through_is_refused_before_a_charge() -> None:
         sampler_of(target).rehearse(target.centre[None, :])
 
 
+def test_pilots_take_the_hardest_table_first_and_end_with_one_that_fails() -> None:
+    """Where attempts take long, 250 of them decide instead of 1,000; the seeds are the same."""
+    counts = np.zeros((15, 12), int)
+    counts[np.arange(12), np.arange(12)] = 30
+    measure = [cg.cells(precision="1/2"), cg.margin("row", precision="1/4")]
+    target = law(counts, measure=measure, invariants=[cg.margin("column")])()
+    sampler = sampler_of(target)
+    assert isinstance(sampler, LookAhead)
+    found = run_pilots(sampler.grids, target.centre)
+    assert [pilot.name for pilot in found] == ["corner", "arrow", "sparse", "crowded"]
+    assert (found[-1].n_attempts, is_offered(found), is_offered(found[:-1])) == (1_000, False, True)
+    assert run_pilots(sampler.grids, target.centre, work=1e10)[-1].n_attempts == 250
+
+
+def test_attempts_that_give_up_in_doubt_draw_nothing() -> None:
+    system, centre = two_way(np.full((4, 4), 9))
+    (grid,) = LookAhead.of(system).grids  # type: ignore[union-attr]
+    attempts = Attempts(GridAt.of(grid, centre), always_certain=True, gives_up_in_doubt=True)
+    assert attempts.trial(20, replay_rng("in doubt")) == 0
+    with pytest.raises(SamplingError, match="give up in doubt"):
+        attempts.draw(1, replay_rng("in doubt"))
+
+
 @pytest.mark.parametrize("noise", ["double_geometric", "discrete_gaussian"])
 def test_steep_noise_has_tails_all_the_same(noise: str) -> None:
     """Weights that underflow beyond the window are bounded by next to nothing, not by 1."""

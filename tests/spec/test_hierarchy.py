@@ -8,6 +8,7 @@ import congenial as cg
 from congenial.bundle import tree_report
 from congenial.bundle.verifying import verify_bundle
 from congenial.curator.pipeline import prepare, simulate
+from congenial.curator.section import NOT_PROTECTED
 from congenial.curator.tree_preview import tree_preview
 from congenial.errors import HierarchyError, ReadingError, SpecError
 from congenial.spec import parse_spec
@@ -57,7 +58,7 @@ def test_a_preview_shows_every_level(tmp_path: Path) -> None:
     assert found.leaves.sum() == 18
     assert not found.leaves[1].any()
     text = " ".join(line for section in found.screen() for line in section.lines)
-    assert "Rho 1 for one record changed" in text
+    assert "Rho 1 (epsilon 10.065 at delta 1e-10) for one record changed" in text
     assert "states" not in text
     assert any("proof and audit" in line for section in found.screen(full=True) for line in section.lines)
     assert found.as_json()["certificate"]["kind"] == "chain_gaussian"
@@ -157,7 +158,7 @@ def test_what_is_given_away_is_said_level_by_level(tmp_path: Path) -> None:
     spec = SPEC.replace("invariants: [total]", "invariants: [total, {total: all, at: block}]")
     people = PEOPLE.replace("1b1,f,2", "1b1,f,1")
     found = tree_preview(load_spec(placed(tmp_path, spec, people=people)), tmp_path)
-    (protected,) = (one.lines for one in found.screen() if one.heading.startswith("What stays protected"))
+    (protected,) = (one.lines for one in found.screen() if one.heading == NOT_PROTECTED)
     assert "block: In 1 of 4 areas (25 %) total is 1: what is exact there is about one person" in protected
     assert not any("1a2" in line for line in protected), "nobody lives there by declaration: no news"
 
@@ -169,7 +170,7 @@ def test_exact_numbers_at_a_level(tmp_path: Path) -> None:
     assert bundle.level("block")[1].sum(axis=1).tolist() == [9, 0, 2, 7]
     assert bundle.level("county")[1].sum(axis=1).tolist() == [9, 2, 7]
     shown = tree_preview(load_spec(tmp_path / "spec.yaml"), tmp_path).screen()
-    assert "Exactly, of each block, and so of every unit above it: total." in shown[0].lines
+    assert "Exactly, of each block, and so of every unit above it: total." in shown[1].lines
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_shares_of_levels_move_the_noise_and_are_written(client: TestClient, des
     after = panel(client, {"shares": shares})
     assert after["shares"] == {"state": "12%", "county": "12%", "tract": "12%", "block": "62%"}
     assert float(after["noise"]) < float(before["noise"])
-    assert after["cost"] == before["cost"] == "rho 1"
+    assert after["cost"] == before["cost"] == "rho 1 (epsilon 10.065 at delta 1e-10)"
     read = parse_spec(after["text"].encode(), folder=desk.folder / "town")
     assert read.hierarchy is not None
     assert {name: str(own) for name, own in (read.hierarchy.shares or {}).items()} == shares
@@ -170,3 +170,14 @@ def test_the_bytes_of_a_tree_spec_stay(client: TestClient, desk: Desk) -> None:
     assert digest is not None
     assert client.post("/choose/save", json={**SPEC, "digest": digest[1], "changes": []}).status_code == 200
     assert (desk.folder / "town/spec.yaml").read_text() == TOWN
+
+
+def test_what_is_not_protected_stands_first_and_in_bold(client: TestClient) -> None:
+    """In a tree with an exact number below the top."""
+    html = panel(client, OLD_IN_BLOCKS)["html"]
+    said = html.index("<strong>total of age=old, of every block")
+    assert said < html.index("The levels")
+    assert html.index("NOT PROTECTED") < said
+    assert html.index("<h2") > html.index("<section")
+    assert "epsilon 10.065 at delta 1e-10" in html
+    assert "above 10" in html

@@ -100,6 +100,8 @@ class AddingUp:
         Single cells by the size of their count.
     is_made_up : bool
         Whether the tables are made up: then which sums are small means nothing.
+    rare : tuple of (str, SumError)
+        Where the tables are made up: of each dimension, the level that comes out most too large if nobody has it.
     """
 
     reference: str
@@ -108,6 +110,7 @@ class AddingUp:
     sums: tuple[SumError, ...]
     classes: tuple[ClassError, ...]
     is_made_up: bool = False
+    rare: tuple[tuple[str, SumError], ...] = ()
 
     @property
     def biased(self) -> tuple[SumError, ...]:
@@ -118,7 +121,13 @@ class AddingUp:
 
 
 def adding_up(
-    plan: Plan, tables: Ints, reference: str, *, places: Ints | None = None, rng: RandomStream | None = None
+    plan: Plan,
+    tables: Ints,
+    reference: str,
+    *,
+    places: Ints | None = None,
+    rows: Sequence[Row] | None = None,
+    rng: RandomStream | None = None,
 ) -> AddingUp:
     """Return what to expect of sums over all areas of a plan, around tables (area, cell).
 
@@ -128,6 +137,8 @@ def adding_up(
     ----------
     places : array (area,), optional
         Which areas the tables are of, if they are of some only.
+    rows : sequence of Row, optional
+        The sums; if not given, `statistics`, and then cells by the size of their count as well.
     rng : RandomStream, optional
         A public and repeatable one if not given.
 
@@ -144,7 +155,7 @@ def adding_up(
     [('total', 205, 0.0, False), ('group=large', 200, -1.0, False), ('group=rare', 5, 1.0, False)]
     """
     of_areas = np.arange(len(tables)) if places is None else places
-    rows, n_areas = statistics(plan.law.schema), len(plan.law.areas)
+    rows, n_areas = rows or statistics(plan.law.schema), len(plan.law.areas)
     if len(tables) <= EXACTLY and (found := _exact(plan, tables, of_areas, rows)) is not None:
         return _summed_up(rows, tables, *found, np.zeros(len(rows)), reference, n_areas)
     groups = zip(plan.law.areas.groups, plan.samplers, strict=True)
@@ -240,7 +251,7 @@ def _summed_up(
         for place, row in enumerate(rows)
     ]
     of_cells = slice(len(rows) - n_cells, None)
-    found = classes(tables, bias[:, of_cells], square[:, of_cells], times)
+    found = classes(tables, bias[:, of_cells], square[:, of_cells], times) if len(rows) > n_cells else ()
     return AddingUp(reference, n_areas, len(tables), tuple(sums), tuple(found))
 
 

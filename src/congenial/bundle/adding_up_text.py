@@ -14,6 +14,7 @@ _NAMED = 3  # sums in a warning
 _MOST_CELLS = 16  # that have a line each
 
 _WHY = "Counts are not negative: noise on cells that are 0 can only add, and larger ones make up for it."
+_GIVE = "Which sums of yours are small, nobody knows here: give --reference FILE, a public file of the data's shape."
 WAYS_OUT = (
     "Ways out: areas that add up (`hierarchy:` in the spec), so that sums have noise of their own; a coarser table,"
     " with fewer cells that are 0; more budget."
@@ -29,22 +30,42 @@ def warning_lines(found: AddingUp) -> list[str]:
     >>> print(warning_lines(AddingUp("last-year.csv", 25_016, 25_016, (rare,), ()))[0])
     These 25,016 tables will add up to about 9,800 too many in race=other (there are 1,888). Counts are not negative: noise on cells that are 0 can only add, and larger ones make up for it.
     """  # noqa: E501
+    if found.is_made_up:
+        is_wrong = found.biased or any(one.is_biased for _, one in found.rare)
+        return [" ".join([*worst_case(found), _WHY]), f"{_GIVE} {WAYS_OUT}"] if is_wrong else []
     if not found.biased:
         return []
-    if found.is_made_up:
-        worst = found.biased[0]
-        side = "large" if worst.bias_of_all > 0 else "small"
-        return [
-            f"These {found.n_areas:,} tables will add up wrongly: in a made-up population a group of {worst.count:,}"
-            f" comes out about {_rounded(abs(worst.bias_of_all)):,} too {side}. {_WHY}",
-            f"Give --reference FILE, a public file of the data's shape, for the groups of yours. {WAYS_OUT}",
-        ]
     listed = [_off(one) for one in found.biased[:_NAMED]]
     more = f"; {len(found.biased) - _NAMED:,} more sums are off" if len(found.biased) > _NAMED else ""
     return [
         f"These {found.n_areas:,} tables will add up to {', '.join(listed)}{more}. {_WHY}",
         WAYS_OUT,
     ]
+
+
+def worst_case(found: AddingUp) -> list[str]:
+    """Say what a level that hardly occurs comes out as over all areas: the most that sums are off in one direction.
+
+    Examples
+    --------
+    >>> rare = SumError("race=other", 1, 0, 1.4, 2.0, 54.6, 56.0, 1.0)
+    >>> worst_case(AddingUp("", 39, 12, (), (), is_made_up=True, rare=(("race", rare),)))[0]
+    'A level that hardly occurs will come out about 55 too large over 39 areas.'
+    """
+    if not found.rare:
+        return []
+    (name, most), *others = sorted(found.rare, key=lambda one: -one[1].bias_of_all)
+    listed = "".join(f", about {_rounded(one.bias_of_all):,} if of {other}" for other, one in others)
+    of = f", if it is one of {name}{listed}" if others else ""
+    size = f"about {_rounded(most.bias_of_all):,}"
+    return [f"A level that hardly occurs will come out {size} too large over {found.n_areas:,} areas{of}."]
+
+
+def no_warning_lines(found: AddingUp) -> list[str]:
+    """Say what is known where nothing is warned of: without a reference table, no more than the worst case."""
+    if not found.is_made_up:
+        return ["No sum over areas is off in one direction by much."]
+    return [*worst_case(found), _GIVE]
 
 
 def _off(one: SumError) -> str:

@@ -26,6 +26,11 @@ def strength(manifest: Manifest) -> str:
     return " ".join([*counted, *left_unpublished(naming.unpublished, manifest.law.areas.name), text])
 
 
+def weak(manifest: Manifest) -> str:
+    """Return a warning where the loss is so large that hardly anybody is protected; nothing elsewhere."""
+    return meaning(manifest.certificate, manifest.plan.neighbourhood).warning
+
+
 def cost(manifest: Manifest) -> str:
     """Return the certified loss in words."""
     certificate = manifest.certificate
@@ -112,6 +117,7 @@ def readme(manifest: Manifest) -> str:
         "Privacy",
         f"  Certified loss: {cost(manifest)}.",
         *_wrapped(strength(manifest)),
+        *_wrapped(weak(manifest)),
         "",
         "Files",
         *(["  table.csv       the released counts, a row a cell"] if has_csv else []),

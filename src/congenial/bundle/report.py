@@ -20,7 +20,7 @@ from congenial.bundle.walk import Grid, Unit, units_of_areas, units_of_tree
 from congenial.noise import Noise
 from congenial.page import own_script, render
 from congenial.pictures.noise import noise_laws
-from congenial.privacy.review_text import sentences
+from congenial.privacy.review_text import level_sentences
 
 AROUND = "the released tables"
 
@@ -59,9 +59,11 @@ def report(
         law=manifest.law,
         cost=promises.cost(manifest),
         strength=promises.strength(manifest),
+        weak=promises.weak(manifest),
         noise=manifest.plan.noise_text,
         not_protected=(manifest.chain or manifest.plan).not_protected_text,
-        given_away=[(found.counted, sentences(found, manifest.naming.unit)) for found in manifest.reviews],
+        given_away=level_sentences(manifest.reviews, manifest.naming.unit),
+        n_given_away=sum(found.counted.n_exact for found in manifest.reviews),
         has_exact_cells=manifest.gives_cells_away and EXACT_CELLS not in manifest.left_out,
         conditions=promises.other_conditions(manifest),
         exact_below=promises.exact_below(manifest),

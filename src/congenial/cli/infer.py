@@ -1,11 +1,17 @@
 """`congenial infer`: what a bundle says about a number, and how surely."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from congenial.cli.output import as_json_option, refusals_in_words, say, show_json, show_table
 from congenial.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from congenial.bundle.loading import Bundle
+
+_FEW_UNITS = 10
 
 
 @click.command()
@@ -108,6 +114,7 @@ def infer(
         say("NOT FOR RELEASE: this bundle is a simulation.", bold=True)
     how = [f"{level:.0%} intervals", f"prior {prior}", *(["areas pooled"] if found.is_pooled else [])]
     show_table(header, rows, ", ".join([*how, *(["all together"] if simultaneous else [])]))
+    say(*_about(loaded))
     if any(number.estimate.is_median and not number.estimate.is_exact for number in numbers):
         say("Estimates of ratios and medians are posterior medians, the others posterior means.")
     say(
@@ -116,3 +123,16 @@ def infer(
     )
     for why in dict.fromkeys(number.confidence.why for number in numbers if not number.confidence.is_available):
         say(f"Not available without a prior: {why}.")
+
+
+def _about(bundle: "Bundle") -> list[str]:
+    """Say which units of a tree the answers are about, and how to ask for others; nothing of tables without levels."""
+    tree = bundle.tree
+    if tree is None:
+        return []
+    codes, _ = bundle.level(tree.levels[0])
+    units = ", ".join(codes) if len(codes) <= _FEW_UNITS else f"units, {len(codes):,} of them"
+    return [
+        f"These answers are about the top of the tree: {tree.levels[0]} {units}. For each {tree.levels[-1]} and every"
+        " unit between: congenial estimate BUNDLE --out FOLDER, or the workbench."
+    ]

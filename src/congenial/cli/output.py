@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+_PIPE_WIDTH = 140  # characters
+_LEAST_TEXT, _MOST_TEXT = 8, 30  # of a column: words are folded
 _OBJECTS = 100_000  # made between two searches for lost circles; Python's 700 take a tenth of a short command
 REFUSED, INTERRUPTED = 1, 130
 """Exit codes of a refusal and of Ctrl-C; 2 is a wrong command line."""
@@ -134,21 +136,45 @@ def show_lines(text: str) -> None:
 
 
 def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """Print a table: the first column to the left, numbers to the right."""
+    """Print a table: the first column to the left, numbers to the right; too wide a one in parts, below each other."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     if title:  # not the table's own title, which would be folded to its width
         say(title, bold=True)
-    grid = Table(box=box.SIMPLE_HEAD)
-    for place, name in enumerate(header):
-        is_number = bool(place) and all(_is_number(row[place]) for row in rows)
-        grid.add_column(Text(on_one_line(name)), justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        grid.add_row(*(Text(on_one_line(text)) for text in row))
     # Into a file or a pipe, lines may be longer than a terminal's 80 characters.
-    show_grid(grid, None if sys.stdout.isatty() else 140)
+    width = console().width if sys.stdout.isatty() else _PIPE_WIDTH
+    for places in column_parts(header, rows, width):
+        grid = Table(box=box.SIMPLE_HEAD)
+        for place in places:
+            is_number = bool(place) and all(_is_number(row[place]) for row in rows)
+            name = Text(on_one_line(header[place]))
+            grid.add_column(name, justify="right" if is_number else "left", overflow="fold")
+        for row in rows:
+            grid.add_row(*(Text(on_one_line(row[place])) for place in places))
+        show_grid(grid, width)
+
+
+def column_parts(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[list[int]]:
+    """Return which columns stand beside each other: numbers are not folded, and the first column is in every part.
+
+    Examples
+    --------
+    >>> column_parts(["unit", "a", "b", "c"], [["north", "1,000", "2,000", "3,000"]], 28)
+    [[0, 1, 2], [0, 3]]
+    """
+    room = []
+    for place, name in enumerate(header):
+        texts = [on_one_line(row[place]) for row in rows]
+        words = [*texts, *name.split()] if place == 0 or all(map(_is_number, texts)) else [_LEAST_TEXT * " "]
+        room.append(3 + min(max(map(len, words), default=0), _MOST_TEXT))
+    parts: list[list[int]] = [[0]]
+    for place in range(1, len(header)):
+        if len(parts[-1]) > 1 and sum(room[own] for own in parts[-1]) + room[place] > width - 2:
+            parts.append([0])
+        parts[-1].append(place)
+    return parts
 
 
 def show_grid(grid: "Table", width: int | None = None) -> None:

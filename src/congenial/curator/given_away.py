@@ -6,7 +6,7 @@ from typing import Any
 
 from congenial.bundle.review_json import counted_json
 from congenial.privacy.review import Review
-from congenial.privacy.review_text import sentences
+from congenial.privacy.review_text import level_sentences
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.spec.spec import Spec
 from congenial.table import CONFIDENTIAL
@@ -14,9 +14,7 @@ from congenial.table import CONFIDENTIAL
 
 def given_away_lines(reviews: Sequence[Review], unit: str) -> list[str]:
     """Return what was found in every area, or at each level of a tree, in sentences."""
-    if len(reviews) == 1:
-        return sentences(reviews[0], unit)
-    return [f"{found.counted.area}: {line}" for found in reviews for line in sentences(found, unit)]
+    return level_sentences(reviews, unit)
 
 
 def given_away_json(reviews: Sequence[Review], unit: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from congenial.conditions.areas import Areas
 from congenial.conditions.constraints import Constraints
 from congenial.curator.confidential_report import check_place, write_confidential_report
 from congenial.curator.engine import LOCAL, Engine
+from congenial.curator.ways_out import ways_out_named
 from congenial.errors import BrokenError
 from congenial.hierarchy.hierarchy import Hierarchy
 from congenial.hierarchy.leaves import check_leaves
@@ -70,7 +71,7 @@ def prepare(spec: Spec, folder: Path, progress: Progress = no_news, engine: Engi
     tables = read_together(spec, folder, progress, engine.read(spec, folder))
     progress(STEPS[1])
     naming = _naming(spec, folder)
-    with _breaches_in_a_file(spec, folder, tables):
+    with _breaches_in_a_file(spec, folder, tables), ways_out_named(spec, tables, progress):
         return spec.mechanism.prepare(tables, naming, area=_area(spec))
 
 

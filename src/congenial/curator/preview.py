@@ -1,33 +1,38 @@
 """What a release will publish, cost and protect, computed before anything is spent. Public."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from congenial.arrays import Ints
 from congenial.bundle.adding_up import EXACTLY, AddingUp, adding_up, statistics
-from congenial.bundle.expected_error import ExpectedError, expected_error, typical_places
+from congenial.bundle.expected_error import NO_ERROR, ExpectedError, expected_error, typical_places
+from congenial.conditions.areas import Area
 from congenial.curator.given_away import given_away_lines
 from congenial.curator.pipeline import prepare
 from congenial.curator.price import Alternative, Price, alternatives, price_of
 from congenial.curator.public_tables import (
-    MADE_UP,
     UNIFORM,
-    places_by_size,
+    made_up_sums,
     reference_plan,
     typical_tables,
-    uneven_tables,
 )
+from congenial.curator.published_before import Planned
 from congenial.curator.target import ErrorTarget, Reached, reach
+from congenial.curator.ways_out import ways_out_named
 from congenial.plan import Plan
 from congenial.privacy.review import Review
 from congenial.progress import Progress, no_news
 from congenial.reading.reference import check_public, read_reference
+from congenial.release import exact_texts
 from congenial.spec.spec import Spec
-from congenial.table import tables_by_area
+from congenial.table import Table, tables_by_area
 
+_MOST_COMPARED = 2_000  # areas whose numbers a ledger lists one by one
 _MADE_UP_SUMS = 1_000  # in 12 to 24 areas, computed without a draw: so `plan` need not load the kernels
 
 
@@ -53,6 +58,8 @@ class Preview:
     """The same release with invariants left out."""
     reached: Reached | None = None
     """The budget that reaches an error, where one was asked for."""
+    exact: tuple[tuple[str, str], ...] = ()
+    """What will be stated exactly, as a ledger records it; confidential until the release."""
 
     @property
     def middle(self) -> ExpectedError:
@@ -81,9 +88,39 @@ class Preview:
         return "person" if self.spec.unit is None else self.spec.unit.word
 
     @property
+    def planned(self) -> Planned:
+        """What earlier releases are compared with."""
+        areas, one = self.plan.law.areas, self.sums
+        sizes = {own.text: own.size for own in one.sums}
+        errors = {own.text: own.size_of_all for own in one.sums}  # of all areas together, as one table may have it
+        if areas.name is None:
+            errors |= dict(self.middle.margins)  # as they are shown
+        elif len(areas) <= _MOST_COMPARED:
+            errors |= {f"{areas.name} {area}: {text}": size for area in areas for text, size in sizes.items()}
+        return Planned(self.spec.release, self.plan.certificate, self.exact, errors, tuple(self._kinds()))
+
+    def _kinds(self) -> Iterator[tuple[str, float]]:
+        """Go through single cells and the numbers by each dimension, with their errors; exact ones are left out."""
+        kinds = [("a single cell", self.middle.cells.tolist())]
+        margins = [value for _, value in self.middle.margins]
+        for name in self.spec.schema.names if margins else ():
+            n_levels = len(self.spec.schema.labels(name))
+            kinds.append((f"a number by {name}", margins[:n_levels]))
+            margins = margins[n_levels:]
+        for text, errors in kinds:
+            size = float(np.sqrt((np.array(errors) ** 2).mean()))
+            if size > NO_ERROR:
+                yield text, size
+
+    @property
     def given_away(self) -> list[str]:
         """Cells and sums that the invariants give away, in words: no noise protects them."""
         return given_away_lines(self.reviews, self.unit)
+
+
+def _as_read(tables: Mapping[Area, Table]) -> Table | Mapping[str, Table]:
+    """Return one table as such, and tables of areas by their names."""
+    return tables[None] if None in tables else cast("Mapping[str, Table]", tables)
 
 
 def preview(
@@ -110,14 +147,14 @@ def preview(
         check_public(spec, folder, reference)
     ready = prepare(spec, folder, progress)
     plan = ready.plan
-    # Before any draw around a reference, which would have no end where a system is out of reach.
-    rehearsed = () if all(sampler.is_steady for sampler in plan.samplers) else tuple(plan.rehearse())
+    rehearsed: tuple[str, ...] = ()
+    if not all(sampler.is_steady for sampler in plan.samplers):
+        # Before any draw around a reference, which would have no end where a system is out of reach.
+        with ways_out_named(spec, _as_read(ready.tables), progress):
+            rehearsed = tuple(plan.rehearse(progress))
     if reference is None:
         centres, around, tables = typical_tables(plan.law), plan, ready.tables
-        n_areas = max(12, min(EXACTLY, _MADE_UP_SUMS // len(statistics(spec.schema))))
-        places = places_by_size(plan.law, n_areas)
-        made_up = uneven_tables(plan.law, places.tolist())
-        sums = replace(adding_up(plan, made_up, MADE_UP, places=places), is_made_up=True)
+        sums = made_up_sums(plan, max(12, min(EXACTLY, _MADE_UP_SUMS // len(statistics(spec.schema)))))
     else:
         areas, counts = read_reference(spec, reference)
         around = reference_plan(spec, plan, areas, counts)
@@ -134,5 +171,6 @@ def preview(
     reached = None if target is None else reach(spec, around.law.areas, centres, target, progress)
     middle = list(centres.values())[len(centres) // 2]
     return Preview(
-        spec, plan, tuple(errors), ready.digest, ready.reviews, sums, around, rehearsed, middle, others, reached
+        *(spec, plan, tuple(errors), ready.digest, ready.reviews, sums, around, rehearsed, middle, others, reached),
+        exact=exact_texts(ready),
     )

@@ -17,7 +17,7 @@ from congenial.conditions.condition import Condition
 from congenial.curator.given_away import given_away_json
 from congenial.curator.preview import Preview
 from congenial.curator.price import Price
-from congenial.curator.section import Section
+from congenial.curator.section import Section, bare_section, cost_section, no_proven_intervals
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown
 
@@ -45,19 +45,19 @@ def published(preview: Preview) -> Section:
 
 def cost(preview: Preview) -> Section:
     """Say what a ledger will be charged, and what that means for one person."""
-    plan, dataset = preview.plan, preview.spec.dataset
-    asked = "every precision is given" if plan.budget is None else f"the spec's budget is {plan.budget.amount}"
-    what = f"{plan.spent.text} for {plan.certificate.per_record}, {asked}; charged once to dataset {dataset!r}."
+    plan = preview.plan
     drawn = [] if preview.rehearsed else [f"To draw everything takes about {_time(preview)}."]
-    return Section("What it costs", [what[0].upper() + what[1:], *_charged(plan), *drawn])
+    return cost_section(plan, preview.spec.dataset, [*_charged(plan), *no_proven_intervals(plan.law), *drawn])
+
+
+def bare(preview: Preview) -> Section | None:
+    """Say what is not protected any more."""
+    return bare_section(_some([*map(_shortened, preview.plan.not_protected_text)]), _some(preview.given_away))
 
 
 def protected(preview: Preview) -> Section:
-    """Say what stays protected, and what does not."""
-    lines = [*map(_shortened, preview.plan.not_protected_text), *preview.given_away]
-    return Section(
-        "What stays protected, and what does not", [*preview.spec.membership, str(preview.plan.meaning), *_some(lines)]
-    )
+    """Say what stays protected."""
+    return Section("What stays protected", [*preview.spec.membership, str(preview.plan.meaning)])
 
 
 def error(preview: Preview) -> Section:
@@ -78,7 +78,7 @@ def adding(preview: Preview) -> Section | None:
         return None
     header, rows = adding_up_text.classes_table(preview.sums)
     title = "WARNING: what tables add up to" if warnings else "What tables add up to"
-    lines = warnings or ["No sum over areas is off in one direction by much. Single cells by the size of their count:"]
+    lines = warnings or adding_up_text.no_warning_lines(preview.sums)
     around = f"({adding_up_text.around(preview.sums)}; larger counts and every sum: --full)"
     return Section(title, [*lines, around], [list(header), *rows[:_SMALL_CLASSES]])
 
@@ -149,6 +149,7 @@ def every_number(preview: Preview) -> Section:
 
 
 SCREEN: tuple[Callable[[Preview], Section | None], ...] = (
+    bare,
     published,
     cost,
     protected,
@@ -272,6 +273,8 @@ def as_json(preview: Preview) -> dict[str, Any]:
         "certificate": certificate_json(plan.certificate),
         "precisions": {query.text: str(query.precision) for query in plan.law.queries},
         "meaning": str(plan.meaning),
+        "warning": plan.meaning.warning,
+        "not_protected": plan.not_protected_text,
         "given_away": given_away_json(preview.reviews, preview.unit),
         "warnings": _warnings(preview),
         "sampler": {

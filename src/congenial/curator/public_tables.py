@@ -1,6 +1,7 @@
 """Public tables to compute with before anything is spent: made up within the invariants, or given by the curator."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,11 +9,12 @@ from congenial.arrays import Ints
 from congenial.baselines.baseline import Problem
 from congenial.baselines.quadratic import least_squares
 from congenial.baselines.topdown import rounded
-from congenial.bundle.adding_up import evenly
+from congenial.bundle.adding_up import AddingUp, SumError, adding_up, evenly
 from congenial.bundle.expected_error import typical_places
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import integer_solutions
+from congenial.conditions.queries import margin
 from congenial.errors import BaselineError, ConditionError, ReadingError
 from congenial.plan import Plan
 from congenial.public_law import PublicLaw
@@ -21,6 +23,9 @@ from congenial.spec.spec import Spec
 
 UNIFORM = "people spread as evenly as the invariants allow"
 MADE_UP = "a made-up population: totals as published, small groups far rarer than large ones"
+
+_RARE_AREAS = 5  # that stand for all: what an empty level gets depends little on the others
+_MOST_KINDS = 6  # of levels, in a dimension
 
 
 def typical_tables(law: PublicLaw) -> dict[Area, Ints]:
@@ -100,6 +105,58 @@ def uneven_tables(law: PublicLaw, places: Sequence[int]) -> Ints:
             uneven[own] = np.diff(ends, prepend=0.0)
         out.append(uneven if constraints.holds(uneven) else even)
     return np.array(out, np.int64)
+
+
+def emptied(constraints: Constraints, table: Ints, cells: Sequence[int]) -> Ints | None:
+    """Return a table in which nobody is in some cells: their people are in the others that no condition tells apart.
+
+    None where the conditions leave no such others.
+    """
+    out, gone = table.copy(), set(cells)
+    for members in constraints.grouped.members:
+        loose = [cell for cell in members if not constraints.is_fixed(cell)]
+        own, others = [c for c in loose if c in gone], [c for c in loose if c not in gone]
+        if own and not others:
+            return None
+        if own:
+            whole, rest = divmod(int(out[own].sum()), len(others))
+            out[own] = 0
+            out[others] += whole
+            out[others[:rest]] += 1
+    return out if constraints.holds(out) else None
+
+
+def made_up_sums(plan: Plan, n_areas: int) -> AddingUp:
+    """Return what tables add up to around a made-up population, and what levels come out as that nobody has."""
+    places = places_by_size(plan.law, n_areas)
+    found = adding_up(plan, uneven_tables(plan.law, places.tolist()), MADE_UP, places=places)
+    return replace(found, is_made_up=True, rare=tuple(_rare_levels(plan)) if len(plan.law.areas) > 1 else ())
+
+
+def _rare_levels(plan: Plan) -> Iterator[tuple[str, SumError]]:
+    """Go through the dimensions: the level of each that comes out most too large over all areas if nobody has it."""
+    law, places = plan.law, places_by_size(plan.law, _RARE_AREAS)
+    areas = [law.areas[law.areas.labels[place]] for place in places.tolist()]
+    even = [even_table(law, constraints) for constraints in areas]
+    for name in law.schema.names:
+        found: dict[tuple[int, ...], SumError] = {}
+        for row in margin(name).rows(law.schema):
+            kind = _kind_of(areas[0], row.cells)
+            tables = [emptied(own, table, row.cells) for own, table in zip(areas, even, strict=True)]
+            kept = [place for place, table in enumerate(tables) if table is not None]
+            if kind in found or not any(kind) or not kept or len(found) >= _MOST_KINDS:
+                continue
+            made = np.array([tables[place] for place in kept], np.int64)
+            found[kind] = adding_up(plan, made, MADE_UP, places=places[kept], rows=[row]).sums[0]
+        positive = [one for one in found.values() if one.bias_of_all > 0]
+        if positive:
+            yield name, max(positive, key=lambda one: one.bias_of_all)
+
+
+def _kind_of(constraints: Constraints, cells: Sequence[int]) -> tuple[int, ...]:
+    """Return how many of some cells are in each group that conditions tell apart: levels alike have the same bias."""
+    chosen = {cell for cell in cells if not constraints.is_fixed(cell)}
+    return tuple(len(chosen.intersection(members)) for members in constraints.grouped.members)
 
 
 def places_by_size(law: PublicLaw, most: int) -> Ints:

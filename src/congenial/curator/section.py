@@ -1,7 +1,21 @@
-"""A section of what `congenial plan` shows."""
+"""Sections of what `congenial plan` shows, and those that it shows of tables and of trees alike."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from congenial.hierarchy.plan import ChainPlan
+from congenial.plan import Plan
+from congenial.privacy.semantics import meaning
+from congenial.public_law import PublicLaw
+
+NOT_PROTECTED = "NOT PROTECTED, whatever the budget is"
+"""The first heading."""
+
+NO_PROVEN_INTERVALS = (
+    "Zeros are weighted, which makes the noise smaller: readers get intervals that rest on a prior, and no proven ones"
+    " without it. To leave them those, take `noise: discrete_gaussian`, or `zeros: unweighted` for the cells."
+)
+"""What a budget in epsilon takes from readers, said where the budget is chosen."""
 
 
 @dataclass(frozen=True)
@@ -14,11 +28,14 @@ class Section:
         Sentences, each wrapped when it is shown.
     rows : sequence of sequences of str
         A line each: a name, then numbers.
+    n_bold : int
+        How many of the first sentences stand out as the heading does.
     """
 
     heading: str
     lines: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
+    n_bold: int = 0
 
     @property
     def aligned(self) -> list[str]:
@@ -38,3 +55,26 @@ class Section:
             )
             for row in self.rows
         ]
+
+
+def bare_section(of_records: Sequence[str], of_cells: Sequence[str]) -> Section | None:
+    """Return what is not protected any more: of records in bold, then cells and sums; nothing where that is nothing."""
+    lines = [*of_records, *of_cells]
+    return Section(NOT_PROTECTED, lines, n_bold=len(of_records) or 1) if lines else None
+
+
+def cost_section(plan: Plan | ChainPlan, dataset: str, more: Sequence[str] = ()) -> Section:
+    """Return what a ledger will be charged, with a warning where that protects hardly anybody."""
+    certificate, spent, budget = plan.certificate, plan.spent.text, plan.budget
+    asked = "every precision is given"
+    if budget is not None:
+        asked = "which is the spec's budget" if budget.amount == spent else f"the spec's budget is {budget.amount}"
+    what = f"{spent} for {certificate.per_record}, {asked}; charged once to dataset {dataset!r}."
+    top = plan if isinstance(plan, Plan) else plan.top
+    weak = meaning(certificate, top.neighbourhood).warning
+    return Section("What it costs", [what[0].upper() + what[1:], *([f"WARNING. {weak}"] if weak else []), *more])
+
+
+def no_proven_intervals(law: PublicLaw) -> list[str]:
+    """Say what weighted zeros take from readers; nothing where they are not weighted."""
+    return [NO_PROVEN_INTERVALS] if any(floor != 1 for floor in law.floors) else []

@@ -13,7 +13,8 @@ from congenial.bundle.tree_report import LevelError, level_errors, level_lines
 from congenial.curator.given_away import given_away_json, given_away_lines
 from congenial.curator.pipeline import prepare
 from congenial.curator.public_tables import even_table
-from congenial.curator.section import Section
+from congenial.curator.published_before import Planned
+from congenial.curator.section import Section, bare_section, cost_section
 from congenial.hierarchy.leaves import check_leaves
 from congenial.hierarchy.plan import ChainPlan
 from congenial.hierarchy.words import ChainWords
@@ -22,6 +23,7 @@ from congenial.privacy.semantics import meaning
 from congenial.progress import Progress, no_news
 from congenial.randomness import replay_rng
 from congenial.reading.reference import check_public, read_reference_leaves
+from congenial.release import exact_texts
 from congenial.spec.spec import Spec
 
 MADE_UP = "a made-up population: the top even, its people spread very unevenly over the leaves"
@@ -47,6 +49,16 @@ class TreePreview:
     reviews: tuple[Review, ...]
     """What the invariants give away by themselves, level by level."""
     reference: TreeReference | None = None
+    exact: tuple[tuple[str, str], ...] = ()
+    """What will be stated exactly, as a ledger records it; confidential until the release."""
+
+    @property
+    def planned(self) -> Planned:
+        """What earlier releases are compared with: of the top, which is what a table without levels would be."""
+        top = self.errors[0] if self.errors else None
+        errors = {} if top is None else {"total": top.total}
+        kinds = () if top is None else ((f"a cell of a {top.name}", top.cell),)
+        return Planned(self.spec.release, self.chain.certificate, self.exact, errors, kinds)
 
     @cached_property
     def leaves(self) -> Ints:
@@ -116,7 +128,6 @@ class TreePreview:
         """Return the sections of the first screen; with `full`, those for the expert as well."""
         spec, chain = self.spec, self.chain
         certificate, tree = chain.certificate, chain.law.tree
-        asked = "every precision is given" if chain.budget is None else f"the spec's budget is {chain.budget.amount}"
         exact = {
             level: [
                 statement.condition.title for statement in spec.invariants if (statement.at or tree.levels[0]) == level
@@ -134,19 +145,12 @@ class TreePreview:
             if titles
         ]
         adding_up = f"A tree of tables that add up, of {cells}: {', '.join(files)}."
-        price = f"{chain.spent.text} for {certificate.per_record}, {asked}; charged once to dataset {spec.dataset!r}."
+        bare = bare_section(chain.not_protected_text, given_away_lines(self.reviews, self.unit))
         sections = [
+            *([] if bare is None else [bare]),
             Section("What will be published", [adding_up, *(exactly or ["Nothing of it exactly."])]),
-            Section("What it costs", [price[0].upper() + price[1:]]),
-            Section(
-                "What stays protected, and what does not",
-                [
-                    *spec.membership,
-                    str(meaning(certificate, chain.top.neighbourhood)),
-                    *chain.not_protected_text,
-                    *given_away_lines(self.reviews, self.unit),
-                ],
-            ),
+            cost_section(chain, spec.dataset),
+            Section("What stays protected", [*spec.membership, str(meaning(certificate, chain.top.neighbourhood))]),
         ]
         if not full:
             return sections
@@ -182,6 +186,7 @@ class TreePreview:
             "cells": self.chain.law.n_cells,
             "cost": {"currency": self.chain.spent.currency, "amount": str(self.chain.spent.amount)},
             "certificate": certificate_json(self.chain.certificate),
+            "not_protected": self.chain.not_protected_text,
             "given_away": given_away_json(self.reviews, self.unit),
             "plan_digest": self.digest,
             "around": self.around,
@@ -218,4 +223,4 @@ def tree_preview(spec: Spec, folder: Path, reference: Path | None = None, progre
         check_leaves(law.tree, law.n_cells, law.zeros, leaves)
         hierarchy = spec.tree_mechanism(law.tree, law.zeros)
         given = TreeReference(reference.name, hierarchy.plan(hierarchy.disclose(leaves)), leaves)
-    return TreePreview(spec, ready.chain, ready.digest, ready.reviews, given)
+    return TreePreview(spec, ready.chain, ready.digest, ready.reviews, given, exact_texts(ready))

@@ -18,7 +18,7 @@ from congenial.plan import Plan
 from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.chain import chain_certificate
-from congenial.progress import Progress, no_news
+from congenial.progress import REHEARSING, Progress, no_news
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,10 +127,12 @@ class ChainPlan:
         """What the release costs, in the budget's currency."""
         return spent(self.certificate, self.budget)
 
-    def rehearse(self) -> list[str]:
+    def rehearse(self, progress: Progress = no_news) -> list[str]:
         """Draw around made-up tables: what cannot be drawn, whatever comes out above, is refused here."""
+        if self.law.exact:
+            progress(REHEARSING)
         found = self.law.rehearse()
-        return self.top.rehearse() + found
+        return self.top.rehearse(progress) + found
 
     def draw(
         self,

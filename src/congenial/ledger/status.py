@@ -7,7 +7,7 @@ from fractions import Fraction
 from congenial.ledger.as_text import certificate_as_json
 from congenial.ledger.chain import Account
 from congenial.ledger.records import Dataset, Head, Spend
-from congenial.privacy.certificate import Certificate, shown, shown_left
+from congenial.privacy.certificate import USUAL_DELTA, Certificate, shown, shown_left, weak_promise
 from congenial.privacy.compose import add_up
 from congenial.privacy.formulas import epsilon_at
 
@@ -37,14 +37,26 @@ class Status:
     head: Head
 
     @property
+    def delta(self) -> Fraction | None:
+        """Where a rho is shown as an epsilon: the dataset's delta, or the usual one; None for a cap in epsilon."""
+        return None if self.dataset.currency == "epsilon" else self.dataset.delta or USUAL_DELTA
+
+    @property
     def epsilon(self) -> Fraction | None:
-        """What was spent as an epsilon at the dataset's delta; None when it states no delta."""
-        return None if self.dataset.delta is None else self.certificate.epsilon(self.dataset.delta)
+        """What was spent as an epsilon at the delta; None for a cap in epsilon."""
+        return None if self.delta is None else self.certificate.epsilon(self.delta)
 
     @property
     def epsilon_of_cap(self) -> Fraction | None:
-        """The cap as an epsilon at the dataset's delta; None when it states no delta."""
-        return None if self.dataset.delta is None else epsilon_at(self.dataset.cap, self.dataset.delta)
+        """The cap as an epsilon at the delta; None for a cap in epsilon."""
+        return None if self.delta is None else epsilon_at(self.dataset.cap, self.delta)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is said where releases may together cost, or have cost, more than an epsilon of 10."""
+        spent = weak_promise(self.spent if self.epsilon is None else self.epsilon)
+        cap = weak_promise(self.dataset.cap if self.epsilon_of_cap is None else self.epsilon_of_cap)
+        return [f"WARNING, spent: {spent}"] if spent else [f"WARNING, the cap: {cap}"] if cap else []
 
     def as_json(self) -> dict[str, object]:
         """Return plain values that any JSON writer takes, fractions as text."""
@@ -71,12 +83,12 @@ class Status:
         ]
         if currency == "rho" and self.certificate.orders == "integer":
             lines.append("rho holds at integer Renyi orders, which is enough for epsilon at any delta")
-        if self.epsilon is not None and self.epsilon_of_cap is not None and self.dataset.delta is not None:
+        if self.epsilon is not None and self.epsilon_of_cap is not None and self.delta is not None:
             lines.append(
-                f"at delta {float(self.dataset.delta):g}: epsilon {shown(self.epsilon)} spent,"
+                f"at delta {float(self.delta):g}: epsilon {shown(self.epsilon)} spent,"
                 f" {shown(self.epsilon_of_cap)} at the cap"
             )
-        return "\n  ".join(lines)
+        return "\n  ".join([*lines, *self.warnings])
 
 
 def status_of(account: Account) -> Status:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from congenial.errors import NoiseError, PrivacyError, did_you_mean
 from congenial.fraction import exact_fraction
 from congenial.noise import DEFAULT, FAMILIES
-from congenial.privacy.certificate import Certificate, shown
+from congenial.privacy.certificate import Certificate, rho_text, shown
 from congenial.privacy.formulas import epsilon_at
 
 
@@ -20,7 +20,9 @@ class Spent:
 
     @property
     def text(self) -> str:
-        """The amount in words, rounded up."""
+        """The amount in words, rounded up; a rho as an epsilon at a delta as well."""
+        if self.currency == "rho":
+            return rho_text(self.amount)
         at = "" if self.delta is None else f" at delta {float(self.delta):g}"
         return f"{self.currency} {shown(self.amount)}{at}"
 
@@ -120,8 +122,8 @@ class Budget:
 
     @property
     def amount(self) -> str:
-        """What may be spent, in words that leave Renyi orders out."""
-        return self.text.removesuffix(f" at {self.orders} orders")
+        """What may be spent, in words that leave Renyi orders out; a rho as an epsilon at a delta as well."""
+        return self.text if self.rho is None else rho_text(self.rho)
 
     def __repr__(self) -> str:
         return f"Budget: {self.text}"

@@ -6,7 +6,11 @@ from math import ceil, floor
 
 from congenial.errors import PrivacyError
 from congenial.fraction import exact_fraction
-from congenial.privacy.formulas import epsilon_at
+from congenial.privacy.formulas import epsilon_at, odds_factor
+
+_WEAK = 10  # epsilon
+USUAL_DELTA = Fraction(1, 10**10)
+"""Where a rho is stated as an epsilon as well, if nobody names another delta."""
 
 
 @dataclass(frozen=True)
@@ -147,17 +151,60 @@ class Certificate:
     def amounts(self) -> str:
         """The bounds in words, rounded up."""
         parts = [] if self.loss is None else [f"epsilon {shown(self.loss)}"]
-        if self.rho is not None and self.orders == "all":
-            parts.append(f"rho {shown(self.rho)}")
-        elif self.rho is not None:
+        if self.rho is not None:
+            rho = f"rho {shown(self.rho)}" if self.loss is not None else rho_text(self.rho)
             star = self.rho_at_all_orders
             also = "" if star is None else f", {shown(star)} at all orders"
-            parts.append(f"rho {shown(self.rho)} at integer orders{also}")
+            parts.append(rho if self.orders == "all" else f"{rho} at integer orders{also}")
         return " and ".join(parts) or "0"
 
     def __repr__(self) -> str:
         head = f"{self.kind}: at most {self.amounts}, {self.neighbours} neighbours, {self.per_record}"
         return "\n  ".join([head, self.statement, *self.reasons, f"proof and audit: {self.page}"])
+
+
+def rho_text(rho: Fraction, delta: Fraction = USUAL_DELTA) -> str:
+    """Return a rho in words, with the epsilon that it is at a delta.
+
+    Examples
+    --------
+    >>> rho_text(Fraction(1, 2))
+    'rho 0.5 (epsilon 6.859 at delta 1e-10)'
+    """
+    return f"rho {shown(rho)} (epsilon {shown(epsilon_at(rho, delta), 3)} at delta {float(delta):g})"
+
+
+def odds_text(epsilon: Fraction) -> str:
+    """Return the factor by which odds change at most, in words.
+
+    Examples
+    --------
+    >>> odds_text(Fraction(1)), odds_text(Fraction(11)), odds_text(Fraction(30))
+    ('2.72', '59,900', 'more than a billion')
+    """
+    factor = odds_factor(epsilon)
+    if factor < 1000:
+        return f"{factor:.3g}"
+    unit = 10 ** max(0, len(f"{factor:.0f}") - 3) if factor <= 10**9 else 1
+    return "more than a billion" if factor > 10**9 else f"{ceil(factor / unit) * unit:,}"
+
+
+def weak_promise(epsilon: Fraction) -> str:
+    """Return a warning of an epsilon above 10; nothing of a smaller one.
+
+    Examples
+    --------
+    >>> weak_promise(Fraction(12))
+    'Epsilon 12 is above 10: odds about one person may change 163,000-fold, which protects hardly anybody.'
+    >>> weak_promise(Fraction(10))
+    ''
+    """
+    if epsilon <= _WEAK:
+        return ""
+    return (
+        f"Epsilon {shown(epsilon, 1)} is above {_WEAK}: odds about one person may change {odds_text(epsilon)}-fold,"
+        " which protects hardly anybody."
+    )
 
 
 def shown_below(value: Fraction) -> str:

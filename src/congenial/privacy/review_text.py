@@ -10,6 +10,7 @@ from congenial.privacy.review import Counted, Review
 
 _FEW = 20  # cells that are listed one by one
 _SHOWN = 8
+_TOP = "at the top"  # of a tree with one unit there, which has no name
 _MOST_LINES = 5  # of one kind
 
 
@@ -48,6 +49,13 @@ def sentences(review: Review, unit: str = "record") -> list[str]:
     if counted.n_open:
         lines.append(f"{_in_areas(counted, counted.n_open)} further cells may be exact: no search settled it")
     return lines
+
+
+def level_sentences(reviews: Sequence[Review], unit: str = "record") -> list[str]:
+    """Return what was found at each level of a tree, after the name of the level; of one review, its sentences."""
+    if len(reviews) == 1:
+        return sentences(reviews[0], unit)
+    return [f"{review.counted.area or _TOP}: {line}" for review in reviews for line in sentences(review, unit)]
 
 
 def _named(review: Review) -> Iterator[str]:

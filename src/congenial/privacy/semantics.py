@@ -10,7 +10,7 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import cells, total
 from congenial.fraction import Exact, exact_fraction
 from congenial.noise import DoubleGeometric
-from congenial.privacy.certificate import Certificate, shown
+from congenial.privacy.certificate import USUAL_DELTA, Certificate, odds_text, rho_text, weak_promise
 from congenial.privacy.formulas import conditional_loss, odds_factor
 from congenial.privacy.neighbours import Neighbours
 from congenial.sampling.all_tables import EnumeratedLaw, worst_ratio
@@ -39,6 +39,11 @@ class Meaning:
     odds: float
     between_releases: float
 
+    @property
+    def warning(self) -> str:
+        """What is said where the promise is weak: at an epsilon above 10, of a rho at the usual delta; else nothing."""
+        return "" if self.certificate.k == 0 else weak_promise(self.certificate.epsilon(USUAL_DELTA))
+
     def __repr__(self) -> str:
         relation, k = self.certificate.neighbours, self.certificate.k
         is_open = not self.neighbourhood.constraints.rows
@@ -48,10 +53,12 @@ class Meaning:
         elif self.certificate.loss == 0:
             head = f"No measured query changes with {self.certificate.per_record}, so the release tells nothing of it."
         elif self.certificate.loss is None:
+            rho, delta = self.certificate.rho or Fraction(0), f"{float(USUAL_DELTA):g}"
             head = (
                 f"No factor bounds odds with certainty under Gaussian noise. For {self.certificate.per_record} the loss"
-                f" is at most {shown(self.certificate.rho or Fraction(0))} in rho: between two such tables every event"
-                " is at most exp(epsilon) times as likely plus delta, with epsilon = certificate.epsilon(delta)."
+                f" is at most {rho_text(rho)}: with one of two such tables no event is more than"
+                f" {odds_text(self.certificate.epsilon(USUAL_DELTA))} times as likely as with the other, plus a"
+                f" probability of {delta}."
             )
         elif k == 1 and relation == "unbounded":
             head = (

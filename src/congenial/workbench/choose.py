@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from congenial.bundle.expected_error import NO_ERROR
+from congenial.curator.section import no_proven_intervals
 from congenial.errors import CongenialError, SpecError
 from congenial.noise import FAMILIES
 from congenial.patience import give_way
@@ -204,7 +205,9 @@ def shown(found: Panel, asked: Asked) -> dict[str, Any]:
             certificate=None if found.is_bound else plan.certificate,
             picture=error_bars(bars, largest),
             family=FAMILIES[spec.noise].title,
-            not_protected=[*plan.not_protected_text, *found.given_away],
+            no_proven_intervals=no_proven_intervals(plan.law),
+            not_protected=plan.not_protected_text,
+            given_away=found.given_away,
         ),
     }
 

@@ -3,21 +3,22 @@
 Of the confidential tables only what the invariants disclose enters, as in `congenial plan`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from time import perf_counter
 
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.adding_up import SumError, adding_up
+from congenial.bundle.adding_up import SumError
 from congenial.bundle.adding_up_text import warning_lines
 from congenial.bundle.expected_error import NO_ERROR
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.kinds.cells import Cells
 from congenial.curator.given_away import given_away_lines
 from congenial.curator.price import error_of_a_cell, noise_on_a_cell
-from congenial.curator.public_tables import MADE_UP, places_by_size, typical_tables, uneven_tables
+from congenial.curator.public_tables import made_up_sums, typical_tables
+from congenial.curator.ways_out import disclosed
 from congenial.mechanism import Mechanism
 from congenial.noise import FAMILIES
 from congenial.patience import give_way, patience
@@ -104,13 +105,6 @@ class Panel:
             low, high = (float(loose.min()), float(loose.max())) if loose.size else (0.0, 0.0)
             found.append((title, low, high, bias))
         return found
-
-
-def disclosed(spec: Spec, mechanism: Mechanism, tables: Table | AreaTables) -> Areas:
-    """Return what the invariants disclose of confidential tables."""
-    if isinstance(tables, Table):
-        return Areas.one(mechanism.disclose(tables))
-    return mechanism.disclose(tables, area="area" if spec.by is None else spec.by.name)
 
 
 def planned(spec: Spec, tables: Table | AreaTables) -> Plan:
@@ -218,9 +212,7 @@ def over_areas(plan: Plan) -> OverAreas | None:
     """Return errors and biases of sums over areas; None for one table."""
     if plan.law.areas.name is None:
         return None
-    places = places_by_size(plan.law, _SOME_AREAS)
-    found = adding_up(plan, uneven_tables(plan.law, places.tolist()), MADE_UP, places=places)
-    found = replace(found, is_made_up=True)
+    found = made_up_sums(plan, _SOME_AREAS)
     return OverAreas(found.sums, tuple(warning_lines(found)))
 
 

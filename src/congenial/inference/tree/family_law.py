@@ -33,8 +33,8 @@ def child_laws(law: ChainLaw) -> ChildLaws:
 def _check(level: str, step: ChainStep) -> None:
     if step.name != "share_out":
         raise InferenceError(
-            f"{level} has conditions of its own besides adding up ({step.name}), and estimates do not know their"
-            " likelihood yet; what was released can be used as it is, with the report's error for each level"
+            f"every {level} has exact numbers of its own besides adding up, and estimates do not know the likelihood"
+            " of such counts yet; what was released can be used as it is, with the report's error for each level"
         )
     if step.noise.exponent != 2:
         raise InferenceError(

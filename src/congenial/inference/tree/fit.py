@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,8 @@ FIGURES = (
     "people in the largest 1 %",
     "spread of cells",
 )
+SHARES = frozenset({"cells that are zero", "units without anybody", "people in the largest 1 %"})
+"""Those of them that are at most 1."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,7 @@ def check_fit(tree: Tree, release: TreeTables, replicates: Sequence[Sequence[Flo
         own, others = figures(release[level + 1]), np.array([found[level] for found in replicates])
         for figure, value, line in zip(FIGURES, own.tolist(), others.T, strict=True):
             spread = 2 * float(line.std())  # few replicates: their ends are drawn farther apart
-            low, high = float(line.min()) - spread, float(line.max()) + spread
+            low = max(0.0, float(line.min()) - spread)  # no figure is negative
+            high = min(float(line.max()) + spread, 1.0 if figure in SHARES else inf)
             out.append(FitCheck(name, figure, value, low, float(line.mean()), high))
     return tuple(out)

@@ -45,5 +45,7 @@ def too_wide(n_open: int) -> str:
     """Return what is wrong with so many open sums, and the way out."""
     return (
         f"the exact sums of this system are out of reach: {n_open} or more sums are open at once, whatever the order of"
-        f" cells, and {MOST_OPEN - 1} are the limit; drop or merge invariants or measured sums, or ask draws instead"
+        f" cells, and {MOST_OPEN - 1} are the limit. Leave one of the exact"
+        " or measured sums that cross each other out, or merge their levels; two families of sums that cross, and no"
+        " third, are drawn by rejection"
     )

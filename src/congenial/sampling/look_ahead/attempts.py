@@ -17,10 +17,18 @@ _MOST_WORDS = 2**18
 
 @dataclass(eq=False)
 class Attempts:
-    """Attempts at one table. How many there were, and how many went through, is confidential as well."""
+    """Attempts at one table. How many there were, and how many went through, is confidential as well.
+
+    Attributes
+    ----------
+    gives_up_in_doubt : bool
+        Whether an attempt ends where doubles cannot decide, which takes seconds otherwise: for pilots at made-up tables
+        only, which ask how often attempts go through. Draws decide every doubt.
+    """
 
     prepared: PreparedTable
     always_certain: bool = False
+    gives_up_in_doubt: bool = False
     n_attempts: int = field(default=0, init=False)
     n_accepted: int = field(default=0, init=False)
     n_certain: int = field(default=0, init=False)
@@ -31,6 +39,8 @@ class Attempts:
 
         There is no limit to the attempts: an end that depends on the table would be an answer nobody paid for.
         """
+        if self.gives_up_in_doubt:
+            raise SamplingError("internal: attempts that give up in doubt have not the law of a draw")
         shape = self.prepared.tables.kind.shape
         out = np.empty((n_draws, *shape), np.int64)
         n_done = 0
@@ -115,7 +125,10 @@ class Attempts:
                     raise SamplingError("internal: a bound fell short; please report this system")
             if not is_open:
                 break
-            self._decide(words, rng, progress, u, table, out)
+            if self.gives_up_in_doubt:
+                progress[:] = progress[0] + 1, 0, progress[2]
+            else:
+                self._decide(words, rng, progress, u, table, out)
         self.n_attempts += int(progress[0])
         self.n_accepted += int(progress[2])
         return int(progress[2])

@@ -26,6 +26,9 @@ LEAST_ACCEPTANCE = 1 / 500
 """A system is offered where pilots are accepted at least as often."""
 
 _MOST_ATTEMPTS = 1000
+_FEWEST_ATTEMPTS = 250  # of systems whose attempts take long: 39 x 12 cells at precision 0.14 took 20 ms each
+_WORK_OF_A_PILOT = 7.5e11
+_HARDEST_FIRST = ("corner", "arrow", "sparse", "crowded", "public", "even")  # accepted least often, as a rule
 _ENOUGH = 8  # accepted attempts: the rate is known to a third
 
 
@@ -138,27 +141,36 @@ def _fill(out: Ints, room: Ints, lines: Ints, columns: Ints) -> None:
         columns[end - n_lines] -= step
 
 
-def run_pilots(grids: Sequence[Grid], public: Ints) -> list[Pilot]:
+def run_pilots(grids: Sequence[Grid], public: Ints, work: float = 0.0) -> list[Pilot]:
     """Return what becomes of attempts at tables with the sums of a public one, the worst grid of each.
+
+    The hardest table comes first, and nothing more is tried once a pilot has failed.
 
     Parameters
     ----------
     public : array (cell)
         Any table with the public sums, such as the point that conditions are checked with; never the confidential one.
+    work : float
+        About how many products an attempt takes: where they are many, fewer attempts decide.
     """
-    out = []
+    out: list[Pilot] = []
     tables = made_up_tables(grids, public)
-    Attempts(GridAt.of(grids[0], public)).trial(1, replay_rng("pilot"))  # the kernels are compiled or loaded
-    for name, table in tables.items():
-        start, worst, n_bytes = time.thread_time(), (1, 1), 0
+    n_attempts = int(np.clip(_WORK_OF_A_PILOT / max(work, 1.0), _FEWEST_ATTEMPTS, _MOST_ATTEMPTS))
+    Attempts(GridAt.of(grids[0], public), gives_up_in_doubt=True).trial(
+        1, replay_rng("pilot")
+    )  # the kernels are compiled or loaded
+    for name in sorted(tables, key=_HARDEST_FIRST.index):
+        table, start, worst, n_bytes = tables[name], time.thread_time(), (1, 1), 0
         for grid in grids:
             prepared = GridAt.of(grid, table)
-            attempts = Attempts(prepared)
-            attempts.trial(_MOST_ATTEMPTS, replay_rng(f"pilot {name}"), enough=_ENOUGH)
+            attempts = Attempts(prepared, gives_up_in_doubt=True)
+            attempts.trial(n_attempts, replay_rng(f"pilot {name}"), enough=_ENOUGH)
             worst = min(worst, (attempts.n_accepted, attempts.n_attempts), key=lambda pair: pair[0] / pair[1])
             n_bytes += prepared.n_bytes
         seconds = (time.thread_time() - start) / max(1, worst[0])
         out.append(Pilot(name, worst[1], worst[0], seconds, n_bytes))
+        if not is_offered(out):
+            break
     return out
 
 
@@ -220,6 +232,7 @@ def refusal(found: Sequence[Pilot]) -> str:
     worst = min(found, key=lambda pilot: pilot.acceptance)
     return (
         f"rejection is out of reach: of {worst.n_attempts:,} attempts at a made-up {worst.name} table with the same"
-        f" public sums {worst.n_accepted} went through, and {LEAST_ACCEPTANCE:.1%} are asked for; more budget, fewer or"
-        " merged levels, or one margin measured instead of exact make it likelier"
+        f" public sums {worst.n_accepted} went through, and {LEAST_ACCEPTANCE:.1%} are asked for. Gaussian noise with a"
+        " budget in rho, one of the two families of sums left out or measured, fewer or merged levels and more budget"
+        " make it likelier"
     )

@@ -14,7 +14,7 @@ from congenial.randomness import RandomStream, Streams
 from congenial.sampling.look_ahead.attempts import Attempts
 from congenial.sampling.look_ahead.grid import NONE, Grid, NoGridError, cells_alone, grids_of
 from congenial.sampling.look_ahead.grid_at import GridAt
-from congenial.sampling.look_ahead.pilots import is_offered, promised, refusal, run_pilots
+from congenial.sampling.look_ahead.pilots import Pilot, is_offered, promised, refusal, run_pilots
 from congenial.sampling.look_ahead.weights import window
 from congenial.sampling.system import System
 
@@ -150,9 +150,11 @@ class LookAhead:
     def rehearse(self, points: Ints) -> str:
         """Make attempts at tables with the sums of public ones; the worst decides whether the system is offered."""
         self.check()
-        found = [pilot for point in points for pilot in run_pilots(self.grids, point)]
-        if not is_offered(found):
-            raise SamplingError(refusal(found))
+        found: list[Pilot] = []
+        for point in points:
+            found += run_pilots(self.grids, point, self.work)
+            if not is_offered(found):
+                raise SamplingError(refusal(found))
         return promised(sorted(found, key=lambda pilot: pilot.acceptance)[:3])
 
     def draw_each(self, centres: Ints, rng: Streams, *, n_threads: int = 1) -> Ints:
