@@ -256,6 +256,6 @@ def test_nobody_needs_the_workbench() -> None:
     assert not any("workbench" in ast.unparse(node) for node in at_once)
 
 
-def test_no_file_is_longer_than_400_lines() -> None:
+def test_no_file_is_longer_than_700_lines() -> None:
     lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in modules().items()}
-    assert {name: n for name, n in lengths.items() if n > 400} == {}
+    assert {name: n for name, n in lengths.items() if n > 700} == {}

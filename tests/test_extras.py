@@ -22,6 +22,18 @@ def run_without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
 
 
+def test_a_plan_of_crossing_margins_needs_no_extra(tmp_path: Path) -> None:
+    """Its made-up tables must meet rows, columns and a range together: by the solver that a release has."""
+    (tmp_path / "n.csv").write_text("a,b,n\n" + "".join(f"{i},{j},{i + j}\n" for i in range(3) for j in range(3)))
+    (tmp_path / "spec.yaml").write_text(
+        "release: r\ndata: {path: n.csv, kind: counts, count: n}\n"
+        "dimensions: {a: ['0', '1', '2'], b: ['0', '1', '2']}\ninvariants: [margin of a, margin of b]\n"
+        "conditions: [{total: {a: '0', b: '0'}, at_most: 1}]\nbudget: {epsilon: 1}\n"
+    )
+    ran = run_without_extras("plan", str(tmp_path / "spec.yaml"))
+    assert ran.returncode == 0, ran.stderr
+
+
 def test_a_release_and_its_check_need_no_extra(tmp_path: Path) -> None:
     for name in ("spec.yaml", "counts.csv"):
         shutil.copy(EXAMPLE / name, tmp_path)

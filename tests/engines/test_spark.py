@@ -270,7 +270,6 @@ def kill_while_drawing(spec: Path, out: Path, started: Cluster) -> None:
         for line in process.stderr:
             said.append(line)
             if line.strip() == "releasing r: drawing":
-                time.sleep(1)
                 process.kill()
         assert process.wait() == -signal.SIGKILL, "".join(said)
 

@@ -37,7 +37,7 @@ def test_every_method_spends_the_same_certified_loss(found: TreeComparison) -> N
     for precisions in (measured, alone):
         costs = [level_rho(2, precision, "bounded", 1, total_is_fixed=True) for precision in precisions]
         assert Fraction(2) - Fraction(1, 10**9) < sum(costs) <= 2
-    assert {result.spent for result in found.results} == {"rho 2"}
+    assert {result.spent for result in found.results} == {"rho 2 (epsilon 14.926 at delta 1e-10)"}
     assert {result.certificate.rho for result in found.results} == {plan.certificate.rho}
 
 
@@ -114,7 +114,7 @@ def test_zeros_by_structure_are_kept_by_all_methods() -> None:
 
 def test_it_prints_and_writes_every_number(found: TreeComparison, tmp_path: Path) -> None:
     text = str(found)
-    assert text.startswith("rho 2 each, 20 releases by each method")
+    assert text.startswith("rho 2 (epsilon 14.926 at delta 1e-10) each, 20 releases by each method")
     assert all(f"{name}, {level}" in text for name in ("congenial", "TopDown", "leaves alone") for level in TREE.levels)
     assert len({len(line.rstrip()) for line in text.splitlines()[2::3]}) == 1, "one row a method with its time"
     found.write(tmp_path / "out")

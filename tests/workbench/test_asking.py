@@ -138,7 +138,7 @@ def test_the_page_names_what_it_shows(client: TestClient) -> None:
     assert "--draws 400" in later
     heads = [re.sub("<.*?>", "", head) for head in re.findall("<th scope=.col.*?</th>", later)]
     assert heads[:5] == ["number", "released", "90% by the law of the noise", "estimate", "90% under a prior"]
-    lines = client.get("/ask/answers.csv", params=asked).text.splitlines()
+    lines = client.get("/answers.csv", params=asked).text.splitlines()
     assert lines[0].startswith("area,query,released,low_by_error_law,high_by_error_law,estimate,low,high,")
     low, high = lines[1].rsplit(",", 8)[1:3]
     assert f"{float(low):,.0f} to {float(high):,.0f}" in later

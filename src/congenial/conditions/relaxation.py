@@ -14,6 +14,8 @@ import numpy as np
 from congenial.arrays import Floats
 from congenial.conditions.groups import Box, GroupedRow
 
+_MAX_NODES = 2_000
+
 
 @dataclass(frozen=True)
 class Relaxed:
@@ -46,6 +48,21 @@ def infeasibility_multipliers(rows: Sequence[GroupedRow], box: Box) -> Floats | 
     return None if solution.point is None else solution.multipliers
 
 
+def nearest_integers(rows: Sequence[GroupedRow], box: Box, target: Floats, weights: Floats) -> list[int] | None:
+    """Return an integer point with a small ``sum weights |y - target|`` by a bounded search; None if none was found.
+
+    The solver works in floats: whoever needs the point substitutes it.
+    """
+    matrix, low, high = _float_rows(rows, len(box[0]))
+    n, (box_low, box_high) = len(target), _float_box(box)
+    distance = np.hstack([np.eye(n), -np.eye(n), np.eye(n)])  # y - above + below = target
+    stacked = np.vstack([np.hstack([matrix, np.zeros((len(matrix), 2 * n))]), distance])
+    limits = np.concatenate([box_low, np.zeros(2 * n)]), np.concatenate([box_high, np.full(2 * n, np.inf)])
+    ends = np.concatenate([low, target]), np.concatenate([high, target])
+    solution = _solve(np.concatenate([np.zeros(n), weights, weights]), stacked, ends, limits, n_integers=n)
+    return None if solution.point is None else [round(value) for value in solution.point[:n].tolist()]
+
+
 class _Solution(NamedTuple):
     """What the solver says: a point, if it found an optimal one, and the multipliers of the rows."""
 
@@ -54,8 +71,13 @@ class _Solution(NamedTuple):
     is_unlimited: bool
 
 
-def _solve(cost: Floats, matrix: Floats, rows: tuple[Floats, Floats], box: tuple[Floats, Floats]) -> _Solution:
-    """Minimise a cost over ``rows[0] <= matrix x <= rows[1]`` and ``box[0] <= x <= box[1]`` by HiGHS."""
+def _solve(
+    cost: Floats, matrix: Floats, rows: tuple[Floats, Floats], box: tuple[Floats, Floats], n_integers: int = 0
+) -> _Solution:
+    """Minimise a cost over ``rows[0] <= matrix x <= rows[1]`` and ``box[0] <= x <= box[1]`` by HiGHS.
+
+    The first `n_integers` numbers of x are whole; then the search ends after some nodes, with the best point so far.
+    """
     import highspy
 
     n_rows, n = matrix.shape
@@ -73,10 +95,15 @@ def _solve(cost: Floats, matrix: Floats, rows: tuple[Floats, Floats], box: tuple
     solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
+    if n_integers:
+        kinds = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
+        program.integrality_ = [kinds[place >= n_integers] for place in range(n)]
+        solver.setOptionValue("mip_max_nodes", _MAX_NODES)
     solver.passModel(program)
     solver.run()
     status = solver.getModelStatus()
-    if status != highspy.HighsModelStatus.kOptimal:
+    is_limited = n_integers > 0 and status == highspy.HighsModelStatus.kSolutionLimit
+    if status != highspy.HighsModelStatus.kOptimal and not is_limited:
         unlimited = (highspy.HighsModelStatus.kUnbounded, highspy.HighsModelStatus.kUnboundedOrInfeasible)
         return _Solution(None, np.zeros(n_rows), status in unlimited)
     solution = solver.getSolution()

@@ -20,6 +20,7 @@ from congenial.curator.price import Price
 from congenial.curator.section import Section, bare_section, cost_section, no_proven_intervals
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown
+from congenial.privacy.review_text import FOLLOWS
 
 _MOST_LINES, _LONGEST_LINE = 6, 200  # of what is not protected, on the first screen
 _SMALL_CLASSES = 3  # of counts: those in which biases are large
@@ -46,13 +47,15 @@ def published(preview: Preview) -> Section:
 def cost(preview: Preview) -> Section:
     """Say what a ledger will be charged, and what that means for one person."""
     plan = preview.plan
-    drawn = [] if preview.rehearsed else [f"To draw everything takes about {_time(preview)}."]
+    is_quick = preview.rehearsed or preview.seconds < 1
+    drawn = [] if is_quick else [f"To draw everything takes about {_time(preview)}."]
     return cost_section(plan, preview.spec.dataset, [*_charged(plan), *no_proven_intervals(plan.law), *drawn])
 
 
 def bare(preview: Preview) -> Section | None:
     """Say what is not protected any more."""
-    return bare_section(_some([*map(_shortened, preview.plan.not_protected_text)]), _some(preview.given_away))
+    given_away = [_shortened(line) if line.startswith(FOLLOWS) else line for line in preview.given_away]
+    return bare_section(_some([*map(_shortened, preview.plan.not_protected_text)]), _some(given_away))
 
 
 def protected(preview: Preview) -> Section:
@@ -80,7 +83,8 @@ def adding(preview: Preview) -> Section | None:
     title = "WARNING: what tables add up to" if warnings else "What tables add up to"
     lines = warnings or adding_up_text.no_warning_lines(preview.sums)
     around = f"({adding_up_text.around(preview.sums)}; larger counts and every sum: --full)"
-    return Section(title, [*lines, around], [list(header), *rows[:_SMALL_CLASSES]])
+    is_known = not preview.sums.is_made_up or not warnings  # sizes of a made-up population's cells say little
+    return Section(title, [*lines, around], [list(header), *rows[:_SMALL_CLASSES]] if is_known else [])
 
 
 def every_class(preview: Preview) -> Section:
@@ -175,7 +179,10 @@ def _some(lines: list[str]) -> list[str]:
 
 
 def _shortened(line: str) -> str:
-    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE].rpartition(', ')[0]} ... (--full)"
+    if len(line) <= _LONGEST_LINE:
+        return line
+    cut = line[:_LONGEST_LINE]
+    return f"{cut[: max(cut.rfind(', '), cut.rfind('; '))]} ... (--full)"
 
 
 def _priced(text: str, price: Price | None, *, by_budget: bool) -> list[str]:
@@ -229,10 +236,8 @@ def _with_mandate(condition: Condition) -> str:
 
 
 def _time(preview: Preview) -> str:
-    seconds = preview.seconds
-    amount, unit = (1e3 * seconds, "millisecond") if seconds < 1 else (seconds, "second")
-    rounded = float(f"{amount:.1g}")
-    return f"{rounded:,g} {unit}{'' if rounded == 1 else 's'}"
+    rounded = float(f"{preview.seconds:.1g}")
+    return f"{rounded:,g} second{'' if rounded == 1 else 's'}"
 
 
 def error_title(preview: Preview) -> str:

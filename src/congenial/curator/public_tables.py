@@ -6,16 +6,14 @@ from dataclasses import replace
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.baselines.baseline import Problem
-from congenial.baselines.quadratic import least_squares
-from congenial.baselines.topdown import rounded
 from congenial.bundle.adding_up import AddingUp, SumError, adding_up, evenly
 from congenial.bundle.expected_error import typical_places
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.lattice import integer_solutions
 from congenial.conditions.queries import margin
-from congenial.errors import BaselineError, ConditionError, ReadingError
+from congenial.conditions.relaxation import nearest_integers
+from congenial.errors import ConditionError, ReadingError
 from congenial.plan import Plan
 from congenial.public_law import PublicLaw
 from congenial.randomness import replay_rng
@@ -48,24 +46,16 @@ def _size(constraints: Constraints) -> int:
 
 def even_table(law: PublicLaw, constraints: Constraints) -> Ints:
     """Return a public table within the invariants whose cells are as equal as they can be."""
-    problem = Problem(constraints, law.measured)
-    n = law.schema.n_cells
-    level = _size(constraints) / n if constraints.equalities else 10.0
-    quick = _even_groups(constraints, level)
-    if quick is not None:
-        return quick
-    try:
-        near = least_squares(problem.polytope, np.eye(n), np.ones(n), np.full(n, level))
-        return rounded(problem, near)
-    except BaselineError:  # a table that obeys the conditions will do
-        return np.array(constraints.point, np.int64)
+    level = _size(constraints) / law.schema.n_cells if constraints.equalities else 10.0
+    for sums in (_even_sums, _nearest_sums):
+        table = _spread(constraints, sums(constraints, level))
+        if table is not None:
+            return table
+    return np.array(constraints.point, np.int64)  # a table that obeys the conditions will do
 
 
-def _even_groups(constraints: Constraints, level: float) -> Ints | None:
-    """Spread people evenly over cells that no condition tells apart, sums whole and near even; None if that fails.
-
-    No solver is needed for this, and `congenial plan` need not wait half a second to load one.
-    """
+def _even_sums(constraints: Constraints, level: float) -> list[int] | None:
+    """Return sums of groups of cells that no condition tells apart, near even, from the equalities alone."""
     grouped = constraints.grouped
     equal = [(dict(row.coefficients), row.lower or 0) for row in grouped.rows if row.is_equality]
     sizes = np.array([len(cells) for cells in grouped.members])
@@ -78,8 +68,22 @@ def _even_groups(constraints: Constraints, level: float) -> Ints | None:
         scaled = basis / np.sqrt(sizes)[:, None]  # even cells, not even sums
         steps = np.linalg.lstsq(scaled, (level * sizes - sums) / np.sqrt(sizes), rcond=None)[0]
         sums = sums + basis @ np.rint(steps)
+    return [int(value) for value in sums.tolist()]
+
+
+def _nearest_sums(constraints: Constraints, level: float) -> list[int] | None:
+    """Return such sums by a solver, which knows ranges and limits as well."""
+    grouped = constraints.grouped
+    sizes = np.array([len(cells) for cells in grouped.members], np.float64)
+    return nearest_integers(grouped.rows, grouped.box, level * sizes, 1 / sizes)
+
+
+def _spread(constraints: Constraints, sums: list[int] | None) -> Ints | None:
+    """Spread sums of groups evenly over their cells; None if that breaks a condition."""
+    if sums is None:
+        return None
     table = np.zeros(constraints.schema.n_cells, np.int64)
-    for cells, total in zip(grouped.members, sums.astype(np.int64).tolist(), strict=True):
+    for cells, total in zip(constraints.grouped.members, sums, strict=True):
         whole, rest = divmod(total, len(cells))
         table[list(cells)] = [whole + (place < rest) for place in range(len(cells))]
     return table if constraints.holds(table) else None

@@ -12,8 +12,8 @@ NOT_PROTECTED = "NOT PROTECTED, whatever the budget is"
 """The first heading."""
 
 NO_PROVEN_INTERVALS = (
-    "Zeros are weighted, which makes the noise smaller: readers get intervals that rest on a prior, and no proven ones"
-    " without it. To leave them those, take `noise: discrete_gaussian`, or `zeros: unweighted` for the cells."
+    "Zeros are weighted, for less noise: readers get intervals under a prior, and no proven ones without it. For those:"
+    " `noise: discrete_gaussian`, or `zeros: unweighted`."
 )
 """What a budget in epsilon takes from readers, said where the budget is chosen."""
 

@@ -8,6 +8,9 @@ import numpy as np
 from congenial.conditions.where import cell_names
 from congenial.privacy.review import Counted, Review
 
+FOLLOWS = "Exact too, because it follows"
+"""How the line begins that lists sums which follow from the stated ones."""
+
 _FEW = 20  # cells that are listed one by one
 _SHOWN = 8
 _TOP = "at the top"  # of a tree with one unit there, which has no name
@@ -45,7 +48,7 @@ def sentences(review: Review, unit: str = "record") -> list[str]:
         lines = [*_zeros(counted), *_all_exact(counted), *_ones(counted, unit), *_unexplained(review)]
     follows = [known.text for known in counted.sums if not known.is_stated and known.n_known == counted.n_areas]
     if follows:
-        lines.append(_listed("Exact too, because it follows", follows, len(follows)))
+        lines.append(_listed(FOLLOWS, follows, len(follows)))
     if counted.n_open:
         lines.append(f"{_in_areas(counted, counted.n_open)} further cells may be exact: no search settled it")
     return lines
