@@ -90,11 +90,11 @@ types: .venv/installed
 
 # The JSON Schema of spec files, for editors; a test says when it is not current.
 schema: .venv/installed
-	$(BIN)/python -c "from congenial.spec.json_schema import json_schema_text as text; print(text(), end='')" > docs/spec.schema.json
+	$(BIN)/python -c "from congenial.spec.model import json_schema_text as text; print(text(), end='')" > docs/spec.schema.json
 
 # The help of every command; a test says when it is not current.
 commands: .venv/installed
-	$(BIN)/python -c "from congenial.cli.reference import reference; print(reference(), end='')" > docs/commands.md
+	$(BIN)/python -c "from congenial.cli.main import reference; print(reference(), end='')" > docs/commands.md
 
 # The documentation site, in build/site; it opens from there without a server, and asks the network for nothing. Every link
 # and anchor is checked. Node typesets the mathematics while the site is built.

@@ -29,7 +29,7 @@ from congenial.inference.posterior import posterior
 from congenial.inference.priors import smooth
 from congenial.law import Law
 from congenial.randomness import RandomStream, replay_rng
-from congenial.study.answered import CELLS, Question, answered_study, chi_square
+from congenial.study.coverage import CELLS, Question, answered_study, chi_square
 
 OLD = 17  # the first of the ages from 65 on
 DISPERSION = "chi-square"

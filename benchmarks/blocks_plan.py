@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from real_tables import BLOCK_SCHEMA, blocks
 
 import congenial as cg
-from congenial.bundle.adding_up_text import warning_lines
+from congenial.bundle.expected_errors import warning_lines
 from congenial.conditions.areas import Areas
 from congenial.curator.preview import preview
-from congenial.curator.public_tables import reference_plan
-from congenial.privacy.review import review
-from congenial.privacy.review_text import sentences
+from congenial.curator.reference_tables import reference_plan
+from congenial.privacy.disclosure import review, sentences
 from congenial.reading.reference import read_reference
 from congenial.spec.load import load_spec
 

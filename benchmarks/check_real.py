@@ -15,11 +15,11 @@ from tree_estimates import estimate_states
 from wide_real import wide_tables
 
 import congenial as cg
-from congenial.baselines.baseline import Problem, noisy_answers
-from congenial.baselines.projection import L2Projection
-from congenial.baselines.topdown import TopDown
 from congenial.examples import P12_AGES, P12_VOTING_AGES, p12_mechanism, p12_schema
-from congenial.sampling.contraction import messages as exact
+from congenial.sampling.elimination import sampler as exact
+from congenial.study.baselines.base import Problem, noisy_answers
+from congenial.study.baselines.projection import L2Projection
+from congenial.study.baselines.topdown import TopDown
 
 
 def check_counties(folder: Path) -> bool:

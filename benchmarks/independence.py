@@ -18,9 +18,9 @@ from scipy.stats import binom, chi2
 
 import congenial as cg
 from congenial.examples import p12_mechanism
-from congenial.inference.model_test import chi_square, independence_test
-from congenial.label_widths import widths_of_labels
+from congenial.inference.models.goodness_of_fit import chi_square, independence_test
 from congenial.randomness import RandomStream, replay_rng
+from congenial.schema import widths_of_labels
 
 SMALL = cg.Schema({"sex": ["f", "m"], "age": ["0", "1", "2", "3"]})
 INVARIANTS = [cg.total(), cg.total({"sex": "f"}), cg.total({"age": ["0", "1"]})]

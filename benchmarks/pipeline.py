@@ -17,8 +17,8 @@ from pyarrow import parquet
 from taken import Taken, run
 
 import congenial as cg
-from congenial.chunks import parts_of
 from congenial.examples import P12_AGES, P12_VOTING_AGES
+from congenial.resources import parts_of
 
 MEAN = 38  # people in an area, about that of a census block
 SPEC = """

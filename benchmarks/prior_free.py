@@ -20,7 +20,7 @@ import congenial as cg
 from brute import Dice
 from congenial.examples import p12_mechanism
 from congenial.inference.frequentist import confidences
-from congenial.inference.question import parse_query
+from congenial.inference.questions import parse_query
 from congenial.randomness import replay_rng
 from interval_audit import ROUNDING, audit
 

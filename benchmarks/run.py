@@ -14,13 +14,13 @@ from counties import county_tables
 from numpy.typing import NDArray
 
 import congenial as cg
-from congenial.baselines.baseline import Problem, noisy_answers
-from congenial.baselines.topdown import TopDown
 from congenial.examples import P12_INDEX_SET, P12_VOTING_AGES, p12_mechanism, p12_schema, p12_table
-from congenial.sampling import independence
-from congenial.sampling.contraction import messages as exact
-from congenial.sampling.contraction.order import find_order
+from congenial.sampling.elimination import sampler as exact
+from congenial.sampling.elimination.order import find_order
 from congenial.sampling.system import System
+from congenial.study import independence
+from congenial.study.baselines.base import Problem, noisy_answers
+from congenial.study.baselines.topdown import TopDown
 
 Result = dict[str, object]
 

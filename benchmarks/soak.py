@@ -27,10 +27,9 @@ from pathlib import Path
 
 import numpy as np
 
-from congenial.bundle.loading import load_bundle
+from congenial.bundle.bundle import load_bundle
 from congenial.curator import pipeline
-from congenial.curator.demonstration import example_files
-from congenial.curator.pipeline import STEPS, release, resume
+from congenial.curator.pipeline import STEPS, example_files, release, resume
 from congenial.errors import AlreadySpentError, BundleError
 from congenial.ledger import Ledger, open_ledger
 from congenial.release_key import KeyFolder, ReleaseKey

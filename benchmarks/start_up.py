@@ -25,7 +25,7 @@ AREAS = """
 import numpy as np
 import congenial as cg
 from congenial.examples import p12_mechanism, p12_table
-from congenial.sampling.contraction.messages import engine_of, sample_batch
+from congenial.sampling.elimination.sampler import engine_of, sample_batch
 target = p12_mechanism().law(p12_table()).target
 sample_batch(engine_of(target), np.tile(target.centre, (1000, 1)), cg.replay_rng(1))
 """

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from real_tables import BLOCK_SCHEMA, RACES
 
 import congenial as cg
-from congenial.hierarchy.hierarchy import Hierarchy
-from congenial.hierarchy.plan import ChainPlan
-from congenial.hierarchy.tree import Tree
-from congenial.hierarchy.words import ChainWords
+from congenial.tree.mechanism import Hierarchy
+from congenial.tree.plan import ChainPlan
+from congenial.tree.steps import ChainWords
+from congenial.tree.tree import Tree
 
 LEVELS = {"state": 2, "county": 5, "tract": 11, "group": 12}
 CENSUS = {"state": "1544", "county": "447", "tract": "687", "group": "1256", "block": "165"}

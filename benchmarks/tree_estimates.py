@@ -15,10 +15,10 @@ from real_tables import BLOCK_SCHEMA
 from tree import CENSUS, LEVELS, blocks
 
 import congenial as cg
-from congenial.baselines.tree import TopDownTree
-from congenial.hierarchy.words import ChainWords
-from congenial.inference.tree.draws import ends
+from congenial.inference.tree.chain import ends
 from congenial.inference.tree.estimate import LevelEstimate, TreeEstimate, estimate_tree
+from congenial.study.baselines.topdown import TopDownTree
+from congenial.tree.steps import ChainWords
 
 Floats = NDArray[np.float64]
 N_MINORS = 8  # the first cells of a table are those of minors

@@ -17,9 +17,9 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.noise import FAMILIES
 from congenial.randomness import replay_rng
-from congenial.sampling.contraction.sampler import Contraction
-from congenial.sampling.look_ahead.sampler import LookAhead, LookAheadAt
+from congenial.sampling.elimination.sampler import Contraction
 from congenial.sampling.system import System, SystemRow
+from congenial.sampling.two_way.sampler import LookAhead, LookAheadAt
 
 SIZES = "4x4,6x10,10x10,20x20,23x60,50x50,100x100"
 NOISES = (("double_geometric", "1/2"), ("discrete_gaussian", "1/25"))

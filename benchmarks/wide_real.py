@@ -8,8 +8,8 @@ import numpy as np
 from counties import county_tables
 
 import congenial as cg
-from congenial.sampling.choose import sampler_of
-from congenial.sampling.look_ahead.sampler import LookAheadAt
+from congenial.sampling.registry import sampler_of
+from congenial.sampling.two_way.sampler import LookAheadAt
 
 RHO = {"rho": "1/2", "noise": "discrete_gaussian"}
 

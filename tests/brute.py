@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import congenial as cg
-from congenial.conditions.queries import Condition
+from congenial.conditions.registry import Condition
 from congenial.conditions.rows import Row
 from congenial.noise import FAMILIES, DiscreteNoise
-from congenial.privacy.certified_case import Case
+from congenial.privacy.cases import Case
 from congenial.randomness import RandomStream
 
 Weights = tuple[int, ...]

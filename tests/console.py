@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from congenial.cli import main
+from congenial.cli.main import main
 
 JARGON = re.compile(r"\bwidths?\b|\bstates\b|\bk\b|\bD\b|GM|factor of two|\w\('|precision|sampler|zCDP|orders")
 """What a statistician without a course in differential privacy stumbles over, on the first screen."""

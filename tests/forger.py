@@ -5,10 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from congenial.bundle.canonical import digest, rendered
-from congenial.bundle.file_names import EXPECTED_ERRORS, README, REPORT
-from congenial.bundle.promises import readme
-from congenial.bundle.report import expected_errors_csv, report
+from congenial.bundle.encoding import digest, rendered
+from congenial.bundle.parquet import EXPECTED_ERRORS, README, REPORT
+from congenial.bundle.report import expected_errors_csv, readme, report
 from congenial.errors import CongenialError
 from releases import manifest_of
 from table_files import csv_tables

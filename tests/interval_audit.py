@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 import congenial as cg
 from brute import Dice
 from congenial.conditions.areas import Areas
-from congenial.conditions.queries import Condition
+from congenial.conditions.registry import Condition
 from congenial.conditions.rows import Row
 from congenial.inference.error_bounds import NotProvenError
-from congenial.inference.reaches import Errors, Number, reaches
-from congenial.public_law import MeasuredQuery, PublicLaw
+from congenial.inference.frequentist import Errors, Number, reaches
+from congenial.law import MeasuredQuery, PublicLaw
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -24,7 +24,7 @@ from congenial.errors import BudgetError, LedgerBusyError
 from congenial.ledger import Ledger, Request, open_ledger
 from congenial.ledger.charging import Place, next_spend
 from congenial.ledger.records import DATASET, SPEND, link_hash
-from congenial.ledger.request import moment
+from congenial.ledger.requests import moment
 from ledgers import certificate, ledger_with, request
 
 N_PROCESSES = 16

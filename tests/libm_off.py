@@ -79,16 +79,16 @@ def log_1_plus_by_library(x: float) -> float:
 
 def with_base_by_library() -> None:
     """The mutant: the base of the noise is the library's exponential."""
-    from congenial import balls
+    from congenial import exact as balls
 
     balls.double_above_exp = lambda exponent: math.exp(-float(exponent))
 
 
 def with_powers_by_library() -> None:
     """The mutant: steady logarithms and powers ask the library."""
-    from congenial.sampling import steady
+    from congenial.sampling import kernel_numbers as steady_powers
+    from congenial.sampling import portable_math as steady
     from congenial.sampling.jit import kernel
-    from congenial.sampling.kernels import steady_powers
 
     steady.exp_e, steady.log_e, steady.log_1_plus = exp_by_library, log_by_library, log_1_plus_by_library
     steady_powers.exp_e, steady_powers.log_e = kernel(exp_by_library), kernel(log_by_library)
@@ -96,7 +96,7 @@ def with_powers_by_library() -> None:
 
 def areas() -> list[Any]:
     """A release of areas of P12, from a budget and a key: by contraction."""
-    from congenial.bundle.naming import Naming
+    from congenial.bundle.metadata import Naming
     from congenial.examples import p12_mechanism, p12_table
     from congenial.randomness import SecretBytes
     from congenial.release_key import ReleaseKey
@@ -112,7 +112,7 @@ def both_margins() -> list[Any]:
     """Tables of which both margins are given, by rejection."""
     from congenial.noise import DiscreteGaussian
     from congenial.randomness import replay_rng
-    from congenial.sampling.look_ahead.two_way import TwoWay
+    from congenial.sampling.two_way.counts import TwoWay
 
     counts = np.array([[2, 0, 1], [0, 3, 0], [1, 1, 4]])
     two_way = TwoWay(DiscreteGaussian("10/23"), counts, np.array([3, 3, 6]), np.array([4, 3, 5]))
@@ -124,8 +124,7 @@ def children() -> list[Any]:
     """Children of units of a tree given their sums: by tilts and tables."""
     from congenial.noise import DiscreteGaussian, DoubleGeometric
     from congenial.randomness import KeyedWords, replay_rng
-    from congenial.sampling.share_out.families import Families
-    from congenial.sampling.share_out.sampler import ShareOut
+    from congenial.sampling.allocation.sampler import Families, ShareOut
 
     rng, families = replay_rng("children"), Families(np.arange(0, 61, 3))
     counts, sums = np.tile([[3, 0], [1, 9], [0, 2]], (20, 1)), np.tile([[6, 9], [3, 12]], (10, 1))

@@ -1,7 +1,7 @@
 """Published laws of mechanisms, without a bundle on disk."""
 
 import congenial as cg
-from congenial.public_law import PublicLaw
+from congenial.law import PublicLaw
 
 
 def law_of(mechanism: cg.Mechanism, table: cg.Table) -> PublicLaw:

@@ -6,10 +6,10 @@ from functools import cache, cached_property
 
 import congenial as cg
 from congenial.conditions.areas import Areas
+from congenial.law import MeasuredQuery, PublicLaw
 from congenial.noise import FAMILIES
-from congenial.public_law import MeasuredQuery, PublicLaw
-from congenial.sampling.all_tables import EnumeratedLaw
-from congenial.sampling.target import Target
+from congenial.sampling.enumeration import EnumeratedLaw
+from congenial.sampling.system import Target
 
 AGES = ["a", "b", "c", "d"]
 LINE = cg.Schema({"age": AGES})

@@ -8,9 +8,8 @@ from pathlib import Path
 import duckdb
 
 from congenial.arrays import Ints
-from congenial.bundle.table_csv import read_csv, write_csv
-from congenial.bundle.table_parquet import read_tables, write_tables
-from congenial.public_law import PublicLaw
+from congenial.bundle.tables import read_csv, read_tables, write_csv, write_tables
+from congenial.law import PublicLaw
 
 
 def csv_of(law: PublicLaw, tables: Ints) -> bytes:

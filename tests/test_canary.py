@@ -13,13 +13,15 @@ import pytest
 from click.testing import CliRunner
 
 import congenial as cg
-from congenial.cli import main
-from congenial.conditions.queries import Condition
+from congenial.cli.main import main
+from congenial.conditions.registry import Condition
 from congenial.errors import BrokenError
 from congenial.ledger import open_ledger
-from congenial.privacy.loss import Losses
-from congenial.sampling import closed_form, independence, rejection
-from congenial.sampling.all_tables import EnumeratedLaw, worst_ratio
+from congenial.privacy.audit import Losses
+from congenial.sampling.enumeration import EnumeratedLaw, worst_ratio
+from congenial.study import independence
+from congenial.study import independence as rejection
+from congenial.study import two_bins as closed_form
 
 CANARIES = (71_828_182, 31_415_926, 57_721_566, 16_180_339)
 SECRET_LABEL = "Ermintrude"
@@ -99,7 +101,7 @@ REFUSALS: dict[str, Callable[[], object]] = {
         SMALL.law(cg.Table(SCHEMA, [[1, 2], [3, 4]])).enumerated,
         SMALL.law(cg.Table(SCHEMA, [[1, 2], [3, 5]])).enumerated,
     ),
-    "rejection gives up": lambda: rejection.sample(
+    "rejection gives up": lambda: rejection.rejection_sample(
         cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/1000")], invariants=[cg.margin("sex"), cg.margin("age")])
         .law(TABLE)
         .target,

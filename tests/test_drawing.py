@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial import chunks
+from congenial import resources as chunks
 from congenial.arrays import Ints
-from congenial.bundle.naming import Naming
-from congenial.conditions.by_area import by_area
-from congenial.drawing import Drawing
+from congenial.bundle.metadata import Naming
+from congenial.conditions.condition import by_area
 from congenial.errors import SamplingError
-from congenial.plan import Plan
+from congenial.plan import Drawing, Plan
 from congenial.randomness import SecretBytes, UnitStreams, replay_rng
 from congenial.release_key import ReleaseKey
 

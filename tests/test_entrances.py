@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 import congenial as cg
-from congenial.conditions.interval import Interval
-from congenial.conditions.queries import Condition
-from congenial.conditions.rows import Row
+from congenial.conditions.registry import Condition
+from congenial.conditions.rows import Interval, Row
 from congenial.errors import ClashError
-from congenial.sampling import independence, rejection
-from congenial.sampling.all_tables import enumerate_tables
+from congenial.sampling.enumeration import enumerate_tables
+from congenial.study import independence
+from congenial.study import independence as rejection
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
 LINE = cg.Schema({"age": ["a", "b"]})

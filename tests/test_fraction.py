@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from congenial.errors import FractionError
-from congenial.fraction import exact_fraction, positive_fraction
+from congenial.exact import exact_fraction, positive_fraction
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_every_key_of_a_manifest_is_explained(name: str, tmp_path: Path) -> None
 def test_every_key_of_a_receipt_is_explained() -> None:
     from dataclasses import fields
 
-    from congenial.ledger.receipt import Receipt
+    from congenial.ledger.records import Receipt
 
     assert {field.name for field in fields(Receipt)} - explained(BUNDLE_PAGE) == set()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from congenial.interrupts import first_interrupt_held
+from congenial.progress import first_interrupt_held
 
 HELD = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 

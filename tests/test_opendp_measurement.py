@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.balls import double_above
 from congenial.errors import PrivacyError
+from congenial.exact import double_above
 from congenial.examples import p12_mechanism, p12_table
 from congenial.opendp_measurement import as_measurement
 from congenial.privacy.certify import certify
@@ -108,7 +108,7 @@ def test_an_undecided_search_is_not_taken_for_a_proof(monkeypatch: pytest.Monkey
     """Where fewer records than were found may change after all, the map must not say 0."""
     from dataclasses import replace
 
-    from congenial.privacy import certified_case
+    from congenial.privacy import cases as certified_case
     from congenial.privacy.neighbours import neighbours_of
 
     def undecided(constraints: cg.Constraints, relation: str) -> object:

@@ -11,7 +11,7 @@ import pytest
 
 import congenial
 from congenial.errors import BundleError, ClashError, Mistake, SpecError
-from congenial.plain_text import hidden_in, on_one_line, printable, printable_json
+from congenial.text import hidden_in, on_one_line, printable, printable_json
 
 ATTACKS = {
     "escape": "\x1b",

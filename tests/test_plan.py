@@ -9,9 +9,9 @@ import pytest
 import congenial as cg
 from congenial.errors import ConditionError, PrivacyError, TooLargeError
 from congenial.examples import p12_mechanism, p12_table
-from congenial.sampling import choose
-from congenial.sampling.contraction.layout import Layout
-from congenial.sampling.contraction.sampler import Contraction
+from congenial.sampling import registry as choose
+from congenial.sampling.elimination.layout import Layout
+from congenial.sampling.elimination.sampler import Contraction
 from congenial.sampling.system import System
 
 SQUARE = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})

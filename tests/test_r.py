@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from congenial.cli import main
-from congenial.curator.demonstration import demonstrate
+from congenial.cli.main import main
+from congenial.curator.pipeline import demonstrate
 from congenial.inference.intervals import ends_of_draws
 
 PAGE = Path(__file__).parents[1] / "docs" / "r.md"

@@ -11,12 +11,12 @@ import pytest
 
 import congenial as cg
 from congenial.arrays import Ints
-from congenial.bundle.naming import Naming
+from congenial.bundle.metadata import Naming
 from congenial.errors import CongenialError, TooLargeError
 from congenial.release_key import ReleaseKey
-from congenial.sampling import choose
-from congenial.sampling.contraction import messages as exact
-from congenial.sampling.contraction.sampler import Contraction
+from congenial.sampling import registry as choose
+from congenial.sampling.elimination import sampler as exact
+from congenial.sampling.elimination.sampler import Contraction
 
 NAMING = Naming("spring", "town", "Spring", "person")
 NOISES = ("double_geometric", "discrete_gaussian")
@@ -28,10 +28,10 @@ MOST_STATES, MOST_WORK, MOST_NATS, LONGEST = 4_000, 3e5, 70.0, 3_000
 
 @pytest.fixture
 def near_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("congenial.sampling.contraction.order.MOST_STATES", MOST_STATES)
-    monkeypatch.setattr("congenial.sampling.contraction.order.MOST_WORK", MOST_WORK)
-    monkeypatch.setattr("congenial.sampling.contraction.order._MOST_NATS_OF_DOUBLES", MOST_NATS)
-    monkeypatch.setattr("congenial.sampling.contraction.program._LONGEST_TABLE", LONGEST)
+    monkeypatch.setattr("congenial.sampling.elimination.order.MOST_STATES", MOST_STATES)
+    monkeypatch.setattr("congenial.sampling.elimination.order.MOST_WORK", MOST_WORK)
+    monkeypatch.setattr("congenial.sampling.elimination.order._MOST_NATS_OF_DOUBLES", MOST_NATS)
+    monkeypatch.setattr("congenial.sampling.elimination.program._LONGEST_TABLE", LONGEST)
     monkeypatch.setattr(choose, "SAMPLERS", {"contraction": Contraction.of})  # rejection would step in
 
 
@@ -186,7 +186,7 @@ def test_neighbours_near_a_limit_have_one_outcome(kind: str, noise: str, near_li
 @pytest.mark.parametrize("noise", NOISES)
 def test_neighbours_drawn_by_rejection_have_one_outcome(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both margins exact, near the limit of an attempt's work: what is refused is refused for both tables."""
-    monkeypatch.setattr("congenial.sampling.look_ahead.sampler.MOST_WORK", 3e7 if noise == NOISES[0] else 1e6)
+    monkeypatch.setattr("congenial.sampling.two_way.sampler.MOST_WORK", 3e7 if noise == NOISES[0] else 1e6)
     dice, seen = np.random.default_rng([8, len(noise)]), set()
     for _ in range(max(6, PAIRS // 4)):
         n = int(dice.integers(4, 9))
@@ -219,7 +219,7 @@ def test_a_refusal_that_looks_at_cells_is_found(near_limits: None, monkeypatch: 
             raise TooLargeError("the weights of this system span more than a double can hold")
         return honest(engine, centre, rng)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("congenial.sampling.contraction.sampler.sample_one", looks)
+    monkeypatch.setattr("congenial.sampling.elimination.sampler.sample_one", looks)
     schema = cells_of(3)
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.total()])
     outcomes = [outcome(mechanism, np.array(table)) for table in ([40, 30, 20], [41, 29, 20])]

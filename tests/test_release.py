@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import congenial as cg
-from congenial.cli import main
+from congenial.cli.main import main
 from congenial.errors import (
     AlreadySpentError,
     BrokenError,

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from congenial import resources
-from congenial.cli import main
+from congenial.cli.main import main
 from congenial.errors import CongenialError
 
 

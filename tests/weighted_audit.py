@@ -8,10 +8,9 @@ from functools import cache
 from itertools import product
 from math import log1p
 
-from congenial.balls import double_above_exp
-from congenial.privacy.weighted_group import group_excess
-from congenial.privacy.weighted_lines import lines_excess, pair_excess
-from congenial.privacy.weighted_total import total_excess
+from congenial.exact import double_above_exp
+from congenial.privacy.zero_weights.cost import group_excess, lines_excess, pair_excess
+from congenial.privacy.zero_weights.total import total_excess
 from weighted_systems import Group, Law, Weighted
 
 ROUNDING = 1e-11

@@ -5,62 +5,59 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from congenial import errors, examples, noise
-    from congenial.breaches import find_breaches
-    from congenial.bundle.loading import Bundle, load_bundle
+    from congenial.bundle.bundle import Bundle, load_bundle
     from congenial.conditions.constraints import Constraints
-    from congenial.conditions.queries import bounds, cells, linear, margin, share, structural_zeros, total
+    from congenial.conditions.registry import bounds, cells, linear, margin, share, structural_zeros, total
+    from congenial.curator.pipeline import find_breaches
     from congenial.errors import CongenialError
-    from congenial.hierarchy.hierarchy import Hierarchy
-    from congenial.hierarchy.tree import Tree
-    from congenial.hierarchy.zeros import Zeros
-    from congenial.law import Law
+    from congenial.law import Law, PublicLaw
     from congenial.ledger import open_ledger
-    from congenial.mechanism import Mechanism
+    from congenial.mechanism import Mechanism, release_tree, resume_tree
     from congenial.plan import Plan
     from congenial.privacy.certificate import Certificate
     from congenial.privacy.certify import certify
     from congenial.privacy.compose import compose
-    from congenial.public_law import PublicLaw
     from congenial.randomness import replay_rng, secure_rng
-    from congenial.released import Release
+    from congenial.release import Release
     from congenial.schema import Schema
     from congenial.study.compare import compare
     from congenial.study.compare_tree import compare_tree
     from congenial.table import Table
-    from congenial.tree_release import release_tree, resume_tree
+    from congenial.tree.mechanism import Hierarchy
+    from congenial.tree.tree import Tree, Zeros
 
 __version__ = "0.1.0"
 
 # Each name is imported when it is first used: `congenial --help` must not wait for numpy.
 _HOMES = {
-    "Bundle": "congenial.bundle.loading",
+    "Bundle": "congenial.bundle.bundle",
     "Certificate": "congenial.privacy.certificate",
     "CongenialError": "congenial.errors",
     "Constraints": "congenial.conditions.constraints",
-    "Hierarchy": "congenial.hierarchy.hierarchy",
+    "Hierarchy": "congenial.tree.mechanism",
     "Law": "congenial.law",
     "Mechanism": "congenial.mechanism",
     "Plan": "congenial.plan",
-    "PublicLaw": "congenial.public_law",
-    "Release": "congenial.released",
+    "PublicLaw": "congenial.law",
+    "Release": "congenial.release",
     "Schema": "congenial.schema",
     "Table": "congenial.table",
-    "Tree": "congenial.hierarchy.tree",
-    "Zeros": "congenial.hierarchy.zeros",
+    "Tree": "congenial.tree.tree",
+    "Zeros": "congenial.tree.tree",
     "bounds": "congenial.conditions.queries",
     "cells": "congenial.conditions.queries",
     "certify": "congenial.privacy.certify",
     "compare": "congenial.study.compare",
     "compare_tree": "congenial.study.compare_tree",
     "compose": "congenial.privacy.compose",
-    "find_breaches": "congenial.breaches",
+    "find_breaches": "congenial.curator.pipeline",
     "linear": "congenial.conditions.queries",
-    "load_bundle": "congenial.bundle.loading",
+    "load_bundle": "congenial.bundle.bundle",
     "margin": "congenial.conditions.queries",
     "open_ledger": "congenial.ledger",
-    "release_tree": "congenial.tree_release",
+    "release_tree": "congenial.mechanism",
     "replay_rng": "congenial.randomness",
-    "resume_tree": "congenial.tree_release",
+    "resume_tree": "congenial.mechanism",
     "secure_rng": "congenial.randomness",
     "share": "congenial.conditions.queries",
     "structural_zeros": "congenial.conditions.queries",

@@ -1,5 +1,5 @@
 """`python -m congenial` is `congenial`."""
 
-from congenial.cli import main
+from congenial.cli.main import main
 
 main(prog_name="congenial")

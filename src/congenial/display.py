@@ -116,3 +116,20 @@ def as_html(schema: Schema, values: NDArray[np.int64], caption: str) -> str:
         for line in _shortened(rows)
     )
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def figure(value: float | None) -> str:
+    """Return an error or a deviation as people read it.
+
+    Examples
+    --------
+    >>> [figure(value) for value in (0.0, 0.034, 2.618, 31.4, 1234.5, None)]
+    ['0', '0.03', '2.6', '31', '1,234', '']
+    """
+    if value is None:
+        return ""
+    if abs(value) < 0.005:
+        return "0"
+    if abs(value) < 0.1:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if abs(value) < 10 else f"{value:,.0f}"

@@ -1,6 +1,6 @@
 """Small worked examples, GM's own first."""
 
-from congenial.conditions.queries import cells, share, total
+from congenial.conditions.registry import cells, share, total
 from congenial.law import Law
 from congenial.mechanism import Mechanism
 from congenial.schema import Schema

@@ -1,7 +1,7 @@
 """What a release will take and what it will cost, before any table is drawn. Public."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import sqrt
@@ -11,22 +11,110 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.chunks import in_threads, parts_of
-from congenial.conditions.areas import Area
-from congenial.conditions.kinds.query import Query
-from congenial.drawing import Drawing
+from congenial.conditions.areas import Area, Areas
+from congenial.conditions.constraints import Constraints
+from congenial.conditions.queries import Cells, Query
+from congenial.conditions.rows import Row, row_values
 from congenial.errors import PrivacyError, SamplingError, UndecidedError
-from congenial.privacy.areas_alike import Structure
+from congenial.law import MeasuredQuery, PublicLaw
+from congenial.noise import FAMILIES
 from congenial.privacy.budget import Budget, Spent, spent
+from congenial.privacy.calibrate import precisions_of
+from congenial.privacy.cases import Structure
 from congenial.privacy.certificate import Certificate, shown, shown_below
-from congenial.privacy.compose import Part
+from congenial.privacy.compose import Part, Pricing
 from congenial.privacy.neighbours import Neighbours
-from congenial.privacy.pricing import Pricing
 from congenial.privacy.semantics import Meaning, meaning
+from congenial.privacy.zero_weights.calibrate import clamped_floor, has_floor, weighted_cells
 from congenial.progress import DRAWING, REHEARSING, Progress, no_news
-from congenial.public_law import MeasuredQuery, PublicLaw
 from congenial.randomness import Streams, replay_rng
-from congenial.sampling.sampler import Sampler
+from congenial.resources import in_threads, parts_of
+from congenial.sampling.registry import Sampler, choose_sampler
+from congenial.sampling.system import System
+from congenial.schema import Schema
+
+# The draw of some areas, wherever it runs: public structure, confidential tables and words in, drawn tables out.
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """All that draws the tables of a law's areas, but the tables and the random words. Public; it can be pickled.
+
+    It knows the groups of areas, not the areas: a chunk of areas is given by the group of each, its confidential table,
+    and its words. What is drawn depends on nothing else, so neither on the chunk nor on where it is drawn.
+
+    Attributes
+    ----------
+    patterns : tuple of Constraints
+        Of each group of areas, the constraints of one of them; others differ in the values of equalities.
+    systems : tuple of System
+        Of each group, the structure that all its areas fit.
+
+    Examples
+    --------
+    >>> from congenial.examples import p12_mechanism, p12_table
+    >>> from congenial.randomness import replay_rng
+    >>> mechanism, table = p12_mechanism(), p12_table()
+    >>> drawing = Drawing.of(mechanism.calibrate(mechanism.disclose(table)))
+    >>> drawing.draw(np.zeros(2, np.int64), np.stack([table.counts] * 2), replay_rng(1)).sum(axis=1)
+    array([256, 256])
+    """
+
+    patterns: tuple[Constraints, ...]
+    systems: tuple[System, ...]
+
+    @classmethod
+    def of(cls, law: PublicLaw) -> "Drawing":
+        """Return what draws the areas of a law."""
+        groups = law.areas.groups
+        return cls(
+            tuple(replace(group.pattern, origin=None) for group in groups),
+            tuple(System.of(group.pattern, law.measured).over(group.ranges_of_values) for group in groups),
+        )
+
+    @cached_property
+    def samplers(self) -> tuple[Sampler, ...]:
+        """The sampler of each group of areas; made when first asked for, in every process anew."""
+        return tuple(map(choose_sampler, self.systems))
+
+    def draw(self, groups: Ints, centres: Ints, words: Streams) -> Ints:
+        """Return one draw for each of some areas (area, cell), in their order.
+
+        Parameters
+        ----------
+        groups : array (area,)
+            The group of each area, from 0 on.
+        centres : array (area, cell)
+            Their confidential tables.
+        words : UnitStreams, or one RandomStream
+            The random words of each of these areas.
+        """
+        out = np.empty_like(centres)
+        for number in np.unique(groups).tolist():
+            own = np.flatnonzero(groups == number)
+            is_all = len(own) == len(centres)
+            chosen = centres if is_all else centres[own]
+            drawn = self.samplers[number].draw_each(chosen, words if is_all else words.some(own))
+            _check_drawn(self.patterns[number], chosen, drawn)
+            out[own] = drawn
+        return out
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"patterns": self.patterns, "systems": self.systems}  # samplers hold compiled functions
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+
+
+def _check_drawn(pattern: Constraints, centres: Ints, drawn: Ints) -> None:
+    """See that drawn tables obey limits and ranges, and have the sums that the confidential ones have."""
+    answers = np.asarray(replace(pattern, rows=pattern.ranges).holds(drawn))
+    rows = [limited.row for limited in pattern.equalities]
+    if rows:
+        answers &= (row_values(rows, drawn) == row_values(rows, centres)).all(axis=1)
+    if not answers.all():
+        raise SamplingError("internal: a drawn table breaks an invariant; nothing is published, please report this")
+
 
 AT_ONCE = 1_000
 """Areas that are drawn together: a few milliseconds to start with each time."""
@@ -227,7 +315,7 @@ class Plan:
     def not_protected(self) -> Mapping[str, int]:
         """What of a record is not protected, each sentence with the number of areas it is true of.
 
-        Which cells the published numbers give away is counted in `congenial.privacy.review`.
+        Which cells the published numbers give away is counted in `congenial.privacy.disclosure`.
         """
         out: dict[str, int] = {}
         for structure in self.structures:
@@ -364,3 +452,104 @@ def _wrapped(text: str) -> str:
         indent = " " * (len(line) - len(line.lstrip()))
         lines += wrap(line, 100, subsequent_indent=indent + "  " * bool(indent), break_long_words=False) or [""]
     return "\n".join(lines)
+
+
+# From what was asked to a plan: the precision and the floor of everything that is measured. Public.
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a curator asks for, whatever the areas are.
+
+    Attributes
+    ----------
+    queries : tuple of Query
+        What is measured, each with its precision or its portion of the budget.
+    """
+
+    schema: Schema
+    noise: str
+    queries: tuple[Query, ...]
+    budget: Budget | None
+    neighbours: str
+    rows_per_unit: int = 1
+
+    def plan(self, areas: Areas) -> Plan:
+        """Return the plan of a release for these areas: the largest precisions that the budget certifies."""
+        return self._weighted(areas) or self._plain(areas)
+
+    def likely_law(self, areas: Areas) -> PublicLaw:
+        """Return about the law of the plan, to compare choices; where floors are weighted, without a proof."""
+        is_pure = self._chooses_floors and self.budget is not None and self.budget.delta is None
+        epsilon = None if self.budget is None else self.budget.epsilon
+        law = self._by_class(areas, epsilon, is_likely=True) if is_pure and epsilon else None
+        return self.plan(areas).law if law is None else law
+
+    @property
+    def _chooses_floors(self) -> bool:
+        """Whether floors are for the budget to choose: every cell is measured once, and nothing is given."""
+        query, budget = self.queries[0], self.budget
+        is_open = len(self.queries) == 1 and isinstance(query, Cells) and (query.precision, query.zeros) == (None, None)
+        if not is_open or query.where is not None or budget is None or budget.is_nothing:
+            return False
+        return FAMILIES[self.noise].exponent == 1
+
+    def _plan(self, law: PublicLaw, pricing: Pricing) -> Plan:
+        return Plan(law, pricing, self.budget, self.queries)
+
+    def _pricing(self, areas: Areas, classes: Sequence[Sequence[Row]]) -> Pricing:
+        return Pricing(areas, tuple(map(tuple, classes)), self.noise, self.neighbours, self.rows_per_unit)
+
+    def _plain(self, areas: Areas) -> Plan:
+        """Return the plan whose floors are those that were given, or 1."""
+        classes = [tuple(query.rows(self.schema)) for query in self.queries]
+        pricing = self._pricing(areas, classes)
+        precisions = precisions_of(pricing, self.queries, self.budget)
+        queries = tuple(
+            MeasuredQuery(query.title, precision, rows, _floor(query) or Fraction(1))
+            for query, precision, rows in zip(self.queries, precisions, classes, strict=True)
+        )
+        return self._plan(PublicLaw(self.schema, self.noise, queries, areas), pricing)
+
+    def _weighted(self, areas: Areas) -> Plan | None:
+        """Return the plan with floors that the budget chooses; None where there are none or they are not covered."""
+        budget = self.budget
+        if budget is None or not self._chooses_floors:
+            return None
+        law = self._clamped(areas) if budget.delta is not None else self._by_class(areas, budget.epsilon)
+        if law is None:
+            return None
+        pricing = self._pricing(areas, law.classes)
+        plain = pricing.one_record_without_invariants(law.precisions)
+        is_covered = budget.covers_plain(plain, currency=law.family.currency)
+        plan = self._plan(law, pricing)
+        return plan if is_covered and budget.covers(plan.certificate) else None
+
+    def _by_class(self, areas: Areas, epsilon: Fraction | None, *, is_likely: bool = False) -> PublicLaw | None:
+        """Return the law for a budget in pure epsilon: each class of cells as precise as its theorem allows."""
+        if epsilon is None:
+            return self._clamped(areas)
+        found = weighted_cells(areas, self.neighbours, epsilon / self.rows_per_unit, is_likely=is_likely)
+        if found is None:
+            return None
+        rows = self.queries[0].rows(self.schema)
+        queries = tuple(
+            MeasuredQuery(part.text, part.precision, tuple(rows[cell] for cell in part.cells), part.floor)
+            for part in found
+        )
+        return PublicLaw(self.schema, self.noise, queries, areas)
+
+    def _clamped(self, areas: Areas) -> PublicLaw | None:
+        """Return the law for a budget in rho, where every floor costs the same: noise clamped at lower limits."""
+        (query,) = self._plain(areas).law.queries
+        patterns = [group.pattern for group in areas.groups]
+        if not all(has_floor(pattern, cell) for pattern in patterns for cell in range(self.schema.n_cells)):
+            return None
+        floor = clamped_floor(query.precision)
+        return PublicLaw(
+            self.schema, self.noise, (MeasuredQuery(query.text, query.precision, query.rows, floor),), areas
+        )
+
+
+def _floor(query: Query) -> Fraction | None:
+    return query.zeros if isinstance(query, Cells) else None

@@ -1,5 +1,12 @@
 """How far the work is, for whoever wants to know."""
 
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from types import FrameType
 from typing import Protocol
 
 READING = "reading the data"
@@ -27,3 +34,91 @@ class Progress(Protocol):
 
 def no_news(step: str, done: int = 0, of: int = 0, /) -> None:
     """Tell nobody."""
+
+
+# Whether a long proof may go on: whoever computes for people that wait can stop it between two of its steps.
+#
+# A proof that is stopped leaves nothing behind, and is begun again when it is asked for.
+
+_CHECK: ContextVar[Callable[[], None] | None] = ContextVar("patience", default=None)
+
+
+def give_way() -> None:
+    """Let whoever set a limit stop the proof here; called every few milliseconds."""
+    check = _CHECK.get()
+    if check is not None:
+        check()
+
+
+@contextmanager
+def patience(check: Callable[[], None]) -> Iterator[None]:
+    """Inside, `check` is called between the steps of long proofs; it stops one by raising an exception of its own.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from congenial.privacy.zero_weights.calibrate import calibrated_zeros
+    >>> def stop():
+    ...     raise TimeoutError
+    >>> with patience(stop):
+    ...     calibrated_zeros(Fraction(1, 3), 5)
+    Traceback (most recent call last):
+    TimeoutError
+    """
+    token = _CHECK.set(check)
+    try:
+        yield
+    finally:
+        _CHECK.reset(token)
+
+
+# Ctrl-C, SIGTERM and a lost terminal while something must not be left half done.
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def first_interrupt_held() -> Iterator[Callable[[str], None]]:
+    """Inside, the first Ctrl-C, SIGTERM or SIGHUP is held; a second Ctrl-C or SIGTERM interrupts.
+
+    A SIGHUP never does: systems send it twice, or right after a SIGTERM. Signals that are ignored stay so, and what
+    other than Python code handles is left alone. Signals reach the main thread alone, so in another one nothing
+    changes.
+
+    Yields
+    ------
+    tell : function
+        Takes the reason for holding, as soon as it is true. It is said on stderr once a signal has come.
+    """
+    is_held, reason = False, ""
+
+    def say() -> None:
+        if is_held and reason:
+            with suppress(OSError):  # whoever reads it may be gone, and that must not end the work
+                os.write(2, f"\n{reason}\n".encode())
+
+    def tell(why: str) -> None:
+        nonlocal reason
+        reason = why
+        say()
+
+    def hold(number: int, _frame: FrameType | None) -> None:
+        nonlocal is_held
+        if is_held and number != signal.SIGHUP:
+            raise KeyboardInterrupt
+        if not is_held:
+            is_held = True
+            say()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield tell
+        return
+    found = {number: signal.getsignal(number) for number in _SIGNALS}
+    before = {number: handler for number, handler in found.items() if handler not in (None, signal.SIG_IGN)}
+    try:
+        for number in before:
+            signal.signal(number, hold)
+        yield tell
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

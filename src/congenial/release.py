@@ -1,5 +1,6 @@
 """A release: validate everything, charge the budget, draw once, publish."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,32 +11,147 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from congenial.arrays import Ints
-from congenial.bundle.exact_numbers import exactly
-from congenial.bundle.naming import Naming
-from congenial.bundle.plan_digest import areas_digest, disclosed_below, plan_digest
-from congenial.bundle.software import software_in_use, source_in_use
+from congenial.bundle.manifest import Manifest, exactly
+from congenial.bundle.metadata import Naming, areas_digest, disclosed_below, plan_digest, software_in_use, source_in_use
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
-from congenial.disk import no_core_file
+from congenial.disk import flush_folder, no_core_file
 from congenial.errors import AlreadySpentError, BundleError, CongenialError, LedgerError, StudyError, UncertainError
-from congenial.hierarchy.plan import ChainPlan
-from congenial.hierarchy.review import reviews_of
-from congenial.hierarchy.words import ChainWords
-from congenial.interrupts import first_interrupt_held
-from congenial.ledger.receipt import Receipt
-from congenial.ledger.request import Request, moment
-from congenial.ledger.withdrawal import what_became
+from congenial.ledger.records import Receipt, what_became
+from congenial.ledger.requests import Request, moment
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
-from congenial.privacy.review import Review
-from congenial.progress import DRAWING, Progress, no_news
+from congenial.privacy.certificate import shown
+from congenial.privacy.disclosure import Review
+from congenial.progress import DRAWING, Progress, first_interrupt_held, no_news
 from congenial.randomness import RandomStream, Streams, UnitStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey, key_without_charge
-from congenial.released import Release
 from congenial.table import Table, tables_by_area
+from congenial.tree.plan import ChainPlan, reviews_of
+from congenial.tree.steps import ChainWords
 
 if TYPE_CHECKING:
+    from congenial.bundle.write import Unfinished
     from congenial.ledger import Ledger, Status
+
+# What was released: the drawn tables, their plan and the receipt of the charge. Public.
+
+OUTPUTS = ("csv", "parquet", "report")
+
+
+@dataclass(frozen=True, repr=False)
+class Release:
+    """One draw for each area, with the plan it follows and the receipt of its charge. Public.
+
+    Attributes
+    ----------
+    plan : Plan
+        Of a tree, the plan of its top.
+    naming : Naming
+    conditions : tuple of Condition
+        What every table obeys, as it was stated; of a tree, the units at the top.
+    receipt : Receipt or None
+        None for a simulation, which protects nobody.
+    counts : array (area, cell)
+        The drawn tables, in the order of the areas.
+    made_at : str
+    software : mapping
+        The versions of whatever decides a byte of a bundle.
+    below : tuple of arrays (unit, cell)
+        Of a tree, the drawn tables of each level below the top; `counts` are those of the top.
+    chain : ChainPlan or None
+        The plan of a tree.
+    """
+
+    plan: Plan
+    naming: Naming
+    conditions: tuple[Condition, ...]
+    receipt: Receipt | None
+    counts: Ints = field(repr=False)
+    made_at: str
+    software: Mapping[str, str]
+    below: tuple[Ints, ...] = ()
+    chain: ChainPlan | None = None
+    reviews: tuple[Review, ...] = field(default=(), repr=False)
+    """What the exact numbers give away; looked for when it is not given."""
+
+    @property
+    def tables(self) -> Mapping[Area, Ints]:
+        """The drawn table of each area, cell by cell; of a tree, of each unit at the top."""
+        return self.plan.law.areas.by_label(self.counts)
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """Everything that is published beside the tables."""
+        return Manifest.of(
+            self.naming,
+            self.made_at,
+            self.chain or self.plan,
+            self.conditions,
+            self.counts,
+            self.receipt,
+            self.software,
+            self.reviews,
+        )
+
+    def write(
+        self,
+        folder: str | Path,
+        *,
+        outputs: tuple[str, ...] = OUTPUTS,
+        sign: str | Path | None = None,
+        progress: Progress = no_news,
+    ) -> Path:
+        """Write the bundle into a new folder, whole or not at all; may be tried again elsewhere.
+
+        Parameters
+        ----------
+        outputs : tuple of str
+            ``"parquet"`` and ``"report"`` besides the table as CSV.
+        sign : path, optional
+            A private key to sign the manifest with; see `congenial keygen`.
+        progress : Progress
+            Is told how many areas are written, where there are many.
+        """
+        from congenial.bundle.write import check_new, write_folder
+
+        place = Path(folder)
+        unknown = [name for name in outputs if name not in OUTPUTS]
+        if unknown:
+            raise BundleError(f"{unknown[0]!r} is not an output; write some of {', '.join(OUTPUTS)}")
+        check_new(place)
+        write_folder(place, self._files(outputs, sign, progress))
+        return place
+
+    def is_written(self, folder: Path, *, outputs: tuple[str, ...] = OUTPUTS, sign: str | Path | None = None) -> bool:
+        """Return whether this very bundle is in a folder already; refuses a folder that holds anything else."""
+        from congenial.bundle.write import is_folder_of
+
+        if not os.path.lexists(folder):
+            return False
+        if not is_folder_of(folder, self._files(outputs, sign)):
+            raise BundleError(f"{folder} is there already, and is not the bundle of this release; move it away")
+        flush_folder(folder)
+        flush_folder(folder.absolute().parent)
+        return True
+
+    def _files(
+        self, outputs: tuple[str, ...], sign: str | Path | None, progress: Progress = no_news
+    ) -> Callable[["Unfinished"], None]:
+        from congenial.bundle import write as contents
+        from congenial.bundle.signing import read_private_key
+
+        key = None if sign is None else read_private_key(Path(sign))
+        return lambda out: contents.bundle_files(
+            out, self.manifest, self.counts, tuple(outputs), key, self.below, progress
+        )
+
+    def __repr__(self) -> str:
+        kind = "release" if self.receipt is not None else "NOT FOR RELEASE, a simulation:"
+        what = self.plan.law.areas if self.chain is None else self.chain.law.tree
+        paid = "" if self.receipt is None else f", charged {self.receipt.currency} {shown(self.receipt.loss)}"
+        return f"{kind} {self.naming.release!r} of dataset {self.naming.dataset!r}: {what}{paid}"
+
 
 STEPS = ("planning", "charging the budget", DRAWING)
 
@@ -272,7 +388,7 @@ def abandon(ledger: "Ledger", dataset: str, release: str) -> Receipt:
 
     The spend stays, and the table can never be drawn again.
     """
-    from congenial.bundle.writing import remove_unfinished
+    from congenial.bundle.write import remove_unfinished
 
     with begun(ledger, dataset, release) as (file, receipt):
         if "bundle" in file.terms:
@@ -323,7 +439,7 @@ def charge_and_draw(
     ready: Prepared, *, ledger: "Ledger", who: str, folder: str | Path | None = None, now: datetime | None = None
 ) -> Release:
     """Charge a ledger, draw, and write the bundle if a folder is named; then the key is destroyed."""
-    from congenial.bundle.writing import check_new
+    from congenial.bundle.write import check_new
 
     if folder is not None:
         check_new(Path(folder))

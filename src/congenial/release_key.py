@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.chunks import parts_of
 from congenial.conditions.areas import Area
 from congenial.disk import flush, flush_folder
 from congenial.errors import LedgerBusyError, LedgerError, reason_of
-from congenial.hierarchy.words import ChainWords
 from congenial.randomness import SecretBytes, UnitStarts, UnitStreams, secret_bytes
+from congenial.resources import parts_of
+from congenial.tree.steps import ChainWords
 
 _BYTES = 32
 _LARGEST = 1 << 20  # bytes of a key's file: far more than names and paths take

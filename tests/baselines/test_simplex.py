@@ -6,11 +6,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from agreement import ALPHA, N_DRAWS, p_value
-from congenial.baselines.quadratic import Polytope, least_squares
-from congenial.baselines.simplex import SimplexFit
 from congenial.errors import BaselineError
 from congenial.randomness import RandomStream, replay_rng
-from congenial.sampling.share_out.families import Families
+from congenial.sampling.allocation.sampler import Families
+from congenial.study.baselines.base import Polytope, least_squares
+from congenial.study.baselines.topdown import SimplexFit
 
 Ints = NDArray[np.int64]
 

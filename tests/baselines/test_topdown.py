@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.baselines.baseline import Problem, noisy_answers, repair_all, sample
-from congenial.baselines.projection import L2Projection
-from congenial.baselines.topdown import TopDown, rounded
 from congenial.errors import BaselineError
 from congenial.examples import p12_mechanism, p12_table
 from congenial.randomness import replay_rng
+from congenial.study.baselines.base import Problem, noisy_answers, repair_all, sample
+from congenial.study.baselines.projection import L2Projection
+from congenial.study.baselines.topdown import TopDown, rounded
 from systems import SYSTEMS
 
 

@@ -9,9 +9,9 @@ import pytest
 
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, p_value
-from congenial.baselines.tree import LeavesAlone, TopDownTree, TreeBaseline, leaf_noise
-from congenial.hierarchy.plan import ChainPlan
 from congenial.randomness import replay_rng
+from congenial.study.baselines.topdown import LeavesAlone, TopDownTree, TreeBaseline, leaf_noise
+from congenial.tree.plan import ChainPlan
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["u18", "v18"]})
 CODES = [f"{county}{tract}{block}" for county in "123" for tract in "ab" for block in range(1, 2 + int(county) * 3)]

@@ -10,21 +10,20 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from agreement import own_rng
-from congenial.bundle import adding_up as module
-from congenial.bundle.adding_up import AddingUp, adding_up, statistics
-from congenial.bundle.adding_up_text import warning_lines
-from congenial.bundle.loading import load_bundle
-from congenial.bundle.verifying import verify_bundle
-from congenial.cli import main
+from congenial.bundle import expected_errors as module
+from congenial.bundle.bundle import load_bundle
+from congenial.bundle.expected_errors import AddingUp, adding_up, statistics, warning_lines
+from congenial.bundle.verify import verify_bundle
+from congenial.cli.main import main
 from congenial.curator.confidential_report import write_confidential_report
 from congenial.curator.pipeline import simulate
 from congenial.curator.preview import Preview, preview
-from congenial.curator.public_tables import reference_plan
+from congenial.curator.reference_tables import reference_plan
 from congenial.errors import BundleError, ReadingError
 from congenial.plan import Plan
 from congenial.reading.reference import read_reference
 from congenial.reading.tables import read_counts
-from congenial.sampling.all_tables import EnumeratedLaw
+from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.spec.load import load_spec
 from forger import forge, nothing
 

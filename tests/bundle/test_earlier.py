@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from congenial.bundle.loading import load_bundle
+from congenial.bundle.bundle import load_bundle
 from congenial.curator.pipeline import prepare
 from congenial.randomness import SecretBytes
 from congenial.release_key import ReleaseKey

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.bundle.areas_file import areas_to_parquet
-from congenial.bundle.file_names import NOT_ASKED_FOR
-from congenial.bundle.loading import load_bundle
-from congenial.bundle.table_csv import header_of
-from congenial.bundle.verifying import verify_bundle
+from congenial.bundle.bundle import load_bundle
+from congenial.bundle.parquet import NOT_ASKED_FOR
+from congenial.bundle.structure_files import areas_to_parquet
+from congenial.bundle.tables import header_of
+from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError
 from congenial.ledger import open_ledger
 from forger import Change, at, both, forge, nothing

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from congenial.bundle.loading import load_bundle
+from congenial.bundle.bundle import load_bundle
 from congenial.bundle.parquet import parquet_arrays
-from congenial.bundle.verifying import verify_bundle
-from congenial.cli import main
+from congenial.bundle.verify import verify_bundle
+from congenial.cli.main import main
 from congenial.curator.pipeline import simulate
 from congenial.errors import BundleError
 from congenial.spec.load import load_spec

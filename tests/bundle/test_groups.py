@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import congenial as cg
-from congenial.bundle.loading import Bundle, load_bundle
-from congenial.curator.demonstration import demonstrate
+from congenial.bundle.bundle import Bundle, load_bundle
+from congenial.curator.pipeline import demonstrate
 from congenial.errors import BundleError
 from forger import at, forge
 

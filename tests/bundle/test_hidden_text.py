@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.bundle.canonical import digest, rendered
+from congenial.bundle.encoding import digest, rendered
 from congenial.bundle.parquet import arrays_to_parquet, parquet_arrays
-from congenial.bundle.tree_files import read_spine
-from congenial.bundle.verifying import verify_bundle
+from congenial.bundle.structure_files import read_spine
+from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError, HierarchyError
-from congenial.page import own_script
-from congenial.plain_text import hidden_in
+from congenial.pages.page import own_script
+from congenial.text import hidden_in
 from hostile import ATTACKS, HIDDEN
 from releases import CASES, NOW, ledger_for, place, release
 
@@ -79,7 +79,7 @@ def test_a_tree_whose_codes_do_not_show_is_refused(level: str, tmp_path: Path, m
             cg.Tree.of_parents(codes)
         assert point(hidden) in str(refused.value)
         with monkeypatch.context() as patched:
-            patched.setattr("congenial.hierarchy.tree._check_texts", lambda *_: None, raising=False)
+            patched.setattr("congenial.tree.tree._check_texts", lambda *_: None, raising=False)
             bundle = tree_bundle(tmp_path / f"{number}", codes)
         with pytest.raises(BundleError) as found:
             verify_bundle(bundle)

@@ -18,13 +18,13 @@ from pyarrow import parquet
 
 import congenial as cg
 from commands import run_python
-from congenial.bundle.canonical import digest, rendered
-from congenial.bundle.loading import load_bundle
-from congenial.bundle.verifying import verify_bundle
+from congenial.bundle.bundle import load_bundle
+from congenial.bundle.encoding import digest, rendered
+from congenial.bundle.verify import verify_bundle
 from congenial.conditions.areas import Areas
 from congenial.errors import BundleError, ConditionError, HierarchyError, SchemaError
-from congenial.hierarchy.tree import MOST_ROOM
-from congenial.plain_text import LONGEST
+from congenial.text import LONGEST
+from congenial.tree.tree import MOST_ROOM
 from releases import CASES, NOW, ledger_for, place, release
 
 LIMIT = 6 << 30  # bytes of addresses that a verification may ask for
@@ -32,7 +32,7 @@ MOST = 800 << 20  # bytes of memory that it may take, Python and its packages in
 VERIFY = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]),) * 2)
-from congenial.bundle.verifying import verify_bundle
+from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError
 try:
     verify_bundle(sys.argv[1])

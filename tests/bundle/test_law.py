@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from congenial.bundle.loading import load_bundle
-from congenial.conditions.queries import cells
-from congenial.law import Law
+from congenial.bundle.bundle import load_bundle
+from congenial.conditions.registry import cells
+from congenial.law import Law, PublicLaw
 from congenial.mechanism import Mechanism
-from congenial.public_law import PublicLaw
 from congenial.randomness import replay_rng
 from congenial.reading import read_tables
-from congenial.sampling.all_tables import EnumeratedLaw
+from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.spec.load import load_spec
 from congenial.spec.spec import Spec
 from congenial.table import Table

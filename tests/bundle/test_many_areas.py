@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial import chunks
-from congenial.bundle import file_names, table_csv, table_parquet, walk
-from congenial.bundle.loading import load_bundle
-from congenial.bundle.verifying import verify_bundle
+from congenial import resources as chunks
+from congenial.bundle import parquet as file_names
+from congenial.bundle import report as walk
+from congenial.bundle import tables as table_csv
+from congenial.bundle import tables as table_parquet
+from congenial.bundle.bundle import load_bundle
+from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError
 from congenial.randomness import replay_rng
 from forger import at, forge

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from congenial.bundle.loading import load_bundle
-from congenial.bundle.verifying import verify_bundle
+from congenial.bundle.bundle import load_bundle
+from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError, CongenialError
 from congenial.ledger import open_ledger
 from edits import random_edit

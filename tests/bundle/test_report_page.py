@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 
 from chromium import dom_of, look_at
-from congenial.bundle.loading import Bundle, load_bundle
-from congenial.bundle.report import report
-from congenial.bundle.walk import units_of_areas
+from congenial.bundle.bundle import Bundle, load_bundle
+from congenial.bundle.report import report, units_of_areas
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
-from congenial.page import render
+from congenial.pages.page import render
 from congenial.plan import Plan
 from images import is_blank
 from releases import simulate

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from congenial.bundle.areas_file import areas_of_parquet, areas_to_parquet
-from congenial.bundle.canonical import digest, rendered
+from congenial.bundle.encoding import digest, rendered
 from congenial.bundle.law_json import AreaValues, law_as_json, law_of_json
 from congenial.bundle.manifest import Manifest
+from congenial.bundle.structure_files import areas_of_parquet, areas_to_parquet
 from congenial.conditions.areas import Areas
 from congenial.errors import BundleError, CongenialError
-from congenial.public_law import MeasuredQuery, PublicLaw
+from congenial.law import MeasuredQuery, PublicLaw
 from releases import CASES, Maker, manifest_of
 from systems import SYSTEMS
 

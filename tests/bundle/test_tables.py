@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from congenial.bundle.loading import load_bundle
-from congenial.bundle.table_csv import header_of
+from congenial.bundle.bundle import load_bundle
+from congenial.bundle.tables import header_of
 from congenial.conditions.areas import Areas
 from congenial.conditions.constraints import Constraints
 from congenial.errors import BundleError
-from congenial.plain_text import hidden_in
-from congenial.public_law import PublicLaw
+from congenial.law import PublicLaw
 from congenial.schema import Schema
+from congenial.text import hidden_in
 from drawn import drawn
 from releases import CASES, Maker
 from table_files import csv_of, csv_tables, parquet_of, parquet_tables

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from congenial.bundle.loading import load_bundle
+from congenial.bundle.bundle import load_bundle
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.signing import check_signature
 from congenial.errors import BundleError

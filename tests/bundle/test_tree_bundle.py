@@ -11,15 +11,15 @@ import pytest
 
 import congenial as cg
 from congenial.arrays import Ints
-from congenial.bundle.canonical import digest, rendered
+from congenial.bundle.encoding import digest, rendered
 from congenial.bundle.parquet import arrays_to_parquet, parquet_arrays
-from congenial.bundle.tree_files import read_spine, write_spine
-from congenial.bundle.verifying import verify_bundle
+from congenial.bundle.structure_files import read_spine, write_spine
+from congenial.bundle.verify import verify_bundle
 from congenial.conditions.condition import Condition
-from congenial.conditions.kinds import from_json as condition_of_json
+from congenial.conditions.registry import from_json as condition_of_json
 from congenial.errors import BrokenError, BundleError, HierarchyError, PrivacyError, SamplingError
-from congenial.hierarchy.hierarchy import Hierarchy
-from congenial.sampling.share_out.tilts import share_noise
+from congenial.sampling.allocation.tilts import share_noise
+from congenial.tree.mechanism import Hierarchy
 from forger import Change, at, forge
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
@@ -217,7 +217,7 @@ def test_a_stopped_tree_is_gone_on_with(tmp_path: Path) -> None:
     ledger.create_dataset("town", rho="1", neighbours="bounded", who="Ada")
     names = {"dataset": "town", "release": "tree"}
     (tmp_path / "taken").mkdir()
-    from congenial import released
+    from congenial import release as released
 
     before = released.Release.write
     try:
@@ -245,7 +245,7 @@ def test_bad_leaves_are_refused_without_a_word_about_them(tmp_path: Path) -> Non
 def test_noise_too_wide_for_its_tables_is_refused_before_the_charge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("congenial.sampling.share_out.tilts._MOST_SIDE", 1000)
+    monkeypatch.setattr("congenial.sampling.allocation.tilts._MOST_SIDE", 1000)
     share_noise.cache_clear()
     tree = cg.Tree.of_prefixes(CODES, {"state": 1, "county": 2}, "block")
     levels = {"state": "1", "county": "1", "block": "1/10000000"}

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from congenial.bundle.file_names import NOT_ASKED_FOR
-from congenial.bundle.loading import load_bundle
-from congenial.bundle.verifying import verify_bundle
-from congenial.cli import main
+from congenial.bundle.bundle import load_bundle
+from congenial.bundle.parquet import NOT_ASKED_FOR
+from congenial.bundle.verify import verify_bundle
+from congenial.cli.main import main
 from congenial.errors import BundleError
 from congenial.ledger import open_ledger
 from forger import at, both, forge, nothing

@@ -13,8 +13,7 @@ from click.testing import CliRunner
 
 import congenial as cg
 from commands import run_command, run_python
-from congenial.cli import main
-from congenial.cli.reference import reference
+from congenial.cli.main import main, reference
 from congenial.ledger import open_ledger
 from releases import CASES, NOW, ledger_for, place, release
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from congenial.cli import main
-from congenial.curator.demonstration import example_files
+from congenial.cli.main import main
+from congenial.curator.pipeline import example_files
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from congenial.cli import main
+from congenial.cli.main import main
 from congenial.curator import pipeline
 from congenial.ledger import Ledger
 from releases import CASES, ledger_for, place

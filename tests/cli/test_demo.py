@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from congenial.bundle.loading import load_bundle
-from congenial.cli import main
+from congenial.bundle.bundle import load_bundle
+from congenial.cli.main import main
 from congenial.curator.pipeline import STEPS
 from congenial.ledger import open_ledger
 

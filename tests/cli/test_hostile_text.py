@@ -17,18 +17,17 @@ from click.testing import CliRunner, Result
 
 import congenial as cg
 from commands import run_command
-from congenial.bundle.file_names import AREAS, PARQUET
-from congenial.bundle.naming import Naming
-from congenial.bundle.table_csv import formula_warnings
-from congenial.cli import main
-from congenial.cli.output import say, show_json, show_table
-from congenial.cli.progress import progress_bar
+from congenial.bundle.metadata import Naming
+from congenial.bundle.parquet import AREAS, PARQUET
+from congenial.bundle.tables import formula_warnings
+from congenial.cli.main import main
+from congenial.cli.output import progress_bar, say, show_json, show_table
 from congenial.conditions.areas import Areas
 from congenial.conditions.constraints import Constraints
 from congenial.errors import BundleError, ConditionError, SchemaError
 from congenial.ledger import open_ledger
-from congenial.page import own_script, render
-from congenial.plain_text import hidden_in
+from congenial.pages.page import own_script, render
+from congenial.text import hidden_in
 from forger import at, forge, nothing
 from hostile import ATTACKS, HIDDEN, check_text, hidden_texts, hostile_texts
 from releases import CASES, NOW, ledger_for, place, release

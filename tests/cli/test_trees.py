@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 import congenial as cg
-from congenial.bundle.loading import load_bundle
-from congenial.cli import main
+from congenial.bundle.bundle import load_bundle
+from congenial.cli.main import main
 from congenial.cli.output import column_parts
 
 N_CELLS = 60

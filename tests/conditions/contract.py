@@ -8,8 +8,8 @@ import pytest
 
 import congenial as cg
 from congenial.conditions.condition import Condition
-from congenial.conditions.equalities import Equalities
-from congenial.conditions.kinds import KINDS, from_json
+from congenial.conditions.linear_algebra import Equalities
+from congenial.conditions.registry import KINDS, from_json
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o", "v"]})
 OTHER = cg.Schema({"colour": ["red", "blue"]})

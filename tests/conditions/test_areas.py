@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 
 import congenial as cg
 from congenial.arrays import Ints
+from congenial.conditions import areas as many_bounds
 from congenial.conditions import areas as module
-from congenial.conditions import many_bounds
-from congenial.conditions.areas import Area, Areas, Group, pattern_of
+from congenial.conditions.areas import NONE, Area, Areas, Group, ManyBounds, pattern_of, quick_bounds
 from congenial.conditions.constraints import CellBounds, Constraints
-from congenial.conditions.many_bounds import NONE, ManyBounds, quick_bounds
-from congenial.conditions.queries import Condition
+from congenial.conditions.registry import Condition
 from congenial.conditions.rows import Limited
 from congenial.errors import BrokenError, ConditionError
 from drawn import drawn

@@ -19,18 +19,16 @@ import congenial as cg
 from conditions import contract
 from conditions.contract import SCHEMA
 from congenial.conditions.compile import check_conditions
-from congenial.conditions.condition import Claim, Condition, Counts, arguments
-from congenial.conditions.entry import Entry, Key, Keys, SpecList
-from congenial.conditions.equalities import Equalities
-from congenial.conditions.kinds import KINDS, from_json
-from congenial.conditions.queries import Query
+from congenial.conditions.condition import Claim, Condition, Counts, Entry, Key, Keys, SpecList, arguments
+from congenial.conditions.linear_algebra import Equalities
+from congenial.conditions.registry import KINDS, Query, from_json
 from congenial.conditions.rows import Limited, Row
-from congenial.plain_text import hidden_in
-from congenial.sampling.all_tables import enumerate_tables
+from congenial.sampling.enumeration import enumerate_tables
 from congenial.schema import Schema, Where
 from congenial.spec.conditions import Reader
 from congenial.spec.levels import Levels
 from congenial.spec.model import entry_model
+from congenial.text import hidden_in
 from drawn import drawn
 
 COUNTS = st.lists(st.integers(0, 9), min_size=6, max_size=6)

@@ -40,7 +40,7 @@ def test_any_failure_after_the_charge_says_so(spec: Path, tmp_path: Path, monkey
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("congenial.bundle.contents.bundle_files", broken)
+    monkeypatch.setattr("congenial.bundle.write.bundle_files", broken)
     with pytest.raises(cg.CongenialError, match=r"ZeroDivisionError.*The budget was charged"):
         release(spec, tmp_path / "bundle", ledger=ledger, who="Ada")
     assert len(ledger.history("r")) == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from commands import COMMAND, ENVIRONMENT, run_python
-from congenial.bundle.loading import load_bundle
+from congenial.bundle.bundle import load_bundle
 from congenial.curator import pipeline
 from congenial.spec.load import load_spec
 from releases import CASES, ledger_for, place
@@ -119,12 +119,12 @@ def test_a_second_interruption_stops_and_can_be_gone_on_with(moments: list[str],
 
 
 def test_ctrl_c_while_files_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from congenial.bundle import writing
+    from congenial.bundle import write as writing
 
     def interrupted(handle: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("congenial.bundle.writing.os.fsync", interrupted)
+    monkeypatch.setattr("congenial.bundle.write.os.fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
         writing.write_folder(tmp_path / "out", lambda out: out.add("a", b"1"))
     assert list(tmp_path.iterdir()) == []

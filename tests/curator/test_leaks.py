@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from congenial.bundle.signing import create_key
-from congenial.cli import main
+from congenial.cli.main import main
 from congenial.plan import Plan
 from releases import BUDGET, HEAD, NOW, Case, ledger_for, place, release
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from congenial.bundle.loading import load_bundle
+from congenial.bundle.bundle import load_bundle
 from congenial.bundle.signing import create_key
 from congenial.curator import pipeline as run
 from congenial.curator.pipeline import Published
@@ -30,7 +30,7 @@ from congenial.errors import (
 from congenial.ledger import Ledger
 from congenial.plan import Plan
 from congenial.release_key import ReleaseKey
-from congenial.sampling.contraction.sampler import Contraction
+from congenial.sampling.elimination.sampler import Contraction
 from congenial.spec.load import load_spec
 from congenial.spec.spec import Spec
 from releases import (
@@ -333,7 +333,7 @@ def test_a_failure_after_the_charge_says_that_it_came(tmp_path: Path, monkeypatc
         raise OSError(28, os.strerror(28))
 
     with monkeypatch.context() as patched:
-        patched.setattr("congenial.bundle.writing.flush_folder", full)
+        patched.setattr("congenial.bundle.write.flush_folder", full)
         with pytest.raises(BundleError, match=r"no space left on device.*spend 1 of dataset 'town'.*not refunded"):
             release(spec, tmp_path / "out", ledger=ledger, who="Ada")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["budget.db", "budget.db.keys", "data.csv", "spec.yaml"]

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 import congenial as cg
 from agreement import own_rng
-from congenial.cli import main
+from congenial.cli.main import main
+from congenial.curator.alternatives import ErrorTarget, Reached, _least
 from congenial.curator.preview import Preview, preview
 from congenial.curator.preview_text import screen
-from congenial.curator.target import ErrorTarget, Reached, _least
 from congenial.errors import StudyError
 from congenial.law import Law
 from congenial.privacy.budget import Budget

@@ -10,15 +10,15 @@ from click.testing import CliRunner, Result
 
 import congenial as cg
 from agreement import own_rng
-from congenial.cli import main
+from congenial.cli.main import main
 from congenial.curator.preview import Preview, preview
 from congenial.curator.preview_text import screen
 from congenial.curator.section import NO_PROVEN_INTERVALS, NOT_PROTECTED
-from congenial.hierarchy.review import review_tree
 from congenial.ledger import Ledger, open_ledger
-from congenial.privacy.formulas import epsilon_at
-from congenial.privacy.review_text import level_sentences
+from congenial.privacy.bounds import epsilon_at
+from congenial.privacy.disclosure import level_sentences
 from congenial.spec.load import load_spec
+from congenial.tree.plan import review_tree
 from releases import release
 
 HEAD = """\

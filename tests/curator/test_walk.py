@@ -7,9 +7,8 @@ from pathlib import Path
 from types import FrameType
 
 import congenial as cg
-from congenial.curator.demonstration import example_files
-from congenial.curator.pipeline import release
-from congenial.sampling.contraction import layout
+from congenial.curator.pipeline import example_files, release
+from congenial.sampling.elimination import layout
 from congenial.spec.load import load_spec
 
 ONCE = {

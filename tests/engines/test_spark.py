@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 import congenial.release
-from congenial.bundle.loading import load_bundle
+from congenial.bundle.bundle import load_bundle
 from congenial.curator import pipeline
-from congenial.engines.content import released_content
+from congenial.engines.task import released_content
 from congenial.errors import CongenialError
 from congenial.progress import no_news
 from congenial.randomness import SecretBytes
@@ -77,7 +77,7 @@ class Trouble:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Any]]:
     assert not MISSING, REASON
-    from congenial.engines.spark.session import spark_session
+    from congenial.engines.spark.cluster import spark_session
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.bundle.naming import Naming
-from congenial.engines.gather import Gathered, check_drawn
+from congenial.bundle.metadata import Naming
 from congenial.engines.key_place import KeyPlace
-from congenial.engines.task import Job, software_digest, work_of
+from congenial.engines.task import Gathered, Job, check_drawn, software_digest, work_of
 from congenial.errors import EngineError
 from congenial.examples import p12_mechanism, p12_schema
-from congenial.hierarchy.zeros import Zeros
+from congenial.mechanism import prepare_tree
 from congenial.randomness import SecretBytes
 from congenial.release import Prepared
 from congenial.release_key import ReleaseKey
 from congenial.table import AreaTables
-from congenial.tree_release import prepare_tree
+from congenial.tree.tree import Zeros
 
 KEY = ReleaseKey(SecretBytes(bytes(range(32))))
 

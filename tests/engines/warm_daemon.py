@@ -3,7 +3,7 @@
 if __name__ == "__main__":
     from pyspark.daemon import manager
 
-    import congenial.engines.spark.running
+    import congenial.engines.spark.cluster
     import congenial.sampling.jit  # noqa: F401
 
     manager()

@@ -9,8 +9,8 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
-from congenial.bundle.loading import Bundle, load_bundle
-from congenial.cli import main
+from congenial.bundle.bundle import Bundle, load_bundle
+from congenial.cli.main import main
 from console import JARGON, run_lines
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

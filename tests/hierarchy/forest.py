@@ -7,11 +7,10 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from chain_audit import Chain
-from congenial.conditions.queries import Query
-from congenial.hierarchy.hierarchy import Hierarchy
-from congenial.hierarchy.plan import ChainPlan
-from congenial.hierarchy.tree import Tree
-from congenial.hierarchy.zeros import Zeros
+from congenial.conditions.registry import Query
+from congenial.tree.mechanism import Hierarchy
+from congenial.tree.plan import ChainPlan
+from congenial.tree.tree import Tree, Zeros
 
 NOISES = {1: "double_geometric", 2: "discrete_gaussian"}
 

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 import congenial as cg
 from brute import Dice
 from chain_audit import ORDERS, ROUNDING, SHAPES, Array, Chain, Tally, audit, drawn_chain
-from congenial.conditions.queries import Query
+from congenial.conditions.registry import Query
 from congenial.errors import HierarchyError, PrivacyError
-from congenial.hierarchy.hierarchy import Hierarchy
-from congenial.hierarchy.plan import ChainPlan
-from congenial.hierarchy.tree import Tree
-from congenial.privacy.formulas import conditional_loss, epsilon_at, rho_at_all_orders
+from congenial.privacy.bounds import conditional_loss, epsilon_at, rho_at_all_orders
 from congenial.randomness import replay_rng
+from congenial.tree.mechanism import Hierarchy
+from congenial.tree.plan import ChainPlan
+from congenial.tree.tree import Tree
 
 TREE = Tree.of_prefixes(["1aa", "1ab", "1ba", "2aa", "2ab"], {"county": 1, "tract": 2}, "block")
 ONE = Tree.of_parents({"state": ["S"] * 5, "county": ["1", "1", "1", "2", "2"], "block": list("abcde")})

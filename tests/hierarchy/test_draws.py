@@ -12,18 +12,16 @@ import congenial as cg
 from agreement import ALPHA, own_rng, p_value
 from chain_audit import SHAPES, Chain
 from congenial.arrays import Ints
-from congenial.conditions.queries import Query
+from congenial.conditions.registry import Query
 from congenial.errors import BrokenError, HierarchyError
-from congenial.hierarchy.hierarchy import Hierarchy
-from congenial.hierarchy.tree import Tree
-from congenial.hierarchy.words import ChainWords
-from congenial.hierarchy.zeros import Zeros
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng
-from congenial.sampling.kernels import two_way
-from congenial.sampling.kernels.two_way import tabulate_two_way
-from congenial.sampling.share_out.families import Families
-from congenial.sampling.share_out.sampler import ShareOut
+from congenial.sampling.allocation.sampler import Families, ShareOut
+from congenial.sampling.two_way import kernels_tilt as two_way
+from congenial.sampling.two_way.kernels_tilt import tabulate_two_way
+from congenial.tree.mechanism import Hierarchy
+from congenial.tree.steps import ChainWords
+from congenial.tree.tree import Tree, Zeros
 from drawn import drawn
 from hierarchy.forest import Forest
 

@@ -8,8 +8,8 @@ import pytest
 from chain_audit import compositions
 from congenial.conditions.rows import Row
 from congenial.errors import HierarchyError
-from congenial.hierarchy.exact_rows import ExactRows
 from congenial.privacy.unimodular import certify_unimodular
+from congenial.tree.exact_sums import ExactRows
 
 TOTAL, WOMEN, ADULTS = Row.of("total", range(8)), Row.of("women", range(4)), Row.of("voting age", [2, 3, 6, 7])
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from congenial.errors import SamplingError
-from congenial.hierarchy.pilots import ALONE, SHAPES, _typical, check_pilots, made_up_family, moved
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng
-from congenial.sampling.share_out.families import Families
+from congenial.sampling.allocation.sampler import Families
+from congenial.tree.steps import ALONE, SHAPES, _typical, check_pilots, made_up_family, moved
 
 
 def test_made_up_families_have_their_sums() -> None:

@@ -5,13 +5,12 @@ import pytest
 from numpy.typing import NDArray
 
 import congenial as cg
-from congenial.hierarchy import subtree
-from congenial.hierarchy.hierarchy import Hierarchy
-from congenial.hierarchy.plan import ChainPlan
-from congenial.hierarchy.tree import Tree
-from congenial.hierarchy.words import ChainWords
-from congenial.hierarchy.zeros import Zeros
 from congenial.randomness import replay_rng
+from congenial.tree import steps as subtree
+from congenial.tree.mechanism import Hierarchy
+from congenial.tree.plan import ChainPlan
+from congenial.tree.steps import ChainWords
+from congenial.tree.tree import Tree, Zeros
 
 CODES = np.array([f"{s}{c}{b:02}" for s in "12" for c in "abc" for b in range(1 + 5 * (c != "b"))])
 SCHEMA = cg.Schema({"cell": ["x", "y", "z"]})

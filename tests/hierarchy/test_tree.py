@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from congenial.errors import HierarchyError
-from congenial.hierarchy.tree import Tree
-from congenial.hierarchy.zeros import Zeros
 from congenial.randomness import replay_rng
+from congenial.tree.tree import Tree, Zeros
 
 COLUMNS = {
     "state": ["RI", "HI", "RI", "HI", "RI"],

@@ -9,15 +9,14 @@ import pytest
 from click.testing import CliRunner
 
 import congenial as cg
-from congenial.bundle.loading import Bundle
-from congenial.cli import main
-from congenial.curator.demonstration import demonstrate
+from congenial.bundle.bundle import Bundle
+from congenial.cli.main import main
+from congenial.curator.pipeline import demonstrate
 from congenial.inference.answers import Answer, answer, answers_frame, plot_answers, write_draws
-from congenial.inference.diagnostics import ALIKE, Quality
 from congenial.inference.error_law import ErrorInterval
 from congenial.inference.frequentist import Confidence
-from congenial.inference.intervals import Estimate, number_text
-from congenial.inference.question import parse_query
+from congenial.inference.intervals import ALIKE, Estimate, Quality, number_text
+from congenial.inference.questions import parse_query
 from images import is_blank
 from releases import CASES, COUNTS, FEW, NOW, Case, ledger_for, place, release
 

@@ -6,12 +6,12 @@ import pytest
 import congenial as cg
 from agreement import own_rng
 from congenial.arrays import Floats, Ints
-from congenial.inference import areas_field
-from congenial.inference.areas_field import N_POWERS, AreasField, Covariance, Deviations
-from congenial.inference.kernels import log_rates
-from congenial.inference.smooth_terms import DEVIATIONS, effects, log_widths
-from congenial.inference.theta_steps import normals
-from congenial.inference.word_supply import WordSupply
+from congenial.inference.kernels import WordSupply
+from congenial.inference.models.design import normals
+from congenial.inference.priors import DEVIATIONS, effects, log_widths
+from congenial.inference.smooth import areas as areas_field
+from congenial.inference.smooth import kernels_areas as log_rates
+from congenial.inference.smooth.areas import N_POWERS, AreasField, Covariance, Deviations
 from congenial.randomness import RandomStream
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0-17", "18-64", "65+"]})

@@ -13,7 +13,7 @@ from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
 from congenial.inference.intervals import Estimate, PoorDrawsWarning
 from congenial.inference.posterior import posterior
 from congenial.inference.priors import prior_of
-from congenial.public_law import PublicLaw
+from congenial.law import PublicLaw
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0-9", "10-19", "20-29", "30+"]})
 PROFILE = np.array([[30, 25, 20, 5], [28, 24, 22, 2]])

@@ -10,13 +10,13 @@ from click.testing import CliRunner
 
 import congenial as cg
 from agreement import own_rng
-from congenial.cli import main
+from congenial.cli.main import main
 from congenial.curator.pipeline import simulate
-from congenial.inference import across_areas, areas_errors
-from congenial.inference.across_areas import error_intervals_across, estimates_across
+from congenial.inference import answers as across_areas
+from congenial.inference import error_law as areas_errors
+from congenial.inference.answers import ask, error_intervals_across, estimates_across
 from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
-from congenial.inference.asking import ask
-from congenial.inference.question import parse_query
+from congenial.inference.questions import parse_query
 from congenial.spec.load import load_spec
 from releases import CASES, Case, place
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.conditions.queries import Condition
-from congenial.inference.circuits import Circuits
-from congenial.inference.enumeration import MOST_TABLES
-from congenial.sampling.small_sets import all_tables
+from congenial.conditions.registry import Condition
+from congenial.inference.chains import Circuits
+from congenial.inference.posterior import MOST_TABLES
+from congenial.sampling.enumeration import all_tables
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0", "1"]})
 

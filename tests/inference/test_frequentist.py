@@ -13,15 +13,12 @@ import congenial as cg
 from agreement import own_rng
 from brute import Dice
 from congenial.conditions.areas import Areas
-from congenial.conditions.interval import Interval
-from congenial.conditions.queries import Condition
-from congenial.conditions.rows import Row
-from congenial.inference.extreme_errors import CountBox
-from congenial.inference.frequentist import Confidence, confidence, confidences
-from congenial.inference.integer_weights import Weights
-from congenial.inference.question import Statistic, parse_query
-from congenial.inference.reaches import Errors, Number, shared
-from congenial.public_law import MeasuredQuery, PublicLaw
+from congenial.conditions.registry import Condition
+from congenial.conditions.rows import Interval, Row
+from congenial.inference.error_bounds import CountBox, Weights
+from congenial.inference.frequentist import Confidence, Errors, Number, confidence, confidences, shared
+from congenial.inference.questions import Statistic, parse_query
+from congenial.law import MeasuredQuery, PublicLaw
 from congenial.randomness import replay_rng
 from interval_audit import ROUNDING, Small, audit, error_law, law_on
 from published import law_of

@@ -7,8 +7,8 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 import congenial as cg
-from congenial.inference.design import Design
-from congenial.inference.log_linear import log_linear
+from congenial.inference.models.design import Design
+from congenial.inference.models.log_linear import log_linear
 from published import law_of
 
 SCHEMA = cg.Schema({"bin": ["a", "b", "c"]})
@@ -64,7 +64,7 @@ def test_means_agree_with_a_grid() -> None:
 def test_without_the_normaliser_the_grid_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: c(s) taken as constant pulls the tables away from zero."""
     _, last = on_a_grid(1.0)
-    from congenial.sampling.contraction.sampler import Contraction
+    from congenial.sampling.elimination.sampler import Contraction
 
     monkeypatch.setattr(Contraction, "log_normalisers", lambda self, centres, rng: np.zeros(len(centres)))
     found = log_linear(

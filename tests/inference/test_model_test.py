@@ -10,15 +10,18 @@ from scipy.stats import chi2
 
 import congenial as cg
 from agreement import p_value
-from congenial.inference import null_tables
-from congenial.inference.design import Design
-from congenial.inference.independent_draws import independent_draws
-from congenial.inference.log_linear import log_linear
-from congenial.inference.model_test import chi_square, independence_test, trend
-from congenial.inference.null_tables import NullTables
+from congenial.inference.models import goodness_of_fit as null_tables
+from congenial.inference.models.design import Design
+from congenial.inference.models.goodness_of_fit import (
+    NullTables,
+    chi_square,
+    independence_test,
+    independent_draws,
+    trend,
+)
+from congenial.inference.models.log_linear import log_linear
 from congenial.inference.posterior import posterior
-from congenial.inference.priors import Prior, smooth
-from congenial.inference.smooth_terms import INDEPENDENT, effects
+from congenial.inference.priors import INDEPENDENT, Prior, effects, smooth
 from congenial.randomness import RandomStream, replay_rng
 from published import law_of
 

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
-from congenial.conditions.queries import Condition
+from congenial.conditions.registry import Condition
 from congenial.inference import chains, priors
 from congenial.inference.chains import Drawn, by_proposals, by_small_steps, walk
 from congenial.inference.intervals import PoorDrawsWarning
 from congenial.inference.posterior import PoorProposalWarning, Posterior, posterior
-from congenial.public_law import PublicLaw
-from congenial.sampling.contraction import messages as exact
+from congenial.law import PublicLaw
+from congenial.sampling.elimination import sampler as exact
 from published import law_of
 
 Ints = NDArray[np.int64]
@@ -155,7 +155,7 @@ def test_p12_accepts_well_and_mixes(p12: Posterior) -> None:
 def test_intervals_hold_their_posterior_mass(p12: Posterior) -> None:
     for query in ("sex=female & age=85+", "age in {65-66, 67-69}", "share(age=85+ | sex=male)"):
         found = p12.interval(query, 0.8)
-        from congenial.inference.question import parse_query
+        from congenial.inference.questions import parse_query
 
         values = parse_query(query, p12.law.schema)[0].values(p12.tables)
         assert ((values >= found.low) & (values <= found.high)).mean() >= 0.8

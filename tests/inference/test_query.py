@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import congenial as cg
 from congenial.conditions.areas import Areas
-from congenial.inference.question import parse_query
+from congenial.inference.questions import parse_query
 
 SCHEMA = cg.Schema(
     {

@@ -9,15 +9,14 @@ import congenial as cg
 from agreement import own_rng
 from congenial.arrays import Floats, Ints
 from congenial.inference import priors
-from congenial.inference.fields import Field
-from congenial.inference.kernels import field as kernels
-from congenial.inference.moving import Moving
+from congenial.inference.kernels import WordSupply
+from congenial.inference.moves import Moving
 from congenial.inference.posterior import ContradictedPriorWarning, posterior
-from congenial.inference.smooth_chains import smooth_draws
-from congenial.inference.smooth_terms import ALONE, DEVIATIONS, PROFILE, Scales, Term, effects, terms_of
-from congenial.inference.word_supply import WordSupply
-from congenial.label_widths import widths_of_labels
+from congenial.inference.priors import ALONE, DEVIATIONS, PROFILE, Scales, Term, effects, terms_of
+from congenial.inference.smooth import kernels
+from congenial.inference.smooth.chains import Field, smooth_draws
 from congenial.randomness import RandomStream
+from congenial.schema import widths_of_labels
 from published import law_of
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0-9", "10-19", "20-29", "30-49", "50+"]})
@@ -126,7 +125,7 @@ def normalisers(moving: Moving, tables: Ints, rng: RandomStream) -> Floats:
     return moving.log_normalisers(once, rng)[place]
 
 
-def held_means(law: cg.public_law.PublicLaw, released: Ints, eta: Floats, rng: RandomStream, *, has_c: bool) -> Floats:
+def held_means(law: cg.law.PublicLaw, released: Ints, eta: Floats, rng: RandomStream, *, has_c: bool) -> Floats:
     moving, supply, n = Moving.of(law.areas[None], law.measured), WordSupply(rng), 4_000
     lines = np.repeat(released[None, :], n, axis=0)
     one = moving.tilts(released[None, :])

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.arrays import Floats, Ints
-from congenial.conditions.queries import Condition
-from congenial.inference.enumeration import MOST_TABLES, enumerated_posterior
+from congenial.conditions.registry import Condition
+from congenial.inference.chains import Chains, LogPrior, Surrogate
+from congenial.inference.posterior import MOST_TABLES, enumerated_posterior
 from congenial.inference.priors import poisson
-from congenial.inference.surrogate import Chains, LogPrior, Surrogate
-from congenial.public_law import PublicLaw
+from congenial.law import PublicLaw
 from congenial.randomness import RandomStream
-from congenial.sampling.contraction.sampler import Contraction
-from congenial.sampling.small_sets import all_tables
+from congenial.sampling.elimination.sampler import Contraction
+from congenial.sampling.enumeration import all_tables
 from published import law_of
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0", "1"]})

@@ -9,19 +9,16 @@ from numpy.typing import NDArray
 import congenial as cg
 from agreement import own_rng
 from congenial.errors import InferenceError
-from congenial.hierarchy.hierarchy import Hierarchy
-from congenial.hierarchy.plan import ChainPlan
-from congenial.hierarchy.words import ChainWords
-from congenial.inference.kernels.shapes import Words
-from congenial.inference.kernels.tree_shapes import ChildLaws
-from congenial.inference.tree.chain import _LOGS, TreeChain
-from congenial.inference.tree.draws import ends
-from congenial.inference.tree.family_law import child_laws, laws_of, log_normaliser
-from congenial.inference.tree.prior import TreePrior
-from congenial.inference.tree.spine import spine_of
+from congenial.inference.kernels import Words
+from congenial.inference.tree.chain import _LOGS, TreeChain, ends, spine_of
+from congenial.inference.tree.kernels import ChildLaws
+from congenial.inference.tree.model import TreePrior, child_laws, laws_of, log_normaliser
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import RandomStream
-from congenial.sampling.share_out.normaliser import Normaliser
+from congenial.sampling.allocation.tilts import Normaliser
+from congenial.tree.mechanism import Hierarchy
+from congenial.tree.plan import ChainPlan
+from congenial.tree.steps import ChainWords
 
 Ints = NDArray[np.int64]
 
@@ -97,7 +94,9 @@ def without_normaliser(laws: ChildLaws) -> ChildLaws:
 
 def farthest(case: str, rng: RandomStream, n_sweeps: int, *, is_mutant: bool = False) -> float:
     """Return how far the chain's averages are from the enumerated ones at most: means and chances of zero."""
-    from congenial.inference.kernels import tree_effects, tree_law, tree_moves
+    from congenial.inference.tree import kernels as tree_effects
+    from congenial.inference.tree import kernels as tree_law
+    from congenial.inference.tree import kernels_moves as tree_moves
 
     codes, prefixes, leaves = SMALL[case]
     plan = planned(codes, leaves, prefixes, dict.fromkeys([*prefixes, "leaf"], "1/2"))
@@ -147,7 +146,7 @@ def test_a_chain_without_the_normaliser_does_not(request: pytest.FixtureRequest)
 
 def calibrated(rng: RandomStream, *, wrong_noise: bool = False) -> dict[str, tuple[float, float]]:
     """Return, for leaves and groups, how often 80 % intervals cover truths from the prior, and mean ranks."""
-    from congenial.inference.kernels.tree_effects import simulate_children
+    from congenial.inference.tree.kernels import simulate_children
 
     n_tops, n_groups, n_leaves = 60, 4, 5
     codes = [f"{t:02}{g}{i}" for t in range(n_tops) for g in range(n_groups) for i in range(n_leaves)]

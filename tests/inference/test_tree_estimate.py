@@ -12,22 +12,20 @@ from click.testing import CliRunner
 
 import congenial as cg
 from agreement import own_rng
-from congenial.bundle.loading import Bundle
+from congenial.bundle.bundle import Bundle
 from congenial.bundle.parquet import parquet_arrays
-from congenial.cli import main
+from congenial.cli.main import main
 from congenial.errors import BundleError, InferenceError
-from congenial.hierarchy.words import ChainWords
 from congenial.inference.intervals import ends_of_draws
-from congenial.inference.tree.draws import _warn, ends
-from congenial.inference.tree.estimate import TreeEstimate
-from congenial.inference.tree.family_law import child_laws
+from congenial.inference.tree.chain import _warn, ends
+from congenial.inference.tree.estimate import TreeEstimate, at_the_top
 from congenial.inference.tree.fit import FIGURES, SHARES, FitCheck, check_fit
-from congenial.inference.tree.integers import at_the_top
-from congenial.inference.tree.nobody import noise_variances, reach, reaches
+from congenial.inference.tree.model import child_laws, noise_variances, reach, reaches
+from congenial.tree.steps import ChainWords
 
 # Few draws: what is said of them is looked at where it is meant to be.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::congenial.inference.tree.draws.PoorChainsWarning"),
+    pytest.mark.filterwarnings("ignore::congenial.inference.tree.chain.PoorChainsWarning"),
     pytest.mark.filterwarnings("ignore::congenial.inference.intervals.PoorDrawsWarning"),
 ]
 
@@ -82,7 +80,7 @@ def test_whole_numbers_and_draws_add_up(bundle: Bundle, estimate: TreeEstimate) 
 
 def test_whole_numbers_are_the_nearest_that_add_up() -> None:
     """Against every table of three children that adds up; draws that are far apart, so that steps are needed."""
-    from congenial.inference.kernels.tree_integers import fit_children
+    from congenial.inference.tree.kernels import fit_children
 
     rng = np.random.default_rng(2)
     for wanted in (3, 9, 20):
@@ -353,7 +351,7 @@ def test_the_command_writes_files_that_a_seed_repeats(place: Path, tmp_path: Pat
 
 
 def test_what_is_no_tree_is_refused(tmp_path: Path) -> None:
-    from congenial.curator.demonstration import demonstrate
+    from congenial.curator.pipeline import demonstrate
 
     made = demonstrate(tmp_path / "demo")
     with pytest.raises(BundleError, match=r"no tree of areas.*congenial infer"):

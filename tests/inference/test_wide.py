@@ -9,10 +9,10 @@ from congenial.arrays import Ints
 from congenial.inference import priors
 from congenial.inference.chains import by_proposals
 from congenial.inference.posterior import posterior
-from congenial.public_law import PublicLaw
-from congenial.sampling import choose
-from congenial.sampling.look_ahead.attempts import Attempts
-from congenial.sampling.look_ahead.sampler import LookAhead, LookAheadAt
+from congenial.law import PublicLaw
+from congenial.sampling import registry as choose
+from congenial.sampling.two_way.attempts import Attempts
+from congenial.sampling.two_way.sampler import LookAhead, LookAheadAt
 from published import law_of
 
 RELEASED = [[2, 0, 1], [1, 3, 0], [0, 1, 2]]

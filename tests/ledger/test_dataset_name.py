@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from congenial.errors import LedgerBusyError, LedgerError, TamperedError
 from congenial.ledger import Ledger, open_ledger, verify_export
-from congenial.ledger.as_text import canonical
 from congenial.ledger.charging import new_dataset
-from congenial.ledger.dataset_name import _LOOKS_LATIN, _script, check_dataset_name, folded
-from congenial.ledger.records import DATASET, Dataset
-from congenial.ledger.tables import Book
+from congenial.ledger.records import _LOOKS_LATIN, DATASET, Dataset, _script, check_dataset_name, folded
+from congenial.ledger.requests import canonical
+from congenial.ledger.store import Book
 from ledgers import NOW, request
 
 SPELLINGS = [

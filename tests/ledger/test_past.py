@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from congenial.cli import main
+from congenial.cli.main import main
 from congenial.errors import LedgerError
-from congenial.ledger.past import past_of, summary_of_disclosed
+from congenial.ledger.status import past_of, summary_of_disclosed
 from ledgers import NOW, certificate, ledger_with, request
 
 

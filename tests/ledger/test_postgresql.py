@@ -7,7 +7,7 @@ import pytest
 
 from congenial.errors import CongenialError, LedgerError
 from congenial.ledger import Ledger, open_ledger
-from congenial.ledger.tables import Book
+from congenial.ledger.store import Book
 from ledgers import SECRET, Server, ledger_with, request, texts_of
 
 

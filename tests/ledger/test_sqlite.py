@@ -13,8 +13,7 @@ import pytest
 
 from congenial.errors import LedgerBusyError, LedgerError, UncertainError
 from congenial.ledger import open_ledger
-from congenial.ledger.store import UnsafePlaceWarning
-from congenial.ledger.tables import Book
+from congenial.ledger.store import Book, UnsafePlaceWarning
 from ledgers import ledger_with, request
 
 

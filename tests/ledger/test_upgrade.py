@@ -12,8 +12,7 @@ from congenial.errors import LedgerError, OtherVersionError, UncertainError
 from congenial.ledger import open_ledger
 from congenial.ledger.address import read_address
 from congenial.ledger.records import DATASET, FIELDS, SPEND
-from congenial.ledger.store import Store, backend_of
-from congenial.ledger.upgrade import VERSIONS, bring_up_to_date
+from congenial.ledger.store import VERSIONS, Store, backend_of, bring_up_to_date
 from ledgers import Server, ledger_with, request, texts_of
 
 EARLIER = Path(__file__).parents[1] / "earlier" / "0.1.0"

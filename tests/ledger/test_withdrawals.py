@@ -11,9 +11,8 @@ import pytest
 
 from congenial.errors import AlreadySpentError, BudgetError, LedgerError, OtherVersionError, TamperedError
 from congenial.ledger import Ledger, Request, open_ledger, verify_export
-from congenial.ledger.as_text import canonical
-from congenial.ledger.records import FIELDS, WITHDRAWAL, link_hash
-from congenial.ledger.withdrawal import what_became
+from congenial.ledger.records import FIELDS, WITHDRAWAL, link_hash, what_became
+from congenial.ledger.requests import canonical
 from congenial.privacy.budget import Budget
 from ledgers import DIGEST, NOW, certificate, ledger_with, request
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
 from congenial.noise import DiscreteNoise
-from congenial.noise.exact_choice import exact_choice
+from congenial.noise.inversion import exact_choice
 from congenial.randomness import RandomStream
 
 GRAIN = 2**30

@@ -8,7 +8,7 @@ import pytest
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.arrays import Ints
-from congenial.balls import ball
+from congenial.exact import ball
 from congenial.noise import FAMILIES, DiscreteNoise, Noise
 
 PRECISIONS = (Fraction(1, 50), Fraction(1, 2), Fraction(1), Fraction(3), Fraction(20))

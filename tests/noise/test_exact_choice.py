@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
-from congenial.noise.exact_choice import exact_bernoulli, exact_choice, weights_cdf
+from congenial.noise.inversion import exact_bernoulli, exact_choice, weights_cdf
 from congenial.randomness import replay_rng
 
 

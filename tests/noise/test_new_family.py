@@ -8,11 +8,12 @@ import pytest
 
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.noise import FAMILIES, DiscreteNoise, make_noise
-from congenial.sampling import closed_form, independence
-from congenial.sampling.all_tables import EnumeratedLaw
-from congenial.sampling.contraction import messages as exact
-from congenial.sampling.contraction.without_rounding import exact_normaliser
-from congenial.sampling.target import Target
+from congenial.sampling.elimination import sampler as exact
+from congenial.sampling.elimination.exact import exact_normaliser
+from congenial.sampling.enumeration import EnumeratedLaw
+from congenial.sampling.system import Target
+from congenial.study import independence
+from congenial.study import two_bins as closed_form
 from noise.coarse import Coarse
 from noise.contract import PRECISIONS, DiscreteContract
 from systems import SYSTEMS

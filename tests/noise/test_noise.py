@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, ks_p_value, own_rng, p_value
-from congenial.balls import ball
 from congenial.errors import FractionError, NoiseError, SuppressedError
+from congenial.exact import ball
 from congenial.noise import (
     FAMILIES,
     DiscreteGaussian,

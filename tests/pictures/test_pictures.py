@@ -9,12 +9,23 @@ import pytest
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from congenial.pictures.bias import BiasLine, bias_by_size
-from congenial.pictures.boxes import distance_boxes
-from congenial.pictures.drawing import COLOURS, as_png, as_svg, new_figure, styled
-from congenial.pictures.intervals import Shown, interval_picture
-from congenial.pictures.lines import acceptance_curve, cell_law, densities, traces
-from congenial.pictures.noise import noise_laws
+from congenial.pages.figures import (
+    COLOURS,
+    BiasLine,
+    Shown,
+    acceptance_curve,
+    as_png,
+    as_svg,
+    bias_by_size,
+    cell_law,
+    densities,
+    distance_boxes,
+    interval_picture,
+    new_figure,
+    styled,
+    traces,
+)
+from congenial.pages.svg import noise_laws
 from images import is_blank
 
 

@@ -14,19 +14,17 @@ from brute import BITS, Brute, Dice, Limits, Plain, Weights, cell_classes, is_at
 from congenial.arrays import Ints
 from congenial.conditions import areas as areas_module
 from congenial.conditions import constraints as constraints_module
-from congenial.conditions.areas import Areas, Group
+from congenial.conditions.areas import Areas, Group, ManyBounds, quick_bounds
 from congenial.conditions.compile import compile_conditions
-from congenial.conditions.many_bounds import ManyBounds, quick_bounds
-from congenial.conditions.queries import Condition
+from congenial.conditions.registry import Condition
 from congenial.errors import PrivacyError
 from congenial.examples import P12_VOTING_AGES, p12_schema
-from congenial.privacy import areas_alike
+from congenial.privacy import cases as areas_alike
+from congenial.privacy.cases import Case
 from congenial.privacy.certificate import Certificate
-from congenial.privacy.certified_case import Case
 from congenial.privacy.certify import certificate_of
-from congenial.privacy.closest import closest_pair
-from congenial.privacy.compose import Part, over_areas
-from congenial.privacy.pricing import Pricing
+from congenial.privacy.compose import Part, Pricing, over_areas
+from congenial.privacy.neighbours import closest_pair
 from congenial.randomness import replay_rng
 from drawn import drawn
 from loss_systems import RELATIONS

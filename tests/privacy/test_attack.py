@@ -5,14 +5,13 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from congenial.balls import log_of
 from congenial.errors import PrivacyError
+from congenial.exact import log_of
 from congenial.examples import p12_mechanism, p12_table
-from congenial.privacy.attack import search_worst_pair
-from congenial.privacy.loss import Losses
+from congenial.privacy.audit import Losses, search_worst_pair
 from congenial.randomness import replay_rng
-from congenial.sampling.all_tables import EnumeratedLaw, worst_ratio
-from congenial.sampling.target import Target
+from congenial.sampling.enumeration import EnumeratedLaw, worst_ratio
+from congenial.sampling.system import Target
 from systems import SYSTEMS
 
 

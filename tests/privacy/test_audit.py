@@ -12,12 +12,10 @@ import congenial as cg
 from congenial.errors import FractionError, PrivacyError
 from congenial.examples import p12_mechanism, p12_table
 from congenial.noise import FAMILIES
-from congenial.privacy.attack import search_worst_pair
-from congenial.privacy.audit import audit, audit_draws, audit_exactly
-from congenial.privacy.loss import Losses
+from congenial.privacy.audit import Losses, audit, audit_draws, audit_exactly, search_worst_pair
 from congenial.randomness import RandomStream, replay_rng
-from congenial.sampling.contraction.messages import messages
-from congenial.sampling.target import Measured, Target
+from congenial.sampling.elimination.sampler import messages
+from congenial.sampling.system import Measured, Target
 
 Ints = NDArray[np.int64]
 

@@ -10,15 +10,15 @@ import pytest
 import congenial as cg
 from brute import BITS, Brute, Dice, Plain, ball, cell_classes, margins
 from congenial.conditions.areas import Areas
-from congenial.conditions.queries import Condition, Query
+from congenial.conditions.registry import Condition, Query
 from congenial.errors import ConditionError, CongenialError, FractionError, NoiseError, PrivacyError
 from congenial.examples import p12_mechanism, p12_schema, p12_table
+from congenial.privacy.bounds import calibrated_cells
 from congenial.privacy.budget import Budget
 from congenial.privacy.calibrate import Asked, calibrate
-from congenial.privacy.certified_case import Case
+from congenial.privacy.cases import Case
 from congenial.privacy.certify import certificate_of
-from congenial.privacy.formulas import calibrated_cells
-from congenial.privacy.pricing import Pricing
+from congenial.privacy.compose import Pricing
 from congenial.randomness import replay_rng
 from loss_systems import RELATIONS, SYSTEMS
 

@@ -11,9 +11,9 @@ import congenial as cg
 from congenial.conditions.areas import Areas
 from congenial.conditions.condition import Condition
 from congenial.errors import PrivacyError
+from congenial.law import PublicLaw
 from congenial.plan import Plan
 from congenial.privacy.certify import certificate_of as certificate_of_case
-from congenial.public_law import PublicLaw
 
 SCHEMA = cg.Schema({"g": ["a", "b"]})
 

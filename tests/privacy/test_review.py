@@ -11,10 +11,9 @@ import congenial as cg
 from agreement import own_rng
 from congenial.conditions import determined as determined_module
 from congenial.conditions.areas import Areas
-from congenial.conditions.queries import Condition
-from congenial.hierarchy.review import review_tree
-from congenial.privacy.review import Review, review
-from congenial.privacy.review_text import sentences
+from congenial.conditions.registry import Condition
+from congenial.privacy.disclosure import Review, review, sentences
+from congenial.tree.plan import review_tree
 
 Ints = NDArray[np.int64]
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["a", "b", "c"]})
@@ -123,7 +122,7 @@ def test_the_search_rejects_limits_without_the_sums_that_follow(
 def test_what_no_search_settled_is_counted(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     conditions = SYSTEMS["three parts in a ring"]
     tables = tables_of(request, conditions)
-    monkeypatch.setattr("congenial.privacy.review.MOST_PROGRAMS", 1)
+    monkeypatch.setattr("congenial.privacy.disclosure.MOST_PROGRAMS", 1)
     found = found_in(conditions, tables)
     known, _ = brute_force(conditions, tables)
     assert 0 < found.counted.n_open < len(tables)

@@ -9,8 +9,8 @@ import pytest
 
 import congenial as cg
 from congenial.privacy.semantics import Vacuous, meaning, two_people
-from congenial.sampling.all_tables import EnumeratedLaw
-from congenial.sampling.target import Target
+from congenial.sampling.enumeration import EnumeratedLaw
+from congenial.sampling.system import Target
 
 
 def test_the_two_person_counterexample() -> None:

@@ -12,13 +12,27 @@ import numpy as np
 import pytest
 
 from brute import Dice
-from congenial.balls import double_above_exp
 from congenial.errors import PrivacyError
-from congenial.privacy.weighted import WeightedZeros, calibrated_lines, calibrated_zeros, changed_loss, excess_left
-from congenial.privacy.weighted_group import Others, group_excess, group_excess_holds, group_side_holds
-from congenial.privacy.weighted_lines import free_excess, lines_excess, pair_excess
-from congenial.privacy.weighted_series import Series, stays_nonnegative
-from congenial.privacy.weighted_total import total_excess_holds
+from congenial.exact import double_above_exp
+from congenial.privacy.zero_weights.calibrate import (
+    WeightedZeros,
+    calibrated_lines,
+    calibrated_zeros,
+    changed_loss,
+    excess_left,
+)
+from congenial.privacy.zero_weights.cost import (
+    Others,
+    Series,
+    free_excess,
+    group_excess,
+    group_excess_holds,
+    group_side_holds,
+    lines_excess,
+    pair_excess,
+    stays_nonnegative,
+)
+from congenial.privacy.zero_weights.total import total_excess_holds
 from congenial.randomness import replay_rng
 from weighted_audit import audit, excess_of, laws
 from weighted_systems import Group, Law, cell_series, crowd_ratio, group_ratio, normaliser, random_weighted

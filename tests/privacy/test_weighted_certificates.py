@@ -22,12 +22,11 @@ from congenial.conditions.rows import Row
 from congenial.errors import CongenialError, PrivacyError
 from congenial.examples import p12_mechanism, p12_schema, p12_table
 from congenial.noise import DoubleGeometric
-from congenial.privacy import weighted_loss as under_test
-from congenial.privacy.certified_case import Case
-from congenial.privacy.certify import certificate_of
-from congenial.privacy.weighted_loss import _Pricer
-from congenial.sampling.all_tables import enumerate_tables
-from congenial.sampling.target import Target
+from congenial.privacy import certify as under_test
+from congenial.privacy.cases import Case
+from congenial.privacy.certify import _Pricer, certificate_of
+from congenial.sampling.enumeration import enumerate_tables
+from congenial.sampling.system import Target
 
 N_SYSTEMS = 300
 PRECISIONS = ["1/5", "1/2", "1", "2"]

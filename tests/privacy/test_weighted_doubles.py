@@ -6,9 +6,17 @@ from functools import partial
 import flint
 import pytest
 
-from congenial.balls import ball, double_above_exp
-from congenial.privacy.weighted_doubles import first_level_holds
-from congenial.privacy.weighted_group import BITS, SIDES, Others, _empty, levels_hold, smallest_likely, tail_from
+from congenial.exact import ball, double_above_exp
+from congenial.privacy.zero_weights.cost import (
+    BITS,
+    SIDES,
+    Others,
+    _empty,
+    first_level_holds,
+    levels_hold,
+    smallest_likely,
+    tail_from,
+)
 
 CASES = [
     (k, Fraction(double_above_exp(Fraction(precision))), Fraction(weight))

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from congenial.errors import ReadingError
-from congenial.reading.grouped import Grouped
-from congenial.reading.tables import cell_columns, read_counts
+from congenial.reading.tables import Grouped, cell_columns, read_counts
 from congenial.spec.load import load_spec
 from congenial.spec.spec import Spec
 from engines.spark_data import people

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from congenial import resources
 from congenial.errors import CongenialError, ReadingError
 from congenial.reading import read_tables
-from congenial.reading.csv_trouble import csv_trouble
+from congenial.reading.tables import csv_trouble
 from congenial.spec import Spec, parse_spec
 from drawn import drawn
 

@@ -10,10 +10,10 @@ from typing import ClassVar
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.balls import log_of
-from congenial.conditions.groups import Box, GroupedRow
 from congenial.conditions.integer_program import propagate
-from congenial.noise.exact_choice import exact_choice, weights_cdf
+from congenial.conditions.linear_algebra import Box, GroupedRow
+from congenial.exact import log_of
+from congenial.noise.inversion import exact_choice, weights_cdf
 from congenial.randomness import RandomStream, Streams
 from congenial.sampling.system import System, SystemRow
 

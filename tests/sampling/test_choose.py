@@ -6,9 +6,9 @@ import pytest
 import congenial as cg
 from congenial.errors import SamplingError, TooLargeError
 from congenial.examples import p12_mechanism, p12_table
-from congenial.sampling import choose
-from congenial.sampling.choose import SAMPLERS, choose_sampler
-from congenial.sampling.contraction.sampler import Contraction
+from congenial.sampling import registry as choose
+from congenial.sampling.elimination.sampler import Contraction
+from congenial.sampling.registry import SAMPLERS, choose_sampler
 from congenial.sampling.system import System
 from sampling.contract import Maker, SamplerContract, registered, system_of
 from sampling.enumeration import Enumeration

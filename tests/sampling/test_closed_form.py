@@ -11,8 +11,8 @@ import congenial as cg
 from agreement import ALPHA, N_DRAWS, ks_p_value, own_rng, p_value
 from congenial.errors import SamplingError
 from congenial.noise import DoubleGeometric, Laplace
-from congenial.sampling import closed_form
-from congenial.sampling.all_tables import EnumeratedLaw
+from congenial.sampling.enumeration import EnumeratedLaw
+from congenial.study import two_bins as closed_form
 
 
 def law(n_cells: int, counts: list[int], noise: str = "double_geometric", width: int | None = None) -> cg.Law:

@@ -8,8 +8,7 @@ import pytest
 
 import congenial as cg
 from congenial.errors import TooLargeError
-from congenial.sampling.counting import EstimatedCount
-from congenial.sampling.two_way_counts import count_two_way
+from congenial.sampling.counting import EstimatedCount, count_two_way
 
 
 def both_margins(lines: list[int], columns: list[int]) -> cg.Constraints:

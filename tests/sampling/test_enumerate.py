@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.balls import log_of
-from congenial.conditions.queries import Condition
+from congenial.conditions.registry import Condition
 from congenial.errors import SamplingError, TooLargeError
+from congenial.exact import log_of
 from congenial.examples import p12_mechanism, p12_table
-from congenial.sampling.all_tables import (
+from congenial.sampling.enumeration import (
     EnumeratedLaw,
     enumerate_tables,
     estimate_log10_count,
     surely_more_than,
     worst_ratio,
 )
-from congenial.sampling.target import Target
+from congenial.sampling.system import Target
 from systems import SYSTEMS, System
 
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 import congenial as cg
 from agreement import ALPHA, own_rng, p_value
 from congenial.arrays import Ints
-from congenial.balls import log_of
 from congenial.errors import ConditionError, SamplingError, TooLargeError
+from congenial.exact import log_of
 from congenial.examples import p12_mechanism, p12_schema, p12_table
-from congenial.sampling.all_tables import EnumeratedLaw
-from congenial.sampling.contraction import messages as exact
-from congenial.sampling.contraction.layout import Engine, Layout
-from congenial.sampling.contraction.sampler import Contraction
-from congenial.sampling.contraction.without_rounding import count_tables, exact_normaliser
+from congenial.sampling.elimination import sampler as exact
+from congenial.sampling.elimination.exact import count_tables, exact_normaliser
+from congenial.sampling.elimination.layout import Engine, Layout
+from congenial.sampling.elimination.sampler import Contraction
+from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.sampling.system import System
 from drawn import drawn
 from systems import SYSTEMS
@@ -297,7 +297,7 @@ def test_continuous_noise_is_refused() -> None:
 
 def test_error_bound_covers_long_sums() -> None:
     """Two cells in no row: one entry adds up as many terms as a cell has values, and the bound must know it."""
-    from congenial.balls import ball, ends
+    from congenial.exact import ball, ends
 
     schema = cg.Schema({"cell": ["a", "b"]})
     limits = [cg.bounds(0, 5, where={"cell": "a"}), cg.bounds(0, 300_000, where={"cell": "b"})]

@@ -9,11 +9,11 @@ import pytest
 
 import congenial as cg
 from congenial.conditions.condition import Condition
-from congenial.conditions.queries import Query, margin
+from congenial.conditions.registry import Query, margin
 from congenial.conditions.rows import Row
 from congenial.examples import p12_mechanism, p12_table
-from congenial.sampling import exact_errors as module
-from congenial.sampling.exact_errors import exact_errors
+from congenial.sampling import error_moments as module
+from congenial.sampling.error_moments import exact_errors
 from congenial.sampling.system import System
 from sampling.enumeration import EnumerationAt
 

@@ -10,10 +10,10 @@ from congenial.arrays import Floats, Ints
 from congenial.errors import SamplingError
 from congenial.examples import P12_INDEX_SET, p12_mechanism, p12_table
 from congenial.randomness import replay_rng
-from congenial.sampling import independence
-from congenial.sampling.all_tables import EnumeratedLaw
-from congenial.sampling.closed_form import two_bin_law
-from congenial.sampling.target import Target
+from congenial.sampling.enumeration import EnumeratedLaw
+from congenial.sampling.system import Target
+from congenial.study import independence
+from congenial.study.two_bins import two_bin_law
 from systems import SYSTEMS
 
 

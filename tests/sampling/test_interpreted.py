@@ -9,10 +9,10 @@ import congenial as cg
 from congenial.arrays import Floats, Ints
 from congenial.examples import p12_mechanism, p12_table
 from congenial.sampling import jit
-from congenial.sampling.contraction import messages as exact
-from congenial.sampling.contraction.certain import Certain
-from congenial.sampling.kernels.wide import Wide
-from congenial.sampling.target import Target
+from congenial.sampling.elimination import sampler as exact
+from congenial.sampling.elimination.exact import Certain
+from congenial.sampling.kernel_numbers import Wide
+from congenial.sampling.system import Target
 from systems import SYSTEMS
 
 

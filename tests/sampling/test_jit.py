@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import congenial
-from congenial.sampling import code_cache, jit
+from congenial.sampling import jit
+from congenial.sampling import jit as code_cache
 
 SOURCE = Path(congenial.__file__).parent
 
@@ -40,7 +41,7 @@ def test_the_setting_of_a_host_program_stays() -> None:
     config: Any = numba.config
     before = config.CACHE_DIR
     _twice_and_one(1.0)
-    from congenial.sampling.kernels.layout import _window
+    from congenial.sampling.elimination.kernels_layout import _window
 
     assert _window(-3, 4, 2) == (-2, 5, True)
     assert before == config.CACHE_DIR
@@ -72,7 +73,7 @@ def test_the_digest_covers_all_that_kernels_are_made_from() -> None:
 
 def cache_folder(base: Path) -> Path | None:
     """Return what the rule says of a base folder, in a process of its own."""
-    code = "from congenial.sampling.code_cache import private_cache_folder; print(private_cache_folder() or '')"
+    code = "from congenial.sampling.jit import private_cache_folder; print(private_cache_folder() or '')"
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(base)}
     told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     return Path(told.stdout.strip()) if told.stdout.strip() else None
@@ -139,7 +140,7 @@ DRAW = """
 import numpy as np
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng
-from congenial.sampling.look_ahead.two_way import TwoWay
+from congenial.sampling.two_way.counts import TwoWay
 counts = np.array([[2, 0, 1], [0, 3, 0], [1, 1, 4]])
 two_way = TwoWay(DiscreteGaussian("10/23"), counts, np.array([3, 3, 6]), np.array([4, 3, 5]))
 print(two_way.attempts(is_turned=False).draw(3, replay_rng("both margins")).tolist())
@@ -213,7 +214,7 @@ def test_without_a_private_folder_kernels_are_compiled_in_memory(tmp_path: Path)
     base.mkdir()
     base.chmod(0o777)
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(base)}
-    code = "from congenial.sampling.kernels.layout import _window; print(_window(-3, 4, 2))"
+    code = "from congenial.sampling.elimination.kernels_layout import _window; print(_window(-3, 4, 2))"
     told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "(-2, 5, True)"
     assert not list(base.rglob("*.nb*"))
@@ -221,8 +222,8 @@ def test_without_a_private_folder_kernels_are_compiled_in_memory(tmp_path: Path)
 
 def test_a_read_only_table_draws_the_same_without_compiling_again() -> None:
     from congenial.examples import p12_mechanism, p12_table
-    from congenial.sampling.contraction.messages import engine_of, sample_batch
-    from congenial.sampling.kernels.draw import draw_batch
+    from congenial.sampling.elimination.kernels_backward import draw_batch
+    from congenial.sampling.elimination.sampler import engine_of, sample_batch
 
     target, compiled = p12_mechanism().law(p12_table()).target, cast("jit.Kernel", draw_batch).compiled
     centres = np.tile(target.centre, (40, 1))

@@ -7,21 +7,28 @@ import pytest
 
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
-from congenial.balls import falling_doubles
 from congenial.errors import SamplingError
-from congenial.noise.fall import FLAT
+from congenial.exact import falling_doubles
+from congenial.noise.base import FLAT
 from congenial.randomness import UnitStreams, replay_rng
-from congenial.sampling.all_tables import EnumeratedLaw
-from congenial.sampling.choose import choose_sampler
-from congenial.sampling.look_ahead import bounds
-from congenial.sampling.look_ahead.attempts import Attempts
-from congenial.sampling.look_ahead.grid_at import GridAt
-from congenial.sampling.look_ahead.pilots import Pilot, is_offered, made_up_tables, promised, refusal, run_pilots
-from congenial.sampling.look_ahead.sampler import LookAhead, LookAheadAt, why_not
-from congenial.sampling.look_ahead.shapes import Tables
-from congenial.sampling.look_ahead.weights import CellWeight, window
-from congenial.sampling.system import System, SystemRow
-from congenial.sampling.target import Target
+from congenial.sampling.enumeration import EnumeratedLaw
+from congenial.sampling.registry import choose_sampler
+from congenial.sampling.system import System, SystemRow, Target
+from congenial.sampling.two_way import prepared as bounds
+from congenial.sampling.two_way.attempts import Attempts
+from congenial.sampling.two_way.prepared import GridAt
+from congenial.sampling.two_way.sampler import (
+    LookAhead,
+    LookAheadAt,
+    Pilot,
+    is_offered,
+    made_up_tables,
+    promised,
+    refusal,
+    run_pilots,
+    why_not,
+)
+from congenial.sampling.two_way.weights import CellWeight, Tables, window
 from systems import SYSTEMS, WEIGHTED
 
 BOTH = [cg.margin("row"), cg.margin("column")]
@@ -214,7 +221,7 @@ def _term(tables: Tables, line: int, j: int, u: int, x: int) -> float:
 
 
 def _bound(tables: Tables, line: int, j: int, u: int) -> float:
-    from congenial.sampling.kernels.attempt import bound_at
+    from congenial.sampling.two_way.kernels_attempt import bound_at
 
     return float(bound_at(tables, line, j, u))
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from congenial.arrays import Floats
+from congenial.sampling.elimination.kernels_convolve import sum_products
 from congenial.sampling.jit import interpreted, kernel
-from congenial.sampling.kernels.codes import LANES, WORK
-from congenial.sampling.kernels.products import sum_products
+from congenial.sampling.kernel_numbers import LANES, WORK
 
 
 @kernel

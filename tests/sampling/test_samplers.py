@@ -8,8 +8,9 @@ import pytest
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.arrays import Floats, Ints
 from congenial.randomness import RandomStream
-from congenial.sampling import independence, rejection
-from congenial.sampling.all_tables import EnumeratedLaw
+from congenial.sampling.enumeration import EnumeratedLaw
+from congenial.study import independence
+from congenial.study import independence as rejection
 from systems import SYSTEMS, System
 
 Method = Callable[[System, RandomStream], Ints]
@@ -20,7 +21,7 @@ def by_enumeration(system: System, rng: RandomStream) -> Ints:
 
 
 def by_rejection(system: System, rng: RandomStream) -> Ints:
-    return np.asarray(rejection.sample(system.target, N_DRAWS, rng, most_proposals=10**8).tables, np.int64)
+    return np.asarray(rejection.rejection_sample(system.target, N_DRAWS, rng, most_proposals=10**8).tables, np.int64)
 
 
 class UniformTables:
@@ -39,7 +40,9 @@ class UniformTables:
 
 
 def by_rejection_from_uniform(system: System, rng: RandomStream) -> Ints:
-    draws = rejection.sample(system.target, N_DRAWS, rng, proposal=UniformTables(system), most_proposals=10**8)
+    draws = rejection.rejection_sample(
+        system.target, N_DRAWS, rng, proposal=UniformTables(system), most_proposals=10**8
+    )
     return np.asarray(draws.tables, np.int64)
 
 

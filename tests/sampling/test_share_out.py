@@ -12,15 +12,21 @@ from chain_audit import compositions
 from congenial.arrays import Ints
 from congenial.noise import DiscreteGaussian, DiscreteNoise, DoubleGeometric
 from congenial.randomness import KeyedWords, RandomStream, replay_rng
-from congenial.sampling.kernels.share_out import tilt_of
-from congenial.sampling.kernels.share_shapes import FIRST, IS_CUT, SIZE, TOLERANCE, empty_tables
-from congenial.sampling.kernels.share_tables import key_of, mode_of, slot_of
-from congenial.sampling.share_out import sampler as module
-from congenial.sampling.share_out.certain import CertainShares, Tilted
-from congenial.sampling.share_out.families import Families
-from congenial.sampling.share_out.normaliser import Normaliser
-from congenial.sampling.share_out.sampler import ShareOut
-from congenial.sampling.share_out.tilts import share_noise
+from congenial.sampling.allocation import sampler as module
+from congenial.sampling.allocation.exact import CertainShares, Tilted
+from congenial.sampling.allocation.kernels import (
+    FIRST,
+    IS_CUT,
+    SIZE,
+    TOLERANCE,
+    empty_tables,
+    key_of,
+    mode_of,
+    slot_of,
+    tilt_of,
+)
+from congenial.sampling.allocation.sampler import Families, ShareOut
+from congenial.sampling.allocation.tilts import Normaliser, share_noise
 from drawn import drawn
 
 NOISES: list[DiscreteNoise] = [

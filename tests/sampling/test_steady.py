@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import congenial
-from congenial.balls import circle_points
-from congenial.sampling import steady
-from congenial.sampling.kernels import steady_powers
+from congenial.exact import circle_points
+from congenial.sampling import kernel_numbers as steady_powers
+from congenial.sampling import portable_math as steady
 
 SOURCE = Path(congenial.__file__).parent
 TESTS = Path(__file__).parents[1]

@@ -14,8 +14,7 @@ from congenial.arrays import Ints
 from congenial.errors import TooLargeError
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng
-from congenial.sampling.look_ahead.two_way import TwoWay
-from congenial.sampling.look_ahead.two_way_normaliser import log_two_way
+from congenial.sampling.two_way.counts import TwoWay, log_two_way
 
 FAMILIES = {
     "margins a little off": ("10/23", [[2, 0, 1], [0, 3, 0], [1, 1, 4]], [3, 3, 6], [4, 3, 5]),

@@ -15,14 +15,13 @@ from congenial.errors import SamplingError
 from congenial.law import Law
 from congenial.noise import DiscreteGaussian, DoubleGeometric
 from congenial.randomness import replay_rng
-from congenial.sampling import independence
-from congenial.sampling.all_tables import EnumeratedLaw
-from congenial.sampling.contraction.layout import Engine
-from congenial.sampling.contraction.messages import messages
-from congenial.sampling.contraction.without_rounding import exact_normaliser
-from congenial.sampling.exact_errors import exact_errors
-from congenial.sampling.system import System
-from congenial.sampling.target import Measured, Target
+from congenial.sampling.elimination.exact import exact_normaliser
+from congenial.sampling.elimination.layout import Engine
+from congenial.sampling.elimination.sampler import messages
+from congenial.sampling.enumeration import EnumeratedLaw
+from congenial.sampling.error_moments import exact_errors
+from congenial.sampling.system import Measured, System, Target
+from congenial.study import independence
 from sampling.enumeration import Enumeration
 from systems import WEIGHTED
 from systems import System as Small

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 import congenial as cg
-from congenial.balls import log_of
-from congenial.sampling.contraction import messages as exact
-from congenial.sampling.contraction.layout import Engine
+from congenial.exact import log_of
+from congenial.sampling.elimination import sampler as exact
+from congenial.sampling.elimination.layout import Engine
 from congenial.sampling.jit import kernel
-from congenial.sampling.kernels.numbers import lowered, plus, times
-from congenial.sampling.kernels.wide import STEP
+from congenial.sampling.kernel_numbers import STEP, lowered, plus, times
 from systems import SYSTEMS, System
 
 

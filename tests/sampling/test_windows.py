@@ -10,11 +10,11 @@ import pytest
 import congenial as cg
 from congenial.arrays import Ints
 from congenial.noise import DiscreteGaussian, DoubleGeometric
-from congenial.noise.fall import FLAT, Fall
-from congenial.sampling.contraction.layout import Engine, Layout
-from congenial.sampling.contraction.messages import Messages, messages
-from congenial.sampling.contraction.without_rounding import ExactMessages
-from congenial.sampling.kernels.wide import Wide
+from congenial.noise.base import FLAT, Fall
+from congenial.sampling.elimination.exact import ExactMessages
+from congenial.sampling.elimination.layout import Engine, Layout
+from congenial.sampling.elimination.sampler import Messages, messages
+from congenial.sampling.kernel_numbers import Wide
 from congenial.sampling.system import Kind, System, SystemRow
 
 N_SYSTEMS = 150

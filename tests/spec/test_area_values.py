@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.bundle.verifying import verify_bundle
+from congenial.bundle.verify import verify_bundle
 from congenial.conditions.areas import Areas
-from congenial.conditions.by_area import by_area
-from congenial.conditions.kinds import from_json
+from congenial.conditions.condition import by_area
+from congenial.conditions.registry import from_json
 from congenial.curator.pipeline import disclose, prepare, simulate
 from congenial.errors import BrokenError, ConditionError, SpecError
 from congenial.spec import Spec, load_spec

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 import congenial as cg
-from congenial.bundle import tree_report
-from congenial.bundle.verifying import verify_bundle
+from congenial.bundle import report as tree_report
+from congenial.bundle.verify import verify_bundle
 from congenial.curator.pipeline import prepare, simulate
+from congenial.curator.preview import tree_preview
 from congenial.curator.section import NOT_PROTECTED
-from congenial.curator.tree_preview import tree_preview
 from congenial.errors import HierarchyError, ReadingError, SpecError
 from congenial.spec import parse_spec
 from congenial.spec.load import load_spec

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import congenial as cg
-from congenial.cli import main
+from congenial.cli.main import main
 from congenial.curator.pipeline import prepare, simulate
 from congenial.errors import ReadingError, SpecError
 from congenial.reading import read_tables

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 import congenial as cg
-from congenial.spec.conditions import Reader
+from congenial.spec.conditions import Reader, sentence
 from congenial.spec.levels import Levels
-from congenial.spec.sentences import sentence
 
 AGES = ("0-17", "18-64", "65+")
 VOTING = ("18-64", "65+")

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import contingency
 
 import congenial as cg
-from congenial.study.answered import answered_study, chi_square
+from congenial.study.coverage import answered_study, chi_square
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0", "1"]})
 QUESTIONS = {"young": "age=0", "women": "sex=f", "young women": "sex=f & age=0"}

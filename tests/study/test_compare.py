@@ -9,8 +9,7 @@ import pytest
 
 import congenial as cg
 from congenial.examples import p12_mechanism, p12_schema, p12_table
-from congenial.study.compare import METHODS, without_conditions
-from congenial.study.comparison import Comparison
+from congenial.study.compare import METHODS, Comparison, without_conditions
 from images import is_blank
 
 TABLES = [

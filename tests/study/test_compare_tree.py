@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.baselines.tree import leaf_noise
-from congenial.hierarchy.tree import TreeTables
-from congenial.hierarchy.words import ChainWords
-from congenial.privacy.chain import level_rho
-from congenial.study.compare_tree import METHODS, ChainMethod
-from congenial.study.tree_comparison import SIZE_TEXTS, TreeComparison
+from congenial.privacy.tree import level_rho
+from congenial.study.baselines.topdown import leaf_noise
+from congenial.study.compare_tree import METHODS, SIZE_TEXTS, ChainMethod, TreeComparison
+from congenial.tree.steps import ChainWords
+from congenial.tree.tree import TreeTables
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["u18", "v18"]})
 CODES = [f"9{county}{block:02}" for county in "4132" for block in range(40)]  # not in the order of the tree

@@ -7,8 +7,8 @@ import pytest
 
 import congenial as cg
 from congenial.arrays import Floats
-from congenial.baselines.baseline import Problem
 from congenial.study import coverage
+from congenial.study.baselines.base import Problem
 from congenial.study.coverage import (
     GLS,
     METHODS,

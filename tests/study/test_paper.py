@@ -10,28 +10,39 @@ import pytest
 from click.testing import CliRunner
 
 import congenial as cg
-from congenial.baselines.baseline import Problem
-from congenial.baselines.projection import L2Projection
-from congenial.cli import main
+from congenial.cli.main import main
 from congenial.noise import Laplace
-from congenial.sampling import independence
+from congenial.study import independence
+from congenial.study.baselines.base import Problem
+from congenial.study.baselines.projection import L2Projection
 from congenial.study.paper import reproduce as whole
-from congenial.study.paper import section4
+from congenial.study.paper import sections as section4
 from congenial.study.paper.chains import acceptance_rates, figure_2, figure_3, trace_columns
-from congenial.study.paper.figure1 import (
+from congenial.study.paper.exhibits import (
     CHAIN,
     EXACT,
     PROJECTED,
     RAW_1,
     RAW_HALF,
     distances,
+    law_of_a_cell,
     negative_binomial,
     simulated_tables,
+    table_1,
 )
 from congenial.study.paper.reproduce import read_p12_tables, reproduce
-from congenial.study.paper.section5 import appendix_b, p12, rounding, trivial, two_bins
-from congenial.study.paper.table1 import law_of_a_cell, table_1
-from congenial.study.paper.two_bins import COUNTS, EPSILON, density_columns, simulated, table_2
+from congenial.study.paper.sections import (
+    COUNTS,
+    EPSILON,
+    appendix_b,
+    density_columns,
+    p12,
+    rounding,
+    simulated,
+    table_2,
+    trivial,
+    two_bins,
+)
 from images import is_blank
 
 

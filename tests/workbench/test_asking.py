@@ -12,17 +12,17 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
-from congenial.bundle.loading import Bundle
-from congenial.bundle.verifying import Verified, verify_bundle
+from congenial.bundle.bundle import Bundle
+from congenial.bundle.verify import Verified, verify_bundle
 from congenial.conditions.rows import Row
-from congenial.inference.asking import ask
+from congenial.inference.answers import ask
 from congenial.inference.error_law import ErrorInterval
 from congenial.randomness import replay_rng
-from congenial.sampling.exact_errors import exact_errors
+from congenial.sampling.error_moments import exact_errors
 from congenial.sampling.system import System
-from congenial.workbench.answering import Answering, Question, draw_together
-from congenial.workbench.pages import render
-from congenial.workbench.work import Work
+from congenial.workbench.bundles import Answering, Question, draw_together
+from congenial.workbench.desk import Work
+from congenial.workbench.web import render
 from releases import simulate
 from workbench.bench import TestClient, client_of, desk_of
 

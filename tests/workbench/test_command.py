@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from congenial.cli import main
+from congenial.cli.main import main
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -19,10 +19,10 @@ pytest.importorskip("starlette", reason="needs the extra workbench")
 from starlette.responses import Response
 
 from congenial.release_key import KeyFolder, ReleaseKey
-from congenial.workbench import serving
+from congenial.workbench import web as serving
+from congenial.workbench.app import new_token
 from congenial.workbench.desk import Desk, digest_of
 from congenial.workbench.failure import quiet_loop
-from congenial.workbench.security import new_token
 from releases import simulate
 from workbench.bench import EXAMPLES, HOST, ORIGIN, PAGES, TOKEN, TestClient, client_of, desk_of, folder_with, tree_in
 
@@ -357,7 +357,7 @@ def zipped(**files: bytes | str) -> bytes:
 def test_zips_with_odd_names_links_and_sizes_are_refused(
     client: TestClient, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("congenial.workbench.opened.LARGEST_FILE", 1_000_000)
+    monkeypatch.setattr("congenial.workbench.bundles.LARGEST_FILE", 1_000_000)
     link = ZipInfo("manifest.json")
     link.external_attr = 0o120777 << 16
     linked = io.BytesIO()
@@ -471,7 +471,7 @@ def test_an_internal_error_is_said_by_its_class_and_place(
 
     monkeypatch.setattr("congenial.workbench.app.look_into", fail)
     monkeypatch.setattr("congenial.workbench.desk.read_together", fail)
-    monkeypatch.setattr("congenial.workbench.serving.page", page_that_fails_once())
+    monkeypatch.setattr("congenial.workbench.web.page", page_that_fails_once())
     said = {"file": "p12/spec.yaml"}
     answers = [client.get("/nowhere"), client.get("/"), client.post("/choose/panel", json=said)]
     answers += [client.get("/confidential", params=said)]
@@ -522,7 +522,7 @@ def test_too_little_memory_is_a_refusal(client: TestClient, monkeypatch: pytest.
 
     monkeypatch.setattr("congenial.workbench.app.look_into", fail)
     monkeypatch.setattr("congenial.workbench.desk.read_together", fail)
-    monkeypatch.setattr("congenial.workbench.opened.ZipFile", fail)
+    monkeypatch.setattr("congenial.workbench.bundles.ZipFile", fail)
     said = {"file": "p12/spec.yaml"}
     answers = [client.get("/"), client.post("/choose/panel", json=said), client.get("/confidential", params=said)]
     answers += [client.post("/ask-zip", files={"zip": ("bundle.zip", b"PK")})]
@@ -538,7 +538,7 @@ def test_too_little_memory_is_a_refusal(client: TestClient, monkeypatch: pytest.
 
 
 def test_a_request_that_is_too_long_is_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("congenial.workbench.security.LARGEST_BODY", 1_000)
+    monkeypatch.setattr("congenial.workbench.app.LARGEST_BODY", 1_000)
     assert client.post("/ask-zip", files={"zip": ("bundle.zip", b"0" * 2_000)}).status_code == 413
     assert client.post("/choose/panel", json={"file": "0" * 2_000}).status_code == 413
 

@@ -8,9 +8,8 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
 from congenial.spec.load import parse_spec
-from congenial.workbench.choice import changed, set_mandate
 from congenial.workbench.describe import with_part
-from congenial.workbench.spec_edit import append, remove, set_value
+from congenial.workbench.spec_edit import append, changed, remove, set_mandate, set_value
 from workbench.bench import EXAMPLES, client_of, desk_of, folder_with
 
 P12 = (EXAMPLES / "p12/spec.yaml").read_text(encoding="utf-8")

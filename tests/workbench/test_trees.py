@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
-from congenial.bundle.loading import Bundle
+from congenial.bundle.bundle import Bundle
 from congenial.spec.load import parse_spec
 from congenial.workbench.desk import Desk
 from congenial.workbench.grid import Grid
-from congenial.workbench.tree_panel import TreePanel
+from congenial.workbench.panel import TreePanel
 from workbench.bench import TOWN, TestClient, client_of, desk_of, tree_in
 
 SPEC = {"file": "town/spec.yaml"}

@@ -7,7 +7,7 @@ import click
 from congenial.cli.output import as_json_option, refusals_in_words, say, show_json, show_lines, show_table
 from congenial.cli.release import ledger_option, user_name, who_option
 from congenial.errors import LedgerError, OtherVersionError, reason_of
-from congenial.privacy.relation import RELATIONS
+from congenial.privacy.certificate import RELATIONS
 
 _MOST_LISTED = 200
 
@@ -99,7 +99,7 @@ def status(dataset: str | None, place: str | None, as_json: bool) -> None:
 def history(dataset: str, name: str | None, place: str | None, as_json: bool) -> None:
     """List what was charged to DATASET, the newest first, what became of it, and what was disclosed exactly."""
     from congenial.ledger import open_ledger
-    from congenial.ledger.past import past_of, summary_of_disclosed
+    from congenial.ledger.status import past_of, summary_of_disclosed
     from congenial.privacy.certificate import shown
 
     found = past_of(open_ledger(place), dataset, name)
@@ -149,7 +149,7 @@ def verify(dataset: str | None, place: str | None, bundle: Path | None, as_json:
 
     head = None
     if bundle is not None:
-        from congenial.bundle.loading import load_bundle
+        from congenial.bundle.bundle import load_bundle
 
         receipt = load_bundle(bundle).manifest.receipt
         head = None if receipt is None else receipt.head

@@ -1,18 +1,108 @@
 """`congenial release`: charge the budget, draw once, write the bundle."""
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from congenial.cli.output import as_json_option, ask, refusals_in_words, say, show_json
-from congenial.cli.progress import progress_bar
-from congenial.cli.spark_options import engine_of, spark_options, taken
+from congenial.cli.output import as_json_option, ask, progress_bar, refusals_in_words, say, show_json
 
 if TYPE_CHECKING:
-    from congenial.curator.pipeline import Published
+    from congenial.curator.pipeline import Engine, Published
     from congenial.ledger import Ledger, Status
     from congenial.spec.spec import Spec
+
+# The options of a release that Spark reads and draws.
+
+
+@dataclass(frozen=True)
+class SparkOptions:
+    """What was said of the engine on the command line."""
+
+    engine: str
+    master: str | None
+    spark_conf: tuple[str, ...]
+    partitions: int | None
+    tables: Path | None
+    executor_keys: Path | None
+    key_command: str | None
+
+
+_OPTIONS = (
+    click.option(
+        "--engine",
+        type=click.Choice(["local", "spark"]),
+        default="local",
+        show_default=True,
+        help="What reads and draws: this machine, or Spark (docs/spark.md). The tables are the same.",
+    ),
+    click.option("--master", help="Spark: the cluster, such as spark://127.0.0.1:7077, or local[2]."),
+    click.option("--spark-conf", multiple=True, help="Spark: a setting, such as spark.executor.memory=4g; repeatable."),
+    click.option("--partitions", type=click.IntRange(1), help="Spark: tasks to cut the draw into. Default: 4 a core."),
+    click.option(
+        "--tables",
+        type=click.Path(path_type=Path),
+        help="Spark: a folder, seen by all machines, to write the released tables to as Parquet, beside the bundle.",
+    ),
+    click.option(
+        "--executor-keys",
+        type=click.Path(path_type=Path),
+        help="Spark: where the machines see the folder of --keys. Default: at the same path.",
+    ),
+    click.option(
+        "--key-command", help="Spark: a command that prints the key {name} on the machines, in place of a folder."
+    ),
+)
+
+
+def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def taken(given: dict[str, Any]) -> SparkOptions:
+    """Return the options among a command's arguments; refuses those of Spark without Spark."""
+    options = SparkOptions(**{field.name: given[field.name] for field in fields(SparkOptions)})
+    said = [field.name for field in fields(SparkOptions)[1:] if getattr(options, field.name)]
+    if options.engine == "local" and said:
+        raise click.UsageError(f"--{said[0].replace('_', '-')} goes with --engine spark")
+    if options.engine == "spark" and options.master is None:
+        raise click.UsageError("--engine spark needs the cluster: --master spark://HOST:7077, or --master 'local[2]'")
+    return options
+
+
+@contextmanager
+def engine_of(options: SparkOptions) -> Iterator["Engine"]:
+    """Give the engine that was asked for; a session of Spark is stopped afterwards."""
+    from congenial.curator.pipeline import LOCAL
+
+    if options.engine == "local" or options.master is None:
+        yield LOCAL
+        return
+    from congenial.engines.spark.cluster import spark_session
+    from congenial.engines.spark.engine import SparkEngine
+
+    with spark_session(options.master, _settings(options.spark_conf)) as session:
+        yield SparkEngine(
+            session,
+            n_partitions=options.partitions,
+            executor_keys=options.executor_keys,
+            key_command=options.key_command,
+            tables=options.tables,
+        )
+
+
+def _settings(given: Sequence[str]) -> dict[str, str]:
+    wrong = [text for text in given if "=" not in text]
+    if wrong:
+        raise click.UsageError(f"--spark-conf {wrong[0]!r} is no setting; write NAME=VALUE")
+    return {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in given)}
+
 
 ledger_option = click.option(
     "--ledger",
@@ -181,3 +271,60 @@ def _show(made: "Published", secret: Path | None, *, as_json: bool, is_resumed: 
     if secret is not None:
         say(f"For you alone: {secret}")
     say(f"The bundle is in {made.folder}; open {made.folder / 'report.html'}")
+
+
+# `congenial withdraw`: say in the ledger that a published release should no longer be used.
+
+
+@click.command()
+@click.argument("dataset")
+@click.argument("release")
+@click.option("--reason", required=True, help="Why, in one line; the ledger keeps it for good.")
+@ledger_option
+@who_option
+@click.option("--yes", is_flag=True, help="Do it without asking; needed where there is no terminal.")
+@as_json_option
+@refusals_in_words
+def withdraw(
+    dataset: str, release: str, reason: str, place: str | None, who: str | None, yes: bool, as_json: bool
+) -> None:
+    """Record that RELEASE of DATASET is withdrawn: it should no longer be used.
+
+    What it cost stays spent, because whoever has a copy keeps it. `congenial verify --ledger` says from now on that it
+    is withdrawn. To replace it, release a corrected edition: a new name, with `replaces: RELEASE` in its spec.
+    """
+    from congenial.ledger import open_ledger
+    from congenial.privacy.certificate import shown
+
+    ledger = open_ledger(place)
+    name = user_name(who)
+    ask(f"withdraw release {release!r} of dataset {dataset!r} in {ledger!r} (what it cost stays spent)", yes=yes)
+    made = ledger.withdraw(dataset, release, reason=reason, who=name)
+    account = ledger.status(dataset)
+    if as_json:
+        show_json({"withdrawal": made.row, "status": account.as_json()})
+        return
+    spent = f"{account.dataset.currency} {shown(account.spent)} of {shown(account.dataset.cap)}"
+    say(
+        f"Release {release!r} of dataset {dataset!r} is withdrawn.",
+        f"What it cost stays spent, because copies of it may be kept: {spent}, as before.",
+        "Take its folder off the website, and say there that it is withdrawn and why.",
+    )
+
+
+# `congenial keygen`: a key to sign bundles with.
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@as_json_option
+@refusals_in_words
+def keygen(path: Path, as_json: bool) -> None:
+    """Write a new private key to PATH and its public key to PATH.pub."""
+    from congenial.bundle.signing import create_key
+
+    public = create_key(path)
+    if as_json:
+        show_json({"private_key": str(path), "public_key": str(path.with_name(public))})
+        return
+    say(f"{path} is the private key: keep it. {public} is the public key: publish it.")

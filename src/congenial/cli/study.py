@@ -1,11 +1,15 @@
 """`congenial study`: trials on public or simulated tables."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from congenial.cli.output import as_json_option, refusals_in_words, say, show_json, show_table
-from congenial.cli.progress import progress_bar
+from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_grid, show_json, show_table
+
+if TYPE_CHECKING:
+    from congenial.study.compare import Comparison
+    from congenial.study.compare_tree import TreeComparison
 
 
 @click.group()
@@ -42,9 +46,8 @@ def coverage(
     from congenial.randomness import replay_rng, secure_rng
     from congenial.reading.tables import read_tables
     from congenial.spec.load import load_spec
-    from congenial.study.answered import answered_study
-    from congenial.study.coverage import LEVELS, coverage_study
-    from congenial.study.exhibit import write_csv
+    from congenial.study.coverage import LEVELS, answered_study, coverage_study
+    from congenial.study.paper.exhibits import write_csv
 
     found = load_spec(spec)
     tables = read_tables(found, spec.absolute().parent)
@@ -93,3 +96,134 @@ def coverage(
         )
     for method, why in result.unavailable.items():
         say(f"{method}: not available, {why}")
+
+
+# `congenial compare`: mechanisms side by side at equal certified loss.
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="New folder for a page, pictures and a tidy CSV.")
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    help="congenial, raw, clip, l2, l1 or topdown; of a hierarchy congenial, topdown or leaves; may be repeated.",
+)
+@click.option("--releases", type=int, help="Releases of each table by each method. Default: 100, or 10 of a hierarchy.")
+@click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
+@as_json_option
+@refusals_in_words
+def compare(
+    spec: Path, out: Path | None, methods: tuple[str, ...], releases: int | None, seed: int | None, as_json: bool
+) -> None:
+    """Compare mechanisms on the tables of SPEC: distances, bias by size of count, zeros, broken invariants, time.
+
+    A comparison with the truth is confidential unless the data are public or simulated (`status:` in the spec). With
+    confidential data the result goes to a folder that begins with CONFIDENTIAL, and nowhere else.
+    """
+    from congenial.curator.pipeline import read_tree
+    from congenial.randomness import replay_rng, secure_rng
+    from congenial.reading.tables import read_tables
+    from congenial.spec.load import load_spec
+    from congenial.study.compare import DEFAULT_METHODS
+    from congenial.study.compare import compare as run
+    from congenial.study.compare_tree import compare_tree
+
+    found, folder = load_spec(spec), spec.absolute().parent
+    rng = secure_rng() if seed is None else replay_rng(f"compare {seed}")
+    result: Comparison | TreeComparison
+    if found.hierarchy is not None:
+        hierarchy, leaves = read_tree(found, found.hierarchy, folder)
+        n_releases = 10 if releases is None else releases
+        with progress_bar("comparing") as step:
+            result = compare_tree(
+                hierarchy,
+                leaves,
+                source=found.data.status,
+                methods=methods or None,
+                n_releases=n_releases,
+                rng=rng,
+                out=out,
+                progress=step,
+            )
+    else:
+        tables = read_tables(found, folder)
+        with progress_bar("comparing") as step:
+            result = run(
+                found.mechanism,
+                tables.values(),
+                source=found.data.status,
+                methods=methods or DEFAULT_METHODS,
+                n_releases=100 if releases is None else releases,
+                rng=rng,
+                out=out,
+                progress=step,
+            )
+    if result.is_confidential and as_json:
+        show_json({"is_confidential": True, "folder": str(out)})
+    elif result.is_confidential:
+        say(f"CONFIDENTIAL: written to {out}")
+    elif as_json:
+        show_json({name: list(column) for name, column in result.summary.items()})
+    else:
+        say(*str(result).split("\n"))
+        if out is not None:
+            say(f"written to {out}; open {out / 'index.html'}")
+
+
+# `congenial reproduce`: the paper's numbers, tables and figures into a folder.
+
+
+@click.command()
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("paper"),
+    show_default=True,
+    help="Folder to write; it must not hold anything yet.",
+)
+@click.option(
+    "--tables",
+    type=click.Path(path_type=Path),
+    help="CSV of public P12 tables, a line each, columns f_00_04 ... m_85p: figure 1 is made for them too.",
+)
+@click.option("--seed", type=int, default=2020, show_default=True, help="Another seed, other random numbers.")
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
+@refusals_in_words
+def reproduce(out: Path, tables: Path | None, seed: int, as_json: bool) -> None:
+    """Compute every number, table and figure of Gong and Meng (2020) anew, beside what they print.
+
+    Writes index.html, numbers.csv, and each figure as SVG, PNG and CSV. Takes about a minute.
+    """
+    from congenial.study.paper.reproduce import reproduce as run
+
+    with progress_bar("reproducing") as step:
+        exhibits = run(out, tables=tables, seed=seed, progress=step)
+    findings = [finding for exhibit in exhibits for finding in exhibit.findings]
+    if as_json:
+        rows = [
+            {"where": f.where, "what": f.what, "printed": f.printed, "computed": _finite(f.computed), "note": f.note}
+            for f in findings
+        ]
+        show_json({"page": str(out / "index.html"), "numbers": rows})
+        return
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(title="Numbers that the paper prints", title_justify="left", box=box.SIMPLE_HEAD)
+    for heading in ("where", "what"):
+        grid.add_column(heading)
+    for heading in ("printed", "computed", "difference"):
+        grid.add_column(heading, justify="right")
+    for f in findings:
+        if f.printed is not None:
+            grid.add_row(*map(Text, (f.where, f.what, f.printed_text, f.computed_text, f.difference_text)))
+    show_grid(grid)
+    say(f"{len(findings)} numbers; the page with figures and notes: {out / 'index.html'}")
+
+
+def _finite(value: float) -> float | str:
+    """JSON has no infinity."""
+    return "infinite" if value == float("inf") else value

@@ -5,15 +5,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import gcd
 
-from congenial.conditions.clash import raise_clash
 from congenial.conditions.condition import Claim, Condition, Counts
-from congenial.conditions.equalities import Equalities, cells_fixed
-from congenial.conditions.groups import Box, GroupedRow, group_cells
-from congenial.conditions.integer_program import EmptyError, find_point, minimise, propagate
-from congenial.conditions.interval import FREE, NONNEGATIVE, Interval
-from congenial.conditions.kinds import KINDS
-from congenial.conditions.kinds.bounds import cells_claim
-from congenial.conditions.rows import Limited, Row
+from congenial.conditions.integer_program import EmptyError, find_point, minimise, propagate, raise_clash
+from congenial.conditions.limits import cells_claim
+from congenial.conditions.linear_algebra import Box, Equalities, GroupedRow, cells_fixed, group_cells
+from congenial.conditions.registry import KINDS
+from congenial.conditions.rows import FREE, NONNEGATIVE, Interval, Limited, Row
 from congenial.errors import BrokenError, ConditionError, UndecidedError
 from congenial.schema import Schema
 

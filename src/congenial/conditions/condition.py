@@ -6,16 +6,131 @@ said here.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Protocol
 
-from congenial.conditions.entry import Entry, Keys, SpecList
-from congenial.conditions.equalities import Equalities
+from congenial.conditions.linear_algebra import Equalities
 from congenial.conditions.rows import Limited, Row
-from congenial.errors import ConditionError, did_you_mean
-from congenial.plain_text import what_is_hidden
+from congenial.errors import BrokenError, ConditionError, did_you_mean
+from congenial.exact import exact_fraction
 from congenial.schema import Schema
+from congenial.text import what_is_hidden
+
+# One entry of a spec's lists, as a kind of condition reads it.
+#
+# A kind names the keys that its entries have and turns an entry into a condition; which file the entry stands in, and
+# how labels and groups are written there, is the spec's business.
+
+SpecList = Literal["measure", "invariants", "conditions"]
+"""The lists of a spec whose entries state something."""
+Shape = Literal["cells", "dimensions", "terms", "values", "limit", "positive", "number", "text"]
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of an entry: what stands after it, and what it means."""
+
+    shape: Shape
+    meaning: str | None = None
+
+
+Keys = Mapping[str, Key]
+
+LIMITS: Keys = {"at_least": Key("limit"), "at_most": Key("limit")}
+OF_EVERY_ENTRY: Mapping[SpecList, Keys] = {
+    "measure": {
+        "name": Key("text"),
+        "portion": Key("positive", "of the budget, relative to the portions of the others"),
+        "precision": Key("number", "fixes the noise, whatever the budget"),
+    },
+    "invariants": {
+        "name": Key("text"),
+        "equals": Key("values", "the value, when it is public already; a list for a margin"),
+        "mandate": Key("text", "which law or earlier publication demands it"),
+        "at": Key("text", "the level of the hierarchy whose every unit has it exactly; the top if left out"),
+    },
+    "conditions": {
+        "name": Key("text"),
+        "mandate": Key("text", "which law or earlier publication demands it"),
+    },
+}
+"""Keys that go with every kind."""
+
+
+class Picks(Protocol):
+    """How a spec's words for cells and dimensions are read."""
+
+    def where(self, said: Any) -> dict[str, tuple[str, ...]] | None:
+        """Return a set of cells; None is every cell."""
+
+    def dimensions_named(self, said: Any) -> tuple[str, ...]:
+        """Return names of dimensions."""
+
+    def coefficients(self, terms: Sequence[Any]) -> Any:
+        """Return the coefficient of every cell."""
+
+    def terms_text(self, terms: Sequence[Any]) -> str:
+        """Return a combination of cells in words."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one entry says.
+
+    Attributes
+    ----------
+    said : mapping
+        The keys that it has, with their values.
+    """
+
+    stands_in: SpecList
+    said: Mapping[str, Any]
+    picks: Picks
+
+    @property
+    def name(self) -> str | None:
+        """What the entry calls itself."""
+        return self.said.get("name")
+
+    def where(self, key: str) -> dict[str, tuple[str, ...]] | None:
+        """Return the set of cells after a key; None is every cell, also where the key is left out."""
+        return self.picks.where(self.said[key]) if key in self.said else None
+
+    def dimensions(self, key: str) -> tuple[str, ...]:
+        """Return the dimensions after a key; none where it is left out."""
+        return self.picks.dimensions_named(self.said[key]) if key in self.said else ()
+
+    def limit(self, key: str) -> int | None:
+        """Return a limit; None where the key is left out, or says `none`."""
+        limit = self.said.get(key)
+        return None if limit == "none" else limit
+
+    def whole_numbers(self, key: str) -> Any:
+        """Return stated values: one whole number, or lists of them in the order of the levels."""
+        return _whole_numbers(self.said.get(key), key)
+
+    def fraction(self, key: str) -> Fraction | None:
+        """Return one stated number."""
+        value = self.said.get(key)
+        if value is not None and not isinstance(value, str):
+            raise ConditionError(f"`{key}` is one number here, not a list")
+        return None if value is None else exact_fraction(value, f"`{key}`")
+
+
+def _whole_numbers(values: Any, key: str) -> Any:
+    if values is None:
+        return None
+    if isinstance(values, list):
+        return [_whole_numbers(value, key) for value in values]
+    if isinstance(values, dict):
+        raise ConditionError(f"`{key}` is a number, or a list of numbers in the order of the levels")
+    number = exact_fraction(values, f"`{key}`")
+    if number.denominator != 1:
+        raise ConditionError(f"`{key}` must be a whole number, not {number}")
+    return int(number)
+
 
 Counts = Sequence[int]
 
@@ -173,3 +288,125 @@ def as_list(conditions: object, name: str) -> tuple[Any, ...]:
     if isinstance(conditions, str) or not isinstance(conditions, Iterable):
         raise ConditionError(f"{name} takes a list of conditions, not a {type(conditions).__name__}")
     return tuple(conditions)
+
+
+# A condition whose stated value or limits differ by area.
+
+
+@dataclass(frozen=True)
+class ByArea(Condition):
+    """One condition in every area, with values of its own. Made by `by_area`.
+
+    Attributes
+    ----------
+    areas : tuple of (label, Condition)
+        Alike but for the values that they state.
+    """
+
+    areas: tuple[tuple[str, Condition], ...]
+
+    kind: ClassVar[str] = "by_area"
+    word: ClassVar[str] = "by_area"
+
+    @cached_property
+    def _by_label(self) -> dict[str, Condition]:
+        return dict(self.areas)
+
+    @property
+    def _first(self) -> Condition:
+        return self.areas[0][1]
+
+    @property
+    def text(self) -> str:
+        """The condition in words, without its values."""
+        return self.name or f"{self._first.title}, by area"
+
+    @property
+    def is_stated(self) -> bool:
+        """Never of all areas together: what it states depends on the area."""
+        return False
+
+    def check(self, schema: Schema) -> None:
+        """Refuse labels, shapes and values that do not fit in some area."""
+        for _, own in self.areas:
+            own.check(schema)
+
+    def of_area(self, area: str | None) -> Condition:
+        """Return the condition of one area."""
+        found = None if area is None else self._by_label.get(area)
+        if found is None:
+            where = "one table has no area" if area is None else f"area {area!r} has none"
+            raise ConditionError(f"{self.text} states values by area, and {where}")
+        return found
+
+    def check_table(self, schema: Schema, area: str, counts: Counts) -> None:
+        """Refuse a table that does not have what its area states; the message is the same for every area."""
+        limits = [one for claim in self.of_area(area).claims(schema, counts, Equalities()) for one in claim.limits]
+        if not all(one.allows(one.row.value(counts)) for one in limits):
+            raise BrokenError(self.title)
+
+    def claims(self, schema: Schema, counts: Counts | None, known: Equalities) -> list[Claim]:
+        """Refuse to speak of one table, for nobody says which area it is of."""
+        del schema, counts, known
+        self.of_area(None)
+        return []
+
+    def exact_values(self, schema: Schema, counts: Counts) -> list[tuple[str, str]]:
+        """Return what it states exactly of a table that obeys it in its area."""
+        return replace(self._first, name=self.name or self._first.name).exact_values(schema, counts)
+
+    @classmethod
+    def from_entry(cls, entry: Entry) -> Condition:
+        """Refuse: entries of a spec state values of one area at a time."""
+        del entry
+        raise ConditionError("values by area stand in a file: `equals: {file: ..., code: ..., value: ...}`")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values: what all areas have in common, and by area what differs."""
+        written = {label: own.as_json() for label, own in self.areas}
+        first = next(iter(written.values()))
+        keys = {key for own in written.values() for key in own}
+        varying = sorted(key for key in keys if any(own.get(key) != first.get(key) for own in written.values()))
+        called = {part: text for part in ("name", "mandate") if (text := getattr(self, part)) is not None}
+        return {
+            "kind": self.kind,
+            **called,
+            "each": {key: value for key, value in first.items() if key not in varying},
+            "areas": {label: {key: own[key] for key in varying if key in own} for label, own in written.items()},
+        }
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Condition:
+        """Return the condition that plain values determine."""
+        from congenial.conditions.registry import from_json
+
+        said = arguments(given, cls.kind, ("each", "areas"))
+        each, areas = said.get("each"), said.get("areas")
+        if not isinstance(each, Mapping) or not isinstance(areas, Mapping):
+            raise ConditionError("values by area have an `each`, which all areas share, and `areas`")
+        if not all(isinstance(label, str) and isinstance(own, Mapping) for label, own in areas.items()):
+            raise ConditionError("values by area are a mapping from labels to values")
+        return by_area({label: from_json({**each, **own}) for label, own in areas.items()})
+
+
+def by_area(conditions: Mapping[str, Condition], *, name: str | None = None, mandate: str | None = None) -> ByArea:
+    """State one condition with values of its own in every area.
+
+    Parameters
+    ----------
+    conditions : mapping from an area's label to its condition
+        All of one kind and of the same cells.
+
+    Examples
+    --------
+    >>> from congenial.conditions.queries import bounds
+    >>> caps = by_area({"north": bounds(0, 10), "south": bounds(0, 99)}, name="at most the beds")
+    >>> caps.of_area("south").upper
+    99
+    """
+    found = tuple(conditions.items())
+    if not found:
+        raise ConditionError("values by area need at least one area")
+    if len({(own.kind, str(own.as_json().get("where"))) for _, own in found}) > 1:
+        raise ConditionError("values by area are of one kind of condition, and of the same cells in every area")
+    return ByArea(found, name=name, mandate=mandate)

@@ -10,12 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from congenial.conditions.compile import Compiled, compile_claims, compile_conditions
 from congenial.conditions.condition import Claim, Condition, Counts, as_list
-from congenial.conditions.equalities import Equalities, cells_fixed
-from congenial.conditions.groups import Box, Grouped, cell_limits, group_cells, spread
 from congenial.conditions.integer_program import find_point, minimise, propagate
-from congenial.conditions.interval import NONNEGATIVE, Interval
-from congenial.conditions.rows import Column, Limited, Row, cells_alike, row_values
-from congenial.conditions.where import cell_names
+from congenial.conditions.linear_algebra import Box, Equalities, Grouped, cell_limits, cells_fixed, group_cells, spread
+from congenial.conditions.rows import NONNEGATIVE, Column, Interval, Limited, Row, cell_names, cells_alike, row_values
 from congenial.errors import ConditionError, UndecidedError
 from congenial.schema import Schema
 

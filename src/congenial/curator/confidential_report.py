@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle import adding_up_text
-from congenial.bundle.adding_up import adding_up, statistics
-from congenial.chunks import parts_of
+from congenial.bundle import expected_errors as adding_up_text
+from congenial.bundle.expected_errors import adding_up, statistics
 from congenial.conditions.rows import dense
 from congenial.display import as_grid
 from congenial.errors import BundleError, reason_of
-from congenial.page import render
+from congenial.pages.page import render
 from congenial.randomness import secure_rng
-from congenial.released import Release
+from congenial.release import Release
+from congenial.resources import parts_of
 from congenial.spec.spec import Spec
 from congenial.table import CONFIDENTIAL
 

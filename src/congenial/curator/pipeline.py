@@ -1,47 +1,160 @@
 """From a spec to a published bundle: the data read once, the release planned once, charged, drawn and written."""
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.breaches import Breach, each_breach
-from congenial.bundle.naming import Naming
+from congenial.bundle.bundle import Bundle, load_bundle
+from congenial.bundle.metadata import Naming
 from congenial.bundle.signing import read_private_key
-from congenial.bundle.writing import check_new
-from congenial.conditions.areas import Areas
+from congenial.bundle.write import check_new
+from congenial.conditions.areas import Area, Areas
+from congenial.conditions.compile import claims_of
 from congenial.conditions.constraints import Constraints
+from congenial.curator.alternatives import ways_out_named
 from congenial.curator.confidential_report import check_place, write_confidential_report
-from congenial.curator.engine import LOCAL, Engine
-from congenial.curator.ways_out import ways_out_named
-from congenial.errors import BrokenError
-from congenial.hierarchy.hierarchy import Hierarchy
-from congenial.hierarchy.leaves import check_leaves
-from congenial.ledger import Ledger, Status
+from congenial.errors import BrokenError, BundleError, reason_of
+from congenial.ledger import Ledger, Status, open_ledger
+from congenial.mechanism import Mechanism, Tables, prepare_tree
 from congenial.progress import READING, WRITING, Progress, no_news
 from congenial.reading.confidential_csv import write_confidential_csv
-from congenial.reading.public_files import public_files
-from congenial.reading.spine import read_spine
-from congenial.reading.tables import read_leaves, read_together
+from congenial.reading.files import public_files
+from congenial.reading.tables import Grouped, read_leaves, read_together
+from congenial.reading.tree import read_spine
 from congenial.release import STEPS as RELEASE_STEPS
 from congenial.release import (
     Prepared,
+    Release,
     begun,
     charged,
     check_first,
     check_not_confidential,
+    draw_here,
     resumed,
 )
 from congenial.release import simulate as simulate_tables
-from congenial.released import Release
-from congenial.spec.spec import Spec
-from congenial.spec.tree import TreeFile
+from congenial.release_key import KeyFile
+from congenial.spec.load import load_spec
+from congenial.spec.spec import Spec, TreeFile
 from congenial.table import CONFIDENTIAL, AreaTables, Table
-from congenial.tree_release import prepare_tree
+from congenial.tree.mechanism import Hierarchy
+from congenial.tree.tree import check_leaves
+
+# Where a release is read and drawn: on this machine, or by an engine for many. The tables are the same.
+
+
+class Engine(Protocol):
+    """What reads and draws. Plan, certificate, charge and bundle are made by the process that asks for a release."""
+
+    def read(self, spec: Spec, folder: Path) -> Grouped | None:
+        """Return the rows that a spec names, equal ones put together; None where they are read here. Confidential."""
+        ...
+
+    def check(self, keys: Path | None) -> None:
+        """Refuse, before anything is charged, machines that could not draw; `keys` is the folder of keys."""
+        ...
+
+    def draw(self, ready: Prepared, file: KeyFile, progress: Progress) -> tuple[Ints, ...]:
+        """Return one draw of everything, as `congenial.release.draw_here` does."""
+        ...
+
+    def finish(self, made: Release) -> None:
+        """Do what is done when the bundle is there, and before the key is destroyed."""
+        ...
+
+
+class Local:
+    """The machine that this process runs on, alone."""
+
+    def read(self, spec: Spec, folder: Path) -> Grouped | None:  # noqa: ARG002
+        """Leave the files to be read here."""
+        return None
+
+    def check(self, keys: Path | None) -> None:
+        """Have nothing to check: what is rehearsed is rehearsed here."""
+
+    def draw(self, ready: Prepared, file: KeyFile, progress: Progress) -> tuple[Ints, ...]:
+        """Draw in this process."""
+        return draw_here(ready, file, progress)
+
+    def finish(self, made: Release) -> None:
+        """Have nothing more to write."""
+
+
+LOCAL = Local()
+
+# Where confidential tables break the conditions that are stated of them. An error names the condition only.
+
+
+@dataclass(frozen=True)
+class Breach:
+    """One place where a table breaks a condition. Confidential, as the table is.
+
+    Attributes
+    ----------
+    area : str or None
+        Whose table it is; None where there is one.
+    condition : str
+        The condition in words, as the error names it.
+    statistic : str
+        The cell or the sum that breaks it.
+    value : int
+        The confidential count.
+    needed : str
+        What it must be, in words.
+    """
+
+    area: Area
+    condition: str
+    statistic: str
+    value: int
+    needed: str
+
+
+def find_breaches(mechanism: Mechanism, tables: Tables) -> list[Breach]:
+    """Return where tables break a mechanism's conditions, area by area; nothing when they obey all. Confidential.
+
+    Parameters
+    ----------
+    tables : Table, or mapping from an area's label to its Table
+
+    Examples
+    --------
+    >>> import congenial as cg
+    >>> schema = cg.Schema({"sex": ["female", "male"]})
+    >>> mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.bounds(0, 5)])
+    >>> [breach.statistic for breach in find_breaches(mechanism, cg.Table(schema, [3, 9]))]
+    ['sex=male']
+    """
+    return list(each_breach(mechanism, tables))
+
+
+def each_breach(mechanism: Mechanism, tables: Tables) -> Iterator[Breach]:
+    """Return the same one by one: there can be as many as there are cells. Confidential."""
+    if isinstance(tables, Mapping):
+        for area, table in tables.items():
+            yield from _of_one(mechanism, area, table)
+    else:
+        yield from _of_one(mechanism, None, tables)
+
+
+def _of_one(mechanism: Mechanism, area: Area, table: Table) -> Iterator[Breach]:
+    counts = mechanism.counts_of(table).tolist()
+    conditions = [condition.of_area(area) for condition in mechanism.invariants]
+    for claim in claims_of(mechanism.schema, conditions, counts):
+        for limited in claim.limits:
+            value = limited.row.value(counts)
+            if not limited.allows(value):
+                needed = limited.limits.text.removeprefix("is ")
+                yield Breach(area, claim.of, limited.row.name, value, needed)
+
 
 STEPS = (READING, *RELEASE_STEPS, WRITING)
 
@@ -256,3 +369,41 @@ def simulate(
     progress(STEPS[-1])
     made.write(place, outputs=spec.outputs, progress=progress)
     return Published(place, made)
+
+
+# A first release: the P12 example in a folder of its own, with its ledger and its bundle.
+
+DATASET = "p12-example"
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """Where the pieces are, and the verified bundle."""
+
+    folder: Path
+    ledger: Path
+    account: str
+    bundle: Bundle
+
+
+def example_files() -> Path:
+    """Return the folder of the P12 example: inside an installed package, or in the source tree."""
+    inside = Path(__file__).parents[1] / "example_files" / "p12"
+    return inside if inside.is_dir() else Path(__file__).parents[3] / "examples" / "p12"
+
+
+def demonstrate(folder: Path, progress: Progress = no_news) -> Demonstration:
+    """Copy the example into a new folder, make a ledger with a budget of epsilon 4, release, and verify."""
+    try:
+        folder.mkdir(parents=True)
+        for name in ("spec.yaml", "counts.csv"):
+            shutil.copyfile(example_files() / name, folder / name)
+    except OSError as refused:
+        raise BundleError(f"{folder} cannot be made: {reason_of(refused)}; name a new folder") from None
+    place = folder / "budget.db"
+    ledger = open_ledger(place, create=True)
+    ledger.create_dataset(DATASET, epsilon="4", neighbours="bounded", who="demo")
+    spec = load_spec(folder / "spec.yaml")
+    made = release(spec, folder, folder / "bundle", ledger=ledger, who="demo", progress=progress)
+    account = str(ledger.status(DATASET)).splitlines()[0]
+    return Demonstration(made.folder, place, account, load_bundle(made.folder))

@@ -9,18 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from congenial.bundle import adding_up_text
-from congenial.bundle.expected_error import NO_ERROR, ExpectedError
-from congenial.bundle.privacy_json import certificate_json
-from congenial.bundle.table_csv import formula_warnings
+from congenial.bundle import expected_errors as adding_up_text
+from congenial.bundle.encoding import certificate_json
+from congenial.bundle.expected_errors import NO_ERROR, ExpectedError
+from congenial.bundle.tables import formula_warnings
 from congenial.conditions.condition import Condition
-from congenial.curator.given_away import given_away_json
-from congenial.curator.preview import Preview
-from congenial.curator.price import Price
+from congenial.curator.alternatives import Price
+from congenial.curator.preview import Preview, given_away_json
 from congenial.curator.section import Section, bare_section, cost_section, no_proven_intervals
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown
-from congenial.privacy.review_text import FOLLOWS
+from congenial.privacy.disclosure import FOLLOWS
 
 _MOST_LINES, _LONGEST_LINE = 6, 200  # of what is not protected, on the first screen
 _SMALL_CLASSES = 3  # of counts: those in which biases are large

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from congenial.hierarchy.plan import ChainPlan
+from congenial.law import PublicLaw
 from congenial.plan import Plan
 from congenial.privacy.semantics import meaning
-from congenial.public_law import PublicLaw
+from congenial.tree.plan import ChainPlan
 
 NOT_PROTECTED = "NOT PROTECTED, whatever the budget is"
 """The first heading."""

@@ -5,7 +5,8 @@ function of the task, its confidential tables and the key: not of the tasks besi
 often it is tried. So a task that failed, or that runs twice, draws the same tables.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
@@ -14,18 +15,17 @@ from typing import Protocol
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.software import software_in_use, source_in_use
-from congenial.chunks import parts_of
+from congenial.bundle.metadata import software_in_use, source_in_use
 from congenial.conditions.areas import Area
-from congenial.drawing import Drawing
 from congenial.engines.key_place import KeyPlace
 from congenial.errors import EngineError
-from congenial.hierarchy.plan import ChainPlan
-from congenial.hierarchy.subtree import Subtree
-from congenial.hierarchy.tree import Tree
-from congenial.hierarchy.zeros import Zeros
-from congenial.release import Prepared
+from congenial.plan import Drawing
+from congenial.release import Prepared, Release
 from congenial.release_key import KeyFile, ReleaseKey
+from congenial.resources import parts_of
+from congenial.tree.plan import ChainPlan
+from congenial.tree.steps import Subtree
+from congenial.tree.tree import Tree, Zeros
 
 _FEW_UNITS = 64  # of a level that is cut: enough for every core of a small cluster, and quickly drawn above it
 
@@ -199,3 +199,89 @@ def check_software(digest: str) -> None:
             f"{platform.node()} has other versions of congenial, Python, NumPy or numba than the driver of the release;"
             " install the same ones, from the same requirements.lock, on every machine"
         )
+
+
+# Drawn pieces put together: every unit exactly once, whichever machine it came from and in whatever order.
+
+
+class Gathered:
+    """The drawn tables of a release, as they come in; public once they are released."""
+
+    def __init__(self, ready: Prepared) -> None:
+        n_cells = ready.plan.law.schema.n_cells
+        tree = None if ready.chain is None else ready.chain.law.tree
+        sizes = [len(ready.plan.law.areas)] if tree is None else [len(units) for units in tree.codes]
+        self._tables = [np.empty((size, n_cells), np.int64) for size in sizes]
+        self._n_times = [np.zeros(size, np.int64) for size in sizes]
+
+    def add(self, pieces: Iterable[Piece]) -> None:
+        """Take drawn tables of units that stand together."""
+        for piece in pieces:
+            self.put(piece.level, np.arange(piece.first, piece.first + len(piece.tables)), piece.tables)
+
+    def put(self, level: int, places: Ints, tables: Ints) -> None:
+        """Take drawn tables (unit, cell) of some units of a level."""
+        self._tables[level][places] = tables
+        np.add.at(self._n_times[level], places, 1)
+
+    @property
+    def tables(self) -> tuple[Ints, ...]:
+        """All of them, level by level; refuses tables that are missing or were drawn twice."""
+        if any((n_times != 1).any() for n_times in self._n_times):
+            raise EngineError("internal: some units were drawn not once; nothing is published, please report this")
+        return tuple(self._tables)
+
+
+def check_drawn(ready: Prepared, tables: tuple[Ints, ...]) -> None:
+    """See that drawn tables obey what they must: other machines made them, and they are about to be published."""
+    ready.plan.check(tables[0])
+    if ready.chain is not None:
+        ready.chain.check(tables)
+
+
+# A digest of what released tables say, however their rows are spread over files.
+
+
+def content_digest(cells: Sequence[str], levels: Sequence[tuple[str, Sequence[str], Ints]]) -> str:
+    """Return the SHA-256 of tables in their canonical order: levels, units and cells as the release declares them.
+
+    Parameters
+    ----------
+    cells : sequence of str
+        The names of the cells.
+    levels : sequence of (name, codes, tables)
+        Each level's name, the codes of its units, and their tables (unit, cell).
+
+    Examples
+    --------
+    >>> one = content_digest(["f", "m"], [("county", ["1", "2"], np.array([[3, 4], [0, 1]]))])
+    >>> one == content_digest(["f", "m"], [("county", ["1", "2"], np.array([[3, 4], [0, 2]]))])
+    False
+    """
+    state = sha256(json.dumps(list(cells)).encode())
+    for name, codes, tables in levels:
+        state.update(json.dumps([name, list(codes), list(tables.shape)]).encode())
+        state.update(np.ascontiguousarray(tables, "<i8").tobytes())
+    return state.hexdigest()
+
+
+def released_content(made: Release) -> str:
+    """Return the digest of what was released."""
+    names, codes = units_of(made)
+    tables = [made.counts, *made.below]
+    return content_digest(cells_of(made), list(zip(names, codes, tables, strict=True)))
+
+
+def cells_of(made: Release | Prepared) -> list[str]:
+    """Return the names of the cells."""
+    schema = made.plan.law.schema
+    return [schema.cell_name(cell) for cell in range(schema.n_cells)]
+
+
+def units_of(made: Release | Prepared) -> tuple[list[str], list[list[str]]]:
+    """Return the name of each level, and the codes of its units; areas that are no tree are one level."""
+    if made.chain is not None:
+        tree = made.chain.law.tree
+        return list(tree.levels), [codes.astype(str).tolist() for codes in tree.codes]
+    areas = made.plan.law.areas
+    return [areas.name or "table"], [[label or "" for label in areas.labels]]

@@ -3,20 +3,37 @@
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
-from congenial.bundle.loading import Bundle
+import numpy as np
+
+from congenial.arrays import Floats, Ints
+from congenial.bundle.bundle import Bundle
 from congenial.conditions.areas import Area
+from congenial.conditions.rows import Row
 from congenial.errors import InferenceError, reason_of
 from congenial.inference.areas_posterior import AreasPosterior
-from congenial.inference.diagnostics import ALIKE
-from congenial.inference.error_law import ErrorInterval
-from congenial.inference.frames import frame
+from congenial.inference.error_law import ErrorInterval, areas_errors, interval_by_errors, possible_ends, scale_given
 from congenial.inference.frequentist import Confidence
-from congenial.inference.intervals import Estimate, number_text
+from congenial.inference.intervals import (
+    ALIKE,
+    Estimate,
+    check_level,
+    estimates_of_draws,
+    exact_value,
+    known_count,
+    number_text,
+)
 from congenial.inference.posterior import Posterior
+from congenial.inference.priors import prior_of
+from congenial.inference.questions import parse_query
+from congenial.inference.statistic import Statistic, frame
+from congenial.law import PublicLaw
+from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream
 
 
@@ -175,8 +192,7 @@ def check_picture(path: Path) -> None:
 
 def plot_answers(path: Path, answers: Sequence[Answer]) -> None:
     """Write a picture of the intervals."""
-    from congenial.pictures.drawing import as_png, as_svg
-    from congenial.pictures.intervals import Shown, interval_picture
+    from congenial.pages.figures import Shown, as_png, as_svg, interval_picture
 
     check_picture(path)
     shown = [
@@ -199,3 +215,270 @@ def plot_answers(path: Path, answers: Sequence[Answer]) -> None:
             path.write_bytes(as_png(figure))
     except OSError as refused:
         raise InferenceError(f"{path} cannot be written: {reason_of(refused)}") from None
+
+
+# Numbers that span areas: sums over them, differences and shares of some, by all three kinds of intervals.
+
+_AT_ONCE = 4_000_000  # cells of draws
+
+
+def estimates_across(
+    posterior: AreasPosterior, statistics: Sequence[Statistic], level: float, *, is_simultaneous: bool = False
+) -> list[Estimate]:
+    """Return the estimate of each statistic that spans areas."""
+    n_chains, n_draws = posterior.chains.shape[:2]
+    flat = posterior.chains.reshape(n_chains * n_draws, -1)
+    parts = np.array_split(flat, max(1, flat.size // _AT_ONCE))
+
+    def values(statistic: Statistic) -> Floats:
+        found = [statistic.values(part.astype(np.int64)) for part in parts]
+        return np.concatenate(found).reshape(n_chains, n_draws)
+
+    return estimates_of_draws(
+        statistics,
+        [values(statistic) for statistic in statistics],
+        [_released(posterior, statistic) for statistic in statistics],
+        [known_across(posterior.law, statistic) for statistic in statistics],
+        n_moves=posterior.n_moves,
+        level=level,
+        is_simultaneous=is_simultaneous,
+    )
+
+
+def error_intervals_across(
+    posterior: AreasPosterior, statistics: Sequence[Statistic], level: float, rng: RandomStream
+) -> list[ErrorInterval]:
+    """Return the interval of each statistic by the law of the releases' errors, which are independent; approximate."""
+    check_level(level)
+    return [_by_error(posterior, statistic, level, rng) for statistic in statistics]
+
+
+def _by_error(posterior: AreasPosterior, statistic: Statistic, level: float, rng: RandomStream) -> ErrorInterval:
+    law, n_cells = posterior.law, posterior.law.schema.n_cells
+    known = known_across(law, statistic)
+    below = None if statistic.below is None else _known_count(law, statistic.by_area(n_cells, statistic.below))
+    scale = scale_given(statistic, None if below is None else float(below))
+    parts = statistic.by_area(n_cells)
+    is_asked = known is None and not isinstance(scale, str)
+    errors = _errors(posterior, parts, rng) if is_asked else np.zeros(1)
+    least, most = np.sum([possible_ends(law.areas[area], row) for area, row in parts.items()], axis=0)
+    ends = float(least), float(most)
+    return interval_by_errors(statistic.text, _released(posterior, statistic), known, scale, errors, ends, level)
+
+
+def _errors(posterior: AreasPosterior, parts: dict[Area, Row], rng: RandomStream) -> Floats:
+    """Return errors of a sum of areas' counts."""
+    weights = np.zeros(posterior.released.shape, np.int64)
+    for place, area in enumerate(posterior.areas):
+        if area in parts:
+            weights[place, list(parts[area].cells)] = parts[area].coefficients
+    return np.asarray(areas_errors(posterior.law, posterior.chains, weights, rng).sum(axis=0))
+
+
+def _released(posterior: AreasPosterior, statistic: Statistic) -> float:
+    return float(statistic.values(posterior.released.reshape(1, -1))[0])
+
+
+def known_across(law: PublicLaw, statistic: Statistic) -> float | None:
+    """Return the value of a statistic that the invariants of all areas determine; None where they leave it open."""
+    counts = [_known_count(law, statistic.by_area(law.schema.n_cells, row)) for row in statistic.rows]
+    if None in counts:
+        return None
+    value = float(statistic.of_counts(np.array([counts], np.float64))[0])
+    return value if np.isfinite(value) else None
+
+
+def _known_count(law: PublicLaw, parts: dict[Area, Row]) -> Fraction | None:
+    total = Fraction(0)
+    for area, row in parts.items():
+        own = known_count(law.areas[area], row)
+        if own is None:
+            return None
+        total += own
+    return total
+
+
+# Answers that the published numbers determine: nothing is drawn for them.
+
+
+def known_answers(
+    bundle: Bundle, spanning: Sequence[str], own: Sequence[str], areas: Sequence[Area], level: float
+) -> list[Answer] | None:
+    """Return the answers to all queries if the invariants determine every one of them, and None otherwise.
+
+    Parameters
+    ----------
+    spanning, own : sequence of str
+        Queries that span areas, and queries about each of these areas.
+    """
+    answers: list[Answer] = []
+    for area, queries in [(None, spanning)] * bool(spanning) + [(area, own) for area in areas if own]:
+        statistics = [found for query in queries for found in parse_query(query, bundle.law.schema, bundle.law.areas)]
+        values = [_known(bundle, area, one) for one in statistics]
+        if None in values:  # one is enough, and areas may be many
+            return None
+        table = _all_tables(bundle) if queries is spanning else bundle.released(area)
+        released = [float(one.values(table[None, :])[0]) for one in statistics]
+        nothing = [np.zeros((1, 1))] * len(statistics)
+        found = estimates_of_draws(statistics, nothing, released, values, level=level)
+        by_error = [
+            ErrorInterval(one.query, one.released, one.mean, one.low, one.high, level, is_exact=True) for one in found
+        ]
+        without = bundle.confidence(queries, area, level=level)
+        answers += [Answer(area, *part) for part in zip(found, without, by_error, strict=True)]
+    return answers
+
+
+def _known(bundle: Bundle, area: Area, statistic: Statistic) -> float | None:
+    if statistic.areas is not None:
+        return known_across(bundle.law, statistic)
+    return exact_value(bundle.law.areas[area], statistic)
+
+
+def _all_tables(bundle: Bundle) -> Ints:
+    return np.concatenate([bundle.tables[area] for area in bundle.law.areas.labels])
+
+
+# Everything that was asked of a bundle: numbers of each area, and numbers that span areas.
+
+SMOOTH = "smooth"
+_MOST_WARNINGS = 5  # of single areas
+
+
+@dataclass(frozen=True)
+class Replies:
+    """The answers, the posteriors of the areas asked about, and what was said aloud on the way.
+
+    Attributes
+    ----------
+    numbers : tuple of Answer
+        Those that span areas first; they have no area.
+    posteriors : tuple of Posterior
+        None where the published numbers determine every answer.
+    is_pooled : bool
+        Whether the areas' own numbers lean on the other areas.
+    """
+
+    numbers: tuple[Answer, ...]
+    posteriors: tuple[Posterior, ...]
+    warnings: tuple[str, ...]
+    is_pooled: bool = False
+
+
+def ask(
+    bundle: Bundle,
+    queries: Sequence[str],
+    areas: Sequence[Area] = (),
+    *,
+    level: float = 0.9,
+    prior: str = SMOOTH,
+    n_draws: int = 4_000,
+    is_simultaneous: bool = False,
+    is_pooled: bool = False,
+    needs_draws: bool = False,
+    together: AreasPosterior | None = None,
+    rng: RandomStream,
+    progress: Progress = no_news,
+) -> Replies:
+    """Answer queries about some areas, or all of them, and queries that span areas.
+
+    Parameters
+    ----------
+    areas : sequence of areas
+        None given, all of them, which lean on each other under the smooth prior. Areas that are named are asked each
+        by itself, which is quick however many there are.
+    is_pooled : bool
+        Whether areas that are named lean on all others too.
+    needs_draws : bool
+        Whether draws are wanted even if the published numbers determine every answer.
+    together : AreasPosterior, optional
+        Draws of all areas together under this prior, if there are some already.
+    progress : Progress
+        Told what is being done.
+    """
+    spanning = [query for query in queries if parse_query(query, bundle.law.schema, bundle.law.areas)[0].areas]
+    own = [query for query in queries if query not in spanning]
+    if spanning and areas:
+        raise InferenceError(
+            f"{spanning[0]!r} spans areas, and is answered from all of them: leave --area out, and name areas in the"
+            f" query, such as {bundle.law.areas.name}={areas[0]}"
+        )
+    check_level(level)
+    prior_of(bundle.law.schema, prior)
+    for area in areas:
+        bundle.released(area)  # refused here, before anything is drawn
+    chosen = list(areas) if areas else list(bundle.tables)
+    known = None if needs_draws else known_answers(bundle, spanning, own, chosen, level)
+    if known is not None:
+        return Replies(tuple(known), (), ())
+    is_pooled = prior == SMOOTH and len(bundle.tables) > 1 and (is_pooled or not areas)
+    numbers: list[Answer] = []
+    posteriors: list[Posterior] = []
+    with catch_warnings(record=True) as heard:
+        simplefilter("always")
+        if spanning or is_pooled:
+            progress("all areas together")
+            if together is None:
+                together = bundle.posterior(prior=prior, n_draws=n_draws, rng=rng)
+            if spanning:
+                numbers += answer_across(
+                    bundle, together, spanning, level=level, is_simultaneous=is_simultaneous, rng=rng
+                )
+        places: list[Area] = [None] * len(heard)  # which area each warning is about
+        for number, area in enumerate(chosen if own else []):
+            progress("one table" if area is None else "one by one", number, len(chosen))
+            found = answer(
+                bundle,
+                own,
+                area,
+                level=level,
+                prior=prior,
+                n_draws=n_draws,
+                is_simultaneous=is_simultaneous,
+                rng=rng,
+                together=together if is_pooled else None,
+            )
+            numbers += found.numbers
+            posteriors.append(found.posterior)
+            places += [area] * (len(heard) - len(places))
+        if not own and together is not None:
+            posteriors = [together[area] for area in chosen]
+    places += [None] * (len(heard) - len(places))
+    said = [
+        (area, str(warning.message))
+        for area, warning in zip(places, heard, strict=True)
+        if issubclass(warning.category, UserWarning)
+    ]
+    return Replies(tuple(numbers), tuple(posteriors), _in_words(said), is_pooled)
+
+
+def _in_words(said: Sequence[tuple[Area, str]]) -> tuple[str, ...]:
+    """Return warnings with the areas that they are about: those of the first areas, and how many more there are.
+
+    Examples
+    --------
+    >>> _in_words([(None, "few draws"), *((f"{number}", "it contradicts") for number in range(9))])[3:]
+    ('2: it contradicts', '3: it contradicts', '4: it contradicts', 'there are 4 more warnings like these of areas')
+    """
+    told = dict.fromkeys(text if area is None else f"{area}: {text}" for area, text in said)
+    of_areas = [f"{area}: {text}" for area, text in said if area is not None]
+    rest = dict.fromkeys(of_areas[_MOST_WARNINGS:])
+    more = [f"there are {len(rest):,} more warnings like these of areas"] if rest else []
+    return tuple([text for text in told if text not in rest] + more)
+
+
+def answer_across(
+    bundle: Bundle,
+    together: AreasPosterior,
+    queries: Sequence[str],
+    *,
+    level: float,
+    is_simultaneous: bool,
+    rng: RandomStream,
+) -> list[Answer]:
+    """Return the answers to queries that span areas, from the posterior of all areas together."""
+    statistics = [found for query in queries for found in parse_query(query, bundle.law.schema, bundle.law.areas)]
+    without = bundle.confidence(queries, level=level, is_simultaneous=is_simultaneous)
+    by_error = error_intervals_across(together, statistics, level, rng)
+    estimates = estimates_across(together, statistics, level, is_simultaneous=is_simultaneous)
+    return [Answer(None, *parts) for parts in zip(estimates, without, by_error, strict=True)]

@@ -15,10 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area
 from congenial.errors import InferenceError, did_you_mean
-from congenial.inference.areas_errors import areas_errors
-from congenial.inference.diagnostics import EXACTLY, quality_of
-from congenial.inference.error_law import ErrorInterval, ends_of, interval_by_errors, possible_ends, scale_of
+from congenial.inference.error_law import (
+    ErrorInterval,
+    areas_errors,
+    ends_of,
+    interval_by_errors,
+    possible_ends,
+    scale_of,
+)
 from congenial.inference.intervals import (
+    EXACTLY,
     Estimate,
     check_level,
     ends_of_draws,
@@ -26,17 +32,18 @@ from congenial.inference.intervals import (
     estimates_of_draws,
     exact_value,
     known_count,
+    quality_of,
     warn_of_poor,
 )
-from congenial.inference.moving import Moving
+from congenial.inference.moves import Moving
 from congenial.inference.posterior import Posterior, warn_of_rough
 from congenial.inference.priors import LogDensity, Prior, Smooth, prior_of
-from congenial.inference.question import parse_query
-from congenial.inference.smooth_chains import smooth_draws
+from congenial.inference.questions import parse_query
+from congenial.inference.smooth.chains import smooth_draws
 from congenial.inference.statistic import MEDIAN, ODDS_RATIO, Statistic
-from congenial.public_law import PublicLaw
+from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
-from congenial.sampling.target import Target
+from congenial.sampling.system import Target
 
 _SETTLING = 10  # proposals before the first that is kept
 _MOST_BYTES = 8e8  # of draws
@@ -92,7 +99,7 @@ class AreasPosterior:
                 f"{query!r} is not one number of all areas: name areas in it, as {self.law.areas.name}=..., or ask"
                 " intervals, total, difference or ranks"
             )
-        from congenial.inference.across_areas import estimates_across
+        from congenial.inference.answers import estimates_across
 
         return estimates_across(self, [statistic], level)[0]
 

@@ -17,19 +17,60 @@ from numpy.typing import ArrayLike
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
+from congenial.conditions.rows import row_values
 from congenial.errors import InferenceError
+from congenial.exact import log_of
 from congenial.inference.chains import by_proposals, by_small_steps
-from congenial.inference.diagnostics import are_poor, effective_draws, split_rhat
-from congenial.inference.enumeration import MOST_TABLES, enumerated_posterior
+from congenial.inference.intervals import are_poor, effective_draws, split_rhat
 from congenial.inference.priors import LogDensity, Prior, Smooth, prior_of
-from congenial.inference.smooth_chains import smooth_draws
-from congenial.public_law import PublicLaw
+from congenial.inference.smooth.chains import smooth_draws
+from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
-from congenial.sampling.small_sets import all_tables
+from congenial.sampling.enumeration import all_tables
+from congenial.sampling.system import Target
 
 if TYPE_CHECKING:
     from congenial.inference.error_law import ErrorInterval
     from congenial.inference.intervals import Estimate
+
+# The posterior of small sets: all tables that fit are gone through, and their probabilities are exact.
+
+MOST_TABLES = 1_000
+"""Sets of tables up to here are gone through, pair by pair."""
+
+
+def enumerated_posterior(target: Target, prior: Prior, tables: Ints) -> tuple[Ints, Floats]:
+    """Return the tables that have a chance given the release, and their probabilities.
+
+    Parameters
+    ----------
+    target : Target
+        The law of the noise, centred at the release.
+    tables : array (table, cell)
+        All tables that fit.
+    """
+    rows = [measured.row for measured in target.measured]
+    values, own = row_values(rows, tables), row_values(rows, target.centre[None, :])[0]
+    log_weights = np.zeros((len(tables), len(tables)))
+    log_posterior = prior(tables)
+    for place, measured in enumerate(target.measured):
+        column = values[:, place]
+        log_weights += measured.noise.log_weight(column[:, None] - column[None, :])
+        log_posterior = log_posterior + measured.noise.log_weight(column - own[place])
+    for floor, n_floors in target.floors(tables).items():
+        log_weights += n_floors * log_of(floor)
+    log_posterior = log_posterior - _log_sum(log_weights)
+    if not np.isfinite(log_posterior).any():
+        raise InferenceError("the prior gives no table that fits any chance; check it")
+    weights = np.exp(log_posterior - log_posterior.max())
+    kept = weights > 0  # 0 times an infinite ratio would be no number
+    return tables[kept], weights[kept] / weights[kept].sum()
+
+
+def _log_sum(log_values: Floats) -> Floats:
+    top = log_values.max(axis=1, keepdims=True)
+    return np.asarray(top[:, 0] + np.log(np.exp(log_values - top).sum(axis=1)))
+
 
 _POOR_ACCEPTANCE = 0.10
 _LARGE_CELL_EFFECT = 0.5  # twenty real tables have about 0.1; rough ones, of which the prior knows nothing, 0.9
@@ -104,7 +145,7 @@ class Posterior:
         return out
 
     def interval(self, query: str, level: float = 0.9) -> "Estimate":
-        """Return the estimate of one count, share or ratio; see `congenial.inference.question` for how to ask.
+        """Return the estimate of one count, share or ratio; see `congenial.inference.questions` for how to ask.
 
         Examples
         --------
@@ -128,7 +169,7 @@ class Posterior:
     ) -> "list[Estimate]":
         """Return the estimates of one query or several, one by one or (simultaneous) all together at this level."""
         from congenial.inference.intervals import estimates
-        from congenial.inference.question import parse_query
+        from congenial.inference.questions import parse_query
 
         asked = [query] if isinstance(query, str) else list(query)
         statistics = [found for text in asked for found in parse_query(text, self.law.schema, self.law.areas)]
@@ -149,7 +190,7 @@ class Posterior:
     ) -> "list[ErrorInterval]":
         """Return the intervals by the law of the release's error of one query or several."""
         from congenial.inference.error_law import error_intervals
-        from congenial.inference.question import parse_query
+        from congenial.inference.questions import parse_query
 
         asked = [query] if isinstance(query, str) else list(query)
         statistics = [statistic for text in asked for statistic in parse_query(text, self.law.schema, self.law.areas)]
@@ -161,7 +202,7 @@ class Posterior:
         Probabilities sum to one; draws of chains have equal ones. ``.chain``, ``.iteration``, ``.draw`` are the names
         that R's `posterior` reads.
         """
-        from congenial.inference.frames import chain_columns
+        from congenial.inference.statistic import chain_columns
 
         schema, (n_chains, n_draws, _) = self.law.schema, self.chains.shape
         probabilities = np.full(n_chains * n_draws, 1 / (n_chains * n_draws)) if self.weights is None else self.weights
@@ -180,7 +221,7 @@ class Posterior:
         --------
         ``az.summary(posterior.to_arviz())`` has effective draws and R-hat of every cell.
         """
-        from congenial.inference.frames import to_arviz
+        from congenial.inference.statistic import to_arviz
 
         if self.is_exact:
             raise InferenceError("every table was gone through, with its probability: there are no chains; use frame()")
@@ -189,7 +230,7 @@ class Posterior:
 
     def frame(self, backend: str = "pandas") -> Any:
         """Return the draws as a pandas, polars or pyarrow table: a row a draw, with the columns of `columns`."""
-        from congenial.inference.frames import frame
+        from congenial.inference.statistic import frame
 
         return frame(self.columns(), backend)
 

@@ -1,13 +1,10 @@
 """The budget ledger: docs/ledger.md."""
 
-from congenial.ledger.chain import Verification
-from congenial.ledger.export import verify_export
+from congenial.ledger.hash_chain import Verification, verify_export
 from congenial.ledger.ledger import Disclosure, Ledger, open_ledger
-from congenial.ledger.receipt import Receipt
-from congenial.ledger.records import Dataset, Head, Spend
-from congenial.ledger.request import Request
+from congenial.ledger.records import Dataset, Head, Receipt, Spend, Withdrawal
+from congenial.ledger.requests import Request
 from congenial.ledger.status import Status
-from congenial.ledger.withdrawal import Withdrawal
 
 __all__ = [
     "Dataset",

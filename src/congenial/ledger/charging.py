@@ -6,15 +6,20 @@ from fractions import Fraction
 from typing import NoReturn
 
 from congenial.errors import AlreadySpentError, BudgetError, LedgerError, TamperedError
-from congenial.fraction import exact_fraction, positive_fraction
-from congenial.ledger.as_text import read_time
-from congenial.ledger.dataset_name import check_dataset_name
-from congenial.ledger.records import DATASET, SPEND, WITHDRAWAL, Dataset, Spend, link_hash
-from congenial.ledger.request import Request, check_amount, check_name
-from congenial.ledger.withdrawal import Withdrawal
+from congenial.exact import exact_fraction, positive_fraction
+from congenial.ledger.records import (
+    DATASET,
+    SPEND,
+    WITHDRAWAL,
+    Dataset,
+    Spend,
+    Withdrawal,
+    check_dataset_name,
+    link_hash,
+)
+from congenial.ledger.requests import Request, check_amount, check_name, read_time
 from congenial.privacy.budget import Budget
-from congenial.privacy.certificate import Certificate, shown, shown_left
-from congenial.privacy.relation import RELATIONS
+from congenial.privacy.certificate import RELATIONS, Certificate, shown, shown_left
 
 LONGEST_SUM = 2_000
 CLOCKS_DIFFER = timedelta(minutes=2)
@@ -170,7 +175,7 @@ def next_spend(place: Place, namesake: Spend | None, request: Request, at: str, 
     if len(str(spent)) > LONGEST_SUM:
         raise LedgerError(
             f"the exact sum of the losses would have more than {LONGEST_SUM:,} digits; round this loss up to a decimal,"
-            " congenial.privacy.formulas.round_up"
+            " congenial.privacy.bounds.round_up"
         )
     record = Spend(
         dataset=dataset.name,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from congenial.errors import LedgerError, TamperedError, did_you_mean
 from congenial.ledger.address import KEYS_VARIABLE, FileAddress, ServerAddress, read_address
-from congenial.ledger.chain import Account, Chain, Verification, verify_chains
 from congenial.ledger.charging import (
     Place,
     check_asked,
@@ -19,18 +18,14 @@ from congenial.ledger.charging import (
     next_spend,
     next_withdrawal,
 )
-from congenial.ledger.dataset_name import check_dataset_name
-from congenial.ledger.export import export_text
-from congenial.ledger.receipt import Receipt
-from congenial.ledger.records import Dataset, Head, Spend
-from congenial.ledger.request import Request, check_name, moment
+from congenial.ledger.hash_chain import Account, Chain, Verification, export_text, verify_chains
+from congenial.ledger.records import Dataset, Head, Receipt, Spend, Withdrawal, check_dataset_name, check_reason
+from congenial.ledger.requests import Request, check_name, moment
 from congenial.ledger.status import Status, status_of
-from congenial.ledger.withdrawal import Withdrawal, check_reason
 from congenial.privacy.budget import Budget
 
 if TYPE_CHECKING:
-    from congenial.ledger.store import Store
-    from congenial.ledger.tables import Book
+    from congenial.ledger.store import Book, Store
 
 PATIENCE = 30.0
 """How many seconds to wait for other programs that write."""

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from congenial.errors import LedgerBusyError, LedgerError
 from congenial.ledger.address import ServerAddress
-from congenial.ledger.connection import Connection
+from congenial.ledger.backend import Connection
 
 _LOCK = 0x636F6E67656E6961  # "congenia": the same for every ledger of a database
 

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from congenial.errors import LedgerBusyError, LedgerError, reason_of
 from congenial.ledger.address import FileAddress
-from congenial.ledger.connection import Connection
+from congenial.ledger.backend import Connection
 
 _MEANINGS = {
     "SQLITE_NOTADB": "is not a ledger: the file is no SQLite database",

@@ -9,14 +9,240 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeVar
 
-from congenial.errors import CongenialError, LedgerError, OtherVersionError, UncertainError
+from congenial.errors import CongenialError, LedgerError, OtherVersionError, TamperedError, UncertainError
 from congenial.ledger.address import FileAddress, ServerAddress
-from congenial.ledger.backend import Backend
-from congenial.ledger.connection import Connection
+from congenial.ledger.backend import Backend, Connection
+from congenial.ledger.hash_chain import Chain
 from congenial.ledger.postgresql import PostgresqlBackend
+from congenial.ledger.records import DATASET, FIELDS, SPEND, WITHDRAWAL, Dataset, Spend, Withdrawal, folded
+from congenial.ledger.requests import Row
 from congenial.ledger.sqlite import SqliteBackend
-from congenial.ledger.tables import VERSION_TABLE, Book
-from congenial.ledger.upgrade import VERSIONS, bring_up_to_date
+
+# The tables of a ledger, and what is asked of them and written to them in one open transaction.
+
+VERSION_TABLE = "congenial_ledger_version"
+
+TABLES = {DATASET: "congenial_datasets", SPEND: "congenial_spends", WITHDRAWAL: "congenial_withdrawals"}
+"""Where records of each kind are. A dataset has its folded name there besides: an index, and no part of the record."""
+
+_Record = TypeVar("_Record", Dataset, Spend, Withdrawal)
+
+
+@dataclass(frozen=True)
+class Book:
+    """A ledger inside one transaction."""
+
+    connection: Connection
+
+    def dataset(self, name: str) -> Dataset | None:
+        """Return a dataset."""
+        row = self._one(DATASET, "WHERE name = ?", name)
+        return None if row is None else _read(Dataset, row, f"dataset {name!r}")
+
+    def names(self) -> list[str]:
+        """Return the names of all datasets."""
+        return self._texts("SELECT name FROM congenial_datasets ORDER BY name")
+
+    def spelling(self, name: str) -> str | None:
+        """Return how a name is written here, in case and form; compared without the column, which could be edited."""
+        return next((own for own in self.names() if folded(own) == folded(name)), None)
+
+    def last_spend(self, dataset: str) -> Spend | None:
+        """Return the newest spend of a dataset."""
+        return self._spend("WHERE dataset = ? ORDER BY number DESC LIMIT 1", dataset)
+
+    def namesake(self, dataset: str, release: str) -> Spend | None:
+        """Return the spend of a release whose name is taken for this one."""
+        wanted = folded(release)
+        names = self._texts("SELECT release FROM congenial_spends WHERE dataset = ?", dataset)  # an index has them all
+        own = next((name for name in names if folded(name) == wanted), None)
+        return None if own is None else self._spend("WHERE dataset = ? AND release = ?", dataset, own)
+
+    def releases(self, dataset: str) -> list[str]:
+        """Return the names of all releases of a dataset that were charged."""
+        return self._texts("SELECT release FROM congenial_spends WHERE dataset = ? ORDER BY number", dataset)
+
+    def last_withdrawal(self, dataset: str, release: str | None = None) -> Withdrawal | None:
+        """Return the newest withdrawal of a dataset, or of one of its releases."""
+        mine, values = ("", (dataset,)) if release is None else (" AND release = ?", (dataset, release))
+        row = self._one(WITHDRAWAL, f"WHERE dataset = ?{mine} ORDER BY number DESC LIMIT 1", *values)
+        return None if row is None else _read(Withdrawal, row, f"withdrawal {row['number']} of dataset {dataset!r}")
+
+    def chain(self, name: str) -> Chain | None:
+        """Return all records of a dataset as they are stored."""
+        dataset = self._one(DATASET, "WHERE name = ?", name)
+        if dataset is None:
+            return None
+        found = [
+            (kind, row)
+            for kind in (SPEND, WITHDRAWAL)
+            for row in self._records(kind, "WHERE dataset = ? ORDER BY number", name)
+        ]
+        return Chain(dataset, tuple(sorted(found, key=_place)))
+
+    def orphans(self) -> list[str]:
+        """Return the datasets that records name and that are not there."""
+        return self._texts(
+            "SELECT dataset FROM congenial_spends WHERE dataset NOT IN (SELECT name FROM congenial_datasets) UNION"
+            " SELECT dataset FROM congenial_withdrawals WHERE dataset NOT IN (SELECT name FROM congenial_datasets)"
+        )
+
+    def add_dataset(self, dataset: Dataset) -> None:
+        """Write a new dataset."""
+        self._add(DATASET, {**dataset.row, "folded": folded(dataset.name)})
+
+    def add_spend(self, spend: Spend) -> None:
+        """Write a new spend."""
+        self._add(SPEND, spend.row)
+
+    def add_withdrawal(self, withdrawal: Withdrawal) -> None:
+        """Write a new withdrawal."""
+        self._add(WITHDRAWAL, withdrawal.row)
+
+    def _add(self, kind: str, row: Row) -> None:
+        """Write a record."""
+        fields, places = ", ".join(row), ", ".join("?" for _ in row)
+        statement = f"INSERT INTO {TABLES[kind]} ({fields}) VALUES ({places})"  # noqa: S608  names of our own
+        self.connection.execute(statement, *row.values())
+
+    def _records(self, kind: str, which: str, *values: object) -> list[Row]:
+        """Return the records of a kind, as they are stored."""
+        fields = FIELDS[kind]
+        statement = f"SELECT {', '.join(fields)} FROM {TABLES[kind]} {which}"  # noqa: S608  names of our own
+        return [dict(zip(fields, row, strict=True)) for row in self.connection.rows(statement, *values)]
+
+    def _one(self, kind: str, which: str, *values: object) -> Row | None:
+        return next(iter(self._records(kind, which, *values)), None)
+
+    def _spend(self, which: str, *values: object) -> Spend | None:
+        row = self._one(SPEND, which, *values)
+        return None if row is None else _read(Spend, row, f"spend {row['number']} of dataset {row['dataset']!r}")
+
+    def _texts(self, statement: str, *values: object) -> list[str]:
+        """Return the one column of an answer."""
+        return [str(text) for (text,) in self.connection.rows(statement, *values)]
+
+
+def _place(record: tuple[str, Row]) -> float:
+    """Return where a record belongs; one whose number was edited away goes last."""
+    number = record[1]["number"]
+    return number if isinstance(number, int) else float("inf")
+
+
+def _read(kind: type[_Record], row: Row, what: str) -> _Record:
+    try:
+        return kind.of_row(row)
+    except ValueError as error:
+        raise TamperedError(f"{what} was edited after it was written: {error}", (f"{what}: {error}",)) from None
+
+
+# The versions of a ledger's tables, in plain SQL, and how a database is brought to the newest.
+#
+# All versions that are missing run in the transaction that is open, under the lock of writers: they come together or
+# not at all. The triggers keep a mistaken UPDATE or DELETE from going through; they are no protection against whoever
+# owns the database. What was changed on purpose shows in the hash chain.
+
+_REFUSE = "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
+
+_VERSION_TABLE = (
+    f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL,"
+    f" CONSTRAINT {VERSION_TABLE}_pkc PRIMARY KEY (version_num))"
+)
+_DATASETS = """CREATE TABLE congenial_datasets (
+    name TEXT NOT NULL, folded TEXT NOT NULL, neighbours TEXT NOT NULL, currency TEXT NOT NULL, cap TEXT NOT NULL,
+    who TEXT NOT NULL, at TEXT NOT NULL, software TEXT NOT NULL, hash TEXT NOT NULL, delta TEXT,
+    PRIMARY KEY (name), UNIQUE (folded))"""
+_SPENDS = """CREATE TABLE congenial_spends (
+    dataset TEXT NOT NULL, release TEXT NOT NULL, loss TEXT NOT NULL, spent TEXT NOT NULL, certificate TEXT NOT NULL,
+    invariants TEXT NOT NULL, plan TEXT NOT NULL, key TEXT NOT NULL, who TEXT NOT NULL, at TEXT NOT NULL,
+    software TEXT NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL, number INTEGER NOT NULL,
+    PRIMARY KEY (dataset, number), UNIQUE (dataset, release),
+    FOREIGN KEY (dataset) REFERENCES congenial_datasets (name), CHECK (number > 0))"""
+_WITHDRAWALS = """CREATE TABLE congenial_withdrawals (
+    dataset TEXT NOT NULL, release TEXT NOT NULL, reason TEXT NOT NULL, who TEXT NOT NULL, at TEXT NOT NULL,
+    software TEXT NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL, number INTEGER NOT NULL, replaced_by TEXT,
+    PRIMARY KEY (dataset, number),
+    FOREIGN KEY (dataset, release) REFERENCES congenial_spends (dataset, release),
+    FOREIGN KEY (dataset, replaced_by) REFERENCES congenial_spends (dataset, release), CHECK (number > 1))"""
+
+
+def _sqlite_no_changes(table: str) -> list[str]:
+    return [
+        f"CREATE TRIGGER {table}_no_{action.lower()} BEFORE {action} ON {table} {_REFUSE}"
+        for action in ("UPDATE", "DELETE")
+    ]
+
+
+def _postgresql_no_changes(table: str) -> str:
+    return (
+        f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}"
+        " FOR EACH STATEMENT EXECUTE FUNCTION congenial_append_only()"
+    )
+
+
+def _sqlite_new(table: str, *same: str) -> str:
+    """No record takes the place of another: INSERT OR REPLACE deletes without a DELETE trigger."""
+    taken = " OR ".join(f"EXISTS (SELECT 1 FROM {table} WHERE {fields})" for fields in same)  # noqa: S608
+    return f"CREATE TRIGGER {table}_new BEFORE INSERT ON {table} WHEN {taken} {_REFUSE}"
+
+
+def _sqlite_apart(table: str, other: str) -> str:
+    """A place in the chain belongs to one record, of either kind; INSERT OR REPLACE runs no DELETE trigger."""
+    taken = f"SELECT 1 FROM {other} WHERE dataset = NEW.dataset AND number = NEW.number"  # noqa: S608  constant names
+    return f"CREATE TRIGGER {table}_apart_from_{other} BEFORE INSERT ON {table} WHEN EXISTS ({taken}) {_REFUSE}"
+
+
+_SCRIPTS = {
+    "v0001": {
+        "sqlite": [
+            *(_DATASETS, _SPENDS),
+            *_sqlite_no_changes("congenial_datasets"),
+            *_sqlite_no_changes("congenial_spends"),
+            _sqlite_new("congenial_datasets", "name = NEW.name OR folded = NEW.folded"),
+            _sqlite_new(
+                "congenial_spends",
+                "dataset = NEW.dataset AND number = NEW.number",
+                "dataset = NEW.dataset AND release = NEW.release",
+            ),
+        ],
+        "postgresql": [
+            *(_DATASETS, _SPENDS),
+            "CREATE FUNCTION congenial_append_only() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE EXCEPTION 'a ledger is append-only'; END $$",
+            *map(_postgresql_no_changes, ("congenial_datasets", "congenial_spends")),
+        ],
+    },
+    "v0002": {
+        "sqlite": [
+            _WITHDRAWALS,
+            *_sqlite_no_changes("congenial_withdrawals"),
+            _sqlite_apart("congenial_withdrawals", "congenial_withdrawals"),
+            _sqlite_apart("congenial_withdrawals", "congenial_spends"),
+            _sqlite_apart("congenial_spends", "congenial_withdrawals"),
+        ],
+        "postgresql": [_WITHDRAWALS, _postgresql_no_changes("congenial_withdrawals")],
+    },
+}
+"""The statements of each version, in order, by the kind of database."""
+
+VERSIONS = tuple(_SCRIPTS)
+
+
+def bring_up_to_date(backend: Backend, connection: Connection, newest: str = VERSIONS[-1]) -> None:
+    """Bring the tables to the newest version."""
+    if not backend.has_table(connection, VERSION_TABLE):
+        backend.check_room(connection)
+        connection.execute(_VERSION_TABLE)
+    numbers = [str(number) for (number,) in connection.rows(f"SELECT version_num FROM {VERSION_TABLE}")]  # noqa: S608
+    if len(numbers) > 1 or not {*numbers} <= {*VERSIONS}:
+        raise LedgerError(f"{backend.place} was made by a newer congenial; install a newer version")
+    n_there = 0 if not numbers else VERSIONS.index(numbers[0]) + 1
+    for version in VERSIONS[n_there : VERSIONS.index(newest) + 1]:
+        for statement in _SCRIPTS[version][backend.dialect]:
+            connection.execute(statement)
+        connection.execute(f"DELETE FROM {VERSION_TABLE}")  # noqa: S608  a constant name
+        connection.execute(f"INSERT INTO {VERSION_TABLE} VALUES (?)", version)  # noqa: S608
+
 
 _Answer = TypeVar("_Answer")
 

@@ -1,13 +1,9 @@
 """Laws of noise."""
 
 from congenial.errors import NoiseError, did_you_mean
-from congenial.fraction import exact_fraction
-from congenial.noise.discrete_gaussian import DiscreteGaussian
-from congenial.noise.double_geometric import DoubleGeometric
-from congenial.noise.fall import Fall
-from congenial.noise.family import DiscreteNoise, Noise
-from congenial.noise.laplace import Laplace
-from congenial.noise.suppression import Suppression
+from congenial.exact import exact_fraction
+from congenial.noise.base import DiscreteNoise, Fall, Noise
+from congenial.noise.families import DiscreteGaussian, DoubleGeometric, Laplace, Suppression
 
 __all__ = [
     "DEFAULT",

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from congenial.errors import NoiseError, PrivacyError, did_you_mean
-from congenial.fraction import exact_fraction
+from congenial.exact import exact_fraction
 from congenial.noise import DEFAULT, FAMILIES
+from congenial.privacy.bounds import epsilon_at
 from congenial.privacy.certificate import Certificate, rho_text, shown
-from congenial.privacy.formulas import epsilon_at
 
 
 @dataclass(frozen=True)

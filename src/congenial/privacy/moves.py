@@ -12,9 +12,8 @@ from math import gcd
 from typing import Any
 
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.groups import Box, GroupedRow
 from congenial.conditions.integer_program import EmptyError, minimise
-from congenial.conditions.lattice import dependence
+from congenial.conditions.linear_algebra import Box, GroupedRow, dependence
 from congenial.conditions.rows import Column, Row, columns
 
 MOST_PAIRS = 20_000

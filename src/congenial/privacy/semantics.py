@@ -7,14 +7,14 @@ from math import exp
 import numpy as np
 
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.queries import cells, total
-from congenial.fraction import Exact, exact_fraction
+from congenial.conditions.registry import cells, total
+from congenial.exact import Exact, exact_fraction
 from congenial.noise import DoubleGeometric
+from congenial.privacy.bounds import conditional_loss, odds_factor
 from congenial.privacy.certificate import USUAL_DELTA, Certificate, odds_text, rho_text, weak_promise
-from congenial.privacy.formulas import conditional_loss, odds_factor
 from congenial.privacy.neighbours import Neighbours
-from congenial.sampling.all_tables import EnumeratedLaw, worst_ratio
-from congenial.sampling.target import Measured, Target
+from congenial.sampling.enumeration import EnumeratedLaw, worst_ratio
+from congenial.sampling.system import Measured, Target
 from congenial.schema import Schema
 
 _UNPROTECTED = "The published totals themselves are not protected, nor anything that follows from them."

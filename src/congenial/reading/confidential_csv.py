@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
-from congenial.plain_text import is_taken_for_a_formula, on_one_line
+from congenial.text import is_taken_for_a_formula, on_one_line
 
 _MOST_ROWS = 10_000
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from congenial.bundle.kept_rows import KeptRows
+from congenial.bundle.metadata import KeptRows, PublicFile
+from congenial.disk import GZIP, beginning
 from congenial.errors import ReadingError, did_you_mean, reason_of
-from congenial.packing import GZIP, beginning
+from congenial.spec.levels import public_file
+from congenial.spec.spec import Spec
 from congenial.table import CONFIDENTIAL
 
 _HEAD = 1_000_000  # bytes in which the header of a CSV file must end
@@ -150,3 +152,29 @@ def csv_columns(path: Path, head: bytes, separator: str) -> tuple[Column, ...]:
                 f" write `separator: {others[0]}` under `data:` if that is what separates columns"
             )
     return tuple(Column(name) for name in names)
+
+
+# The public files that a spec names: lists of levels, of areas, and of a tree's leaves. None of them is the data.
+
+
+def public_files(spec: Spec, folder: Path) -> tuple[PublicFile, ...]:
+    """Return what the manifest says of them: what each gives, its name and its SHA-256."""
+    lists = [fact for _, fact in spec.public_files]
+    if spec.hierarchy is not None:
+        paths = find_files([spec.hierarchy.file], folder.resolve())
+        lists += [public_file(f"every {spec.hierarchy.leaf}", path) for path in paths]
+    return tuple(lists)
+
+
+def check_apart(spec: Spec, folder: Path, data: Sequence[Path]) -> None:
+    """Refuse a public list that is a file of confidential data: which levels occur there would be given away."""
+    if spec.data.status != "confidential":
+        return
+    lists = [path.resolve() for path, _ in spec.public_files]
+    lists += [] if spec.hierarchy is None else find_files([spec.hierarchy.file], folder)
+    for path in lists:
+        if path in data:
+            raise ReadingError(
+                f"{path.name} is a data file of the spec, which is confidential, and a list of levels, which is public;"
+                " make the list from a public source, or state `status: public` if the data are"
+            )

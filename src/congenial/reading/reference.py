@@ -7,14 +7,13 @@ import numpy as np
 
 from congenial.arrays import Ints
 from congenial.errors import ReadingError
-from congenial.hierarchy.tree import Tree
-from congenial.reading import sql
+from congenial.reading import session as sql
 from congenial.reading.files import find_files
-from congenial.reading.headers import read_sources
-from congenial.reading.session import session
+from congenial.reading.session import read_sources, session
 from congenial.reading.tables import read_counts, read_leaves
 from congenial.spec.levels import Levels
 from congenial.spec.spec import Spec
+from congenial.tree.tree import Tree
 
 
 def check_public(spec: Spec, folder: Path, reference: Path) -> None:

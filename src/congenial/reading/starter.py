@@ -60,8 +60,7 @@ def guessed(names: list[str]) -> tuple[str | None, str | None, str | None]:
 def columns_of(path: Path) -> tuple[list[str], str]:
     """Return the names of a data file's columns, and what separates them; nothing else of it is looked at."""
     from congenial.reading.files import csv_columns, find_files, first_bytes, is_parquet
-    from congenial.reading.headers import read_sources
-    from congenial.reading.session import session
+    from congenial.reading.session import read_sources, session
 
     files = find_files([path.name], path.parent.resolve())
     head = first_bytes(files[0])

@@ -1,31 +1,266 @@
 """From the data files that a spec names to confidential tables, one for each area."""
 
+import csv
+import io
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrow_codes import CodeTexts
+from congenial.arrays import Ints
+from congenial.arrow import CodeTexts, numbers_in
+from congenial.disk import opened
 from congenial.errors import ReadingError
-from congenial.hierarchy.tree import Tree
-from congenial.progress import Progress, no_news
-from congenial.reading import sql
-from congenial.reading.cells import Cells
+from congenial.progress import READING, Progress, no_news
+from congenial.reading import session as sql
 from congenial.reading.confidential_csv import write_confidential_csv
-from congenial.reading.csv_trouble import csv_trouble
-from congenial.reading.files import Source, find_files
-from congenial.reading.grouped import Grouped, grouped_source
-from congenial.reading.headers import read_sources
-from congenial.reading.ids import check_ids
-from congenial.reading.public_files import check_apart
-from congenial.reading.session import Session, session
-from congenial.reading.unknown_values import raise_unknown
+from congenial.reading.files import Column, Source, check_apart, find_files
+from congenial.reading.session import GROUPED, Session, place_of, read_sources, rows_of, session
 from congenial.resources import what_is_too_large
 from congenial.spec.levels import Levels
-from congenial.spec.spec import Spec
+from congenial.spec.spec import PrivacyUnit, Spec
 from congenial.table import CONFIDENTIAL, AreaTables, Table
+from congenial.tree.tree import Tree
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+# Rows of a file on their way into cells, some at a time. Confidential.
+
+_TELLING = 2_000_000  # rows between two words about progress
+
+
+class Cells:
+    """Counts of cells, as rows come in: of counts, a row has its cell's count; else, every row counts one.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Numbers of levels: areas first, if there are some.
+    counts : array (cell of all areas,)
+    is_there : array (cell of all areas,)
+        Whether a cell has had a row.
+    n_rows : int
+    has_unknown : bool
+        Whether a row had a value that is no declared level.
+    problems : set of int
+        What is wrong with counts: keys of `COUNT_PROBLEMS`.
+    """
+
+    def __init__(self, shape: tuple[int, ...], progress: Progress = no_news) -> None:
+        self.shape = shape
+        self.counts: Ints = np.zeros(prod(shape), np.int64)
+        self.is_there = np.zeros(prod(shape), np.bool_)
+        self.n_rows, self.has_unknown = 0, False
+        self.problems: set[int] = set()
+        self._progress = progress
+
+    def take(self, rows: "RecordBatch") -> None:
+        """Put rows into their cells. Where a cell has several rows of counts, one of them stays."""
+        names = rows.schema.names
+        n_alike = numbers_in(rows.column("w")) if "w" in names else 1  # rows that were grouped elsewhere stand for many
+        before, self.n_rows = self.n_rows, self.n_rows + int(np.sum(n_alike) if "w" in names else rows.num_rows)
+        cells = rows.column("cell")
+        if self.has_unknown or cells.null_count:
+            self.has_unknown = True
+            return
+        places = numbers_in(cells)
+        if "value" not in names:
+            np.add.at(self.counts, places, n_alike)
+        else:
+            values = rows.column("value")
+            if values.null_count:
+                self.problems |= set(numbers_in(rows.column("problem")).tolist()) - {0}
+                return
+            self.counts[places] = numbers_in(values)
+        self.is_there[places] = True
+        if self.n_rows // _TELLING > before // _TELLING and len(self.counts) >= self.n_rows:
+            self._progress(READING, self.n_rows, len(self.counts))
+
+
+# Rows that were grouped elsewhere, by an engine for many machines: each distinct row once. Confidential.
+
+
+@dataclass(frozen=True, repr=False)
+class Grouped:
+    """What is left of the data when equal rows are put together.
+
+    Attributes
+    ----------
+    name : str
+        What the data are called in messages.
+    columns : tuple of str
+        The names of the columns.
+    rows : pyarrow.Table
+        The columns in their order, as ``c0``, ``c1``, ..., and last how many rows are alike.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    rows: Any = field(repr=False)
+
+
+def grouped_source(database: Session, grouped: Grouped) -> Source:
+    """Return the rows as a source, like a file of theirs."""
+    kinds = database.rows(f"DESCRIBE SELECT * FROM {GROUPED}")  # noqa: S608
+    if kinds is None or len(kinds) != len(grouped.columns) + 1:
+        raise ReadingError(f"the grouped rows of {grouped.name} do not have the columns that were asked for")
+    names = [*grouped.columns, ""]  # a column of the data has a name
+    columns = tuple(Column(name, kind[1]) for name, kind in zip(names, kinds, strict=True))
+    return Source((Path(grouped.name),), True, columns, is_grouped=True)
+
+
+# No privacy unit has more rows than the spec declares.
+
+_AT_ONCE = 5_000_000  # ids in one pass: 500 MB
+_MOST_SUSPECTS = 1_000
+
+
+def check_ids(database: Session, rows: str, unit: PrivacyUnit) -> bool:
+    """Refuse units with more rows than declared; False when the rows cannot be read.
+
+    Ids are counted by their hashes, a part of the hashes at a time, so that memory stays small however long ids are.
+    Equal ids have equal hashes, so nothing is missed; hashes that occur too often are looked at again by id.
+
+    Parameters
+    ----------
+    rows : str
+        A query for the ids, in a column v0.
+    """
+    counted = database.rows(f"SELECT count(*), count(v0) FROM ({rows})")  # noqa: S608
+    if not counted:
+        return False
+    n_rows, n_ids = counted[0]
+    if n_ids < n_rows:
+        raise ReadingError(f"column {unit.id_column!r} has empty values; every row needs to say whose it is")
+    too_many = f"HAVING count(*) > {unit.rows_per_unit}"
+    n_parts = -(-n_rows // _AT_ONCE)
+    for part in range(n_parts):
+        suspects = database.rows(
+            f"SELECT hash(v0) AS mark FROM ({rows}) WHERE hash(v0) % {n_parts} = {part}"  # noqa: S608
+            f" GROUP BY mark {too_many} LIMIT {_MOST_SUSPECTS}"
+        )
+        if suspects is None:
+            return False
+        if suspects:
+            marks = ", ".join(str(int(mark)) for (mark,) in suspects)
+            found = database.rows(
+                f"SELECT 1 FROM ({rows}) WHERE hash(v0) IN ({marks}) GROUP BY v0 {too_many} LIMIT 1"  # noqa: S608
+            )
+            if found is None:
+                return False
+            if found or len(suspects) == _MOST_SUSPECTS:
+                raise ReadingError(too_many_rows(unit))
+    return True
+
+
+def too_many_rows(unit: PrivacyUnit) -> str:
+    """Say that some units have more rows than declared, and not which."""
+    bound = "1 row" if unit.rows_per_unit == 1 else f"{unit.rows_per_unit:,} rows"
+    return (
+        f"column {unit.id_column!r}: some of its values stand in more than {bound}, which is the declared bound;"
+        " correct the data or raise `at_most` under `unit:`, which costs privacy"
+    )
+
+
+# Why a CSV file could not be read, in our own words: a line number, never what stands there.
+
+
+def csv_trouble(path: Path, n_columns: int, separator: str) -> str | None:
+    """Read a refused file again, slowly, and say what is wrong with it; None when nothing is found."""
+    ends: set[bytes] = set()
+    with opened(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return f"{path.name} is not UTF-8 text: line {number}; save it as UTF-8"
+            ends.add(b"\r\n" if line.endswith(b"\r\n") else line[-1:])
+    with opened(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+        reader = csv.reader(text, delimiter=separator, strict=True)
+        try:
+            for row in reader:
+                if row and len(row) != n_columns:
+                    return (
+                        f"{path.name}, line {reader.line_num}: the row has {len(row)} fields, the header {n_columns};"
+                        " a field that holds the separator or a line break must be in quotes"
+                    )
+        except csv.Error:
+            return f"{path.name}, line {reader.line_num}: a quote is opened or closed in the wrong place"
+    if {b"\r\n", b"\n"} <= ends:
+        return f"{path.name} ends some lines in one way and some in another; save it with one kind of line end"
+    return None
+
+
+# What does not fit the declared levels: named by column in the message, by value in a file marked CONFIDENTIAL.
+
+_MOST_VALUES = 1_000  # of each column
+_HEADER = ("column", "value", "rows")
+
+Unknown = tuple[str, int]
+"""A value that is not a declared level and how many rows have it."""
+
+
+def raise_unknown(
+    session: Session,
+    sources: Sequence[Source],
+    levels: Sequence[Levels],
+    separator: str,
+    file: Path,
+) -> None:
+    """Raise what is wrong with the columns of the dimensions; the values go to `file`, never into the message."""
+    problems: list[str] = []
+    listed: list[tuple[str, str, int]] = []
+    for number, dimension in enumerate(levels):
+        has_empty, unknown = _misfits(session, sources, dimension, number, separator)
+        if has_empty:
+            problems.append(
+                f"column {dimension.column!r} has empty values; give each row a level, or declare one for"
+                " them: `empty: not stated` beside its levels"
+            )
+        if unknown:
+            what = "numbers outside the declared cuts, or no numbers," if dimension.cut else "values"
+            problems.append(
+                f"column {dimension.column!r} has {what} that are not declared levels{_hints(dimension, unknown)}"
+            )
+            listed += [(dimension.column, value, rows) for value, rows in unknown]
+    where = f"; what they are {write_confidential_csv(file, _HEADER, listed)}" if listed else ""
+    raise ReadingError("; ".join(problems or ["some rows do not fit the declared levels"]) + where)
+
+
+def _misfits(
+    session: Session, sources: Sequence[Source], levels: Levels, number: int, separator: str
+) -> tuple[bool, list[Unknown]]:
+    rows = rows_of(sources, [levels, levels.column], separator)
+    place, join = place_of("v0", levels, number)
+    found = session.rows(
+        f"SELECT v1, sum(w)::BIGINT AS n FROM ({rows}){join} WHERE {place} IS NULL"  # noqa: S608  quoted by `quoted`
+        f" GROUP BY v1 ORDER BY v1 IS NOT NULL, n DESC, v1 LIMIT {_MOST_VALUES + 1}"
+    )
+    values = found or []
+    return any(value is None for value, _ in values), [(value, n) for value, n in values if value is not None]
+
+
+def _hints(levels: Levels, unknown: Sequence[Unknown]) -> str:
+    """Say what may help, without a value."""
+    codes = set(levels.codes)
+    values = [value for value, _ in unknown]
+    bare = {code.lstrip("0") for code in codes}
+    small = {code.casefold() for code in codes}
+    hints = []
+    if any(value.strip() in codes for value in values):
+        hints.append("some match a level after trimming spaces")
+    elif any(value.lstrip("0") in bare for value in values):
+        hints.append("some match a level but for leading zeros")
+    elif any(value.casefold() in small for value in values):
+        hints.append("some match a level but for capital letters")
+    if any(value in levels.labels for value in values):
+        hints.append("some are labels, where codes are declared")
+    return f" ({'; '.join(hints)})" if hints else ""
 
 
 def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:

@@ -4,6 +4,7 @@ Every scalar arrives as text. Keys that are needed are checked by meaning later,
 what is wrong with the others; the JSON Schema does list them.
 """
 
+import json
 import re
 from fractions import Fraction
 from typing import Annotated, Any, Literal
@@ -20,13 +21,13 @@ from pydantic import (
     create_model,
 )
 
-from congenial.conditions.entry import OF_EVERY_ENTRY, Key, SpecList
-from congenial.conditions.kinds import kinds_of
-from congenial.fraction import exact_fraction, positive_fraction
+from congenial.conditions.condition import OF_EVERY_ENTRY, Key, SpecList
+from congenial.conditions.registry import kinds_of
+from congenial.exact import exact_fraction, positive_fraction
 from congenial.noise import DEFAULT, FAMILIES
-from congenial.plain_text import LONGEST, what_is_hidden
-from congenial.privacy.relation import RELATIONS
-from congenial.released import OUTPUTS
+from congenial.privacy.certificate import RELATIONS
+from congenial.release import OUTPUTS
+from congenial.text import LONGEST, what_is_hidden
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 TO_FILL_IN = "FILL IN"
@@ -348,3 +349,37 @@ class SpecFile(Section):
     budget: BudgetEntry | None = None
     neighbours: _Relation = RELATIONS[0]
     outputs: list[_Output] = list(OUTPUTS)
+
+
+# The JSON Schema of spec files, for editors that complete and check YAML while it is written.
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a spec file.
+
+    Examples
+    --------
+    >>> json_schema()["required"]
+    ['release', 'data', 'dimensions']
+    """
+    from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+
+    class WithoutNull(GenerateJsonSchema):
+        """A key that may be left out is not one that may be null."""
+
+        def nullable_schema(self, schema: Any) -> JsonSchemaValue:
+            return self.generate_inner(schema["schema"])
+
+        def default_schema(self, schema: Any) -> JsonSchemaValue:
+            inner = super().default_schema(schema)
+            if inner.get("default", "") is None:
+                del inner["default"]
+            return inner
+
+    generated = SpecFile.model_json_schema(by_alias=True, schema_generator=WithoutNull)
+    return {"$schema": GenerateJsonSchema.schema_dialect, **generated, "title": "congenial spec"}
+
+
+def json_schema_text() -> str:
+    """Return the schema as it is published in ``docs/spec.schema.json``."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -4,21 +4,26 @@
 are refused, so that what stands in the file is all there is.
 """
 
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path as Folder
 from typing import TYPE_CHECKING, Any
 
-from congenial.errors import Mistake, SpecError
+from congenial.errors import CongenialError, Mistake, SpecError, did_you_mean
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
     from ruamel.yaml.events import Event
+
+    from congenial.spec.model import Section, SpecFile
 
 LARGEST_FILE = 1_000_000
 _DEEPEST = 12  # the format needs 6 levels; thousands of brackets would keep the parser busy for long
 _SECOND = "<the second of two equal keys>"
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 """Keys and places of list entries (from 0) that lead to a part of the file."""
 
 
@@ -29,27 +34,27 @@ class Document:
     file_name: str
     text: str
     tree: dict[str, Any]
-    values: dict[Path, tuple[int, int]]
-    keys: dict[Path, tuple[int, int]]
+    values: dict[KeyPath, tuple[int, int]]
+    keys: dict[KeyPath, tuple[int, int]]
     mistakes: list[Mistake] = field(default_factory=list)
     folder: Folder | None = None
 
-    def resolve(self, location: Path) -> Path:
+    def resolve(self, location: KeyPath) -> KeyPath:
         """Return the part of the file that a location names; steps that the file does not have are left out."""
-        path: Path = ()
+        path: KeyPath = ()
         for step in location:
             if (*path, step) in self.values:
                 path = (*path, step)
         return path
 
-    def mistake(self, location: Path, message: str, *, at_key: bool = False) -> Mistake:
+    def mistake(self, location: KeyPath, message: str, *, at_key: bool = False) -> Mistake:
         """Return what is wrong at a location, with its line and column."""
         path = self.resolve(location)
         line, column = (self.keys if at_key and path in self.keys else self.values)[path]
         return Mistake(self.file_name, line, column, in_words(path), message)
 
 
-def in_words(path: Path) -> str:
+def in_words(path: KeyPath) -> str:
     """Return a path for people, who count from 1.
 
     Examples
@@ -147,7 +152,7 @@ def _start(event: "Event") -> tuple[int, int]:
     return event.start_mark.line + 1, event.start_mark.column + 1
 
 
-def _value(document: Document, event: "Event", events: "Iterator[Event]", path: Path) -> Any:
+def _value(document: Document, event: "Event", events: "Iterator[Event]", path: KeyPath) -> Any:
     from ruamel.yaml.events import AliasEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
 
     document.values[path] = _start(event)
@@ -172,7 +177,7 @@ def _value(document: Document, event: "Event", events: "Iterator[Event]", path: 
     return entries
 
 
-def _mapping(document: Document, events: "Iterator[Event]", path: Path) -> dict[str, Any]:
+def _mapping(document: Document, events: "Iterator[Event]", path: KeyPath) -> dict[str, Any]:
     from ruamel.yaml.events import MappingEndEvent, ScalarEvent
 
     mapping: dict[str, Any] = {}
@@ -191,3 +196,136 @@ def _mapping(document: Document, events: "Iterator[Event]", path: Path) -> dict[
         document.keys[inner] = _start(key)
         mapping[key.value] = _value(document, next(events), events, inner)
     return mapping
+
+
+# From what pydantic finds wrong to mistakes in plain words, each at its line and column.
+
+MOST = 1_000
+_LISTS = ("measure", "invariants", "conditions")
+_SHAPES = {"<text>": "text", "<list>": "a list", "<mapping>": "a mapping", "<file>": "a file"}
+_NEEDED_SHAPE = {"string_type": "text", "list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping"}
+
+
+class Mistakes:
+    """Collects everything that is wrong, one mistake a place; raises them together, or the first 1,000 of them.
+
+    A file that has more is not a spec, and each one takes a search for the word that was meant.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.found: dict[str, Mistake] = {mistake.path: mistake for mistake in document.mistakes[:MOST]}
+        self._seen = set(self.found.values())
+        self._check_number()
+
+    def add(self, location: KeyPath, message: str, *, at_key: bool = False) -> None:
+        """Note what is wrong at a location of the file, unless something is noted there already."""
+        mistake = self.document.mistake(location, message, at_key=at_key)
+        path = in_words(location)  # a missing key has no place in the file, but is a mistake of its own
+        if path not in self.found and mistake not in self._seen:
+            self.found[path] = mistake
+            self._seen.add(mistake)
+            self._check_number()
+
+    def _check_number(self) -> None:
+        if len(self.found) >= MOST:
+            last = max(mistake.line for mistake in self.found.values())
+            message = f"there may be more mistakes; these are the first {MOST:,}"
+            raise SpecError([*self.found.values(), Mistake(self.document.file_name, last + 1, 1, "", message)])
+
+    @contextmanager
+    def at(self, location: KeyPath) -> Iterator[None]:
+        """Turn what the library refuses inside into a mistake at this location."""
+        try:
+            yield
+        except CongenialError as error:
+            self.add(location, str(error))
+
+    def raise_all(self) -> None:
+        """Raise what was found, if anything was."""
+        if self.found:
+            raise SpecError(self.found.values())
+
+
+def checked_format(document: Document, mistakes: Mistakes) -> "tuple[SpecFile, dict[KeyPath, KeyPath]]":
+    """Check the keys and the kinds of values.
+
+    Returns
+    -------
+    file : SpecFile
+        What is left when the broken parts are taken out, so that the rest can be checked by meaning too.
+    places : mapping
+        From the place of an entry of `file` to its place in the document: entries before it may be left out.
+    """
+    from pydantic import ValidationError
+
+    from congenial.spec.model import SpecFile
+
+    tree: dict[Any, Any] = dict(document.tree)
+    dropped: set[KeyPath] = set()
+    try:
+        return SpecFile.model_validate(tree), {}
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            mistakes.add(detail["loc"], _in_words(detail), at_key=detail["type"] == "extra_forbidden")
+            dropped.add(detail["loc"][: 2 if detail["loc"][0] in _LISTS else 1])
+    places: dict[KeyPath, KeyPath] = {}
+    for path in dropped:
+        if len(path) == 1:
+            tree.pop(path[0], None)
+    for section in _LISTS:
+        if isinstance(tree.get(section), list):
+            kept = [place for place in range(len(tree[section])) if (section, place) not in dropped]
+            tree[section] = [tree[section][place] for place in kept]
+            places |= {(section, new): (section, old) for new, old in enumerate(kept)}
+    return SpecFile.model_validate(tree), places
+
+
+def _in_words(detail: "ErrorDetails") -> str:
+    kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
+    if kind == "extra_forbidden":
+        return _unknown_key(detail["loc"])
+    if kind == "literal_error":
+        allowed = re.findall(r"'([^']*)'", context["expected"])
+        close = did_you_mean(str(value), allowed)
+        hint = f"; {close}" if close.startswith("did") else ""
+        return f"{_shown(value)} is not one of {', '.join(map(repr, allowed))}{hint}"
+    if kind == "union_tag_invalid":
+        needed = [_SHAPES[tag] for tag in re.findall(r"'([^']*)'", context["expected_tags"])]
+        return f"{' or '.join(needed)} is needed here, not {_SHAPES[context['tag']]}"
+    if kind in _NEEDED_SHAPE:
+        got = "text" if isinstance(value, str) else "a list" if isinstance(value, list) else "a mapping"
+        return f"{_NEEDED_SHAPE[kind]} is needed here, not {got}"
+    return detail["msg"].removeprefix("Value error, ")
+
+
+def _shown(value: object) -> str:
+    return repr(value if len(str(value)) <= 40 else str(value)[:40] + "...")
+
+
+def _unknown_key(location: KeyPath) -> str:
+    key = str(location[-1])
+    for section in ("invariants", "conditions", "measure"):
+        if location[0] in _LISTS and location[0] != section and key in _keys((section, 0, key)):
+            return f"{key!r} is not a key here, but one of entries under `{section}:`"
+    return f"{_shown(key)} is not a key here; {did_you_mean(key, _keys(location))}"
+
+
+def _keys(location: KeyPath) -> list[str]:
+    """Return the keys that are known at the place of an unknown one."""
+    from congenial.spec import model
+
+    sections: dict[str, type[Section]] = {
+        "data": model.DataEntry,
+        "unit": model.UnitEntry,
+        "by": model.AreaEntry,
+        "budget": model.BudgetEntry,
+        "dimensions": model.RangeEntry if "groups" in location else model.DimensionEntry,
+        **model.ENTRY_MODELS,
+    }
+    here = model.SpecFile if len(location) == 1 else sections[str(location[0])]
+    here = model.TermEntry if "linear" in location[:-1] else here
+    if "<file>" in location:
+        lists: dict[str, type[Section]] = {"by": model.AreaListEntry, "dimensions": model.ListEntry}
+        here = lists.get(str(location[0]), model.ValuesEntry)
+    return [field.alias or name for name, field in here.model_fields.items()]

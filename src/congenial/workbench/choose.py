@@ -1,26 +1,120 @@
 """Choose what is exact: the grid, and beside it what the choice does, as soon as it is made."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
-from congenial.bundle.expected_error import NO_ERROR
+from congenial.bundle.expected_errors import NO_ERROR
+from congenial.bundle.report import MOST_NUMBERS
 from congenial.curator.section import no_proven_intervals
+from congenial.display import figure
 from congenial.errors import CongenialError, SpecError
 from congenial.noise import FAMILIES
-from congenial.patience import give_way
-from congenial.spec.spec import Spec
-from congenial.workbench.asked import Asked, budget_of
-from congenial.workbench.choice import CURRENCIES, DELTA, changed
-from congenial.workbench.choose_tree import TreeChooser
-from congenial.workbench.desk import Desk, digest_of, forget_some
+from congenial.pages.svg import Bar, error_bars
+from congenial.privacy.tree import default_shares
+from congenial.progress import give_way
+from congenial.spec.spec import Spec, TreeFile
+from congenial.workbench.desk import AHEAD, AT_ONCE, SOON, Desk, digest_of, forget_some
 from congenial.workbench.grid import Grid
-from congenial.workbench.pages import figure, render
-from congenial.workbench.panel import Panel, over_areas, panel, planned, price
-from congenial.workbench.picture import Bar, error_bars
-from congenial.workbench.work import AHEAD
+from congenial.workbench.panel import Panel, TreePanel, over_areas, panel, planned, price
+from congenial.workbench.spec_edit import CURRENCIES, DELTA, Asked, budget_of, changed
+from congenial.workbench.spec_pages import spec_page
+from congenial.workbench.web import Markup, computed, in_json, in_words, json_of, page, render
+
+# Choose what is exact in a tree of areas, and what each level gets of the budget.
+
+_MAX_TREE_PANELS = 16
+TREE_CURRENCIES = ("rho", "epsilon and delta")
+"""Below the top, conditioning can double a pure epsilon at every level: it is refused."""
+
+
+@dataclass
+class TreeChooser:
+    """Answers pages that choose for trees; remembers what it computed."""
+
+    desk: Desk
+    _panels: dict[object, TreePanel] = field(default_factory=dict)
+
+    def panel(self, spec: Spec, asked: Asked) -> TreePanel:
+        """Return what a choice does, in the computing thread."""
+        key = (asked.key, self.desk.data_key(spec, asked.file))
+        if key not in self._panels:
+            forget_some(self._panels, _MAX_TREE_PANELS)
+            leaves = self.desk.leaves(spec, asked.file)
+            self._panels[key] = TreePanel.of(spec, leaves, Grid.of(spec.schema, asked.down, asked.across))
+        return self._panels[key]
+
+    def shown(self, spec: Spec, asked: Asked) -> dict[str, Any]:
+        """Return what a page shows of a choice at once, as plain values and pieces of HTML."""
+        found = self.panel(spec, asked)
+        currency, amount = budget_of(spec)
+        return {
+            "digest": digest_of(asked.text),
+            "text": asked.text,
+            "is_bound": False,
+            "noise": figure(found.noise[-1]),
+            "error": "",
+            "cost": found.chain.spent.text,
+            "currency": currency,
+            "amount": amount,
+            "noise_family": spec.noise,
+            "shares": found.shares,
+            "weights": {} if spec.hierarchy is None else dict(shares_of(spec.hierarchy)),
+            "grid": _cells(found),
+            "invariants": render("invariants.html", stated=spec.invariants, conditions=spec.conditions),
+            "html": render(
+                "tree_panel.html",
+                found=found,
+                levels=zip(found.levels, _units(found), found.shares.values(), map(figure, found.noise), strict=False),
+                sections=found.preview.screen(),
+                certificate=found.chain.certificate,
+            ),
+        }
+
+    def levels(self, spec: Spec, asked: Asked) -> dict[str, Any]:
+        """Return the errors to expect at each level, from draws around a made-up population."""
+        found = self.panel(spec, asked)
+        if not found.has_errors:
+            html = render("tree_levels.html", found=found, picture="", rows=(), header=(), most=MOST_NUMBERS)
+            return {"html": html, "error": ""}
+        header, rows = found.preview.lines
+        html = render("tree_levels.html", found=found, picture=found.picture(), rows=rows, header=header)
+        return {"html": html, "error": rows[-1][4]}
+
+
+def shares_of(given: TreeFile) -> list[tuple[str, str]]:
+    """Return what each level gets of the budget, as numbers to change: as the spec says, or in hundredths."""
+    if given.shares is not None:
+        return [(name, str(given.shares[name])) for name in given.names]
+    usual = default_shares(len(given.names))
+    return [(name, f"{100 * float(share):.3g}") for name, share in zip(given.names, usual, strict=True)]
+
+
+def _units(found: TreePanel) -> list[str]:
+    return [f"{len(codes):,}" for codes in found.chain.law.tree.codes]
+
+
+def _cells(found: TreePanel) -> dict[str, dict[str, Any]]:
+    """Return what the grid says of every sum: the lowest level at which it is exact."""
+    exact = found.exact_at()
+    out = {}
+    for i, j in found.grid.places:
+        level = exact.get((i, j))
+        name = f"{'' if i is None else i}.{'' if j is None else j}"
+        out[name] = {
+            "error": "",
+            "exact": level is not None,
+            "known": False,
+            "text": "" if level is None else f"every {level}",
+        }
+    return out
+
 
 _MOST_KEPT = 64
 _FURTHER = 1  # positions of the budget's slider that are computed ahead, to either side
@@ -237,3 +331,87 @@ def _than(error: float | None, now: float | None) -> str:
         return ""
     change = error / now - 1
     return "the same" if abs(change) < 0.005 else f"{change:+.0%}"
+
+
+# The pages and answers of choosing.
+
+
+def routes(desk: Desk) -> list[Route]:
+    """Return the routes of choosing."""
+    chooser = Chooser(desk)
+
+    async def choose(request: Request) -> Response:
+        file = request.query_params.get("file", "")
+        text = desk.spec_text(file)
+        try:
+            spec = await computed(desk, lambda: desk.spec(file, text))
+        except SpecError:  # its page shows what is wrong, at the lines
+            return spec_page(desk, file)
+        grid = Grid.of(spec.schema, request.query_params.get("down"), request.query_params.get("across"))
+        currency, amount = budget_of(spec)
+        named = {grid.down, grid.across}
+        return page(
+            "choose.html",
+            title=f"Choose: {file}",
+            here="choose",
+            file=file,
+            spec=spec,
+            grid=grid,
+            digest=digest_of(text),
+            text=text,
+            stops=json.dumps(CURRENCIES),
+            delta=DELTA,
+            currencies=list(CURRENCIES) if spec.hierarchy is None else list(TREE_CURRENCIES),
+            currency=currency,
+            amount=amount,
+            families=[(name, own.title) for name, own in FAMILIES.items() if own.is_for_release],
+            groups=[
+                (own.name, group, list(labels))
+                for own in spec.dimensions
+                for group, labels in own.groups.items()
+                if own.name in named
+            ],
+            levels=[] if spec.hierarchy is None else list(spec.hierarchy.names),
+            shares=[] if spec.hierarchy is None or spec.budget is None else shares_of(spec.hierarchy),
+            invariants=Markup(render("invariants.html", stated=spec.invariants, conditions=spec.conditions)),
+        )
+
+    async def answer(request: Request) -> dict[str, Any]:
+        said = await json_of(request)
+        asked = Asked.of(desk, said)
+        is_whole = bool(said.get("is_whole"))
+        return await computed(desk, lambda: chooser.answer(asked, is_whole=is_whole), SOON if is_whole else AT_ONCE)
+
+    async def cost(request: Request) -> dict[str, Any]:
+        said = await json_of(request)
+        asked, number = Asked.of(desk, said), int(said.get("number", 0))
+        return await computed(desk, lambda: chooser.cost(asked, number), SOON)
+
+    async def areas(request: Request) -> dict[str, Any]:
+        asked = Asked.of(desk, await json_of(request))
+        return await computed(desk, lambda: chooser.adding_up(asked), SOON)
+
+    async def drawn(request: Request) -> dict[str, Any]:
+        asked = Asked.of(desk, await json_of(request))
+        return await computed(desk, lambda: chooser.drawn(asked), SOON)
+
+    async def levels(request: Request) -> dict[str, Any]:
+        asked = Asked.of(desk, await json_of(request))
+        return await computed(desk, lambda: chooser.levels(asked), SOON)
+
+    async def save(request: Request) -> dict[str, Any]:
+        said = await json_of(request)
+        asked = Asked.of(desk, said)
+        await computed(desk, lambda: desk.spec(asked.file, asked.text))  # a spec with mistakes is not written from here
+        desk.save(asked.file, asked.text, str(said.get("digest", "")))
+        return {"digest": digest_of(asked.text)}
+
+    return [
+        Route("/choose", in_words(choose)),
+        Route("/choose/panel", in_json(answer), methods=["POST"]),
+        Route("/choose/cost", in_json(cost), methods=["POST"]),
+        Route("/choose/areas", in_json(areas), methods=["POST"]),
+        Route("/choose/levels", in_json(levels), methods=["POST"]),
+        Route("/choose/drawn", in_json(drawn), methods=["POST"]),
+        Route("/choose/save", in_json(save), methods=["POST"]),
+    ]

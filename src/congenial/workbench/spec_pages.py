@@ -9,7 +9,7 @@ from starlette.routing import Route
 from congenial.errors import CongenialError, SpecError
 from congenial.spec.spec import Spec
 from congenial.workbench.desk import Desk, digest_of
-from congenial.workbench.serving import computed, in_words, page
+from congenial.workbench.web import computed, in_words, page
 
 
 def spec_page(

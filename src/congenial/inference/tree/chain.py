@@ -1,17 +1,25 @@
 """One Markov chain of all tables of a tree, given the release: sweeps over leaves, effects and the prior's numbers."""
 
-from collections.abc import Callable
-from dataclasses import replace
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import exp, lgamma, log
 
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.inference.kernels.shapes import Words
-from congenial.inference.kernels.tree_shapes import ChildLaws, Spine, TreeState
-from congenial.inference.tree.prior import FIRMNESS, SHARES, Kind, TreePrior, log_density
-from congenial.inference.word_supply import WordSupply
+from congenial.errors import InferenceError
+from congenial.inference.intervals import are_poor, effective_draws, end_rank, fewest_draws, split_rhat
+from congenial.inference.kernels import Words, WordSupply
+from congenial.inference.posterior import posterior
+from congenial.inference.tree.fit import FitCheck, check_fit, replicated
+from congenial.inference.tree.kernels import ChildLaws, Spine, TreeState
+from congenial.inference.tree.model import FIRMNESS, SHARES, Kind, TreePrior, child_laws, log_density
+from congenial.progress import Progress
 from congenial.randomness import RandomStream
+from congenial.tree.plan import ChainLaw
+from congenial.tree.tree import Tree, TreeTables
 
 _STEPS = (0.02, 0.1, 0.5)  # of the logarithm of a shape: a fine one for many units, a long one for few
 _EAGER = 80  # sweeps in which the prior is learned all the time
@@ -47,8 +55,8 @@ class TreeChain:
 
     def set_top(self, top: Ints) -> None:
         """Go to other tables at the top; the sweeps that follow make leaves fit to them."""
-        from congenial.inference.kernels.tree_effects import add_weights
-        from congenial.inference.kernels.tree_moves import set_top
+        from congenial.inference.tree.kernels import add_weights
+        from congenial.inference.tree.kernels_moves import set_top
 
         add_weights(self.spine, self.state)
         while not set_top(self.spine, self.state, top, self._room, self._supply.at_least(self._n_words)):
@@ -56,7 +64,9 @@ class TreeChain:
 
     def sweep(self) -> None:
         """Draw everything once, each part given the others."""
-        from congenial.inference.kernels import tree_effects, tree_law, tree_moves
+        from congenial.inference.tree import kernels as tree_effects
+        from congenial.inference.tree import kernels as tree_law
+        from congenial.inference.tree import kernels_moves as tree_moves
 
         spine, laws, state = self.spine, self.laws, self.state
         n_levels, n_inner = len(spine.starts) - 1, int(spine.starts[-2])
@@ -98,7 +108,7 @@ class TreeChain:
 
     def _draw_kind(self, level: int, kind: Kind) -> None:
         """Draw the shapes of one kind of effects with the effects summed over, then the effects."""
-        from congenial.inference.kernels.tree_effects import draw_effects, gather
+        from congenial.inference.tree.kernels import draw_effects, gather
 
         spine, state = self.spine, self.state
         n_units, own = int(spine.starts[level + 1] - spine.starts[level]), slice(kind.first, kind.first + kind.n_labels)
@@ -115,7 +125,7 @@ class TreeChain:
 
     def _learn(self, shapes: Floats, people: Floats, loads: Floats) -> Floats:
         """Propose other shapes, once each."""
-        from congenial.inference.kernels.tree_effects import log_likelihood
+        from congenial.inference.tree.kernels import log_likelihood
 
         out = shapes.copy()
         for column, now in enumerate(shapes.tolist()):
@@ -167,3 +177,203 @@ def _start(spine: Spine, prior: TreePrior) -> TreeState:
         rates=np.zeros((n_units, n_cells)),
         log_shares=np.zeros((n_units, n_cells)),
     )
+
+
+# A tree and its release as the kernels take them: all units in one list.
+
+
+def spine_of(law: ChainLaw, release: Sequence[Ints]) -> Spine:
+    """Return the list of units with what was released of each (unit, cell), level by level."""
+    tree = law.tree
+    sizes = [len(codes) for codes in tree.codes]
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    n_units = int(starts[-1])
+    first, end = np.zeros(n_units, np.int64), np.zeros(n_units, np.int64)
+    for level, families in enumerate(tree.families):
+        own = slice(starts[level], starts[level + 1])
+        first[own], end[own] = starts[level + 1] + families.starts[:-1], starts[level + 1] + families.starts[1:]
+    first_leaf, end_leaf = np.arange(n_units), np.arange(n_units) + 1
+    for level in range(len(sizes) - 2, -1, -1):
+        own = slice(starts[level], starts[level + 1])
+        first_leaf[own], end_leaf[own] = first_leaf[first[own]], end_leaf[end[own] - 1]
+    released = np.concatenate(release).astype(np.int64)
+    is_open = np.ones(released.shape, np.bool_)
+    if law.zeros.bars:
+        is_open = ~np.concatenate(law.zeros.bars)
+    n_open = np.zeros(released.shape, np.int64)
+    inner = slice(0, starts[-2])
+    n_open[inner] = np.add.reduceat(is_open.astype(np.int64), first[inner], axis=0)
+    return Spine(
+        starts=starts,
+        level=np.repeat(np.arange(len(sizes)), sizes),
+        parent=np.concatenate(
+            [np.full(sizes[0], -1), *(starts[level] + parents for level, parents in enumerate(tree.parents))]
+        ),
+        first=first,
+        end=end,
+        first_leaf=first_leaf,
+        end_leaf=end_leaf,
+        released=released,
+        is_open=is_open,
+        informs=(n_open >= 2) & (released > 0),
+    )
+
+
+# Draws of all leaves of a tree, from several chains, and how good they are.
+
+_FIRST_BURN, _NEXT_BURN, _THIN = 80, 30, 2
+_N_REPLICATES = 8
+_MOST_POOR = 0.1  # of the sampled numbers of a level, before a warning
+_N_SAMPLED = 40
+
+
+class PoorChainsWarning(UserWarning):
+    """Chains of a tree that do not agree, or have moved too little."""
+
+
+@dataclass(frozen=True, eq=False)
+class TreeDraws:
+    """Draws of the confidential leaves given the release. Public: made from the bundle alone.
+
+    Attributes
+    ----------
+    leaves : array (draw, leaf, cell)
+        Chain after chain; every draw adds up to a table that the top may have.
+    n_chains : int
+    priors : tuple of TreePrior
+        What each chain had learned at its end.
+    fit : tuple of FitCheck
+        The release beside others that the prior would bring about.
+    """
+
+    tree: Tree
+    leaves: Ints
+    n_chains: int
+    priors: tuple[TreePrior, ...]
+    fit: tuple[FitCheck, ...]
+
+    def of_level(self, level: int, first: int = 0, end: int | None = None) -> Ints:
+        """Return the draws (draw, unit, cell) of units of a level, by place: sums of their leaves."""
+        stop = len(self.tree.codes[level]) if end is None else end
+        bounds = np.arange(first, stop + 1)
+        for families in self.tree.families[level:]:
+            bounds = families.starts[bounds]
+        part = self.leaves[:, bounds[0] : bounds[-1]]
+        if level == len(self.tree.levels) - 1:
+            return part.astype(np.int64)
+        return np.add.reduceat(part, bounds[:-1] - bounds[0], axis=1, dtype=np.int64)
+
+    @cached_property
+    def diagnosed(self) -> dict[str, tuple[float, float, float]]:
+        """Effective draws (the median), split R-hat (95 % are below) and the share of poor draws, by level.
+
+        Of a sample of units, the total and the largest cell of the level, as far as their draws differ.
+        """
+        out = {}
+        for level, (name, codes) in enumerate(zip(self.tree.levels, self.tree.codes, strict=True)):
+            places = np.unique(np.linspace(0, len(codes) - 1, _N_SAMPLED).astype(np.int64))
+            tables = np.concatenate([self.of_level(level, place, place + 1) for place in places.tolist()], axis=1)
+            values = np.concatenate([tables.sum(axis=2), tables[:, :, tables.sum(axis=(0, 1)).argmax()]], axis=1)
+            chains = values.reshape(self.n_chains, -1, values.shape[1]).astype(np.float64)
+            moving = chains[:, :, np.ptp(chains, axis=(0, 1)) > 0]
+            if moving.shape[2]:
+                rhat, effective = split_rhat(moving), effective_draws(moving)
+                figures = (np.nanmedian(effective), np.nanquantile(rhat, 0.95), are_poor(effective, rhat).mean())
+                out[name] = (float(figures[0]), float(figures[1]), float(figures[2]))
+        return out
+
+
+def draw_tree(
+    law: ChainLaw,
+    release: TreeTables,
+    *,
+    n_draws: int,
+    n_chains: int,
+    rng: RandomStream,
+    progress: Progress,
+) -> TreeDraws:
+    """Return draws of the leaves: the top from its own posterior, everything below it given the top.
+
+    The top has a flat prior: its counts are large beside their noise. That leaves say something about it, too, is left
+    out: given what was released of the top, they hardly do.
+    """
+    if type(n_draws) is not int or type(n_chains) is not int or n_chains < 1 or n_draws < 4 * n_chains:
+        raise InferenceError(f"n_draws is a whole number, at least four for each of n_chains, not {n_draws!r}")
+    laws, spine = child_laws(law), spine_of(law, release)
+    n_each = n_draws // n_chains
+    tops = _draw_tops(law, release[0], n_draws, rng)
+    prior = TreePrior.of(law.top.schema, len(law.tree.levels))
+    largest = int(release[0].max(initial=0))
+    drawn = np.empty((n_each * n_chains, *release[-1].shape), np.uint16 if largest < 1 << 15 else np.int64)
+    priors, replicates = [], []
+    for number in range(n_chains):
+        chain = TreeChain(spine, laws, prior, tops[number * n_each], rng)
+        n_burn = _FIRST_BURN if number == 0 else _NEXT_BURN
+        for sweep in range(n_burn):
+            if sweep % 20 == 0:
+                progress(f"chain {number + 1} of {n_chains}, learning the prior", sweep, n_burn)
+            chain.sweep()
+        for place in range(n_each):
+            if place % 20 == 0:
+                progress(f"chain {number + 1} of {n_chains}, drawing", place, n_each)
+            chain.set_top(tops[number * n_each + place])
+            for _ in range(_THIN):
+                chain.sweep()
+            drawn[number * n_each + place] = chain.leaves
+            if (number * n_each + place) % max(1, n_draws // _N_REPLICATES) == 0:
+                replicates.append(replicated(law, release, chain, rng))
+        priors.append(replace(chain.prior, shapes=chain.prior.shapes.copy()))
+        prior = replace(priors[-1], shapes=priors[-1].shapes.copy())
+    found = TreeDraws(law.tree, drawn, n_chains, tuple(priors), check_fit(law.tree, release, replicates))
+    _warn(found)
+    return found
+
+
+def _draw_tops(law: ChainLaw, released: Ints, n_draws: int, rng: RandomStream) -> Ints:
+    """Return tables of the units at the top (draw, unit, cell), each unit's from its own posterior."""
+    out = np.empty((n_draws, *released.shape), np.int64)
+    for place, area in enumerate(law.areas):
+        found = posterior(law.top, area, released[place], prior="flat", n_draws=max(1000, 4 * n_draws), rng=rng)
+        if found.weights is None:
+            chosen = np.linspace(0, len(found.tables) - 1, n_draws).astype(np.int64)
+        else:
+            total = np.cumsum(found.weights)
+            chosen = np.minimum(np.searchsorted(total, rng.uniforms(n_draws) * total[-1]), len(total) - 1)
+        out[:, place] = found.tables[chosen]
+    return out
+
+
+def _warn(found: TreeDraws) -> None:
+    for level, (effective, rhat, poor) in found.diagnosed.items():
+        if poor > _MOST_POOR:
+            warnings.warn(
+                f"the draws of {level} are poor for {poor:.0%} of its numbers: {effective:.0f} effective draws of"
+                f" {len(found.leaves):,} for half of them, split R-hat up to {rhat:.2f}; raise n_draws (--draws)",
+                PoorChainsWarning,
+                stacklevel=3,
+            )
+    for check in found.fit:
+        if check.is_bad:
+            warnings.warn(f"THE PRIOR DOES NOT FIT: {check}", PoorChainsWarning, stacklevel=3)
+
+
+def sorted_draws(draws: Ints) -> Ints:
+    """Return each quantity's draws in ascending order; the draw is the first axis."""
+    return np.sort(draws, axis=0)
+
+
+def ends(ranked: Floats | Ints, level: float) -> tuple[Floats | Ints, Floats | Ints, Floats | Ints]:
+    """Return low end, median and high end of draws in ascending order: the equal-tailed interval, by `end_rank`."""
+    n = len(ranked)
+    check_draws(n, level)
+    rank = end_rank(n, level)
+    return ranked[rank - 1], ranked[(n - 1) // 2], ranked[n - rank]
+
+
+def check_draws(n_draws: int, level: float) -> None:
+    """Refuse intervals of a level that so many draws say nothing of."""
+    if not end_rank(n_draws, level):
+        raise InferenceError(
+            f"{n_draws:,} draws are too few for {100 * level:.15g} % intervals, which take {fewest_draws(level):,} at"
+            " least; raise n_draws (--draws), or lower the level"
+        )

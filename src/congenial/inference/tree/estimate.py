@@ -3,37 +3,110 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
-from congenial.arrow_codes import texts_of
-from congenial.conditions.rows import Row
+from congenial.arrow import texts_of
+from congenial.bundle.parquet import arrays_to_parquet
+from congenial.bundle.structure_files import cell_columns
+from congenial.conditions.constraints import Constraints
+from congenial.conditions.rows import Row, cells_alike
 from congenial.errors import InferenceError, did_you_mean
-from congenial.hierarchy.law import ChainLaw
-from congenial.hierarchy.tree import TreeTables
-from congenial.inference.diagnostics import EXACTLY, quality_of
 from congenial.inference.intervals import (
+    EXACTLY,
     Estimate,
     check_level,
     ends_of_draws,
     known_count,
     mean_of_draws,
     median_of_draws,
+    quality_of,
     warn_of_poor,
 )
-from congenial.inference.question import Statistic, parse_query
+from congenial.inference.questions import Statistic, parse_query
 from congenial.inference.statistic import COUNT, DIFFERENCE
-from congenial.inference.tree.draws import TreeDraws, draw_tree, ends, sorted_draws
-from congenial.inference.tree.integers import consistent_integers
-from congenial.inference.tree.nobody import noise_variances, reach, reaches
+from congenial.inference.tree.chain import TreeDraws, draw_tree, ends, sorted_draws
+from congenial.inference.tree.model import noise_variances, reach, reaches
+from congenial.pages.figures import PanelOfUnits, as_svg, tree_estimates
 from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream, secure_rng
+from congenial.tree.plan import ChainLaw
+from congenial.tree.tree import TreeTables
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+# Whole numbers that add up: near the medians of every unit, the children's to their parents', the top as published.
+
+_NUMBERS_AT_ONCE = 1 << 22  # numbers in one array
+
+
+def consistent_integers(law: ChainLaw, draws: TreeDraws) -> TreeTables:
+    """Return tables of whole numbers (unit, cell) for every level: not negative, adding up, invariants kept."""
+    from congenial.inference.tree.kernels import fit_children
+
+    tops = draws.of_level(0)
+    areas = [law.top.areas[area] for area in law.areas]
+    found = [np.stack([at_the_top(tops[:, place], own) for place, own in enumerate(areas)])]
+    for level, families in enumerate(law.tree.families):
+        n_units, n_cells = len(law.tree.codes[level + 1]), law.n_cells
+        out = np.zeros((n_units, n_cells), np.int64)
+        is_open = ~law.zeros.bars[level + 1] if law.zeros.bars else np.ones((n_units, n_cells), np.bool_)
+        most = max(1, _NUMBERS_AT_ONCE // (len(tops) * n_cells))  # children at once
+        for some in np.split(np.arange(len(families)), _cuts(families.starts, most)):
+            first, end = int(families.starts[some[0]]), int(families.starts[some[-1] + 1])
+            starts = families.starts[some[0] : some[-1] + 2] - first
+            ranked = sorted_draws(draws.of_level(level + 1, first, end))
+            fit_children(ranked, is_open[first:end], starts, found[-1][some], out[first:end])
+        found.append(out)
+    return tuple(found)
+
+
+def _cuts(starts: Ints, most: int) -> Ints:
+    """Return where to cut a list of families so that no part has many more children than `most`."""
+    return np.unique(np.searchsorted(starts, np.arange(most, int(starts[-1]), most)))
+
+
+def at_the_top(draws: Ints, constraints: Constraints) -> Ints:
+    """Return whole numbers for one table near the medians of its draws (draw, cell), which obey the same conditions.
+
+    From the draw that is nearest to the medians on, single people change cells as long as that comes nearer; cells that
+    no condition speaks of go to their medians.
+
+    Examples
+    --------
+    >>> from congenial.conditions.queries import total
+    >>> from congenial.schema import Schema
+    >>> own = Constraints.of(Schema({"sex": ["f", "m"]}), [total(equals=9)])
+    >>> at_the_top(np.array([[2, 7], [3, 6], [3, 6], [5, 4], [9, 0]]), own).tolist()
+    [3, 6]
+    """
+    ranked = sorted_draws(draws)
+    median = ranked[(len(draws) - 1) // 2]
+    chosen = draws[np.abs(draws - median).sum(axis=1).argmin()].copy()
+    limits = constraints.cell_bounds.limits
+    low = np.array([0 if own.low is None else own.low for own in limits])
+    high = np.array([2**62 if own.high is None else own.high for own in limits])
+    groups = cells_alike([limited.row for limited in constraints.rows], draws.shape[1])
+    for column, cells in groups.items():
+        own = np.array(cells)
+        if not column:
+            chosen[own] = np.clip(median[own], low[own], high[own])
+            continue
+        while True:
+            more = 2 * (draws[:, own] <= chosen[own]).sum(axis=0) - len(draws)
+            less = len(draws) - 2 * (draws[:, own] < chosen[own]).sum(axis=0)
+            gain, loss = np.where(chosen[own] < high[own], more, 2**40), np.where(chosen[own] > low[own], less, 2**40)
+            if gain.min() + loss.min() >= 0 or gain.argmin() == loss.argmin():
+                break
+            chosen[own[gain.argmin()]] += 1
+            chosen[own[loss.argmin()]] -= 1
+    return np.asarray(chosen, np.int64)
+
 
 _MOST_DRAWS, FEWEST_DRAWS, _NUMBERS = 1_000, 100, 2_000_000
 _AT_ONCE = 1 << 22  # numbers in one array
@@ -132,7 +205,7 @@ class TreeEstimate:
         units : str or sequence of str
             Codes of units, of any level; several are added up.
         query : str
-            As in `congenial.inference.question`.
+            As in `congenial.inference.questions`.
         minus : str or sequence of str, optional
             Units to compare with: the difference is estimated.
         """
@@ -274,8 +347,6 @@ class TreeEstimate:
 
     def write(self, folder: "str | Path", probability: float = 0.9) -> None:
         """Write a Parquet file for each level, a summary and a picture into a new folder."""
-        from congenial.inference.tree.writing import write_estimate
-
         write_estimate(self, folder, probability)
 
     def __repr__(self) -> str:
@@ -318,3 +389,100 @@ def estimate_tree(
     asked = few - few % n_chains if n_draws is None else n_draws
     drawn = draw_tree(law, release, n_draws=asked, n_chains=n_chains, rng=rng or secure_rng(), progress=progress)
     return TreeEstimate(law, release, drawn)
+
+
+# Estimates as files: a Parquet file for each level, a summary in words, a picture.
+
+SUMMARY, PICTURE = "summary.txt", "estimates.svg"
+STATISTICS = ("released", "mean", "median", "integers", "low", "high")
+
+
+def estimate_file(number: int) -> str:
+    """Return the name of a level's file; the top is level 1."""
+    return f"estimate-{number}.parquet"
+
+
+def check_new(folder: Path) -> None:
+    """Refuse a folder that is there already."""
+    if folder.exists():
+        raise InferenceError(f"{folder} is there already; estimates are written into a new folder")
+
+
+def write_estimate(found: "TreeEstimate", folder: str | Path, probability: float) -> None:
+    """Write everything into a new folder: a row for each unit and cell, the unit's total among the cells."""
+    place = Path(folder)
+    check_new(place)
+    place.mkdir(parents=True)
+    cells = np.array([*cell_columns(found.law.top.schema), "total"], object)
+    panels = []
+    for number, name in enumerate(found.law.tree.levels, 1):
+        level = found.level(name, probability)
+        n_units = len(level.codes)
+        columns: dict[str, Any] = {
+            name if name not in {"cell", *STATISTICS} else "unit": np.repeat(np.array(level.codes, object), len(cells)),
+            "cell": np.tile(cells, n_units),
+        }
+        columns |= {statistic: getattr(level, statistic).reshape(-1) for statistic in STATISTICS}
+        (place / estimate_file(number)).write_bytes(arrays_to_parquet(columns))
+        panels.append(
+            PanelOfUnits(name, *(getattr(level, part)[:, -1] for part in ("released", "median", "low", "high")))
+        )
+    (place / SUMMARY).write_text("\n".join(summary(found, probability)) + "\n", encoding="utf-8")
+    (place / PICTURE).write_text(as_svg(tree_estimates(panels, probability)), encoding="utf-8")
+
+
+def summary(found: "TreeEstimate", probability: float) -> list[str]:
+    """Return what a reader has to know, in lines."""
+    n_draws, tree = len(found.draws.leaves), found.law.tree
+    lines = [
+        f"Estimates for a {tree}.",
+        WORDS,
+        f"{probability:.0%} intervals, one by one, from {n_draws:,} draws in {found.draws.n_chains} chains.",
+        "",
+    ]
+    for number, name in enumerate(tree.levels, 1):
+        level = found.level(name, probability)
+        moved = np.abs(level.released - level.median)
+        width = level.high - level.low
+        lines.append(
+            f"{estimate_file(number)}: {len(level.codes):,} {name} units; the median lies {moved[:, :-1].mean():.2f}"
+            f" from the release for a cell, {moved[:, -1].mean():.2f} for a total; mean width of the interval"
+            f" {width[:, :-1].mean():.1f} and {width[:, -1].mean():.1f}"
+        )
+    lines += ["", "Chains, half of the numbers at least / split R-hat at most (but for one in twenty) / poor draws:"]
+    lines += [
+        f"  {name}: {ess:.0f} effective draws, {rhat:.2f}, {poor:.0%}"
+        for name, (ess, rhat, poor) in found.draws.diagnosed.items()
+    ]
+    lines += ["", "Does the prior fit? Figures of the release beside those of releases as the prior would have them:"]
+    lines += [f"  {'BAD FIT: ' if check.is_bad else ''}{check}" for check in found.draws.fit] or [
+        "  too few units to say"
+    ]
+    return lines
+
+
+def as_plain_values(found: "TreeEstimate", probability: float) -> dict[str, Any]:
+    """Return the summary as plain values for JSON."""
+    return {
+        "levels": list(found.law.tree.levels),
+        "units": [len(codes) for codes in found.law.tree.codes],
+        "files": [estimate_file(number) for number in range(1, len(found.law.tree.levels) + 1)],
+        "probability": probability,
+        "draws": len(found.draws.leaves),
+        "chains": found.draws.n_chains,
+        "effective_draws": {name: ess for name, (ess, _, _) in found.draws.diagnosed.items()},
+        "split_rhat": {name: rhat for name, (_, rhat, _) in found.draws.diagnosed.items()},
+        "poor_draws": {name: poor for name, (_, _, poor) in found.draws.diagnosed.items()},
+        "fit": [
+            {
+                "level": check.level,
+                "figure": check.figure,
+                "released": check.released,
+                "expected": check.mean,
+                "low": check.low,
+                "high": check.high,
+                "is_bad": check.is_bad,
+            }
+            for check in found.draws.fit
+        ],
+    }

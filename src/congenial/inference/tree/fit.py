@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.hierarchy.law import ChainLaw
-from congenial.hierarchy.tree import Tree, TreeTables
-from congenial.hierarchy.words import ChainWords
 from congenial.randomness import RandomStream
+from congenial.tree.plan import ChainLaw
+from congenial.tree.steps import ChainWords
+from congenial.tree.tree import Tree, TreeTables
 
 if TYPE_CHECKING:
     from congenial.inference.tree.chain import TreeChain
@@ -61,7 +61,7 @@ class FitCheck:
 
 def replicated(law: ChainLaw, release: TreeTables, chain: "TreeChain", rng: RandomStream) -> list[Floats]:
     """Return the figures of a replicated release: for each level, children drawn from the prior and then released."""
-    from congenial.inference.kernels.tree_effects import simulate_children
+    from congenial.inference.tree.kernels import simulate_children
 
     found, words = [], ChainWords.simulated(rng)
     for level, step in enumerate(law.steps, 1):

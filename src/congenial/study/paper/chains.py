@@ -5,11 +5,10 @@ from fractions import Fraction
 import numpy as np
 
 from congenial.examples import P12_INDEX_SET, p12_mechanism, p12_schema, p12_table
-from congenial.pictures.lines import acceptance_curve, traces
-from congenial.pictures.picture import Picture
+from congenial.pages.figures import Picture, acceptance_curve, traces
 from congenial.randomness import RandomStream
-from congenial.sampling import independence
-from congenial.study.exhibit import Columns, Exhibit, Finding
+from congenial.study import independence
+from congenial.study.paper.exhibits import Columns, Exhibit, Finding
 
 SCALES = tuple(Fraction(k, 20) for k in range(6, 21))
 PRINTED = (0.6, 0.0168)

@@ -8,16 +8,12 @@ from pathlib import Path
 
 from congenial.errors import StudyError
 from congenial.examples import p12_schema
-from congenial.page import render
+from congenial.pages.page import render
 from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream, replay_rng
-from congenial.study.exhibit import Exhibit, Finding, write_csv
 from congenial.study.paper.chains import figure_2, figure_3
-from congenial.study.paper.figure1 import SIMULATED, figure_1, simulated_tables
-from congenial.study.paper.section4 import section_4
-from congenial.study.paper.section5 import appendix_b, section_5
-from congenial.study.paper.table1 import table_1
-from congenial.study.paper.two_bins import appendix_a_exhibit, table_2
+from congenial.study.paper.exhibits import SIMULATED, Exhibit, Finding, figure_1, simulated_tables, table_1, write_csv
+from congenial.study.paper.sections import appendix_a_exhibit, appendix_b, section_4, section_5, table_2
 from congenial.table import Table
 
 N_TABLES = 20

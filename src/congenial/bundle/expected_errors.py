@@ -1,0 +1,541 @@
+"""How large the error of a released number is expected to be: from the published law, around a public table."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import floor, log10, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.arrays import Floats, Ints
+from congenial.conditions.areas import Area
+from congenial.conditions.registry import margin, total
+from congenial.conditions.rows import Row, cell_names, dense
+from congenial.law import PublicLaw
+from congenial.plan import Plan
+from congenial.randomness import RandomStream, replay_rng
+from congenial.resources import n_processors
+from congenial.sampling.error_moments import exact_errors
+from congenial.sampling.system import System
+from congenial.schema import Schema
+
+# Draws are for what has no quick exact answer: their standard error is below one percent from 5,000 on, and the kernels
+# that draw take longer to load (1 s) than the exact moments of 46 cells and 25 margins to compute (0.05 s).
+NO_ERROR = 1e-6
+"""Below it a number is exact, and what is left is of floating point."""
+
+_MAX_CELL_DRAWS = 20_000
+_FEWEST_DRAWS = 1_000
+_FEWEST_SLOW_DRAWS, _CELL_SECONDS = 50, 10.0  # a tenth off, where more would take long
+_CELL_NUMBERS = 2_000_000
+_MOST_MARGINS = 60
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """Root mean squared error of statistics of one table, if the confidential table were the reference.
+
+    Attributes
+    ----------
+    reference : str
+        Which public table stands in for the confidential one.
+    cells : array (cell,)
+        Zero where the invariants determine the cell.
+    margins : tuple of (text, error)
+        Sums over each level of each dimension.
+    """
+
+    reference: str
+    area: Area
+    cells: Floats
+    margins: tuple[tuple[str, float], ...]
+
+
+def expected_error(plan: Plan, area: Area, centre: Ints, reference: str) -> ExpectedError:
+    """Return the errors of cells and one-way margins around a public table of one area."""
+    schema = plan.law.schema
+    rows = [row for name in schema.names for row in margin(name).rows(schema)]
+    chosen = rows if len(rows) <= _MOST_MARGINS and len(schema.names) > 1 else []
+    system = System.of(plan.law.areas[area], plan.law.measured)
+    cells = [Row(schema.cell_name(cell), (cell,), (1,)) for cell in range(schema.n_cells)]
+    found = exact_errors(system, centre, [*cells, *chosen])
+    errors = _drawn_errors(plan, area, centre, chosen) if found is None else found.size
+    own, of_margins = errors[: schema.n_cells], errors[schema.n_cells :].tolist()
+    return ExpectedError(reference, area, own, tuple(zip((row.name for row in chosen), of_margins, strict=True)))
+
+
+def quick_errors(law: PublicLaw, area: Area, centre: Ints) -> Floats | None:
+    """Return the errors of single cells around a public table of one area; None where draws would be needed."""
+    schema = law.schema
+    cells = [Row(schema.cell_name(cell), (cell,), (1,)) for cell in range(schema.n_cells)]
+    found = exact_errors(System.of(law.areas[area], law.measured), centre, cells)
+    return None if found is None else found.size
+
+
+def _drawn_errors(plan: Plan, area: Area, centre: Ints, rows: Sequence[Row]) -> Floats:
+    """Estimate the errors of cells and rows from repeatable draws."""
+    n_cells = plan.law.schema.n_cells
+    sampler = plan.sampler_of(area)
+    n_draws = int(np.clip(_CELL_NUMBERS // n_cells, _FEWEST_DRAWS, _MAX_CELL_DRAWS))
+    n_draws = max(_FEWEST_SLOW_DRAWS, min(n_draws, int(_CELL_SECONDS / sampler.seconds)))
+    gaps = sampler.at(centre).sample(n_draws, replay_rng("expected error")) - centre
+    return np.concatenate([_size(gaps), _size(gaps @ dense(rows, n_cells).T)])
+
+
+def _size(gaps: Ints) -> Floats:
+    return np.asarray(np.sqrt((gaps.astype(np.float64) ** 2).mean(axis=0)))
+
+
+def by_size(counts: Ints, edges: Sequence[int]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Go through the classes of counts that occur, each in words and with the counts that are in it.
+
+    Examples
+    --------
+    >>> [(words, mask.tolist()) for words, mask in by_size(np.array([0, 3, 2]), (0, 1, 5, 20))]
+    [('0', [True, False, False]), ('1 to 4', [False, True, True])]
+    """
+    for low, high in size_classes(edges):
+        chosen = (counts >= low) if high is None else (counts >= low) & (counts < high)
+        if chosen.any():
+            yield class_text(low, high), chosen
+
+
+def size_classes(edges: Sequence[int]) -> list[tuple[int, int | None]]:
+    """Return where each class of counts begins and what it stays below; the last has no end."""
+    return list(zip(edges, [*edges[1:], None], strict=True))
+
+
+def class_text(low: int, high: int | None) -> str:
+    """Return a class of counts in words."""
+    if high is None:
+        return f"{low:,} or more"
+    return f"{low:,}" if high == low + 1 else f"{low:,} to {high - 1:,}"
+
+
+def typical_places(sizes: Ints) -> list[int]:
+    """Return where the smallest, the median and the largest of some tables stand, by size; of three or fewer, all."""
+    ranked = np.argsort(sizes, kind="stable").tolist()
+    return [ranked[0], ranked[len(ranked) // 2], ranked[-1]] if len(ranked) > 3 else ranked
+
+
+# What released tables add up to: expected error and bias of sums over all areas, of margins, and by size of count.
+#
+# Computed from the law around public tables. Where counts cannot be negative, noise on cells that are 0 can only add,
+# and what hardly shows in one area does in the sum of thousands.
+
+SIZES = (0, 1, 5, 10, 50, 100, 1_000)
+"""Where classes of counts begin."""
+
+EXACTLY = 24
+"""Up to so many areas have their moments computed without a draw, at some 30 milliseconds each."""
+
+_SUM_SECONDS = 0.6  # of draws, by the samplers' own estimate, which is about twice what they take
+_SUM_NUMBERS = 4_000_000  # kept at a time: of areas that are drawn around, times sums
+_FEWEST_AREAS, _MAX_SUM_DRAWS = 25, 5_000
+_MOST_LEVELS = 60
+
+
+@dataclass(frozen=True)
+class SumError:
+    """What to expect of one sum of cells: in an area, and over all areas.
+
+    Attributes
+    ----------
+    count : int
+        The sum over all areas of the tables that errors are computed around.
+    bias, size : float
+        In one area, on average: mean error, and root mean squared error.
+    bias_of_all, size_of_all : float
+        The same of the sum over all areas.
+    doubt : float
+        Standard error of `bias_of_all` where it comes from draws, or from some of the areas.
+    """
+
+    text: str
+    n_cells: int
+    count: int
+    bias: float
+    size: float
+    bias_of_all: float
+    size_of_all: float
+    doubt: float
+
+    @property
+    def is_biased(self) -> bool:
+        """Whether its sum over areas is off to one side by more than noise: a hundredth of the count and above it."""
+        deviation = sqrt(max(self.size_of_all**2 - self.bias_of_all**2, 0.0))
+        least = max(3 * self.doubt, deviation, 0.01 * abs(self.count), 1.0)
+        return abs(self.bias_of_all) > least
+
+
+@dataclass(frozen=True)
+class ClassError:
+    """Mean error and root mean squared error of single cells whose count is from `low` on, and below `high`."""
+
+    low: int
+    high: int | None
+    n_cells: int
+    bias: float
+    size: float
+
+    @property
+    def text(self) -> str:
+        """The class in words."""
+        return class_text(self.low, self.high)
+
+
+@dataclass(frozen=True)
+class AddingUp:
+    """Errors and biases to expect if the confidential tables were these.
+
+    Attributes
+    ----------
+    reference : str
+        Which tables errors are computed around, in words.
+    n_areas, n_looked_at : int
+        How many areas there are, and how many of them stand for all.
+    sums : tuple of SumError
+        All cells together, each level of each dimension, each cell.
+    classes : tuple of ClassError
+        Single cells by the size of their count.
+    is_made_up : bool
+        Whether the tables are made up: then which sums are small means nothing.
+    rare : tuple of (str, SumError)
+        Where the tables are made up: of each dimension, the level that comes out most too large if nobody has it.
+    """
+
+    reference: str
+    n_areas: int
+    n_looked_at: int
+    sums: tuple[SumError, ...]
+    classes: tuple[ClassError, ...]
+    is_made_up: bool = False
+    rare: tuple[tuple[str, SumError], ...] = ()
+
+    @property
+    def biased(self) -> tuple[SumError, ...]:
+        """Sums over areas that come out wrong to one side, the worst for its count first; cells where no level does."""
+        found = [one for one in self.sums if self.n_areas > 1 and one.is_biased]
+        wide = [one for one in found if one.n_cells > 1]
+        return tuple(sorted(wide or found, key=lambda one: -abs(one.bias_of_all) / max(abs(one.count), 1)))
+
+
+def adding_up(
+    plan: Plan,
+    tables: Ints,
+    reference: str,
+    *,
+    places: Ints | None = None,
+    rows: Sequence[Row] | None = None,
+    rng: RandomStream | None = None,
+) -> AddingUp:
+    """Return what to expect of sums over all areas of a plan, around tables (area, cell).
+
+    Where there are very many areas, some stand for all: every so-manieth by size.
+
+    Parameters
+    ----------
+    places : array (area,), optional
+        Which areas the tables are of, if they are of some only.
+    rows : sequence of Row, optional
+        The sums; if not given, `statistics`, and then cells by the size of their count as well.
+    rng : RandomStream, optional
+        A public and repeatable one if not given.
+
+    Examples
+    --------
+    >>> import congenial as cg
+    >>> schema = cg.Schema({"group": ["large", "rare"]})
+    >>> mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.total()])
+    >>> counts = {f"block {n}": [20, n % 2] for n in range(10)}
+    >>> tables = {name: cg.Table(schema, own) for name, own in counts.items()}
+    >>> plan = mechanism.plan(mechanism.disclose(tables, area="block"))
+    >>> found = adding_up(plan, np.array(list(counts.values())), "public tables")
+    >>> [(one.text, one.count, round(one.bias_of_all, 1), one.is_biased) for one in found.sums]
+    [('total', 205, 0.0, False), ('group=large', 200, -1.0, False), ('group=rare', 5, 1.0, False)]
+    """
+    of_areas = np.arange(len(tables)) if places is None else places
+    rows, n_areas = rows or statistics(plan.law.schema), len(plan.law.areas)
+    if len(tables) <= EXACTLY and (found := _exact(plan, tables, of_areas, rows)) is not None:
+        return _summed_up(rows, tables, *found, np.zeros(len(rows)), reference, n_areas)
+    groups = zip(plan.law.areas.groups, plan.samplers, strict=True)
+    seconds = sum(len(group.places) * sampler.seconds for group, sampler in groups) / n_areas
+    chosen = evenly(
+        tables.sum(axis=1), int(max(_FEWEST_AREAS, min(_SUM_SECONDS / 2 / seconds, _SUM_NUMBERS / len(rows))))
+    )
+    n_draws = int(np.clip(_SUM_SECONDS / seconds / len(chosen), 2, max(2, _MAX_SUM_DRAWS // len(chosen))))
+    bias, square = _drawn(plan, tables[chosen], of_areas[chosen], rows, n_draws, rng or replay_rng("adding up"))
+    doubt = np.maximum(square - bias**2, 0.0).sum(axis=0) / (n_draws - 1)
+    made = _summed_up(rows, tables[chosen], bias, square, doubt, reference, n_areas)
+    return made if places is not None else _with_counts(made, rows, tables)
+
+
+def statistics(schema: Schema) -> list[Row]:
+    """Return the sums that are looked at: all cells, each level where these are not many, each cell."""
+    cells = [Row.of(name, [cell]) for cell, name in enumerate(cell_names(schema, range(schema.n_cells)))]
+    levels = [row for name in schema.names for row in margin(name).rows(schema)]
+    return [*total().rows(schema), *(levels if len(levels) <= _MOST_LEVELS and len(schema.names) > 1 else []), *cells]
+
+
+def _exact(plan: Plan, tables: Ints, places: Ints, rows: Sequence[Row]) -> tuple[Floats, Floats] | None:
+    """Return mean error and mean squared error of every sum in every area, without a draw; None where that is slow."""
+    out = []
+    for place, table in zip(places.tolist(), tables, strict=True):
+        constraints = plan.law.areas[plan.law.areas.labels[place]]
+        found = exact_errors(System.of(constraints, plan.law.measured), table, rows)
+        if found is None:
+            return None
+        out.append(found)
+    return np.stack([one.bias for one in out]), np.stack([one.size for one in out]) ** 2
+
+
+def evenly(sizes: Ints, most: int) -> Ints:
+    """Return at most so many places, ascending, spread evenly over the ranks of their sizes.
+
+    Examples
+    --------
+    >>> evenly(np.array([5, 1, 9, 7, 3, 8]), 3)
+    array([2, 3, 4])
+    """
+    if len(sizes) <= most:
+        return np.arange(len(sizes))
+    ranked = np.argsort(sizes, kind="stable")
+    return np.sort(ranked[((np.arange(most) + 0.5) * len(sizes) / most).astype(np.int64)])
+
+
+def _drawn(
+    plan: Plan, tables: Ints, places: Ints, rows: Sequence[Row], n_draws: int, rng: RandomStream
+) -> tuple[Floats, Floats]:
+    """Return mean error and mean squared error of every sum in every area (area, statistic), from draws."""
+    matrix = dense(rows, tables.shape[1]).T.astype(np.float64)
+    once, twice = np.zeros((2, len(tables), matrix.shape[1]))
+    for group, sampler in zip(plan.law.areas.groups, plan.samplers, strict=True):
+        own = np.flatnonzero(np.isin(places, group.places))
+        for _ in range(n_draws if len(own) else 0):
+            gaps = (sampler.draw_each(tables[own], rng, n_threads=n_processors()) - tables[own]) @ matrix
+            once[own] += gaps
+            twice[own] += gaps**2
+    return once / n_draws, twice / n_draws
+
+
+def _summed_up(
+    rows: Sequence[Row], tables: Ints, bias: Floats, square: Floats, doubt: Floats, reference: str, n_areas: int
+) -> AddingUp:
+    """Add the errors of areas up, which are independent; some areas stand for all.
+
+    Parameters
+    ----------
+    bias, square : arrays (area, statistic)
+    doubt : array (statistic,)
+        Variance that draws leave in the summed bias.
+    """
+    n_cells, times = tables.shape[1], n_areas / len(tables)
+    deviation = np.maximum(square.sum(axis=0) - (bias**2).sum(axis=0) + doubt, 0.0)  # variances of areas add up
+    # Areas were taken at even steps of size: how much those of neighbouring sizes differ is what the steps leave open.
+    by_size = bias[np.argsort(tables.sum(axis=1), kind="stable")]
+    steps = np.diff(by_size, axis=0) if times > 1 else np.zeros((1, len(rows)))
+    between = len(tables) * (steps**2).mean(axis=0) / 2
+    of_all = times * bias.sum(axis=0)
+    doubts = times * np.sqrt(doubt + between * (1 - 1 / times))
+    squares = of_all**2 + times * deviation
+    counts = tables @ dense(rows, n_cells).T
+    sums = [
+        SumError(
+            text=row.name,
+            n_cells=len(row.cells),
+            count=round(times * int(counts[:, place].sum())),
+            bias=float(bias[:, place].mean()),
+            size=float(np.sqrt(square[:, place].mean())),
+            bias_of_all=float(of_all[place]),
+            size_of_all=float(np.sqrt(squares[place])),
+            doubt=float(doubts[place]),
+        )
+        for place, row in enumerate(rows)
+    ]
+    of_cells = slice(len(rows) - n_cells, None)
+    found = classes(tables, bias[:, of_cells], square[:, of_cells], times) if len(rows) > n_cells else ()
+    return AddingUp(reference, n_areas, len(tables), tuple(sums), tuple(found))
+
+
+def _with_counts(found: AddingUp, rows: Sequence[Row], tables: Ints) -> AddingUp:
+    """Return the same with the counts of all areas, where only some were drawn around."""
+    counts = (tables.sum(axis=0) @ dense(rows, tables.shape[1]).T).tolist()
+    sums = tuple(replace(one, count=count) for one, count in zip(found.sums, counts, strict=True))
+    own = tuple(replace(one, n_cells=int(_in_class(tables, one.low, one.high).sum())) for one in found.classes)
+    return replace(found, sums=sums, classes=own)
+
+
+def _in_class(tables: Ints, low: int, high: int | None) -> NDArray[np.bool_]:
+    return (tables >= low) & (tables < (np.inf if high is None else high))
+
+
+def classes(tables: Ints, bias: Floats, square: Floats, times: float = 1.0) -> Sequence[ClassError]:
+    """Return the errors of single cells (area, cell) by the size of their count."""
+    out = []
+    for low, high in size_classes(SIZES):
+        own = _in_class(tables, low, high)
+        if own.any():
+            size = float(np.sqrt(square[own].mean()))
+            out.append(ClassError(low, high, round(times * int(own.sum())), float(bias[own].mean()), size))
+    return out
+
+
+# Errors and biases of sums, for people: a warning where sums come out wrong, two tables, plain values.
+
+Grid = tuple[list[str], list[list[str]]]
+
+_NAMED = 3  # sums in a warning
+_MOST_CELLS = 16  # that have a line each
+
+_WHY = "Counts are not negative: noise on cells that are 0 can only add, and larger ones make up for it."
+_GIVE = "Which sums of yours are small, nobody knows here: give --reference FILE, a public file of the data's shape."
+WAYS_OUT = (
+    "Ways out: areas that add up (`hierarchy:` in the spec), so that sums have noise of their own; a coarser table,"
+    " with fewer cells that are 0; more budget."
+)
+
+
+def warning_lines(found: AddingUp) -> list[str]:
+    """Say which sums over areas come out too large or too small, and what can be done; nothing where none does.
+
+    Examples
+    --------
+    >>> rare = SumError("race=other", 2, 1_888, 0.4, 1.4, 9_810.0, 9_812.0, 200.0)
+    >>> print(warning_lines(AddingUp("last-year.csv", 25_016, 25_016, (rare,), ()))[0])
+    These 25,016 tables will add up to about 9,800 too many in race=other (there are 1,888). Counts are not negative: noise on cells that are 0 can only add, and larger ones make up for it.
+    """  # noqa: E501
+    if found.is_made_up:
+        is_wrong = found.biased or any(one.is_biased for _, one in found.rare)
+        return [" ".join([*worst_case(found), _WHY]), f"{_GIVE} {WAYS_OUT}"] if is_wrong else []
+    if not found.biased:
+        return []
+    listed = [_off(one) for one in found.biased[:_NAMED]]
+    more = f"; {len(found.biased) - _NAMED:,} more sums are off" if len(found.biased) > _NAMED else ""
+    return [
+        f"These {found.n_areas:,} tables will add up to {', '.join(listed)}{more}. {_WHY}",
+        WAYS_OUT,
+    ]
+
+
+def worst_case(found: AddingUp) -> list[str]:
+    """Say what a level that hardly occurs comes out as over all areas: the most that sums are off in one direction.
+
+    Examples
+    --------
+    >>> rare = SumError("race=other", 1, 0, 1.4, 2.0, 54.6, 56.0, 1.0)
+    >>> worst_case(AddingUp("", 39, 12, (), (), is_made_up=True, rare=(("race", rare),)))[0]
+    'A level that hardly occurs will come out about 55 too large over 39 areas.'
+    """
+    if not found.rare:
+        return []
+    (name, most), *others = sorted(found.rare, key=lambda one: -one[1].bias_of_all)
+    listed = "".join(f", about {_rounded(one.bias_of_all):,} if of {other}" for other, one in others)
+    of = f", if it is one of {name}{listed}" if others else ""
+    size = f"about {_rounded(most.bias_of_all):,}"
+    return [f"A level that hardly occurs will come out {size} too large over {found.n_areas:,} areas{of}."]
+
+
+def no_warning_lines(found: AddingUp) -> list[str]:
+    """Say what is known where nothing is warned of: without a reference table, no more than the worst case."""
+    if not found.is_made_up:
+        return ["No sum over areas is off in one direction by much."]
+    return [*worst_case(found), _GIVE]
+
+
+def _off(one: SumError) -> str:
+    side = "too many" if one.bias_of_all > 0 else "too few"
+    return f"about {_rounded(abs(one.bias_of_all)):,} {side} in {one.text} (there are {one.count:,})"
+
+
+def _rounded(value: float) -> int:
+    """Return two leading digits."""
+    step: int = 10 ** max(0, floor(log10(max(value, 1.0))) - 1)
+    return step * round(value / step)
+
+
+def around(found: AddingUp) -> str:
+    """Say what the figures are computed around."""
+    some = (
+        "" if found.n_looked_at == found.n_areas else f"; {found.n_looked_at:,} areas stand for all {found.n_areas:,}"
+    )
+    return f"computed around {found.reference}{some}"
+
+
+def sums_table(found: AddingUp) -> Grid:
+    """Return a header and a line for each sum: its count, then error and bias in one area and over all areas."""
+    n_cells = sum(one.n_cells == 1 for one in found.sums)
+    shown = [one for one in found.sums if one.n_cells > 1 or n_cells <= _MOST_CELLS]
+    is_one = found.n_areas == 1
+    header = ["sum", "count", "error", "bias"]
+    if not is_one:
+        header = ["sum", "count, all areas", "error in one", "bias in one", "error, all areas", "bias, all areas"]
+    rows = []
+    for one in shown:
+        own = [_error(one.size), _bias(one.bias, 0.0)]
+        of_all = [_error(one.size_of_all), _bias(one.bias_of_all, one.doubt)]
+        rows.append([one.text, f"{one.count:,}", *own, *([] if is_one else of_all)])
+    return header, rows
+
+
+def classes_table(found: AddingUp) -> Grid:
+    """Return a header and a line for each class of counts: how many cells have such, their error and their bias."""
+    rows = [[one.text, f"{one.n_cells:,}", _error(one.size), _bias(one.bias, 0.0)] for one in found.classes]
+    return ["cells whose count is", "cells", "error", "bias"], rows
+
+
+def _error(size: float) -> str:
+    return "exact" if size < NO_ERROR else _number(size)
+
+
+def _bias(bias: float, doubt: float) -> str:
+    """Write a mean error; what draws cannot tell from none is none."""
+    if abs(bias) < max(NO_ERROR, 2 * doubt):
+        return "0"
+    return f"{'+' if bias > 0 else '-'}{_number(abs(bias))}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
+
+
+def as_json(found: AddingUp) -> dict[str, Any]:
+    """Return everything as plain values."""
+    return {
+        "around": found.reference,
+        "areas": found.n_areas,
+        "areas_looked_at": found.n_looked_at,
+        "warnings": warning_lines(found),
+        "sums": [{**asdict(one), "is_biased": one.is_biased} for one in found.sums],
+        "by_count": [asdict(one) for one in found.classes],
+    }
+
+
+def errors_csv(levels: Sequence[tuple[str, AddingUp]]) -> bytes:
+    """Return expected-errors.csv: for each level single cells by class of count, then sums over all areas.
+
+    Examples
+    --------
+    >>> from congenial.bundle.expected_errors import ClassError
+    >>> rare = SumError("race=other", 2, 1_888, 0.4, 1.4, 9_810.0, 9_812.0, 200.0)
+    >>> found = AddingUp("", 25_016, 25_016, (rare,), (ClassError(1, 5, 700, -0.25, 2.0),))
+    >>> print(errors_csv([("block", found)]).decode(), end="")
+    level,statistic,count_from,count_to,n,bias,error
+    "block","one cell",1,4,700,-0.2500,2.0000
+    "block","race=other",1888,1888,25016,9810.0000,9812.0000
+    """
+    lines = ["level,statistic,count_from,count_to,n,bias,error"]
+    for level, found in levels:
+        name = _quoted(level)
+        for own in found.classes:
+            end = "" if own.high is None else own.high - 1
+            lines.append(f'{name},"one cell",{own.low},{end},{own.n_cells},{own.bias:.4f},{own.size:.4f}')
+        for one in found.sums:
+            if one.n_cells > 1:
+                figures = f"{found.n_areas},{one.bias_of_all:.4f},{one.size_of_all:.4f}"
+                lines.append(f"{name},{_quoted(one.text)},{one.count},{one.count},{figures}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'

@@ -1,0 +1,364 @@
+"""A bundle's files as they lie there: read, and held against their digests and their own conditions."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from congenial.arrays import Ints
+from congenial.bundle.law_json import StatedTree, TreeParts
+from congenial.bundle.manifest import Manifest, untouched_values
+from congenial.bundle.metadata import SOFTWARE, STATUSES
+from congenial.bundle.parquet import (
+    AREAS,
+    EXACT_CELLS,
+    EXPECTED_ERRORS,
+    LARGEST,
+    MANIFEST,
+    OF_OUTPUT,
+    PARQUET,
+    README,
+    REPORT,
+    REPORT_ERRORS,
+    REPORT_PICTURE,
+    SIGNATURE,
+    TABLE,
+    TOO_LONG,
+)
+from congenial.bundle.signing import check_signature, read_public_key
+from congenial.bundle.structure_files import (
+    SPINE,
+    areas_of_parquet,
+    level_file,
+    read_level,
+    read_spine,
+    tree_file_names,
+)
+from congenial.bundle.tables import check_csv, is_long, read_csv, read_tables
+from congenial.errors import BundleError, LedgerError, SamplingError, reason_of
+from congenial.ledger.records import Receipt
+from congenial.ledger.requests import check_name, moment
+from congenial.progress import VERIFYING, Progress, no_news
+from congenial.resources import LINES, what_cannot_be_held
+from congenial.schema import Schema
+from congenial.text import hidden_in
+from congenial.tree.exact_sums import exact_sums
+from congenial.tree.tree import Tree
+
+# What a manifest says twice, or in one of few ways: its files, its dates and names, the sums of its receipt.
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_VERSION = re.compile(r"[0-9A-Za-z.+!_-]{1,80}")
+_WAY_OUT = "get the bundle from its publisher again"
+
+
+def check_consistency(manifest: Manifest) -> None:
+    """Refuse a manifest whose own words contradict each other."""
+    _check_file_list(manifest)
+    _check_names(manifest)
+    _check_software(manifest)
+    if manifest.receipt is not None:
+        _check_receipt(manifest, manifest.receipt)
+
+
+def _refuse(what: str) -> BundleError:
+    return BundleError(f"manifest.json contradicts itself: {what}; {_WAY_OUT}")
+
+
+def _check_file_list(manifest: Manifest) -> None:
+    """See that every file that a bundle can have is listed, or left out with a reason, and no other."""
+    areas = [] if manifest.law.areas.name is None else [AREAS]
+    parquet, report = ([] if name in manifest.left_out else [name] for name in (PARQUET, REPORT))
+    tree = [] if manifest.chain is None else tree_file_names(manifest.chain.law.tree.levels)
+    found = [*([EXACT_CELLS] if manifest.gives_cells_away else []), EXPECTED_ERRORS]
+    made = [name for name in found if name not in manifest.left_out]
+    is_too_long = bool(parquet) and is_long(manifest.law)
+    wanted = [*([] if is_too_long else [TABLE]), *parquet, *areas, *tree, *made, *report, README]
+    parts = [REPORT_ERRORS, REPORT_PICTURE] if report else []
+    known = [*found, *OF_OUTPUT.values(), *parts, *([TABLE] if is_too_long else [])]
+    if is_too_long and manifest.left_out.get(TABLE) != TOO_LONG:
+        raise _refuse(f"{TABLE} is not left out because {TOO_LONG}")
+    if unknown := [name for name in manifest.left_out if name not in known]:
+        raise _refuse(f"{unknown[0]!r} is left out, and only {' and '.join(known)} can be")
+    if list(manifest.files) != wanted:
+        raise _refuse(f"it lists {', '.join(map(repr, manifest.files)) or 'no file'}, and should {', '.join(wanted)}")
+    if not all(manifest.left_out.values()):
+        raise _refuse("what is left out has a reason")
+
+
+def _check_names(manifest: Manifest) -> None:
+    naming = manifest.naming
+    try:
+        check_name(naming.release, "a release's name")
+        check_name(naming.dataset, "a dataset's name")
+        if naming.replaces is not None:
+            check_name(naming.replaces, "the name of a replaced release")
+    except LedgerError as wrong:
+        raise _refuse(str(wrong)) from None
+    if naming.replaces == naming.release:
+        raise _refuse("it replaces itself")
+    if manifest.rows_per_unit < 1:
+        raise _refuse(f"a unit has at least one row, and it says {manifest.rows_per_unit}")
+    if naming.status not in STATUSES:
+        raise _refuse(f"the status is {naming.status!r}, and it is one of {', '.join(STATUSES)}")
+    if manifest.receipt is None and naming.status == STATUSES[0]:
+        raise _refuse(
+            f"it has no receipt, as a simulation, and its status is {naming.status!r}; a simulation's is one of"
+            f" {', '.join(STATUSES[1:])}"
+        )
+    for file in naming.public_files:
+        if not _DIGEST.fullmatch(file.sha256):
+            raise _refuse(f"{file.sha256[:70]!r} is not the SHA-256 of a file")
+    sizes, areas = [n for _, n in naming.parents], manifest.law.areas
+    has_parents = areas.name is not None and manifest.chain is None and min(sizes, default=1) > 0
+    if sizes and not (has_parents and sum(sizes) == len(areas)):
+        raise _refuse(f"it has parents for {sum(sizes):,} areas, and {len(areas):,} tables")
+    if naming.unpublished and (areas.name is None or not set(naming.unpublished).isdisjoint(areas)):
+        raise _refuse("an area is left unpublished that it publishes")
+    if any(not rows.is_public for rows in naming.kept_rows) and manifest.plan.neighbours == "bounded":
+        raise _refuse("rows are kept by a column that is not public, and a changed record could leave them")
+    if not _is_moment(manifest.made_at):
+        raise _refuse(f"made_at is {manifest.made_at[:40]!r}, and should be a time such as 2026-11-16T11:00:00Z")
+    budget, open_ones = manifest.plan.budget, [query for query in manifest.plan.asked if query.precision is None]
+    if (budget is None) != (not open_ones):
+        raise _refuse("a budget sets the precisions that were not given, and there are none, or there is no budget")
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        return moment(datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)) == text
+    except ValueError:
+        return False
+
+
+def _check_software(manifest: Manifest) -> None:
+    if tuple(manifest.software) != SOFTWARE:
+        raise _refuse(f"it records versions of {', '.join(manifest.software)}, and should of {', '.join(SOFTWARE)}")
+    for name, stated in manifest.software.items():
+        if not _VERSION.fullmatch(stated):
+            raise _refuse(f"{stated[:40]!r} is no version of {name}")
+
+
+def _check_receipt(manifest: Manifest, receipt: Receipt) -> None:
+    """See that the receipt is of this release, at its time, for its plan and its price, and that it adds up."""
+    names = (manifest.naming.dataset, manifest.naming.release)
+    if (receipt.dataset, receipt.release) != names:
+        raise _refuse(f"its receipt is of release {receipt.release!r} of {receipt.dataset!r}")
+    if receipt.at != manifest.made_at:
+        raise _refuse(f"it was made at {manifest.made_at}, and its receipt is of {receipt.at[:40]}")
+    if receipt.currency not in {"epsilon", "rho"} or receipt.loss != manifest.certificate.charged_in(receipt.currency):
+        raise _refuse("its receipt is for another amount than its certificate")
+    hashes = (receipt.hash, receipt.previous, receipt.plan)
+    if not all(_DIGEST.fullmatch(one) for one in hashes) or len(set(hashes)) < len(hashes):
+        raise _refuse("the hashes of a receipt have 64 digits 0-9 and a-f each, and differ")
+    if wrong := _wrong_sums(receipt):
+        raise _refuse(f"its receipt does not add up: {wrong}")
+    if receipt.plan != manifest.plan_digest:
+        raise _refuse("its receipt is for another plan: other names, conditions, budget or law")
+
+
+def _wrong_sums(receipt: Receipt) -> str:
+    """Return what does not add up in a receipt; nothing if all does."""
+    before = receipt.spent - receipt.loss
+    if receipt.number < 1 or before < 0:
+        return f"spend {receipt.number} cost {receipt.loss}, more than the {receipt.spent} of all spends so far"
+    if receipt.number == 1 and before:
+        return f"the first spend cost {receipt.loss}, and all spends so far {receipt.spent}"
+    if receipt.left != receipt.cap - receipt.spent or receipt.left < 0:
+        return f"{receipt.spent} of {receipt.cap} is spent, and {receipt.left} cannot be left"
+    return ""
+
+
+_FILES = {TABLE, PARQUET, AREAS, SPINE, EXACT_CELLS, EXPECTED_ERRORS, REPORT, README}
+_LEVEL = re.compile(r"level-[0-9]{1,3}\.parquet")
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedBundle:
+    """What a bundle's files hold. Public.
+
+    Attributes
+    ----------
+    counts : array (area, cell)
+    below : tuple of arrays (unit, cell)
+        Of a tree, the tables of the levels below the top.
+    signed_by : str or None
+        The key that signed the manifest.
+    """
+
+    folder: Path
+    manifest: Manifest
+    counts: Ints
+    below: tuple[Ints, ...]
+    signed_by: str | None
+
+    def check_other_table(self) -> None:
+        """See that the tables which were read are in the other file too, where there are two."""
+        if PARQUET in self.manifest.files and TABLE in self.manifest.files:
+            with _opened(self.folder, TABLE) as file:
+                check_csv(self.manifest.law, self.counts, file)
+
+    def check_conditions(self) -> None:
+        """See that every table obeys the published invariants, and that those of a tree add up."""
+        areas, chain = self.manifest.law.areas, self.manifest.chain
+        for number in np.flatnonzero(~areas.holds(self.counts))[:1]:
+            area = areas.labels[number]
+            where = "the table" if area is None else f"the table of {area!r}"
+            raise BundleError(f"{where} does not obey the published invariants")
+        if chain is not None:
+            try:
+                chain.check([self.counts, *self.below])
+            except SamplingError:
+                raise BundleError(
+                    "the tables of the tree do not add up, or break a condition; get the bundle again"
+                ) from None
+
+
+@contextmanager
+def memory_in_words() -> Iterator[None]:
+    """Turn a lack of memory into words: what a bundle asks for is decided by whoever made it."""
+    try:
+        yield
+    except MemoryError:
+        raise BundleError(
+            "the bundle takes more memory than this process can have. Verify a large bundle on a computer with more of"
+            " it; a small one that asks for so much was not made by congenial"
+        ) from None
+
+
+@memory_in_words()
+def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: Progress = no_news) -> OpenedBundle:
+    """Read a bundle; refuses files that the manifest does not list, and tables that break the published conditions."""
+    place = Path(folder)
+    if not os.path.isdir(place):
+        what = "is a file" if os.path.lexists(place) else "does not exist"
+        raise BundleError(f"{place} {what}; a bundle is a folder with a {MANIFEST}")
+    progress("reading the manifest")
+    content = _read(place, MANIFEST)
+    values = untouched_values(content)
+    files = _listed(values)
+    _check_files(place, files)  # before any of them is decoded
+    signed_by = _signed_by(place, content, None if key is None else Path(key))
+    manifest = Manifest.from_values(
+        values,
+        lambda n_exact: areas_of_parquet(_read(place, AREAS), n_exact),
+        lambda stated, schema: read_tree(place, stated, schema),
+    )
+    check_consistency(manifest)
+    _check_pages(place, files)
+    progress(VERIFYING)
+    counts = _tables(place, manifest, progress)
+    below = () if manifest.chain is None else _tables_below(place, manifest.chain.law.tree, manifest.law.schema)
+    opened = OpenedBundle(place, manifest, counts, below, signed_by)
+    opened.check_conditions()  # before anything is computed around tables that no law allows
+    return opened
+
+
+def _tables(folder: Path, manifest: Manifest, progress: Progress) -> Ints:
+    """Read the released tables (area, cell)."""
+    law = manifest.law
+    _check_room(len(law.areas), law.schema)
+    if PARQUET not in manifest.files:
+        with _opened(folder, TABLE) as file:
+            return read_csv(law, file)
+    with _opened(folder, PARQUET) as file:
+        return read_tables(law, file, progress if len(law.areas) > LINES else no_news)
+
+
+def read_tree(folder: Path, stated: StatedTree, schema: Schema) -> TreeParts:
+    """Read a tree; exact numbers below the top are those of the released tables, and the manifest has their digest."""
+    _check_room(sum(stated.units), schema)
+    with _opened(folder, SPINE) as file:
+        tree, zeros = read_spine(file, stated.levels, schema.n_cells, stated.units[-1])
+    rows = stated.exact_rows(schema)
+    return tree, zeros, exact_sums(rows, _tables_below(folder, tree, schema)) if rows else ()
+
+
+def _check_room(n_tables: int, schema: Schema) -> None:
+    """Refuse tables that cannot be in memory, before anything is read into them."""
+    if wrong := what_cannot_be_held(n_tables * schema.n_cells, f"{n_tables:,} tables of {schema.n_cells:,} cells"):
+        raise BundleError(wrong)
+
+
+def _tables_below(folder: Path, tree: Tree, schema: Schema) -> tuple[Ints, ...]:
+    found = []
+    for number, codes in enumerate(tree.codes[1:], 2):
+        with _opened(folder, level_file(number)) as file:
+            found.append(read_level(file, number, codes, schema))
+    return tuple(found)
+
+
+@contextmanager
+def _opened(folder: Path, name: str) -> Iterator[BinaryIO]:
+    """Open a file of the bundle; refuses what is no ordinary file."""
+    path = folder / name
+    try:
+        if path.is_symlink() or not path.is_file():
+            raise BundleError(f"the bundle has no file {name}; it was cut short, or is not a bundle")
+        with path.open("rb") as file:
+            yield file
+    except OSError as refused:
+        raise BundleError(f"{name} cannot be read: {reason_of(refused)}") from None
+
+
+def _read(folder: Path, name: str) -> bytes:
+    with _opened(folder, name) as file:
+        if os.fstat(file.fileno()).st_size > LARGEST:
+            raise BundleError(f"{name} is larger than a gigabyte; no bundle has such a file")
+        return file.read()
+
+
+def _listed(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the files that a manifest lists, with their digests; refuses names that no file of a bundle has."""
+    files = values.get("files")
+    if not isinstance(files, dict) or not all(isinstance(stated, str) for stated in files.values()):
+        raise BundleError("manifest.json cannot be read: a part is missing or has the wrong form")
+    for name in files:
+        if name not in _FILES and not _LEVEL.fullmatch(name):
+            raise BundleError(f"manifest.json lists {name[:80]!r}, and no bundle has such a file")
+    return files
+
+
+def _check_files(folder: Path, files: Mapping[str, str]) -> None:
+    """See that all files are there and have their digests, and that there are no others."""
+    wrong = []
+    for name, stated in files.items():
+        try:
+            with _opened(folder, name) as file:
+                if file_digest(file, "sha256").hexdigest() != stated:  # type: ignore[arg-type]
+                    wrong.append(f"{name} was changed")
+        except BundleError as missing:
+            wrong.append(str(missing))
+    strange = sorted(path.name for path in folder.iterdir() if path.name not in {*files, MANIFEST, SIGNATURE})
+    wrong += [f"{name!r} does not belong to the bundle" for name in strange]
+    if wrong:
+        raise BundleError(f"the bundle is not as it was published: {'; '.join(wrong)}")
+
+
+def _check_pages(folder: Path, files: Mapping[str, str]) -> None:
+    """Refuse pages for people with characters that do not show: they are not always made again and compared."""
+    for name in (README, EXPECTED_ERRORS, REPORT):
+        if name not in files:
+            continue
+        try:
+            text = _read(folder, name).decode()
+        except UnicodeDecodeError:
+            raise BundleError(f"{name} is not UTF-8 text; get the bundle from its publisher again") from None
+        if hidden := hidden_in(text.replace("\n", "")):
+            raise BundleError(f"{name} holds {hidden}, which does not show; get the bundle from its publisher again")
+
+
+def _signed_by(folder: Path, content: bytes, key: Path | None) -> str | None:
+    public = None if key is None else read_public_key(key)
+    if not os.path.lexists(folder / SIGNATURE):  # a link that leads nowhere is no missing file
+        if public is not None:
+            raise BundleError(f"the bundle is not signed: it has no {SIGNATURE}")
+        return None
+    return check_signature(content, _read(folder, SIGNATURE), public)

@@ -1,0 +1,275 @@
+"""Released tables as CSV: one row a cell, readable by base R, spreadsheets and anything else."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, product
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.arrays import Ints
+from congenial.arrow import numbers_in, numbers_to_arrow, texts_to_arrow
+from congenial.bundle.parquet import MOST_ROWS, PARQUET, TABLE, WIDEST, check_sizes, damage_in_words
+from congenial.errors import BundleError
+from congenial.law import PublicLaw
+from congenial.progress import VERIFYING, WRITING, Progress, no_news
+from congenial.resources import in_threads, parts_of
+from congenial.schema import Schema
+from congenial.text import taken_for_formulas
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COUNT = "count"
+_CSV_ROWS = 250_000  # at a time, about: whole areas
+_ROOM = 1 << 26  # bytes of the lines at a time, each with room for the longest
+
+
+def formula_warnings(schema: Schema, areas: Iterable[str | None]) -> list[str]:
+    """Return a warning, if one is due, about labels that a spreadsheet would compute in place of showing them.
+
+    They stay as they are in the file, for a program compares them letter by letter.
+
+    Parameters
+    ----------
+    areas : texts
+        What an area is called, and the areas' labels.
+    """
+    texts = [text for dimension in schema.dimensions for text in (dimension.name, *dimension.labels)]
+    found = taken_for_formulas([text for text in (*areas, *texts) if text is not None])
+    if not found:
+        return []
+    more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
+    return [f"A spreadsheet would take the label {found[0]!r}{more} for a formula: import table.csv as text."]
+
+
+def header_of(law: PublicLaw) -> list[str]:
+    """Return the columns: the area if there are several, the dimensions, the count."""
+    names = [*([] if law.areas.name is None else [law.areas.name]), *law.schema.names]
+    count = COUNT
+    while count in names:
+        count = f"released_{count}"
+    return [*names, count]
+
+
+def is_long(law: PublicLaw) -> bool:
+    """Whether the tables have more rows than a CSV file of a bundle, if Parquet has them too."""
+    return law.schema.n_cells * len(law.areas) > MOST_ROWS
+
+
+def _labels(law: PublicLaw) -> Iterator[tuple[str, ...]]:
+    return product(*(dimension.labels for dimension in law.schema.dimensions))
+
+
+def _in_parts(law: PublicLaw, tables: Ints) -> Iterator[tuple[slice, bytes]]:
+    """Go through the lines of the file, some areas at a time: labels quoted, so that "010" stays text."""
+    import pyarrow as pa
+
+    n_cells, names = law.schema.n_cells, header_of(law)
+    labels = [texts_to_arrow(column) for column in zip(*_labels(law), strict=True)]
+
+    def lines(part: slice) -> bytes:
+        n_areas = len(tables[part])
+        cells = np.tile(np.arange(n_cells), n_areas)
+        columns = [column.take(numbers_to_arrow(cells)) for column in labels]
+        if law.areas.name is not None:
+            areas = texts_to_arrow(law.areas.labels[part])
+            columns.insert(0, areas.take(numbers_to_arrow(np.repeat(np.arange(n_areas), n_cells))))
+        return _csv(pa.record_batch([*columns, numbers_to_arrow(tables[part].reshape(-1))], names))
+
+    parts = _csv_parts(law)
+    return zip(parts, in_threads(lines, parts), strict=True)
+
+
+def _csv(batch: "pa.RecordBatch", *, has_header: bool = False) -> bytes:
+    """Return a batch as CSV: texts are quoted, numbers are not."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    out = pa.BufferOutputStream()
+    arrow_csv.write_csv(batch, out, arrow_csv.WriteOptions(include_header=has_header))
+    content: bytes = out.getvalue().to_pybytes()
+    return content
+
+
+def _csv_parts(law: PublicLaw) -> list[slice]:
+    longest = max(len(area or "") for area in law.areas.labels)
+    width = 4 * longest + law.schema.width
+    return parts_of(len(law.areas), max(1, min(_CSV_ROWS, _ROOM // width) // law.schema.n_cells))
+
+
+def _header(law: PublicLaw) -> bytes:
+    import pyarrow as pa
+
+    names = header_of(law)
+    return _csv(pa.record_batch([texts_to_arrow([]) for _ in names], names), has_header=True)
+
+
+def write_csv(law: PublicLaw, tables: Ints, out: BinaryIO, progress: Progress = no_news) -> None:
+    """Write tables (area, cell) as CSV: areas and cells in declared order."""
+    out.write(_header(law))
+    for part, lines in _in_parts(law, tables):
+        out.write(lines)
+        if part.stop < len(tables):
+            progress(WRITING, part.stop, len(tables))
+
+
+def check_csv(law: PublicLaw, tables: Ints, file: BinaryIO) -> None:
+    """Refuse a file that is not the tables (area, cell) as `write_csv` writes them."""
+    is_same = file.readline() == _header(law)
+    is_same = is_same and all(file.read(len(own)) == own for _, own in _in_parts(law, tables))
+    if not is_same or file.read(1):
+        raise BundleError(f"{PARQUET} does not hold what {TABLE} does; use neither, and ask the publisher")
+
+
+def read_csv(law: PublicLaw, file: BinaryIO) -> Ints:
+    """Read the tables (area, cell) that `write_csv` wrote, and refuse anything else."""
+    tables = np.zeros((len(law.areas), law.schema.n_cells), np.int64)
+    try:
+        is_right = file.readline() == _header(law)
+        for part in _csv_parts(law):
+            lines = list(islice(file, (part.stop - part.start) * law.schema.n_cells))
+            counts = np.array([int(line[line.rfind(b",") + 1 :]) for line in lines], np.int64)
+            tables[part] = counts.reshape(-1, law.schema.n_cells)
+        is_right &= not file.read(1)
+    except (ValueError, OverflowError):
+        is_right = False
+    if is_right:  # 1_0, +1 or other line ends say the same and are not what was written
+        file.seek(len(_header(law)))
+        is_right = all(file.read(len(own)) == own for _, own in _in_parts(law, tables))
+    if not is_right:
+        file.seek(0)
+        raise BundleError(_what_is_wrong(law, file))
+    return tables
+
+
+def _what_is_wrong(law: PublicLaw, file: BinaryIO) -> str:
+    """Say why a file is not the tables of a law as `write_csv` writes them."""
+    n_rows, has_labels = 0, True
+    expected = ([*([] if area is None else [area]), *own] for area in law.areas for own in _labels(law))
+    try:
+        lines = csv.reader(io.TextIOWrapper(file, "utf-8", newline=""), strict=True)
+        has_header = next(lines, []) == header_of(law)
+        for line in lines:
+            n_rows += 1
+            has_labels &= line[:-1] == next(expected, None)
+    except (UnicodeDecodeError, csv.Error):
+        return "table.csv is not the CSV that was published"
+    if not has_header or n_rows != law.schema.n_cells * len(law.areas):
+        return "table.csv does not have the columns and rows that the manifest describes"
+    if not has_labels:
+        return "table.csv does not have the labels that the manifest describes, in their order"
+    return "table.csv has a count that is not a whole number as it was written"
+
+
+# Released tables as Parquet: the rows of table.csv, written and read some areas at a time.
+
+_GROUP_ROWS = 1_000_000  # of a row group, about: whole areas
+
+
+def write_tables(law: PublicLaw, tables: Ints, out: BinaryIO, progress: Progress = no_news) -> None:
+    """Write tables (area, cell), a row a cell; labels are text, each stored once in a row group."""
+    from pyarrow import parquet
+
+    with parquet.ParquetWriter(out, _schema(law), compression="zstd", store_schema=False) as file:
+        for part in _row_groups(law):
+            file.write_table(_rows(law, part, tables[part]))
+            if part.stop < len(tables):
+                progress(WRITING, part.stop, len(tables))
+
+
+def _row_groups(law: PublicLaw) -> list[slice]:
+    return parts_of(len(law.areas), max(1, _GROUP_ROWS // law.schema.n_cells))
+
+
+def _schema(law: PublicLaw) -> "pa.Schema":
+    import pyarrow as pa
+
+    *labels, count = header_of(law)
+    return pa.schema([*((name, pa.dictionary(pa.int32(), pa.string())) for name in labels), (count, pa.int64())])
+
+
+def _rows(law: PublicLaw, part: slice, tables: Ints) -> "pa.Table":
+    """Return the rows of some areas."""
+    import pyarrow as pa
+
+    n_areas, n_cells = tables.shape
+    columns = []
+    if law.areas.name is not None:
+        places = np.repeat(np.arange(n_areas, dtype=np.int32), n_cells)
+        columns.append(_dictionary(places, law.areas.labels[part]))
+    for places, dimension in zip(_places(law), law.schema.dimensions, strict=True):
+        columns.append(_dictionary(np.tile(places, n_areas), dimension.labels))
+    return pa.Table.from_arrays([*columns, numbers_to_arrow(tables.reshape(-1))], schema=_schema(law))
+
+
+def _dictionary(places: NDArray[np.int32], labels: Sequence[str | None]) -> "pa.Array":
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(numbers_to_arrow(places), texts_to_arrow(labels))
+
+
+def _places(law: PublicLaw) -> list[NDArray[np.int32]]:
+    """Return for each dimension the place of every cell's label."""
+    return [place.astype(np.int32) for place in np.unravel_index(np.arange(law.schema.n_cells), law.schema.shape)]
+
+
+def read_tables(law: PublicLaw, file: BinaryIO, progress: Progress = no_news) -> Ints:
+    """Read the tables (area, cell) that `write_tables` wrote, and refuse anything else."""
+    from pyarrow import parquet
+
+    names = header_of(law)
+    n_rows = len(law.areas) * law.schema.n_cells
+    with damage_in_words():
+        if parquet.read_schema(file).names != names:  # a column that is not there cannot be read as codes
+            raise _refused("the columns")
+        file.seek(0)
+        rows = parquet.ParquetFile(file, read_dictionary=names[:-1])
+        if not rows.schema_arrow.equals(_schema(law)):
+            raise _refused("the columns")
+        check_sizes(rows.metadata, PARQUET, n_rows, len(names) * (WIDEST + 4))
+        tables, start = np.empty((len(law.areas), law.schema.n_cells), np.int64), 0
+        for number in range(rows.num_row_groups):
+            n_areas, rest = divmod(rows.metadata.row_group(number).num_rows, law.schema.n_cells)
+            part = slice(start, start + n_areas)
+            if rest or part.stop > len(tables):
+                raise _refused("the rows")
+            _take(law, part, rows.read_row_group(number), tables[part])
+            start = part.stop
+            progress(VERIFYING, start, len(tables))
+    if start != len(tables):
+        raise _refused("the rows")
+    return tables
+
+
+def _refused(what: str) -> BundleError:
+    return BundleError(f"{PARQUET} does not have {what} that the manifest describes; get the bundle again")
+
+
+def _take(law: PublicLaw, part: slice, rows: "pa.Table", out: Ints) -> None:
+    """Put the counts of some areas into their tables, if the labels beside them are right."""
+    *labels, counts = rows.columns
+    if any(column.null_count for column in rows.columns):
+        raise _refused("the labels or counts")
+    n_areas = len(out)
+    if law.areas.name is not None:
+        codes, known = _codes(labels.pop(0))
+        lines, texts = codes.reshape(n_areas, -1), known.to_pylist()
+        firsts = [texts[place] for place in lines[:, 0].tolist()]
+        if (lines != lines[:, :1]).any() or firsts != list(law.areas.labels[part]):
+            raise _refused("the areas")
+    for column, places, dimension in zip(labels, _places(law), law.schema.dimensions, strict=True):
+        codes, known = _codes(column)
+        own = np.array([dimension.positions.get(text, -1) for text in known.to_pylist()], np.int32)
+        if (own[codes].reshape(n_areas, -1) != places).any():
+            raise _refused("the labels")
+    out.reshape(-1)[:] = numbers_in(counts)
+
+
+def _codes(column: "pa.ChunkedArray") -> tuple[NDArray[Any], "pa.Array"]:
+    """Return the places of texts among those that occur, and these."""
+    joined = column.unify_dictionaries().combine_chunks()
+    one = joined.chunk(0) if hasattr(joined, "chunk") else joined
+    return numbers_in(one.indices), one.dictionary

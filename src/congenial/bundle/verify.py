@@ -1,0 +1,159 @@
+"""Everything that can be said for a bundle: from itself, from its publisher's key, from a ledger."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from congenial.bundle.bundle import Bundle, check_bundle
+from congenial.bundle.encoding import digest
+from congenial.bundle.manifest import Manifest
+from congenial.bundle.metadata import SOFTWARE, other_versions
+from congenial.bundle.parquet import EXACT_CELLS, EXPECTED_ERRORS, README, REPORT
+from congenial.bundle.read import OpenedBundle, memory_in_words, open_bundle
+from congenial.errors import BundleError
+from congenial.ledger.records import Receipt, Withdrawal, what_became
+from congenial.progress import Progress, no_news
+from congenial.resources import beside
+
+if TYPE_CHECKING:
+    from congenial.ledger import Ledger
+
+_MADE_BY = {
+    README: ("python", "congenial"),
+    REPORT: tuple(name for name in SOFTWARE if name != "pyarrow"),
+    EXACT_CELLS: ("python", "congenial", "pyarrow"),
+    EXPECTED_ERRORS: ("python", "congenial", "numpy"),
+}
+"""What decides the bytes of each file that follows from the others."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A bundle in which nothing was found wrong.
+
+    Attributes
+    ----------
+    bundle : Bundle
+    standing : str
+        What the bundle is now known to be: in agreement with itself, or as a key published it.
+    checked, not_checked : tuple of str
+    became : Withdrawal or None
+        What the ledger says of the release after its publication; None if it stands, or without a ledger.
+    """
+
+    bundle: Bundle
+    standing: str
+    checked: tuple[str, ...]
+    not_checked: tuple[str, ...]
+    became: Withdrawal | None = None
+
+
+@memory_in_words()
+def verify_bundle(
+    folder: str | Path,
+    *,
+    key: str | Path | None = None,
+    ledger: "Ledger | None" = None,
+    progress: Progress = no_news,
+) -> Verified:
+    """Verify a bundle in full: as `load_bundle` does, the pages for people made again, and the receipt by a ledger.
+
+    Parameters
+    ----------
+    folder : path
+    key : path, optional
+        The publisher's public key. With it, a bundle that this key did not sign is refused.
+    ledger : Ledger, optional
+        With it, a bundle whose receipt is not the ledger's own is refused.
+    progress : Progress
+
+    Raises
+    ------
+    BundleError
+        When anything is not as it was published.
+    """
+    opened = open_bundle(folder, key=key, progress=progress)
+    with beside(partial(_parts, opened)) as parts:
+        bundle = check_bundle(opened)
+    manifest = bundle.manifest
+    checked = [
+        "every file is the one that the manifest lists, and there are no others",
+        "tables, exact numbers and law were computed again from the conditions and the released counts",
+        "the certificate was computed again from the law" + ("" if manifest.plan.budget is None else " and the budget"),
+    ]
+    not_checked = list(bundle.not_checked)
+    became, make = None, _makers(bundle, parts)
+    for name, makers in _MADE_BY.items():
+        if name not in manifest.files:
+            continue
+        if others := other_versions(manifest.software, makers):
+            not_checked.append(f"{name}, for what makes it has other versions: {', '.join(others)}")
+        else:
+            progress(f"making {name} again")
+            _check_file(manifest, name, make[name]())
+            checked.append(f"{name} was made again and is the same")
+    if ledger is not None:
+        _check_receipt(manifest, ledger)
+        became = what_became(manifest.naming.release, ledger.withdrawals(manifest.naming.dataset))
+        checked.append("the ledger holds the spend that paid for it, with this receipt and for this plan")
+    elif manifest.receipt is not None:
+        checked.append("the receipt adds up and is for this plan; whether a ledger holds it, --ledger says")
+    return Verified(bundle, _standing(bundle, key), tuple(checked), tuple(not_checked), became)
+
+
+def _standing(bundle: Bundle, key: str | Path | None) -> str:
+    if bundle.signed_by is None:
+        return "agrees with itself; it is not signed, so whoever can write the whole folder can replace all of it"
+    if key is None:
+        return f"is as key {bundle.signed_by[:16]}... published it; whether that is the publisher's key, --key says"
+    return f"is as {Path(key).name} published it"
+
+
+def _parts(opened: OpenedBundle) -> dict[str, object]:
+    """Return what two of the files made again share, which takes as long as all else that is computed again."""
+    from congenial.bundle.report import parts_of
+
+    manifest = opened.manifest
+    is_asked = REPORT in manifest.files and not other_versions(manifest.software, _MADE_BY[REPORT])
+    return parts_of(manifest, opened.counts, opened.below) if is_asked else {}
+
+
+def _makers(bundle: Bundle, parts: Callable[[], dict[str, object]]) -> dict[str, Callable[[], bytes]]:
+    """Return how each file is made again that follows from the others."""
+    from congenial.bundle.report import expected_errors_csv, readme, report
+    from congenial.bundle.structure_files import exact_cells_to_parquet
+
+    manifest, tables, below = bundle.manifest, bundle.counts, bundle.below
+    return {
+        README: lambda: readme(manifest).encode(),
+        REPORT: lambda: report(manifest, tables, parts(), below).encode(),
+        EXACT_CELLS: lambda: exact_cells_to_parquet(manifest.reviews),
+        EXPECTED_ERRORS: lambda: expected_errors_csv(manifest, tables, below, parts()),
+    }
+
+
+def _check_file(manifest: Manifest, name: str, again: bytes) -> None:
+    """See that a file made again has the digest that the manifest lists."""
+    if digest(again) != manifest.files[name]:
+        raise BundleError(
+            f"{name} is not the file that the manifest and the tables make, by the same versions of everything that"
+            " draws it; get the bundle from its publisher again"
+        )
+
+
+def _check_receipt(manifest: Manifest, ledger: "Ledger") -> None:
+    """See that a ledger holds the very spend that the receipt is of."""
+    receipt = manifest.receipt
+    if receipt is None:
+        raise BundleError("the bundle has no receipt: it is a simulation, and no ledger knows it")
+    ledger.verify(receipt.dataset, receipt.head)
+    dataset = ledger.status(receipt.dataset).dataset
+    spend = next((own for own in ledger.history(receipt.dataset) if own.number == receipt.number), None)
+    if spend is None or spend.plan != manifest.plan_digest:
+        raise BundleError(f"spend {receipt.number} of dataset {receipt.dataset!r} paid for another plan than this one")
+    if Receipt.of(dataset, spend) != receipt:
+        raise BundleError(
+            f"the ledger's receipt for spend {receipt.number} of dataset {receipt.dataset!r} is not the bundle's"
+        )

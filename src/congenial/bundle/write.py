@@ -1,0 +1,268 @@
+"""A folder that appears whole or not at all."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from congenial.arrays import Ints
+from congenial.bundle.manifest import Manifest
+from congenial.bundle.parquet import (
+    AREAS,
+    EXACT_CELLS,
+    EXPECTED_ERRORS,
+    MANIFEST,
+    NOT_ASKED_FOR,
+    OF_OUTPUT,
+    PARQUET,
+    README,
+    REPORT,
+    SIGNATURE,
+    TABLE,
+    TOO_LONG,
+)
+from congenial.bundle.report import PARTS, expected_errors_csv, readme, report
+from congenial.bundle.signing import PrivateKey, sign
+from congenial.bundle.structure_files import areas_to_parquet, exact_cells_to_parquet, tree_to_files
+from congenial.bundle.tables import is_long, write_csv, write_tables
+from congenial.disk import flush, flush_folder
+from congenial.errors import BundleError, CongenialError, reason_of
+from congenial.progress import Progress, no_news
+from congenial.resources import beside
+
+Content = bytes | Callable[[BinaryIO], None]
+"""What a file holds: bytes, or what writes them, where they are too many to have at once."""
+
+
+class Unfinished:
+    """A folder that nobody sees yet, and the files that are in it.
+
+    Attributes
+    ----------
+    digests : dict from file name to SHA-256
+    """
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self.digests: dict[str, str] = {}
+
+    def add(self, name: str, content: Content) -> None:
+        """Write a file, and see it on disk; one that cannot be made to its end is not there."""
+        path = self._place / name
+        try:
+            with path.open("xb") as out:
+                hashed = _Hashed(out)
+                if isinstance(content, bytes):
+                    hashed.write(content)
+                else:
+                    content(hashed)  # type: ignore[arg-type]
+                out.flush()
+                flush(out.fileno())
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        self.digests[name] = hashed.digest
+
+
+class _Hashed:
+    """A file that is written, and the digest of what was."""
+
+    def __init__(self, out: IO[bytes]) -> None:
+        self._out, self._state = out, hashlib.sha256()
+        self.closed = False
+
+    def write(self, content: bytes) -> int:
+        self._state.update(content)
+        return self._out.write(content)
+
+    def flush(self) -> None:
+        self._out.flush()
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def tell(self) -> int:
+        return self._out.tell()
+
+    @property
+    def digest(self) -> str:
+        return self._state.hexdigest()
+
+
+def check_new(folder: Path) -> None:
+    """Refuse, before anything is spent, a place where the folder could not be written."""
+    if os.path.lexists(folder):
+        raise BundleError(f"{folder} is there already; a bundle is never overwritten. Name a new folder")
+    parent = folder.absolute().parent
+    if not os.path.isdir(parent):
+        raise BundleError(f"the folder {parent} does not exist; make it, or name another place for the bundle")
+    try:
+        _temporary(folder).rmdir()
+    except OSError as refused:
+        raise BundleError(f"nothing can be written into {parent}: {reason_of(refused)}") from None
+
+
+def write_folder(folder: Path, fill: Callable[[Unfinished], None]) -> None:
+    """Fill a new folder: a hidden one beside it first, flushed to disk, then renamed.
+
+    Whoever stops this at any moment leaves either the whole folder or none; a hidden remainder may stay.
+    """
+    check_new(folder)
+    outer: Path | None = None
+    try:
+        outer = _temporary(folder)
+        inner = outer / "bundle"  # the hidden folder is private; this one gets the usual permissions
+        inner.mkdir()
+        fill(Unfinished(inner))
+        flush_folder(inner)
+        inner.rename(folder)
+        flush_folder(folder.absolute().parent)
+    except OSError as refused:
+        raise BundleError(f"the bundle could not be written to {folder}: {reason_of(refused)}") from None
+    finally:
+        if outer is not None:
+            shutil.rmtree(outer, ignore_errors=True)
+
+
+def is_folder_of(folder: Path, fill: Callable[[Unfinished], None]) -> bool:
+    """Return whether a folder holds, byte for byte, what `fill` would fill one with; that is made beside it."""
+    outer: Path | None = None
+    try:
+        outer = _temporary(folder)
+        made = Unfinished(outer)
+        fill(made)
+    except OSError as refused:
+        raise BundleError(f"{folder} could not be compared with the release: {reason_of(refused)}") from None
+    finally:
+        if outer is not None:
+            shutil.rmtree(outer, ignore_errors=True)
+    files = list(folder.iterdir()) if folder.is_dir() else []
+    there = {path.name: digest_of(path) if path.is_file() else "" for path in files}
+    return there == made.digests
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the hidden remainders of runs that were stopped while they wrote this folder: they hold drawn tables."""
+    parent = folder.absolute().parent
+    if not parent.is_dir():  # and so nothing is in it
+        return
+    try:
+        for path in parent.iterdir():
+            if path.name.startswith(_prefix(folder)) and path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+        flush_folder(parent)
+    except OSError as refused:
+        raise BundleError(
+            f"an unfinished bundle, {parent / _prefix(folder)}*, cannot be removed: {reason_of(refused)}. It holds"
+            " drawn tables; make its folder writable, or remove it by hand, and try again"
+        ) from None
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _temporary(folder: Path) -> Path:
+    return Path(tempfile.mkdtemp(prefix=_prefix(folder), dir=folder.absolute().parent))
+
+
+def _prefix(folder: Path) -> str:
+    return f".{folder.name}.unfinished-"
+
+
+# Every file of a bundle, from the manifest's facts and the drawn tables alone.
+
+
+def bundle_files(
+    out: Unfinished,
+    manifest: Manifest,
+    tables: Ints,
+    outputs: tuple[str, ...],
+    key: PrivateKey | None = None,
+    below: Sequence[Ints] = (),
+    progress: Progress = no_news,
+) -> None:
+    """Write the files of a bundle; of a tree, `below` are the tables (unit, cell) of each level below the top.
+
+    Nothing else goes in: with the same drawn tables, the same facts and the same clock, every byte is the same. What
+    cannot be made besides the table itself is left out, with the reason: it must not cost a release that is paid for.
+    """
+    law = manifest.law
+    left_out = {name: NOT_ASKED_FOR for output, name in OF_OUTPUT.items() if output not in outputs}
+    manifest = replace(manifest, left_out=left_out)  # what cannot be made is added below, before anything says so
+
+    def add(name: str, make: Callable[[], Content]) -> None:
+        with _or_left_out(left_out, name):
+            out.add(name, make())
+
+    has_csv = PARQUET in left_out or not is_long(law)
+    with (  # the three take about as long as one another
+        beside(lambda: _parts(manifest, tables, below) if REPORT not in left_out else ({}, {})) as made,
+        beside(lambda: out.add(TABLE, partial(write_csv, law, tables, progress=progress)) if has_csv else None) as csv,
+    ):
+        if PARQUET not in left_out:
+            write = partial(write_tables, law, tables, progress=no_news if has_csv else progress)
+            if has_csv:
+                add(PARQUET, lambda: write)
+            else:
+                out.add(PARQUET, write)  # there is no other table
+        if law.areas.name is not None:
+            out.add(AREAS, areas_to_parquet(law.areas, [exact.values for exact in manifest.exactly]))
+        if manifest.chain is not None:
+            for name, write_file in tree_to_files(manifest.chain.law, below).items():
+                out.add(name, write_file)
+        csv()
+        parts, not_made = made()
+    left_out.update(not_made if has_csv else {**not_made, TABLE: TOO_LONG})
+    if manifest.gives_cells_away:
+        add(EXACT_CELLS, lambda: exact_cells_to_parquet(manifest.reviews))
+    add(EXPECTED_ERRORS, partial(expected_errors_csv, manifest, tables, below, parts))
+    if REPORT not in left_out:
+        add(REPORT, lambda: report(manifest, tables, parts, below).encode())
+    if REPORT in left_out:
+        for name in PARTS:
+            left_out.pop(name, None)
+    out.add(README, readme(manifest).encode())
+    # The table is the first, whenever it was done.
+    files = dict(sorted(out.digests.items(), key=lambda file: file[0] != TABLE))
+    content = replace(manifest, files=files).as_bytes()
+    out.add(MANIFEST, content)
+    if key is not None:
+        out.add(SIGNATURE, sign(content, key))
+
+
+def _parts(manifest: Manifest, tables: Ints, below: Sequence[Ints]) -> tuple[dict[str, object], dict[str, str]]:
+    """Return what the report can do without, made while the tables are written, and why some of it could not be."""
+    parts: dict[str, object] = {}
+    left_out: dict[str, str] = {}
+    for name, make in PARTS.items():
+        with _or_left_out(left_out, name):
+            parts[name] = make(manifest, tables, below)
+    return parts, left_out
+
+
+@contextmanager
+def _or_left_out(left_out: dict[str, str], name: str) -> Iterator[None]:
+    """Say why something is left out that cannot be made. What it is made from is public, and so is what goes wrong."""
+    try:
+        yield
+    except OSError:  # of the disk: the bundle is written again elsewhere, or later
+        raise
+    except CongenialError as refused:
+        left_out[name] = f"could not be made: {refused}"
+    except Exception as failed:  # noqa: BLE001
+        left_out[name] = f"could not be made ({type(failed).__name__})"

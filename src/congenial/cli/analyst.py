@@ -1,0 +1,326 @@
+"""`congenial verify`: whether a bundle agrees with itself, with its publisher's key and with a ledger."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from congenial.cli.output import as_json_option, progress_bar, quiet_bar, refusals_in_words, say, show_json, show_table
+
+if TYPE_CHECKING:
+    from congenial.bundle.bundle import Bundle
+
+NOT_CHECKED = 3
+"""Exit code when nothing was found wrong, and something could not be checked."""
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option(
+    "--key", type=click.Path(path_type=Path), help="The publisher's public key; the bundle must be signed by it."
+)
+@click.option("--ledger", "place", help="A ledger that must hold the bundle's receipt: a file or a postgresql:// URL.")
+@as_json_option
+@refusals_in_words
+def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> None:
+    """Check BUNDLE against itself: whatever follows from its tables and conditions is computed again.
+
+    Without a signature it can only agree with itself. With --key, it is as that key published it. With --ledger, the
+    ledger holds the spend that paid for it, and says whether the release was withdrawn or replaced since.
+
+    The exit code is 1 when anything is wrong, and 3 when nothing is, but something could not be checked because other
+    versions of the software made it.
+    """
+    from congenial.bundle.report import replaced
+    from congenial.bundle.verify import verify_bundle
+    from congenial.ledger import open_ledger
+
+    ledger = None if place is None else open_ledger(place)
+    with quiet_bar(f"verifying {bundle.name}") as step:
+        found = verify_bundle(bundle, key=key, ledger=ledger, progress=step)
+    if as_json:
+        show_json(
+            {
+                "bundle": str(bundle),
+                "standing": found.standing,
+                "checked": found.checked,
+                "not_checked": found.not_checked,
+                "left_out": found.bundle.manifest.left_out,
+                "signed_by": found.bundle.signed_by,
+                "replaces": found.bundle.manifest.naming.replaces,
+                "withdrawn": None if found.became is None else found.became.row,
+                "is_for_release": found.bundle.manifest.is_for_release,
+            }
+        )
+    else:
+        say(str(found.bundle))
+        say(f"It {found.standing}.")
+        if found.became is not None:
+            say(f"The ledger says that it should no longer be used: it was {found.became.text}.", bold=True)
+        say(*replaced(found.bundle.manifest))
+        for line in found.checked:
+            say(f"  {line}")
+        for name, reason in found.bundle.manifest.left_out.items():
+            say(f"  {name} was left out: {reason}")
+        for line in found.not_checked:
+            say(f"  NOT checked: {line}", bold=True)
+    if found.not_checked:
+        raise SystemExit(NOT_CHECKED)
+
+
+# `congenial show`: a bundle's tables and facts in the terminal.
+
+_MOST_UNITS = 100
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option("--area", help="Which area's table to show; the first when not given.")
+@click.option("--level", help="Of a tree: show the units of this level, a line each.")
+@click.option("--within", help="With --level: only units whose codes begin so.", default="")
+@as_json_option
+@refusals_in_words
+def show(bundle: Path, area: str | None, level: str | None, within: str, as_json: bool) -> None:
+    """Show what BUNDLE publishes: exact numbers, privacy, and a table. It is verified first."""
+    from congenial.bundle import report as promises
+    from congenial.bundle.bundle import load_bundle
+    from congenial.bundle.manifest import with_commas
+    from congenial.bundle.tables import formula_warnings
+    from congenial.display import as_text
+    from congenial.errors import BundleError, did_you_mean
+
+    found = load_bundle(bundle)
+    manifest = found.manifest
+    if level is not None:
+        _show_level(found, level, within, as_json=as_json)
+        return
+    if area is not None and area not in found.tables:
+        known = [name for name in found.tables if name is not None]
+        raise BundleError(
+            f"the bundle has no area {area!r}; {did_you_mean(area, known) if known else 'it has one table'}"
+        )
+    chosen = area if area is not None else next(iter(found.tables))
+    place = found.law.areas.places[chosen]
+    if as_json:
+        show_json(
+            {
+                "release": manifest.naming.release,
+                "dataset": manifest.naming.dataset,
+                "replaces": manifest.naming.replaces,
+                "made_at": manifest.made_at,
+                "is_for_release": manifest.is_for_release,
+                "not_checked": found.not_checked,
+                "cost": promises.cost(manifest),
+                "exactly": [
+                    {"text": exact.text, "mandate": exact.mandate, "value": exact.value(place)}
+                    for exact in manifest.exactly
+                ],
+                "area": chosen,
+                "counts": found.tables[chosen].tolist(),
+            }
+        )
+        return
+    say(manifest.naming.title, bold=True)
+    say(str(found))
+    say(*promises.replaced(manifest))
+    for line in found.not_checked:
+        say(f"NOT checked: {line}", bold=True)
+    if not manifest.is_for_release:
+        say(promises.SIMULATED, bold=True)
+    say(f"Privacy loss {promises.cost(manifest)}.")
+    for line in manifest.plan.noise_text:
+        say(f"Noise on {line}.")
+    if manifest.exactly:
+        say("Exact:")
+        for exact in manifest.exactly[:40]:
+            mandate = f"  ({exact.mandate})" if exact.mandate else ""
+            say(f"  {exact.text}: {with_commas(exact.value(place))}{mandate}")
+    say(*formula_warnings(manifest.law.schema, (manifest.law.areas.name, *manifest.law.areas)))
+    where = "" if chosen is None else f" of {manifest.law.areas.name} {chosen}"
+    say("", f"Released table{where}:")
+    say(*as_text(manifest.law.schema, found.tables[chosen]).split("\n"))
+
+
+def _show_level(found: "Bundle", level: str, within: str, *, as_json: bool) -> None:
+    codes, tables = found.level(level)
+    chosen = [place for place, code in enumerate(codes) if code.startswith(within)]
+    names = [found.law.schema.cell_name(cell) for cell in range(found.law.schema.n_cells)]
+    if as_json:
+        show_json({"level": level, "cells": names, "units": {codes[place]: tables[place].tolist() for place in chosen}})
+        return
+    shown = chosen[:_MOST_UNITS]
+    rows = [
+        [codes[place], f"{int(tables[place].sum()):,}", *(f"{n:,}" for n in tables[place].tolist())] for place in shown
+    ]
+    show_table([level, "total", *names], rows, f"{len(chosen):,} {level} units")
+    if len(chosen) > len(shown):
+        say(f"These are the first {len(shown)}; --within with the beginning of a code shows others.")
+
+
+# `congenial infer`: what a bundle says about a number, and how surely.
+
+_FEW_UNITS = 10
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option("--query", "queries", multiple=True, required=True, help='Such as "sex=female & age in {65-66, 67-69}".')
+@click.option("--level", type=float, default=0.9, show_default=True, help="Probability of the intervals.")
+@click.option("--area", "areas", multiple=True, help="Area to ask about; may be repeated. Default: all of them.")
+@click.option("--pooled", is_flag=True, help="Let areas named by --area lean on all others, as all areas do together.")
+@click.option("--prior", default="smooth", show_default=True, help="smooth, flat, dirichlet or independence.")
+@click.option("--draws", type=int, default=4_000, show_default=True, help="Posterior draws of each area.")
+@click.option("--simultaneous", is_flag=True, help="Intervals that hold for all numbers of an area together.")
+@click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Write a picture of the intervals (SVG or PNG).")
+@click.option("--export-draws", type=click.Path(path_type=Path), help="Write the draws behind these intervals as CSV.")
+@as_json_option
+@refusals_in_words
+def infer(
+    bundle: Path,
+    queries: tuple[str, ...],
+    level: float,
+    areas: tuple[str, ...],
+    pooled: bool,
+    prior: str,
+    draws: int,
+    simultaneous: bool,
+    seed: int | None,
+    plot: Path | None,
+    export_draws: Path | None,
+    as_json: bool,
+) -> None:
+    """Answer questions about the confidential table from BUNDLE alone, with honest intervals.
+
+    A query picks cells (sex=female & age >= 65-66), or asks for share(part | whole), ratio(one / other),
+    difference(one, other), odds_ratio(one, other) or median(age | part); `by age` asks for each age, `over areas` adds
+    areas up, and difference(area=North, area=South) compares two. Numbers that the invariants determine are given as
+    exact.
+    """
+    from congenial.bundle.bundle import load_bundle
+    from congenial.errors import InferenceError
+    from congenial.inference.answers import ask, check_picture, plot_answers, write_draws
+    from congenial.randomness import replay_rng, secure_rng
+
+    if plot is not None:
+        check_picture(plot)
+    if export_draws is not None and export_draws.exists():
+        raise InferenceError(f"{export_draws} exists, and draws are written to a new file; name another")
+    loaded = load_bundle(bundle)
+    for line in loaded.not_checked:
+        say(f"NOT checked: {line}", bold=True, err=True)
+    rng = secure_rng() if seed is None else replay_rng(f"infer {seed}")
+    with progress_bar("inferring") as step:
+        found = ask(
+            loaded,
+            queries,
+            areas,
+            level=level,
+            prior=prior,
+            n_draws=draws,
+            is_simultaneous=simultaneous,
+            is_pooled=pooled,
+            needs_draws=export_draws is not None,
+            rng=rng,
+            progress=step,
+        )
+    for line in found.warnings:
+        say(f"WARNING: {line}.", bold=True, err=True)
+    numbers = found.numbers
+    if export_draws is not None:
+        write_draws(export_draws, found.posteriors)
+    if plot is not None:
+        plot_answers(plot, numbers)
+    if as_json:
+        drawn = {
+            "prior": prior,
+            "draws": draws,
+            "seed": seed,
+            "is_pooled": found.is_pooled,
+            "warnings": list(found.warnings),
+        }
+        show_json([number.as_json() | drawn for number in numbers])
+        return
+    named = list(loaded.tables) != [None]
+    header = (
+        *(["area"] if named else []),
+        *(
+            "number",
+            "released",
+            "by error law*",
+            "estimate",
+            "MC error",
+            "low",
+            "high",
+            "without a prior",
+            "eff. draws",
+        ),
+    )
+    rows = [(*([number.area or "together"] if named else []), *number.as_row()) for number in numbers]
+    if not loaded.manifest.is_for_release:
+        say("NOT FOR RELEASE: this bundle is a simulation.", bold=True)
+    how = [f"{level:.0%} intervals", f"prior {prior}", *(["areas pooled"] if found.is_pooled else [])]
+    show_table(header, rows, ", ".join([*how, *(["all together"] if simultaneous else [])]))
+    say(*_about(loaded))
+    if any(number.estimate.is_median and not number.estimate.is_exact for number in numbers):
+        say("Estimates of ratios and medians are posterior medians, the others posterior means.")
+    say(
+        "* approximate: the released number less the errors of releases of tables like this one. Estimate, low and high"
+        " rest on the prior; where they disagree with the error law, it is the prior that speaks."
+    )
+    for why in dict.fromkeys(number.confidence.why for number in numbers if not number.confidence.is_available):
+        say(f"Not available without a prior: {why}.")
+
+
+def _about(bundle: "Bundle") -> list[str]:
+    """Say which units of a tree the answers are about, and how to ask for others; nothing of tables without levels."""
+    tree = bundle.tree
+    if tree is None:
+        return []
+    codes, _ = bundle.level(tree.levels[0])
+    units = ", ".join(codes) if len(codes) <= _FEW_UNITS else f"units, {len(codes):,} of them"
+    return [
+        f"These answers are about the top of the tree: {tree.levels[0]} {units}. For each {tree.levels[-1]} and every"
+        " unit between: congenial estimate BUNDLE --out FOLDER, or the workbench."
+    ]
+
+
+# `congenial estimate`: what the release of a tree says of every unit, as files.
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="A new folder for the estimates.")
+@click.option("--level", type=float, default=0.9, show_default=True, help="Probability of the intervals.")
+@click.option("--draws", type=int, help="Posterior draws to keep; 1,000 for small trees, 100 for large ones.")
+@click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
+@as_json_option
+@refusals_in_words
+def estimate(bundle: Path, out: Path, level: float, draws: int | None, seed: int | None, as_json: bool) -> None:
+    """Estimate every unit and cell of a tree from BUNDLE alone: mean, median, integers that add up, intervals.
+
+    A release is a draw: for small areas use the estimate. It rests on a prior that is learned from the release, and
+    says loudly where that does not fit. Files: a Parquet file for each level, summary.txt, estimates.svg.
+    """
+    from congenial.bundle.bundle import load_bundle
+    from congenial.inference.intervals import check_level
+    from congenial.inference.tree.chain import check_draws
+    from congenial.inference.tree.estimate import FEWEST_DRAWS, as_plain_values, check_new, summary, write_estimate
+    from congenial.randomness import replay_rng, secure_rng
+
+    check_draws(FEWEST_DRAWS if draws is None else draws, check_level(level))
+    check_new(out)
+    loaded = load_bundle(bundle)
+    for line in loaded.not_checked:
+        say(f"NOT checked: {line}", bold=True, err=True)
+    rng = secure_rng() if seed is None else replay_rng(f"estimate {seed}")
+    with progress_bar("estimating") as step:
+        found = loaded.estimate(n_draws=draws, rng=rng, progress=step)
+    write_estimate(found, out, level)
+    if as_json:
+        show_json({"folder": str(out), "seed": seed, **as_plain_values(found, level)})
+        return
+    if not loaded.manifest.is_for_release:
+        say("NOT FOR RELEASE: this bundle is a simulation.", bold=True)
+    say(*summary(found, level))
+    say(f"Written to {out}.")

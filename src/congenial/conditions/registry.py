@@ -1,0 +1,67 @@
+"""The kinds of conditions, one class each. A new kind is a file here and a name in the list."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from congenial.conditions.condition import ByArea, Condition, Counts, SpecList, as_list
+from congenial.conditions.limits import Bounds, Share, StructuralZeros, bounds, share, structural_zeros
+from congenial.conditions.queries import Cells, Linear, Margin, Query, Total, cells, linear, margin, total
+from congenial.errors import ConditionError, did_you_mean
+
+_ALL: tuple[type[Condition], ...] = (Total, Margin, Linear, Share, Bounds, StructuralZeros, Cells)
+KINDS: dict[str, type[Condition]] = {kind.kind: kind for kind in _ALL}
+
+
+def kinds_of(stands_in: SpecList) -> list[type[Condition]]:
+    """Return the kinds that a list of a spec may state."""
+    return [kind for kind in KINDS.values() if stands_in in kind.keys]
+
+
+def from_json(given: Any) -> Condition:
+    """Return the condition that plain values determine, whatever its kind.
+
+    Examples
+    --------
+    >>> from congenial.conditions.queries import total
+    >>> from_json(total({"sex": "female"}, equals=3).as_json()).text
+    'total(sex=female)'
+    """
+    if not isinstance(given, Mapping):
+        raise ConditionError(f"a condition is a mapping with a kind, not a {type(given).__name__}")
+    kind = given.get("kind")
+    every: dict[str, type[Condition]] = {**KINDS, ByArea.kind: ByArea}
+    if not isinstance(kind, str) or kind not in every:
+        raise ConditionError(f"{str(kind)[:40]!r} is not a kind of condition; {did_you_mean(str(kind), KINDS)}")
+    said = dict(given)
+    called = {part: said.pop(part, None) for part in ("name", "mandate")}
+    if not all(text is None or isinstance(text, str) for text in called.values()):
+        raise ConditionError("the name and the mandate of a condition are text")
+    return replace(every[kind].from_json(said), **called)
+
+
+# What a user says: queries that can be measured or held exactly, and conditions on the table.
+#
+# A query is a family of linear statistics. In ``measure=[...]`` it gets noise; in ``invariants=[...]`` it comes out
+# exactly, at the confidential table's value unless one is stated (``equals``, ``at_least``, ``at_most``).
+
+__all__ = [
+    "Bounds",
+    "Cells",
+    "Condition",
+    "Counts",
+    "Linear",
+    "Margin",
+    "Query",
+    "Share",
+    "StructuralZeros",
+    "Total",
+    "as_list",
+    "bounds",
+    "cells",
+    "linear",
+    "margin",
+    "share",
+    "structural_zeros",
+    "total",
+]

@@ -1,1 +1,0 @@
-"""Trees of areas whose tables add up: each unit's table is shared out among its children, level by level."""

@@ -1,1 +1,0 @@
-"""Compiled loops of the analyst's chains: bare arrays in, `out` last."""

@@ -1,0 +1,1 @@
+"""Log-linear models of released tables, with their posteriors and tests."""

@@ -1,0 +1,1 @@
+"""The smooth prior: its chains and kernels."""

@@ -1,0 +1,1 @@
+"""Pages, figures and drawings: they know numbers, not where they come from."""

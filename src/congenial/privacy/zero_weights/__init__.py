@@ -1,0 +1,1 @@
+"""Weighted zeros: what they cost, and how they are calibrated."""

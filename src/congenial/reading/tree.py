@@ -1,0 +1,151 @@
+"""The public list of a tree's leaves, from its file."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from congenial.arrow import Codes, codes_of, texts_of
+from congenial.errors import CongenialError, HierarchyError, ReadingError
+from congenial.reading import session as sql
+from congenial.reading.files import find_files
+from congenial.reading.session import read_sources, session
+from congenial.spec.levels import PublicRows, read_public_csv
+from congenial.spec.spec import TRUTH, TreeFile
+from congenial.tree.tree import Tree, Zeros
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+# Where a public list of leaves is wrong: the line of a CSV file that its first reading, column by column, lost.
+
+
+def with_line(refused: CongenialError, given: TreeFile, columns: Sequence[str], folder: Path) -> CongenialError:
+    """Return what is wrong in a list of leaves with its line, where there is one, or else what was refused."""
+    try:
+        rows = read_public_csv(given.file, folder, columns, given.separator)
+        rows.check_once(0, given.leaf, "each leaf stands in the list once")
+        _check_prefixes(rows, given)
+        _check_parents(rows, given)
+        _check_truth(rows, given)
+    except CongenialError as found:
+        return type(refused)(str(found)) if ", line " in str(found) else refused
+    return refused
+
+
+def _check_prefixes(rows: PublicRows, given: TreeFile) -> None:
+    longest = max((level.prefix or 0 for level in given.levels), default=0)
+    for row, code in enumerate(rows.columns[0]):
+        if len(code) < longest:
+            raise rows.refused(
+                row, f"the code {code!r} has {len(code)} characters, and a level takes the first {longest}"
+            )
+
+
+def _check_parents(rows: PublicRows, given: TreeFile) -> None:
+    """Refuse the first row that gives a unit another parent than a row before it."""
+    codes, others = rows.columns[0], iter(rows.columns[1:])
+    units = [
+        next(others) if level.prefix is None else tuple(code[: level.prefix] for code in codes)
+        for level in given.levels
+    ]
+    for names, (above, below) in zip(pairwise(given.names), pairwise([*units, codes]), strict=True):
+        first: dict[str, int] = {}
+        for row, unit in enumerate(below):
+            before = first.setdefault(unit, row)
+            if above[before] != above[row]:
+                raise rows.refused(
+                    row,
+                    f"{names[1]} {unit!r} is part of {names[0]} {above[row]!r}, and in line {rows.lines[before]} of"
+                    f" {above[before]!r}: a unit has one parent; give units of one name in different places codes of"
+                    " their own, or put the levels in order, the top first",
+                )
+
+
+def _check_truth(rows: PublicRows, given: TreeFile) -> None:
+    for row, word in enumerate(() if given.uninhabited is None else rows.columns[-1]):
+        if word not in TRUTH:
+            raise rows.refused(row, f"{given.uninhabited!r} is {word!r}, and not {', '.join(TRUTH)}")
+
+
+def read_spine(given: TreeFile, n_cells: int, folder: str | Path) -> tuple[Tree, Zeros]:
+    """Read the leaves that a spec names, those without anybody included. Public.
+
+    Parameters
+    ----------
+    folder : path
+        The folder of the spec, where relative paths start.
+    """
+    columns = [given.code, *(level.column for level in given.levels if level.column is not None)]
+    columns += [] if given.uninhabited is None else [given.uninhabited]
+    base = Path(folder).resolve()
+    try:
+        return _read(given, columns, n_cells, base)
+    except (HierarchyError, ReadingError) as refused:
+        raise with_line(refused, given, columns, base) from None
+
+
+def _read(given: TreeFile, columns: list[str], n_cells: int, folder: Path) -> tuple[Tree, Zeros]:
+    read = _columns(given, columns, folder)
+    if not bool((read[0][1:] >= read[0][:-1]).all()):  # the order of rows is not kept while they are read
+        ranks = np.argsort(read[0], kind="stable")
+        for number, column in enumerate(read):
+            read[number] = column[ranks]
+    codes, *others = read
+    places = iter(others)
+    levels = {
+        level.name: next(places) if level.prefix is None else _prefixes(codes, level.prefix, given)
+        for level in given.levels
+    }
+    tree = Tree.of_parents({**levels, given.leaf: codes})
+    if given.uninhabited is None:
+        return tree, Zeros()
+    words, which = np.unique(next(places), return_inverse=True)
+    if wrong := sorted(set(texts_of(words)) - set(TRUTH)):
+        raise ReadingError(
+            f"column {given.uninhabited!r} of {given.file} says {wrong[0]!r}, and not 1, 0, true or false"
+        )
+    is_empty = np.array([TRUTH[word] for word in texts_of(words)], np.bool_)[which.reshape(-1)]
+    if not is_empty.any():
+        return tree, Zeros()
+    return tree, Zeros.of_leaves(tree, np.repeat(is_empty[:, None], n_cells, axis=1))
+
+
+def _columns(given: TreeFile, columns: list[str], folder: Path) -> list[Codes]:
+    """Return the columns of the file, each an array of texts."""
+    paths = find_files([given.file], folder)
+    found: list[list[Codes]] = [[] for _ in columns]
+
+    def take(rows: "RecordBatch") -> None:
+        for number, column in enumerate(columns):
+            if rows.column(number).null_count:
+                raise ReadingError(
+                    f"column {column!r} of {given.file} is empty in a row: every leaf has a code and a unit of each"
+                    " level"
+                )
+            codes = codes_of(rows.column(number))
+            if codes is None:
+                raise ReadingError(f"column {column!r} of {given.file} has a text with a zero byte; remove it")
+            found[number].append(codes)
+
+    with session(paths) as database:
+        sources = read_sources(database, paths, given.separator)
+        for source in sources:
+            for column in columns:
+                source.place(column)
+        if not database.each_part(sql.rows_of(sources, list(columns), given.separator), take):
+            raise ReadingError(f"the leaves in {given.file} cannot be read; the file may be damaged")
+    if not any(map(len, found[0])):
+        raise ReadingError(f"{given.file} has a header and no rows: a tree has at least one leaf")
+    return [np.concatenate(parts) for parts in found]
+
+
+def _prefixes(codes: Codes, length: int, given: TreeFile) -> Codes:
+    shortest = int(np.char.str_len(codes).min())
+    if shortest < length:
+        raise ReadingError(
+            f"a code of {given.leaf} in {given.file} has {shortest} characters, and a level takes the first {length}"
+        )
+    return codes.astype(f"{codes.dtype.kind}{length}")

@@ -1,0 +1,1 @@
+"""Exact draws of children given the table of their parent."""

@@ -1,0 +1,169 @@
+"""Sharing out without doubt: the attempts of the kernel, every decision in ball arithmetic. Confidential.
+
+The same words, the same tilt, the same order of children. Where 64 bits of a word do not decide, further ones that
+belong to it are looked at.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import flint
+
+from congenial.exact import ball, ends, scaled_ends
+from congenial.noise.base import DiscreteNoise
+from congenial.sampling.allocation.tilts import share_noise
+
+_WORD = 64
+
+Seen = Callable[[int, int], int]
+"""The first so many words of a decision, as one number: given where its word stands, and how many."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tilted:
+    """The law of one child: weights around a count, tilted; values from 0 on.
+
+    Attributes
+    ----------
+    shift : int
+        Squared noise: by how many whole steps the tilt moves the centre.
+    tilt : Fraction
+        What weights are multiplied by for each unit of the value.
+    """
+
+    noise: DiscreteNoise
+    count: int
+    shift: int
+    tilt: Fraction
+    _known: dict[int, tuple[int, list[int], list[int]]] = field(default_factory=dict, repr=False)
+
+    @property
+    def mode(self) -> int:
+        """The most likely value."""
+        if self.noise.exponent == 2:
+            return max(self.count + self.shift, 0)
+        return self.count if self.tilt >= self.noise.base else 0
+
+    def height(self, gap: int) -> flint.arb:
+        """Return the weight of a value, so far from the mode, in parts of the mode's weight."""
+        base, tilt = ball(self.noise.base), ball(self.tilt)
+        if self.noise.exponent == 2:
+            at = self.mode - self.count - self.shift
+            power = (at + gap) ** 2 - at**2
+        else:
+            at = self.mode - self.count
+            power = abs(at + gap) - abs(at)
+        return base**power * tilt**gap
+
+    def _side(self, sign: int, least: Fraction) -> Iterator[tuple[int, flint.arb, flint.arb]]:
+        """Go away from the mode until what is left is small: gap, weight, and a bound of all weights beyond."""
+        gap, weight = 0, flint.arb(1)
+        while self.mode + sign * (gap + 1) >= 0:
+            following = self.height(sign * (gap + 1))
+            ratio = following / weight
+            beyond = following / (1 - ratio) if ratio < 1 else flint.arb(1) / 0
+            if ratio < 1 and ends(beyond)[1] < least:
+                yield gap, weight, beyond
+                return
+            gap, weight = gap + 1, following
+            yield gap, weight, flint.arb(0)
+
+    def cdf(self, bits: int) -> tuple[int, list[int], list[int]]:
+        """Return a value, and integers ``lo <= 2**bits P(at most value + k - 1) <= hi`` for k = 0, 1, ..."""
+        if bits not in self._known:
+            self._known[bits] = self._cdf(bits)
+        return self._known[bits]
+
+    def _cdf(self, bits: int) -> tuple[int, list[int], list[int]]:
+        least = Fraction(1, 2 ** (bits + 8))
+        with flint.ctx.workprec(bits + 96):
+            sides = [list(self._side(sign, least)) for sign in (-1, 1)]
+            missing = [side[-1][2] if side else flint.arb(0) for side in sides]
+            gaps = {0: flint.arb(1)}
+            for sign, side in zip((-1, 1), sides, strict=True):
+                gaps |= {sign * gap: weight for gap, weight, _ in side if gap}
+            total = sum(gaps.values(), flint.arb(0))
+            whole = total.union(total + missing[0] + missing[1])
+            running = flint.arb(0).union(missing[0])
+            low, high = [], []
+            for gap in [None, *sorted(gaps)]:
+                running = running if gap is None else running + gaps[gap]
+                lo, hi = scaled_ends(running / whole, bits)
+                low.append(max(lo, 0))
+                high.append(min(hi, 2**bits))
+        if not missing[0].upper() > 0:
+            low[0] = high[0] = 0
+        return self.mode + min(gaps), low, high
+
+
+@dataclass(eq=False)
+class CertainShares:
+    """Attempts with decisions in balls, for families of one level whose tilts are equally fine. Confidential."""
+
+    noise: DiscreteNoise
+    fineness: int = 1
+    _laws: dict[tuple[int, int], Tilted] = field(default_factory=dict, repr=False)
+
+    def _law(self, count: int, tilt: int) -> Tilted:
+        if (count, tilt) not in self._laws:
+            made = share_noise(self.noise, self.fineness)
+            shift, part = divmod(tilt, made.tilts.size) if made.is_squared else (0, tilt)
+            self._laws[count, tilt] = Tilted(self.noise, count, shift, Fraction(float(made.tilts[part])))
+        return self._laws[count, tilt]
+
+    def share_out(self, counts: Sequence[int], wanted: int, tilt: int, at: int, seen: Seen) -> tuple[list[int], int]:
+        """Return the children of one cell, and the word after the last that was used.
+
+        Parameters
+        ----------
+        counts : sequence of int
+            The confidential counts of two children or more.
+        tilt : int
+            What the kernel's `tilt_of` returns.
+        at : int
+            The first word of an attempt.
+        """
+        laws = [self._law(count, tilt) for count in counts]
+        last = counts.index(max(counts))
+        while True:
+            drawn, left = [0] * len(counts), wanted
+            for number, law in enumerate(laws):
+                if number == last:
+                    continue
+                drawn[number] = self._value(law, at, seen)
+                at += 1
+                left -= drawn[number]
+                if left < 0:
+                    break
+            if left < 0:
+                continue
+            drawn[last] = left
+            at += 1
+            if self._is_accepted(laws[last], left, at - 1, seen):
+                return drawn, at
+
+    @staticmethod
+    def _value(law: Tilted, at: int, seen: Seen) -> int:
+        n_words = 1
+        while True:
+            first, low, high = law.cdf(_WORD * n_words)
+            word = seen(at, n_words)
+            # The outcome is the number of points at or below U, and U lies between word and word + 1.
+            surely, perhaps = bisect_right(high, word), bisect_right(low, word)
+            if surely == perhaps and 0 < surely < len(low):
+                return first + surely - 1
+            n_words += 1
+
+    @staticmethod
+    def _is_accepted(law: Tilted, value: int, at: int, seen: Seen) -> bool:
+        n_words = 1
+        while True:
+            bits = _WORD * n_words
+            with flint.ctx.workprec(bits + 96):
+                low, high = scaled_ends(law.height(value - law.mode), bits)
+            word = seen(at, n_words)
+            if high <= word or word < low:
+                return word < low
+            n_words += 1

@@ -1,0 +1,272 @@
+"""Children of many units, each unit's table shared out among them, cell by cell. Exact; confidential."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.arrays import Ints
+from congenial.errors import SamplingError
+from congenial.noise.base import DiscreteNoise
+from congenial.randomness import KeyedWords
+from congenial.sampling.allocation.exact import CertainShares
+from congenial.sampling.allocation.kernels import DONE, DOUBT, ShareNoise, ShareTables, empty_tables
+from congenial.sampling.allocation.tilts import fineness_of, share_noise
+
+# Which children belong together: the structure that sharing out goes by.
+
+
+@dataclass(frozen=True, eq=False)
+class Families:
+    """Families of children, one after another. Public.
+
+    Attributes
+    ----------
+    starts : array (family + 1,)
+        Where each family's children begin.
+    is_barred : array (child, cell), or None
+        Which cells of which children are zero by structure.
+
+    Examples
+    --------
+    >>> families = Families(np.array([0, 2, 2, 5]))
+    >>> len(families), families.sizes
+    (3, array([2, 0, 3]))
+    """
+
+    starts: Ints
+    is_barred: NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def sizes(self) -> Ints:
+        """How many children each family has."""
+        return np.diff(self.starts)
+
+    def part(self, first: int, end: int) -> "Families":
+        """Return some families that stand together, by themselves."""
+        starts = self.starts[first : end + 1]
+        barred = None if self.is_barred is None else self.is_barred[starts[0] : starts[-1]]
+        return Families(starts - starts[0], barred)
+
+    def children_of(self, places: Ints) -> Ints:
+        """Return the children of some families, family by family."""
+        sizes = self.sizes[places]
+        ends = np.cumsum(sizes)
+        return np.repeat(self.starts[places] - ends + sizes, sizes) + np.arange(int(sizes.sum()))
+
+    def some(self, places: Ints) -> "Families":
+        """Return some of the families, by themselves."""
+        starts = np.concatenate([[0], np.cumsum(self.sizes[places])]).astype(np.int64)
+        return Families(starts, None if self.is_barred is None else self.is_barred[self.children_of(places)])
+
+
+_MOST_WORDS = 1 << 22  # of one call of the kernel: 32 MB
+
+
+@dataclass(frozen=True)
+class ShareOut:
+    """Draws ``y`` with weights ``prod f(y_i - s_i)`` over nonnegative ``y`` that add up to a given sum, cell by cell.
+
+    Public: it has seen no table. docs/claims/exact-sampling.md, section 5, has the proof that draws are exact.
+
+    Attributes
+    ----------
+    noise : DiscreteNoise
+        The noise of the children's level.
+    always_certain : bool
+        Whether every decision is made in ball arithmetic: the same draws, slowly. For tests.
+    band : float
+        What is added to every tolerance, so that more decisions are made again in balls. For tests.
+
+    Examples
+    --------
+    >>> from congenial.noise import DiscreteGaussian
+    >>> words = KeyedWords(bytes(32), np.zeros((1, 2), np.uint64))
+    >>> children = np.array([[5, 0], [1, 2], [0, 0]])
+    >>> ShareOut(DiscreteGaussian(1)).draw(Families(np.array([0, 3])), children, np.array([[7, 2]]), words).sum(axis=0)
+    array([7, 2])
+    """
+
+    noise: DiscreteNoise
+    always_certain: bool = False
+    band: float = 0.0
+
+    def draw(self, families: Families, counts: Ints, sums: Ints, words: KeyedWords) -> Ints:
+        """Return the children (child, cell) of every family.
+
+        Parameters
+        ----------
+        counts : array (child, cell)
+            The confidential counts; they need not add up to the sums.
+        sums : array (family, cell)
+            What each family's children add up to.
+        words : KeyedWords
+            The words of each family: its draw depends on nothing else of the company it is drawn in.
+        """
+        out = np.zeros_like(counts, dtype=np.int64)
+        sizes, need = families.sizes, _words_needed(families, sums)
+        held: dict[int, _Drawing] = {}
+        for places in _parts(sizes, need):
+            largest = int(sizes[places].max())
+            fineness = fineness_of(largest)
+            if fineness not in held:
+                held[fineness] = _Drawing(self, fineness, families, counts, sums, words, out)
+            held[fineness].draw(places, min(int(need[places].max()), max(_MOST_WORDS, 2 * largest)))
+        _check_sums(families, sums, out)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawing:
+    """A draw that is under way, in one thread: its tables serve all families of about a size. Confidential."""
+
+    sampler: ShareOut
+    fineness: int
+    families: Families
+    counts: Ints
+    sums: Ints
+    words: KeyedWords
+    out: Ints
+
+    @cached_property
+    def _noise(self) -> ShareNoise:
+        return share_noise(self.sampler.noise, self.fineness)
+
+    @cached_property
+    def _tables(self) -> ShareTables:
+        return empty_tables(self._noise)
+
+    def draw(self, places: Ints, n_words: int) -> None:
+        """Draw some families, which need about so many words each."""
+        cell, at = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
+        if self.sampler.always_certain:
+            self._certainly(places, cell, at)
+            return
+        while places.size:
+            status = self._quickly(places, cell, at, n_words)
+            doubtful = np.flatnonzero(status == DOUBT)
+            self._certainly(places, cell, at, doubtful, most_cells=1)
+            is_open = status != DONE
+            places, cell, at = places[is_open], cell[is_open], at[is_open]
+            n_words = max(n_words, 2 * int(self.families.sizes[places].max(initial=0)) + 4)
+
+    def _quickly(self, places: Ints, cell: Ints, at: Ints, n_words: int) -> Ints:
+        """Go on with families in floats; `cell` and `at` say where they have got to."""
+        from congenial.sampling.allocation.kernels import share_out  # numba: 0.3 s to import
+
+        some, children = self.families.some(places), self.families.children_of(places)
+        barred = np.empty((0, 0), np.bool_) if some.is_barred is None else some.is_barred
+        taken = self.words.stretch(places, at >> 1, n_words + n_words % 2)
+        pointer, status, drawn = at & 1, np.empty(len(places), np.int64), self.out[children]
+        share_out(
+            self._noise,
+            self._tables,
+            some.starts,
+            self.counts[children],
+            barred,
+            self.sums[places],
+            taken,
+            self.sampler.band,
+            cell,
+            pointer,
+            status,
+            drawn,
+        )
+        self.out[children] = drawn
+        at += pointer - (at & 1)
+        return status
+
+    def _certainly(
+        self, places: Ints, cell: Ints, at: Ints, which: Ints | None = None, most_cells: int | None = None
+    ) -> None:
+        """Go on with families, or some of them, in balls: to their end, or for some cells."""
+        certain = CertainShares(self.sampler.noise, self.fineness)
+        n_cells = self.sums.shape[1]
+        for number in range(len(places)) if which is None else which.tolist():
+            place = int(places[number])
+            first, end = int(cell[number]), n_cells
+            if most_cells is not None:
+                end = min(end, first + most_cells)
+            for one in range(first, end):
+                at[number] = self._cell(certain, place, one, int(at[number]))
+            cell[number] = end
+
+    def _cell(self, certain: CertainShares, place: int, cell: int, at: int) -> int:
+        from congenial.sampling.allocation.kernels import tilt_of
+
+        children = np.arange(self.families.starts[place], self.families.starts[place + 1])
+        barred = self.families.is_barred
+        open_ = children if barred is None else children[~barred[children, cell]]
+        wanted = int(self.sums[place, cell])
+        self.out[children, cell] = 0
+        if wanted == 0 or open_.size == 0:
+            return at
+        if open_.size == 1:
+            self.out[open_[0], cell] = wanted
+            return at
+        counts = self.counts[open_, cell]
+        distinct, times = _in_order(counts)
+        tilt = tilt_of(self._noise, self._tables, distinct, times, len(distinct), len(counts), wanted)
+
+        def seen(index: int, n_words: int) -> int:
+            word = int(self.words.stretch([place], [index >> 1], 2)[0, index & 1])
+            for further in self.words.further(place, index, n_words - 1):
+                word = word << 64 | further
+            return word
+
+        drawn, end = certain.share_out(counts.tolist(), wanted, tilt, at, seen)
+        self.out[open_, cell] = drawn
+        return end
+
+
+def _parts(sizes: Ints, need: Ints) -> list[Ints]:
+    """Return which families are drawn together: those that need about as many words and whose tilts are equally fine.
+
+    How they are put together changes no draw.
+    """
+    distinct, which = np.unique(sizes, return_inverse=True)
+    fineness = np.array([fineness_of(size) for size in distinct.tolist()], np.int64)[which.reshape(-1)]
+    mantissas, exponents = np.frexp(np.maximum(need, 1.0))
+    amounts = (8 * mantissas).astype(np.int64) + 4 * exponents  # four steps from a power of two to the next
+    order = np.lexsort((amounts, fineness))
+    is_new = (np.diff(amounts[order]) != 0) | (np.diff(fineness[order]) != 0)
+    parts = []
+    for one in np.split(order, np.flatnonzero(is_new) + 1):
+        if one.size and need[one].max() > 0:
+            at_once = max(1, int(_MOST_WORDS / need[one].max()))
+            parts += [one[first : first + at_once] for first in range(0, one.size, at_once)]
+    return parts
+
+
+def _in_order(counts: Ints) -> tuple[Ints, Ints]:
+    """Return distinct counts as the kernel lists them: small ones once, in the order in which they come."""
+    listed: dict[tuple[int, int], int] = {}
+    for number, count in enumerate(counts.tolist()):
+        key = (count, 0 if count < 64 else number)
+        listed[key] = listed.get(key, 0) + 1
+    return np.array([count for count, _ in listed], np.int64), np.array(list(listed.values()), np.int64)
+
+
+def _words_needed(families: Families, sums: Ints) -> Ints:
+    """Return about how many words each family takes, a little more than most do; who needs more goes on with more."""
+    sizes = families.sizes.astype(np.float64)
+    n_drawn = np.count_nonzero(sums, axis=1)
+    need = n_drawn * sizes * (0.5 * np.sqrt(sizes) + 1)
+    found: Ints = np.where((sizes > 1) & (n_drawn > 0), np.ceil(need) + 2 * sizes + 16, 0).astype(np.int64)
+    found[(sizes == 1) & (n_drawn > 0)] = 2
+    return found
+
+
+def _check_sums(families: Families, sums: Ints, drawn: Ints) -> None:
+    found = np.zeros_like(sums)
+    some = families.sizes > 0
+    if some.any():
+        found[some] = np.add.reduceat(drawn, families.starts[:-1][some], axis=0)
+    if not np.array_equal(found, sums):
+        raise SamplingError(
+            "internal: children do not add up to what is to be shared out; nothing is published, please report this"
+        )

@@ -1,0 +1,1 @@
+"""Exact draws by variable elimination."""

@@ -1,0 +1,1 @@
+"""Exact draws of two-way tables by rejection."""

@@ -1,0 +1,305 @@
+"""Which systems are grids: every cell in at most one row of each of two sides. Public."""
+
+from dataclasses import dataclass, replace
+from math import inf
+
+import numpy as np
+
+from congenial.arrays import Ints
+from congenial.errors import TooLargeError
+from congenial.noise.base import FLAT, Fall
+from congenial.sampling.system import System, SystemRow
+from congenial.sampling.two_way.weights import MOST_VALUES, POINT, CellWeight
+
+NONE = -1
+
+
+class NoGridError(TooLargeError):
+    """A system is no grid, and why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Rows of one side are *lines*, drawn one after another; those of the other side are *columns*.
+
+    A line that is measured, or limited to a range, has one more cell, its slack, in a column of slacks. Where a column
+    is, or has no row at all, one more line follows, with what makes up for its sum.
+
+    Attributes
+    ----------
+    lines, columns : tuple of int
+        Numbers of the rows; NONE for a column of cells that are in a line only.
+    cells : array (line, column)
+        Numbers of cells; NONE where there is none.
+    """
+
+    system: System
+    lines: tuple[int, ...]
+    columns: tuple[int, ...]
+    cells: Ints
+
+    @property
+    def has_slack(self) -> bool:
+        """Whether a line is not an equality."""
+        return any(self.system.rows[line].kind != "equal" for line in self.lines)
+
+    @property
+    def has_end(self) -> bool:
+        """Whether a column is not an equality."""
+        return any(column == NONE or self.system.rows[column].kind != "equal" for column in self.columns)
+
+    @property
+    def falls(self) -> set[Fall]:
+        """The noise of its cells and of its sums."""
+        return self.falls_of_sums | {self.system.falls[cell] for cell in self.cells.ravel().tolist() if cell != NONE}
+
+    @property
+    def falls_of_sums(self) -> set[Fall]:
+        """The noise of its measured sums."""
+        return {self.system.rows[row].fall for row in (*self.lines, *self.columns) if row != NONE}
+
+    @property
+    def n_lines(self) -> int:
+        """Lines with the last one."""
+        return len(self.lines) + self.has_end
+
+    @property
+    def n_columns(self) -> int:
+        """Columns with that of slacks."""
+        return len(self.columns) + self.has_slack
+
+    def kinds(self, centre: Ints) -> list[list[CellWeight | None]]:
+        """Return the weights of all cells around a table; None: any deviation at weight 1. Confidential."""
+        out: list[list[CellWeight | None]] = []
+        spare = [self._spare(line, centre) for line in self.lines]
+        spare_of_columns = [self._spare(column, centre) for column in self.columns]
+        for number, (line, cells) in enumerate(zip(self.lines, self.cells.tolist(), strict=True)):
+            kinds: list[CellWeight | None] = [
+                self._of_cell(cell, centre, min(spare[number], of_column))
+                for cell, of_column in zip(cells, spare_of_columns, strict=True)
+            ]
+            out.append([*kinds, self._of_row(self.system.rows[line], centre)] if self.has_slack else kinds)
+        if self.has_end:
+            rows = [None if column == NONE else self.system.rows[column] for column in self.columns]
+            kinds = [None if row is None else self._of_row(row, centre) for row in rows]
+            out.append([*kinds, None] if self.has_slack else kinds)
+        return out
+
+    def _spare(self, number: int, centre: Ints) -> float:
+        """Return how far an equality's cells are above their lower limits, all together; infinite for other rows."""
+        if number == NONE or self.system.rows[number].kind != "equal":
+            return inf
+        total = 0.0
+        for cell, _ in self.system.rows[number].coefficients:
+            low = self.system.lower[cell]
+            total += inf if low is None else int(centre[cell]) - low
+        return total
+
+    def _of_cell(self, cell: int, centre: Ints, spare: float) -> CellWeight:
+        """Return a cell's weight; what it gains the other cells of an equality lose, above their lower limits."""
+        if cell == NONE:
+            return POINT
+        lower, upper, at = self.system.lower[cell], self.system.upper[cell], int(centre[cell])
+        low, high = (None if limit is None else limit - at for limit in (lower, upper))
+        if low is not None and spare < inf:
+            high = int(spare) + low if high is None else min(high, int(spare) + low)
+        kind = CellWeight(self.system.falls[cell], low, high)
+        return POINT if low == high == 0 and kind.fall.floor == 1 else kind
+
+    def _of_row(self, row: SystemRow, centre: Ints) -> CellWeight:
+        """Return the weight of what makes up for a row's sum: minus its deviation."""
+        if row.kind == "equal":
+            return POINT
+        if row.kind == "soft":
+            return CellWeight(row.fall, None, None)
+        at = sum(int(centre[cell]) for cell, _ in row.coefficients)
+        low, high = (None if limit is None else at - limit for limit in (row.upper, row.lower))
+        return CellWeight(FLAT, low, high)
+
+
+def grids_of(system: System) -> tuple[Grid, ...]:
+    """Return the grids that a system falls apart into, or raise `NoGridError` with the reason."""
+    _check_cells(system)
+    system = _completed(reduced(system))
+    rows = list(range(len(system.rows)))
+    side = _sides(system, rows)
+    out = []
+    for members in _parts(system, rows):
+        lines = tuple(row for row in members if side[row] == 0)
+        columns = tuple(row for row in members if side[row] == 1)
+        out.append(_grid(system, lines, columns))
+    return tuple(out)
+
+
+def _completed(system: System) -> System:
+    """Return the system with the equalities that follow from both sides of a part: its conditions leave them out."""
+    rows = list(range(len(system.rows)))
+    _check_rows(system, rows)
+    side, found = _sides(system, rows), []
+    for members in _parts(system, rows):
+        if any(system.rows[row].kind != "equal" for row in members):
+            continue
+        covered: tuple[set[int], set[int]] = (set(), set())
+        for row in members:
+            covered[side[row]].update(cell for cell, _ in system.rows[row].coefficients)
+        left_over = covered[0] ^ covered[1]
+        is_one_sided = covered[0] < covered[1] or covered[1] < covered[0]
+        sums = [sum(cell in left_over for cell, _ in system.rows[row].coefficients) for row in members]
+        if is_one_sided and max(sums) == 1 and len(left_over) > 1:
+            found.append(SystemRow("equal", tuple((cell, 1) for cell in sorted(left_over))))
+    return replace(system, rows=(*system.rows, *found))
+
+
+def _check_cells(system: System) -> None:
+    for low, high, fall in zip(system.lower, system.upper, system.falls, strict=True):
+        if fall.is_flat and (low is None or high is None or high - low > MOST_VALUES):
+            raise NoGridError(
+                f"look-ahead rejection needs every cell measured, or limited to {MOST_VALUES:,} values; measure"
+                " cells(precision=...)"
+            )
+
+
+def _check_rows(system: System, rows: list[int]) -> None:
+    for number in rows:
+        row = system.rows[number]
+        if not _is_sum(row):
+            raise NoGridError(
+                "look-ahead rejection is for sums of cells, and a condition or query here has coefficients other than 1"
+            )
+        if row.kind == "range" and (row.lower is None or row.upper is None or row.upper - row.lower > MOST_VALUES // 2):
+            raise NoGridError(
+                f"look-ahead rejection takes sums between limits up to {MOST_VALUES // 2:,} apart; measure the sum, or"
+                " make it exact"
+            )
+
+
+def reduced(system: System) -> System:
+    """Return the system with rows taken apart: what equalities inside a row fix is left out of it.
+
+    A row that they fix altogether goes, and so do watched rows. A range stays as it is, for its limits are those of
+    the whole sum.
+    """
+    order = sorted(range(len(system.rows)), key=lambda number: (len(system.rows[number].coefficients), number))
+    kept: dict[int, SystemRow] = {}
+    for number in order:
+        row = system.rows[number]
+        rest = _rest_of(row, list(kept.values()))
+        if row.kind == "free" or not rest:
+            continue
+        is_whole = row.kind == "range" or len(rest) == len(row.coefficients)
+        kept[number] = row if is_whole else replace(row, coefficients=tuple((cell, 1) for cell in sorted(rest)))
+    return replace(system, rows=tuple(kept[number] for number in sorted(kept)))
+
+
+def _rest_of(row: SystemRow, kept: list[SystemRow]) -> set[int]:
+    """Return the cells of a row that disjoint equalities inside it leave, as few as a greedy search finds."""
+    cells = {cell for cell, _ in row.coefficients}
+    if not _is_sum(row):
+        return cells
+    parts = [{cell for cell, _ in other.coefficients} for other in kept if other.kind == "equal" and _is_sum(other)]
+    parts = [part for part in parts if part <= cells]
+    best = cells
+    for begin in range(len(parts)):
+        rest = set(cells)
+        for part in [*parts[begin:], *parts[:begin]]:
+            if part <= rest:
+                rest -= part
+        best = rest if len(rest) < len(best) else best
+        if not best:
+            break
+    return best
+
+
+def _is_sum(row: SystemRow) -> bool:
+    return all(coefficient == 1 for _, coefficient in row.coefficients)
+
+
+def _sides(system: System, rows: list[int]) -> dict[int, int]:
+    """Return a side for each row so that rows which share a cell are on different sides."""
+    meets: dict[int, set[int]] = {row: set() for row in rows}
+    for cell in range(system.n_cells):
+        mine = [row for row, _ in system.columns[cell] if row in meets]
+        if len(mine) > 2:
+            raise NoGridError(
+                "look-ahead rejection takes cells that are in two sums at most, and here one is in more; keep two"
+                " families of sums, such as the margins of two dimensions"
+            )
+        for row in mine:
+            meets[row].update(other for other in mine if other != row)
+    side: dict[int, int] = {}
+    for start in rows:
+        if start in side:
+            continue
+        side[start], stack = 0, [start]
+        while stack:
+            row = stack.pop()
+            for other in meets[row]:
+                if other not in side:
+                    side[other] = 1 - side[row]
+                    stack.append(other)
+                elif side[other] == side[row]:
+                    raise NoGridError(
+                        "look-ahead rejection takes sums that fall into two families without overlaps inside either;"
+                        " here an odd number of sums overlap in a ring"
+                    )
+    return side
+
+
+def _parts(system: System, rows: list[int]) -> list[list[int]]:
+    """Return the rows of each connected part; a cell in no row is left to `_grid` of no rows at all."""
+    part = {row: row for row in rows}
+
+    def root(row: int) -> int:
+        while part[row] != row:
+            row = part[row]
+        return row
+
+    for cell in range(system.n_cells):
+        mine = [row for row, _ in system.columns[cell] if row in part]
+        for row in mine[1:]:
+            part[root(row)] = root(mine[0])
+    found: dict[int, list[int]] = {}
+    for row in rows:
+        found.setdefault(root(row), []).append(row)
+    return list(found.values())
+
+
+def _grid(system: System, lines: tuple[int, ...], columns: tuple[int, ...]) -> Grid:
+    """Place the cells of some rows; cells in a line only get columns without a row."""
+    sums = [{cell for row in rows for cell, _ in system.rows[row].coefficients} for rows in (lines, columns)]
+    if not lines or (columns and len(columns) < len(lines) and sums[0] <= sums[1]) or sums[0] < sums[1]:
+        lines, columns = columns, lines
+    place = {row: number for number, row in enumerate(columns)}
+    cells: list[dict[int, int]] = []
+    for line in lines:
+        mine: dict[int, int] = {}
+        spare = len(columns)
+        for cell, _ in system.rows[line].coefficients:
+            others = [row for row, _ in system.columns[cell] if row in place]
+            at = place[others[0]] if others else spare
+            if at in mine:
+                raise NoGridError(
+                    "look-ahead rejection takes one cell for each pair of sums, and here several cells are in the same"
+                    " two; measure and release the table of those two dimensions instead"
+                )
+            spare += not others
+            mine[at] = cell
+        cells.append(mine)
+    covered = {cell for mine in cells for cell in mine.values()}
+    if any(cell not in covered for column in columns for cell, _ in system.rows[column].coefficients):
+        raise NoGridError(
+            "look-ahead rejection takes columns whose cells are all in a line, and here a cell is in one sum only"
+        )
+    n_columns = max((at + 1 for mine in cells for at in mine), default=0)
+    out = np.full((len(lines), max(n_columns, len(columns))), NONE, np.int64)
+    for number, mine in enumerate(cells):
+        for at, cell in mine.items():
+            out[number, at] = cell
+    spare_columns = (NONE,) * (out.shape[1] - len(columns))
+    return Grid(system, lines, (*columns, *spare_columns), out)
+
+
+def cells_alone(system: System) -> tuple[int, ...]:
+    """Return the cells that are in no row, when rows are taken apart."""
+    columns = reduced(system).columns
+    return tuple(cell for cell in range(system.n_cells) if not columns[cell])

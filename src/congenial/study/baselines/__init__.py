@@ -1,0 +1,1 @@
+"""What people do today: projections and the TopDown node."""

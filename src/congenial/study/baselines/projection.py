@@ -1,0 +1,116 @@
+"""Projection of noisy answers onto the invariants: nonnegative least squares, least absolute deviations, and none."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from congenial.arrays import Floats
+from congenial.conditions.rows import Row
+from congenial.errors import BaselineError, import_extra
+from congenial.study.baselines.base import POST_PROCESSED, Label, Problem, least_squares
+
+
+@dataclass(frozen=True)
+class Raw:
+    """The noisy cells as they are."""
+
+    label = Label(
+        "raw",
+        is_integer=True,
+        keeps_invariants=False,
+        privacy="epsilon of the noise, for all pairs of tables",
+        law="the noise's own, exactly",
+    )
+
+    def repair(self, problem: Problem, answers: Floats) -> Floats:
+        """Return the noisy cells."""
+        return problem.cell_answers(answers)
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """What analysts do by hand: negative cells to zero, then everything in proportion to the published total."""
+
+    label = Label(
+        "clip and rescale",
+        is_integer=False,
+        keeps_invariants=False,
+        privacy=POST_PROCESSED,
+        law="not available; biased upward in small cells",
+    )
+
+    def repair(self, problem: Problem, answers: Floats) -> Floats:
+        """Clip the noisy cells at zero and rescale them to the total, if it is published."""
+        cells = np.maximum(problem.cell_answers(answers), 0.0)
+        total = published_total(problem)
+        if total is None:
+            return cells
+        found = float(cells.sum())
+        return cells * (total / found) if found else np.full(problem.n_cells, total / problem.n_cells)
+
+
+def published_total(problem: Problem) -> float | None:
+    """Return the number of records, if the equalities fix it."""
+    value = problem.constraints.known.implied(Row.of("everyone", range(problem.n_cells)))
+    return None if value is None else float(value)
+
+
+@dataclass(frozen=True)
+class L2Projection:
+    """The nearest real table that obeys every condition, in squares weighted by the noise's variances."""
+
+    label = Label(
+        "L2 projection",
+        is_integer=False,
+        keeps_invariants=True,
+        privacy=POST_PROCESSED,
+        law="not available in general; biased next to limits",
+    )
+
+    def repair(self, problem: Problem, answers: Floats) -> Floats:
+        """Solve the quadratic program."""
+        return least_squares(problem.polytope, problem.queries, problem.weights, answers)
+
+
+@dataclass(frozen=True)
+class L1Projection:
+    """A nearest real table in absolute deviations weighted by precision; of several, the solver's choice."""
+
+    label = Label(
+        "L1 projection",
+        is_integer=False,
+        keeps_invariants=True,
+        privacy=POST_PROCESSED,
+        law="not available; not even unique",
+    )
+
+    def repair(self, problem: Problem, answers: Floats) -> Floats:
+        """Solve the linear program by HiGHS: deviations are split into what is above and below."""
+        linprog = import_extra("scipy.optimize", "study").linprog
+
+        n, queries = problem.n_cells, problem.queries
+        m, weights = len(queries), np.array([float(query.noise.precision) for query in problem.measured])
+        polytope = problem.polytope
+        is_equal = polytope.row_low == polytope.row_high
+        equal, ranged = polytope.rows[is_equal], polytope.rows[~is_equal]
+        wide = np.zeros((len(ranged), 2 * m))
+        limits = [(ranged, polytope.row_high[~is_equal]), (-ranged, -polytope.row_low[~is_equal])]
+        above = np.vstack([np.hstack([rows, wide]) for rows, _ in limits])
+        most = np.concatenate([ends for _, ends in limits])
+        kept = np.isfinite(most)
+        split = np.hstack([queries, -np.eye(m), np.eye(m)])
+        answer = linprog(
+            np.concatenate([np.zeros(n), weights, weights]),
+            A_ub=above[kept] if kept.any() else None,
+            b_ub=most[kept] if kept.any() else None,
+            A_eq=np.vstack([np.hstack([equal, np.zeros((len(equal), 2 * m))]), split]),
+            b_eq=np.concatenate([polytope.row_low[is_equal], answers]),
+            bounds=[*zip(polytope.low, polytope.high, strict=True), *[(0, None)] * (2 * m)],
+            method="highs",
+        )
+        if answer.status != 0:
+            raise BaselineError(f"the linear program was not solved: {answer.message}")
+        x = np.clip(answer.x[:n], polytope.low, polytope.high)
+        if polytope.farthest(x) > 1e-7 * (1 + float(np.abs(x).max(initial=0.0))):
+            raise BaselineError("the linear program's solution breaks a condition; nothing is released")
+        return np.asarray(x)

@@ -1,0 +1,1 @@
+"""Trees of areas: their law, plan and draw, level by level."""
