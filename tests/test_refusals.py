@@ -248,9 +248,7 @@ BEFORE_AND_AFTER = {
     "study",
     "workbench",
     "inference",
-    "baselines",
-    "page",
-    "pictures",
+    "pages",
     "examples",
     "opendp_measurement",
 }

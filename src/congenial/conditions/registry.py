@@ -1,4 +1,4 @@
-"""The kinds of conditions, one class each. A new kind is a file here and a name in the list."""
+"""The kinds of conditions, one class each; a new kind is a class and a name in the list."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -7,6 +7,7 @@ How many steps a loop takes follows from the lengths of windows, which are publi
 lies in them: steps that a limit rules out are taken, and count for nothing.
 """
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,67 @@ def add_point(x: Numbers, x0: int, value: int, weight: Numbers, out: Numbers, ou
 # Sums of products: what a convolution comes to where windows are short.
 
 
+@cache
+def vector_sum() -> Any:
+    """Return sums in vectors, written in LLVM's own code, for compiled kernels to call.
+
+    Loops over rows of a convolution that LLVM turned into vectors by itself took eight times as long for windows of
+    some twenty entries: it went through the rest of each row one by one, and each row waited for the sums that the one
+    before had written. Here sixteen sums stay in registers until they are complete. Products and sums are rounded one
+    by one, as in a loop.
+    """
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    whole_type, place_type = ir.IntType(64), ir.IntType(32)
+    vector_type = ir.VectorType(ir.DoubleType(), LANES)
+
+    def sum_rows(_: Any, x: Any, at: Any, weights: Any, first: Any, last: Any, out: Any, k: Any) -> Any:
+        """Set ``out(k + i)`` to the sum of ``w(j) x(at + i - j)``, j from `first` to before `last`, i below `LANES`."""
+
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, given: tuple[Any, ...]) -> Any:
+            def start_of(number: int) -> Any:
+                return context.make_array(signature.args[number])(context, builder, given[number]).data
+
+            def vector_at(start: Any, place: Any) -> Any:
+                return builder.bitcast(builder.gep(start, [place]), vector_type.as_pointer())
+
+            x, weights, out = start_of(0), start_of(2), start_of(5)
+            at, first, last, k = given[1], given[3], given[4], given[6]
+            nothing, undefined = ir.Constant(vector_type, [0.0] * LANES), ir.Constant(vector_type, ir.Undefined)
+            before, rows, after = (
+                builder.block,
+                builder.append_basic_block("rows"),
+                builder.append_basic_block("summed"),
+            )
+            builder.cbranch(builder.icmp_signed("<", first, last), rows, after)
+            builder.position_at_end(rows)
+            j, total = builder.phi(whole_type), builder.phi(vector_type)
+            weight = builder.insert_element(
+                undefined, builder.load(builder.gep(weights, [j])), ir.Constant(place_type, 0)
+            )
+            everywhere = ir.Constant(ir.VectorType(place_type, LANES), [0] * LANES)
+            line = builder.load(vector_at(x, builder.sub(at, j)), align=8)
+            product = builder.fmul(builder.shuffle_vector(weight, undefined, everywhere), line)
+            further, following = builder.fadd(total, product), builder.add(j, ir.Constant(whole_type, 1))
+            for block, number, found in ((before, first, nothing), (rows, following, further)):
+                j.add_incoming(number, block)
+                total.add_incoming(found, block)
+            builder.cbranch(builder.icmp_signed("<", following, last), rows, after)
+            builder.position_at_end(after)
+            summed = builder.phi(vector_type)
+            summed.add_incoming(nothing, before)
+            summed.add_incoming(further, rows)
+            builder.store(summed, vector_at(out, k), align=8)
+            return context.get_dummy_value()
+
+        whole = types.int64
+        return types.void(x, whole, weights, whole, whole, out, whole), generate
+
+    return intrinsic(sum_rows)
+
+
 @generic
 def sum_products(x: Any, weights: Any, shift: Any, is_cut: Any, room: Any, out: Any) -> Any:
     """Set ``out(k)`` to the sum of ``w(j) x(k + shift - j)`` over all j; x is 0 outside its window.
@@ -165,7 +227,7 @@ def sum_products(x: Any, weights: Any, shift: Any, is_cut: Any, room: Any, out: 
 
         return sum_by_numpy
     if not is_tuple(x):
-        from congenial.sampling.elimination.vector_sums import sum_rows
+        sum_rows = vector_sum()
 
         def sum_doubles(x: Any, weights: Any, shift: Any, is_cut: Any, room: Any, out: Any) -> None:
             n_x, n_weights, n = x.size, weights.size, out.size
