@@ -39,7 +39,7 @@ REMAINDER = re.compile(r"\..+\.unfinished-.+")
 # The command itself, telling on stderr which step it begins.
 PROGRAM = """
 import contextlib, sys
-from congenial.cli import main
+from congenial.cli.main import main
 @contextlib.contextmanager
 def told(*_):
     yield lambda step, *_: print(step, file=sys.stderr, flush=True)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import congenial as cg
-from congenial.conditions.registry import Condition
+from congenial.conditions.condition import Condition
 from congenial.conditions.rows import Row
 from congenial.noise import FAMILIES, DiscreteNoise
 from congenial.privacy.cases import Case

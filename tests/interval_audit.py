@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import congenial as cg
 from brute import Dice
 from congenial.conditions.areas import Areas
-from congenial.conditions.registry import Condition
+from congenial.conditions.condition import Condition
 from congenial.conditions.rows import Row
 from congenial.inference.error_bounds import NotProvenError
 from congenial.inference.frequentist import Errors, Number, reaches

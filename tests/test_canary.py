@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import congenial as cg
 from congenial.cli.main import main
-from congenial.conditions.registry import Condition
+from congenial.conditions.condition import Condition
 from congenial.errors import BrokenError
 from congenial.ledger import open_ledger
 from congenial.privacy.audit import Losses

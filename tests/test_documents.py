@@ -159,7 +159,7 @@ def test_every_recipe_is_checked() -> None:
 
 def test_the_layers_are_those_that_are_held() -> None:
     text = CONTRIBUTING.read_text(encoding="utf-8")
-    (layout,) = re.findall(r"^```\n(errors.*?)^```", text, flags=re.M | re.S)
+    (layout,) = re.findall(r"^```\n(text .*?)^```", text, flags=re.M | re.S)
     listed = [re.split(r" {3,}", line)[0].replace("/", "").split() for line in layout.splitlines()]
     of_name = {name: number for number, layer in enumerate(LAYERS) for name in layer}
     assert {name for line in listed for name in line} == set(of_name) - {"__main__"}

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import congenial as cg
-from congenial.conditions.registry import Condition
+from congenial.conditions.condition import Condition
 from congenial.conditions.rows import Interval, Row
 from congenial.errors import ClashError
 from congenial.sampling.enumeration import enumerate_tables
@@ -48,7 +48,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "seed for rng": (lambda: LAW.sample(2, 7), "replay_rng"),  # type: ignore[arg-type]
     "half a draw": (lambda: LAW.sample(2.0), "whole number"),  # type: ignore[arg-type]
     "minus one draw": (lambda: LAW.sample(-1), "whole number"),
-    "no rejection draw": (lambda: rejection.sample(LAW.target, 0, cg.replay_rng(1)), "from 1 on"),
+    "no rejection draw": (lambda: rejection.rejection_sample(LAW.target, 0, cg.replay_rng(1)), "from 1 on"),
     "flat proposal": (
         lambda: independence.sample(LAW.target, 1, cg.replay_rng(1), proposal_precision="1/1000000000000"),
         "too flat",

@@ -17,7 +17,7 @@ def run_without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command in a process that cannot import any package of the extras."""
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({EXTRAS!r}));"
-        "from congenial.cli import main; main(sys.argv[1:], standalone_mode=True)"
+        "from congenial.cli.main import main; main(sys.argv[1:], standalone_mode=True)"
     )
     return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
 

@@ -410,7 +410,7 @@ def test_what_is_given_up_leaves_no_drawn_table(tmp_path: Path) -> None:
     program = """
 import os, signal, sys
 import congenial as cg
-from congenial.bundle import writing
+from congenial.bundle import write as writing
 before = writing.Unfinished.add
 def add(self, name, content):
     before(self, name, content)

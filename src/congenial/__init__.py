@@ -7,7 +7,8 @@ if TYPE_CHECKING:
     from congenial import errors, examples, noise
     from congenial.bundle.bundle import Bundle, load_bundle
     from congenial.conditions.constraints import Constraints
-    from congenial.conditions.registry import bounds, cells, linear, margin, share, structural_zeros, total
+    from congenial.conditions.limits import bounds, share, structural_zeros
+    from congenial.conditions.queries import cells, linear, margin, total
     from congenial.curator.pipeline import find_breaches
     from congenial.errors import CongenialError
     from congenial.law import Law, PublicLaw
@@ -44,7 +45,7 @@ _HOMES = {
     "Table": "congenial.table",
     "Tree": "congenial.tree.tree",
     "Zeros": "congenial.tree.tree",
-    "bounds": "congenial.conditions.queries",
+    "bounds": "congenial.conditions.limits",
     "cells": "congenial.conditions.queries",
     "certify": "congenial.privacy.certify",
     "compare": "congenial.study.compare",
@@ -59,8 +60,8 @@ _HOMES = {
     "replay_rng": "congenial.randomness",
     "resume_tree": "congenial.mechanism",
     "secure_rng": "congenial.randomness",
-    "share": "congenial.conditions.queries",
-    "structural_zeros": "congenial.conditions.queries",
+    "share": "congenial.conditions.limits",
+    "structural_zeros": "congenial.conditions.limits",
     "total": "congenial.conditions.queries",
 }
 _MODULES = ("errors", "examples", "noise")

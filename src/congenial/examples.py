@@ -1,6 +1,7 @@
 """Small worked examples, GM's own first."""
 
-from congenial.conditions.registry import cells, share, total
+from congenial.conditions.limits import share
+from congenial.conditions.queries import cells, total
 from congenial.law import Law
 from congenial.mechanism import Mechanism
 from congenial.schema import Schema

@@ -84,7 +84,7 @@ def test_many_areas_are_drawn_and_some_may_stand_for_all(
     assert drawn.n_looked_at == 400
     assert any(one.text == "group=rare" for one in drawn.biased)
     check_sums(drawn, truth)
-    monkeypatch.setattr(module, "_NUMBERS", 100 * len(statistics(SCHEMA)))
+    monkeypatch.setattr(module, "_SUM_NUMBERS", 100 * len(statistics(SCHEMA)))
     some = adding_up(plan, tables, "")
     assert (some.n_looked_at, some.n_areas) == (100, 400)
     assert some.sums[0].count == tables.sum()

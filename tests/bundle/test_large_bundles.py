@@ -251,13 +251,13 @@ def test_the_command_refuses_it_in_words(originals: dict[str, Path], tmp_path: P
     folder = Path(shutil.copytree(originals["tree"], tmp_path / "bundle"))
     restamp(folder, attack.change, attack.files(folder))
     program = "import resource, sys\nresource.setrlimit(resource.RLIMIT_AS, (6 << 30,) * 2)\n"
-    done = run_python(program + "from congenial.cli import main\nmain(sys.argv[1:])", "verify", folder)
+    done = run_python(program + "from congenial.cli.main import main\nmain(sys.argv[1:])", "verify", folder)
     assert done.returncode == 1
     assert done.stderr.startswith("Error: ")
     assert "10,000 characters, and the limit is 1,000" in " ".join(done.stderr.split())
 
 
-@pytest.mark.parametrize("where", ["opening.read_tree", "opening._tables", "made_again._made_again", "promises.readme"])
+@pytest.mark.parametrize("where", ["read.read_tree", "read._tables", "bundle._made_again", "report.readme"])
 def test_no_memory_left_is_a_refusal(where: str, originals: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever in a verification finds no room: reading, computing again, pages."""
 

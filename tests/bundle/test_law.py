@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from congenial.bundle.bundle import load_bundle
-from congenial.conditions.registry import cells
+from congenial.conditions.queries import cells
 from congenial.law import Law, PublicLaw
 from congenial.mechanism import Mechanism
 from congenial.randomness import replay_rng

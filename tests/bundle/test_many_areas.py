@@ -12,8 +12,7 @@ import congenial as cg
 from congenial import resources as chunks
 from congenial.bundle import parquet as file_names
 from congenial.bundle import report as walk
-from congenial.bundle import tables as table_csv
-from congenial.bundle import tables as table_parquet
+from congenial.bundle import tables
 from congenial.bundle.bundle import load_bundle
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError
@@ -55,7 +54,7 @@ def simulated(folder: Path, out: str = "bundle", order: list[int] | None = None)
 
 @pytest.fixture
 def long_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_csv, "MOST_ROWS", 4 * N_AREAS - 1)
+    monkeypatch.setattr(tables, "MOST_ROWS", 4 * N_AREAS - 1)
 
 
 @pytest.mark.usefixtures("long_tables")
@@ -101,7 +100,7 @@ def test_chunks_change_no_byte_and_neither_does_the_order_of_rows(
     order = np.argsort(replay_rng("rows").words(4 * N_AREAS)).tolist()
     (tmp_path / "counts.csv").unlink()
     assert contents(simulated(tmp_path, "again", order)) == once
-    for module, name in ((table_csv, "_ROWS"), (table_parquet, "_ROWS")):
+    for module, name in ((tables, "_CSV_ROWS"), (tables, "_GROUP_ROWS")):
         monkeypatch.setattr(module, name, 12)
     monkeypatch.setattr(chunks.parts_of, "__defaults__", (7,))
     parts = simulated(tmp_path, "parts")

@@ -265,7 +265,7 @@ HEAVY = {
 
 def loaded_by(*arguments: str) -> set[str]:
     code = (
-        "import sys\nfrom congenial.cli import main\n"
+        "import sys\nfrom congenial.cli.main import main\n"
         "try:\n    main(sys.argv[1:], prog_name='congenial')\n"
         "finally:\n    print('\\n@', *sorted({name.split('.')[0] for name in sys.modules}))"
     )

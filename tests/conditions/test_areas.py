@@ -10,8 +10,8 @@ from congenial.arrays import Ints
 from congenial.conditions import areas as many_bounds
 from congenial.conditions import areas as module
 from congenial.conditions.areas import NONE, Area, Areas, Group, ManyBounds, pattern_of, quick_bounds
+from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import CellBounds, Constraints
-from congenial.conditions.registry import Condition
 from congenial.conditions.rows import Limited
 from congenial.errors import BrokenError, ConditionError
 from drawn import drawn

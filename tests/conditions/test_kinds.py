@@ -21,7 +21,8 @@ from conditions.contract import SCHEMA
 from congenial.conditions.compile import check_conditions
 from congenial.conditions.condition import Claim, Condition, Counts, Entry, Key, Keys, SpecList, arguments
 from congenial.conditions.linear_algebra import Equalities
-from congenial.conditions.registry import KINDS, Query, from_json
+from congenial.conditions.queries import Query
+from congenial.conditions.registry import KINDS, from_json
 from congenial.conditions.rows import Limited, Row
 from congenial.sampling.enumeration import enumerate_tables
 from congenial.schema import Schema, Where
@@ -97,7 +98,7 @@ def test_nothing_tells_the_kinds_apart() -> None:
     source = Path(congenial.__file__).parent
     classes = {kind.__name__ for kind in KINDS.values()}
     for path in (*source.glob("conditions/*.py"), *source.glob("spec/*.py")):
-        if path.name == "queries.py":
+        if path.name in {"queries.py", "limits.py", "registry.py"}:
             continue
         names = {node.id for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Name)}
         assert not names & classes, path

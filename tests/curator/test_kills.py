@@ -33,7 +33,7 @@ def test_a_kill_at_each_step() -> None:
 
 PROGRAM = """
 import contextlib, json, os, sys
-from congenial.cli import main
+from congenial.cli.main import main
 @contextlib.contextmanager
 def told(*_):
     yield lambda step, *_: [os.kill(os.getpid(), number) for moment in moments if moment == step]

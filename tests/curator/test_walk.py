@@ -16,11 +16,11 @@ ONCE = {
     ("reading/tables.py", "read_together"),
     ("mechanism.py", "__init__"),
     ("conditions/constraints.py", "of"),
-    ("calibrated.py", "plan"),
-    ("privacy/areas_alike.py", "structures_of"),
+    ("plan.py", "plan"),
+    ("privacy/cases.py", "structures_of"),
     ("privacy/moves.py", "of"),
-    ("privacy/closest.py", "closest_pair"),
-    ("sampling/contraction/order.py", "find_order"),
+    ("privacy/neighbours.py", "closest_pair"),
+    ("sampling/elimination/order.py", "find_order"),
 }
 
 

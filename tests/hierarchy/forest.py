@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from chain_audit import Chain
-from congenial.conditions.registry import Query
+from congenial.conditions.queries import Query
 from congenial.tree.mechanism import Hierarchy
 from congenial.tree.plan import ChainPlan
 from congenial.tree.tree import Tree, Zeros

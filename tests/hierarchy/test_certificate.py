@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import congenial as cg
 from brute import Dice
 from chain_audit import ORDERS, ROUNDING, SHAPES, Array, Chain, Tally, audit, drawn_chain
-from congenial.conditions.registry import Query
+from congenial.conditions.queries import Query
 from congenial.errors import HierarchyError, PrivacyError
 from congenial.privacy.bounds import conditional_loss, epsilon_at, rho_at_all_orders
 from congenial.randomness import replay_rng

@@ -12,7 +12,7 @@ import congenial as cg
 from agreement import ALPHA, own_rng, p_value
 from chain_audit import SHAPES, Chain
 from congenial.arrays import Ints
-from congenial.conditions.registry import Query
+from congenial.conditions.queries import Query
 from congenial.errors import BrokenError, HierarchyError
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.conditions.registry import Condition
+from congenial.conditions.condition import Condition
 from congenial.inference.chains import Circuits
 from congenial.inference.posterior import MOST_TABLES
 from congenial.sampling.enumeration import all_tables

@@ -13,7 +13,7 @@ import congenial as cg
 from agreement import own_rng
 from brute import Dice
 from congenial.conditions.areas import Areas
-from congenial.conditions.registry import Condition
+from congenial.conditions.condition import Condition
 from congenial.conditions.rows import Interval, Row
 from congenial.inference.error_bounds import CountBox, Weights
 from congenial.inference.frequentist import Confidence, Errors, Number, confidence, confidences, shared

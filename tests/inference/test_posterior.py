@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
-from congenial.conditions.registry import Condition
+from congenial.conditions.condition import Condition
 from congenial.inference import chains, priors
 from congenial.inference.chains import Drawn, by_proposals, by_small_steps, walk
 from congenial.inference.intervals import PoorDrawsWarning

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.arrays import Floats, Ints
-from congenial.conditions.registry import Condition
+from congenial.conditions.condition import Condition
 from congenial.inference.chains import Chains, LogPrior, Surrogate
 from congenial.inference.posterior import MOST_TABLES, enumerated_posterior
 from congenial.inference.priors import poisson

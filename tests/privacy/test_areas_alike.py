@@ -16,7 +16,7 @@ from congenial.conditions import areas as areas_module
 from congenial.conditions import constraints as constraints_module
 from congenial.conditions.areas import Areas, Group, ManyBounds, quick_bounds
 from congenial.conditions.compile import compile_conditions
-from congenial.conditions.registry import Condition
+from congenial.conditions.condition import Condition
 from congenial.errors import PrivacyError
 from congenial.examples import P12_VOTING_AGES, p12_schema
 from congenial.privacy import cases as areas_alike

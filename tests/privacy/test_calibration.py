@@ -10,7 +10,8 @@ import pytest
 import congenial as cg
 from brute import BITS, Brute, Dice, Plain, ball, cell_classes, margins
 from congenial.conditions.areas import Areas
-from congenial.conditions.registry import Condition, Query
+from congenial.conditions.condition import Condition
+from congenial.conditions.queries import Query
 from congenial.errors import ConditionError, CongenialError, FractionError, NoiseError, PrivacyError
 from congenial.examples import p12_mechanism, p12_schema, p12_table
 from congenial.privacy.bounds import calibrated_cells

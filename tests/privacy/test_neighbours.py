@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from brute import Dice, Ints, Limits, records_apart, tables_of
-from congenial.conditions.registry import Condition
+from congenial.conditions.condition import Condition
 from congenial.privacy.neighbours import Neighbours, neighbours_of
 from congenial.randomness import replay_rng
 

@@ -11,7 +11,7 @@ import congenial as cg
 from agreement import own_rng
 from congenial.conditions import determined as determined_module
 from congenial.conditions.areas import Areas
-from congenial.conditions.registry import Condition
+from congenial.conditions.condition import Condition
 from congenial.privacy.disclosure import Review, review, sentences
 from congenial.tree.plan import review_tree
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.conditions.registry import Condition
+from congenial.conditions.condition import Condition
 from congenial.errors import SamplingError, TooLargeError
 from congenial.exact import log_of
 from congenial.examples import p12_mechanism, p12_table

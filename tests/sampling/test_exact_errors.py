@@ -9,7 +9,7 @@ import pytest
 
 import congenial as cg
 from congenial.conditions.condition import Condition
-from congenial.conditions.registry import Query, margin
+from congenial.conditions.queries import Query, margin
 from congenial.conditions.rows import Row
 from congenial.examples import p12_mechanism, p12_table
 from congenial.sampling import error_moments as module

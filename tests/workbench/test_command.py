@@ -38,7 +38,7 @@ def test_the_link_opens_it_and_ctrl_c_ends_it(as_json: bool, tmp_path: Path) -> 
 
 FAILS = """
 from congenial.workbench import app
-from congenial.cli import main
+from congenial.cli.main import main
 
 def fail(*_):
     raise ValueError("Ermintrude 71828182")
@@ -70,7 +70,7 @@ def test_the_text_of_an_error_is_not_on_stderr(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("package", ["starlette", "uvicorn", "python_multipart"])
 def test_without_the_extra_it_says_what_to_install(package: str, tmp_path: Path) -> None:
-    block = f"import sys; sys.modules[{package!r}] = None; from congenial.cli import main; main()"
+    block = f"import sys; sys.modules[{package!r}] = None; from congenial.cli.main import main; main()"
     line = [sys.executable, "-c", block, "workbench", str(tmp_path), "--no-browser"]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1

@@ -15,8 +15,7 @@ from congenial.bundle.metadata import other_versions
 from congenial.bundle.read import OpenedBundle, memory_in_words, open_bundle
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.queries import Query
-from congenial.conditions.registry import cells
+from congenial.conditions.queries import Query, cells
 from congenial.errors import BrokenError, BundleError, CongenialError, PrivacyError, did_you_mean
 from congenial.law import PublicLaw
 from congenial.plan import Asked, Plan

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area
-from congenial.conditions.registry import margin, total
+from congenial.conditions.queries import margin, total
 from congenial.conditions.rows import Row, cell_names, dense
 from congenial.law import PublicLaw
 from congenial.plan import Plan

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from congenial.conditions.condition import ByArea, Condition, Counts, SpecList, as_list
-from congenial.conditions.limits import Bounds, Share, StructuralZeros, bounds, share, structural_zeros
-from congenial.conditions.queries import Cells, Linear, Margin, Query, Total, cells, linear, margin, total
+from congenial.conditions.condition import ByArea, Condition, SpecList
+from congenial.conditions.limits import Bounds, Share, StructuralZeros
+from congenial.conditions.queries import Cells, Linear, Margin, Total
 from congenial.errors import ConditionError, did_you_mean
 
 _ALL: tuple[type[Condition], ...] = (Total, Margin, Linear, Share, Bounds, StructuralZeros, Cells)
@@ -44,24 +44,3 @@ def from_json(given: Any) -> Condition:
 #
 # A query is a family of linear statistics. In ``measure=[...]`` it gets noise; in ``invariants=[...]`` it comes out
 # exactly, at the confidential table's value unless one is stated (``equals``, ``at_least``, ``at_most``).
-
-__all__ = [
-    "Bounds",
-    "Cells",
-    "Condition",
-    "Counts",
-    "Linear",
-    "Margin",
-    "Query",
-    "Share",
-    "StructuralZeros",
-    "Total",
-    "as_list",
-    "bounds",
-    "cells",
-    "linear",
-    "margin",
-    "share",
-    "structural_zeros",
-    "total",
-]

@@ -11,7 +11,7 @@ from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.integer_program import nearest_integers
 from congenial.conditions.linear_algebra import integer_solutions
-from congenial.conditions.registry import margin
+from congenial.conditions.queries import margin
 from congenial.errors import ConditionError, ReadingError
 from congenial.law import PublicLaw
 from congenial.plan import Plan

@@ -19,8 +19,9 @@ from congenial.conditions.rows import row_values
 from congenial.errors import PrivacyError, TooLargeError, import_extra
 from congenial.exact import exact_fraction, log_of
 from congenial.privacy.bounds import Enumerated, round_up
-from congenial.privacy.certificate import Certificate, check_relation
+from congenial.privacy.certificate import Certificate
 from congenial.privacy.neighbours import neighbours_of
+from congenial.privacy.relation import check_relation
 from congenial.randomness import RandomStream
 from congenial.sampling.elimination.layout import Engine
 from congenial.sampling.elimination.sampler import Messages, engine_of

@@ -17,9 +17,9 @@ from congenial.conditions.rows import Row
 from congenial.errors import PrivacyError, TooLargeError
 from congenial.noise import FAMILIES, Noise
 from congenial.privacy.bounds import MOST_TABLES, Enumerated
-from congenial.privacy.certificate import RELATIONS, check_relation
 from congenial.privacy.moves import Moves
 from congenial.privacy.neighbours import Closest, Neighbours, closest_pair, neighbours_of
+from congenial.privacy.relation import RELATIONS, check_relation
 from congenial.privacy.unimodular import Unimodularity, certify_unimodular
 from congenial.resources import parts_of
 from congenial.sampling.enumeration import may_be_few

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 
-from congenial.errors import PrivacyError, did_you_mean
+from congenial.errors import PrivacyError
 from congenial.exact import exact_fraction
 from congenial.privacy.bounds import epsilon_at, odds_factor
 
@@ -251,21 +251,3 @@ def shown(value: Fraction, digits: int = 4) -> str:
 
 
 # Which tables are neighbours: one record changes its value, or one is added or removed.
-
-RELATIONS = ("bounded", "unbounded")
-
-
-def check_relation(neighbours: object) -> str:
-    """Check the name of a neighbour relation.
-
-    Examples
-    --------
-    >>> check_relation("bounded")
-    'bounded'
-    """
-    if not isinstance(neighbours, str) or neighbours not in RELATIONS:
-        raise PrivacyError(
-            f"neighbours={neighbours!r} is not a neighbour relation; {did_you_mean(str(neighbours), RELATIONS)}"
-            ' ("bounded": one record changes its value; "unbounded": one record is added or removed)'
-        )
-    return neighbours

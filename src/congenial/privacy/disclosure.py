@@ -16,8 +16,7 @@ from congenial.conditions.areas import Area, Areas, Group
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.condition import Condition
 from congenial.conditions.determined import MOST_PROGRAMS, Determined, Solved, determined, distinct
-from congenial.conditions.queries import Query
-from congenial.conditions.registry import margin, total
+from congenial.conditions.queries import Query, margin, total
 from congenial.conditions.rows import Row, cell_names
 from congenial.resources import parts_of
 from congenial.schema import Schema

@@ -14,7 +14,7 @@ from congenial.conditions.integer_program import EmptyError, find_point, minimis
 from congenial.conditions.linear_algebra import Box, GroupedRow, spread
 from congenial.conditions.rows import Column
 from congenial.errors import PrivacyError
-from congenial.privacy.certificate import check_relation
+from congenial.privacy.relation import check_relation
 
 # Two tables of S* that differ in the fewest records, by integer programs in exact integers.
 

@@ -7,7 +7,7 @@ from math import exp
 import numpy as np
 
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.registry import cells, total
+from congenial.conditions.queries import cells, total
 from congenial.exact import Exact, exact_fraction
 from congenial.noise import DoubleGeometric
 from congenial.privacy.bounds import conditional_loss, odds_factor

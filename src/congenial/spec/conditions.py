@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from congenial.conditions.condition import OF_EVERY_ENTRY, Condition, Entry, SpecList, by_area
-from congenial.conditions.registry import Query, cells, kinds_of, margin, structural_zeros, total
+from congenial.conditions.limits import structural_zeros
+from congenial.conditions.queries import Query, cells, margin, total
+from congenial.conditions.registry import kinds_of
 from congenial.conditions.rows import where_text
 from congenial.errors import ConditionError, did_you_mean
 from congenial.schema import Schema

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from congenial.bundle.metadata import KeptRows
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.condition import Condition
-from congenial.conditions.registry import Query, cells
+from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, Mistake, SpecError, UndecidedError, did_you_mean, reason_of
 from congenial.release import OUTPUTS
 from congenial.schema import Schema

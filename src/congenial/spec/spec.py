@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from congenial.bundle.metadata import KeptRows, Naming, PublicFile, left_unpublished, membership, runs_of
 from congenial.conditions.condition import Condition
-from congenial.conditions.registry import Query, cells
+from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, did_you_mean
 from congenial.mechanism import Mechanism
 from congenial.privacy.budget import Budget

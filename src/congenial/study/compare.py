@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
-from congenial.conditions.registry import bounds
+from congenial.conditions.limits import bounds
 from congenial.errors import StudyError, did_you_mean
 from congenial.law import Law
 from congenial.mechanism import Mechanism

@@ -11,14 +11,14 @@ from congenial.conditions.areas import Area, Areas
 from congenial.conditions.condition import Condition, as_list
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.limits import structural_zeros
-from congenial.conditions.registry import cells
+from congenial.conditions.queries import cells
 from congenial.errors import HierarchyError, PrivacyError
 from congenial.exact import positive_fraction
 from congenial.noise import FAMILIES
 from congenial.noise.base import DiscreteNoise
 from congenial.plan import Asked, Plan
 from congenial.privacy.budget import Budget
-from congenial.privacy.certificate import check_relation
+from congenial.privacy.relation import check_relation
 from congenial.privacy.tree import (
     checked_shares,
     default_shares,

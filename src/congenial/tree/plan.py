@@ -15,7 +15,7 @@ from congenial.arrow import CodeTexts, texts_of
 from congenial.conditions.areas import Area, Group
 from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.registry import margin
+from congenial.conditions.queries import margin
 from congenial.conditions.rows import NONNEGATIVE, POINT_ZERO, Limited
 from congenial.errors import HierarchyError, PrivacyError, SamplingError
 from congenial.law import Law, PublicLaw

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.conditions.registry import bounds, cells, total
+from congenial.conditions.limits import bounds
+from congenial.conditions.queries import cells, total
 from congenial.examples import p12_mechanism, p12_table
 from congenial.mechanism import Mechanism
 from congenial.noise import Laplace

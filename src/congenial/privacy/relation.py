@@ -1,0 +1,21 @@
+"""Which tables are neighbours: one record changes its value, or one is added or removed."""
+
+from congenial.errors import PrivacyError, did_you_mean
+
+RELATIONS = ("bounded", "unbounded")
+
+
+def check_relation(neighbours: object) -> str:
+    """Check the name of a neighbour relation.
+
+    Examples
+    --------
+    >>> check_relation("bounded")
+    'bounded'
+    """
+    if not isinstance(neighbours, str) or neighbours not in RELATIONS:
+        raise PrivacyError(
+            f"neighbours={neighbours!r} is not a neighbour relation; {did_you_mean(str(neighbours), RELATIONS)}"
+            ' ("bounded": one record changes its value; "unbounded": one record is added or removed)'
+        )
+    return neighbours
