@@ -267,7 +267,7 @@ def test_no_memory_left_is_a_refusal(where: str, originals: dict[str, Path], mon
     monkeypatch.setattr(f"congenial.bundle.{where}", full)
     with pytest.raises(BundleError, match="takes more memory than this process can have"):
         verify_bundle(originals["tree"])
-    if where != "promises.readme":
+    if where != "report.readme":
         with pytest.raises(BundleError, match="takes more memory than this process can have"):
             load_bundle(originals["tree"])
 

@@ -68,7 +68,7 @@ def test_errors_of_areas_add_up(
     together: AreasPosterior, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of tables that are known: mean and spread of a difference as by the exact sampler; a sum's are others."""
-    monkeypatch.setattr(areas_errors, "_RELEASES", 400)
+    monkeypatch.setattr(areas_errors, "_AREA_RELEASES", 400)
     known = np.array(list(TRUTH.values()), np.int32)[None, None].repeat(12, axis=1)
     sure = AreasPosterior(together.law, together.released, together.prior, known, 1.0)
     rng = own_rng(request)

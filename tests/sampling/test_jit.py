@@ -17,7 +17,6 @@ import pytest
 
 import congenial
 from congenial.sampling import jit
-from congenial.sampling import jit as code_cache
 
 SOURCE = Path(congenial.__file__).parent
 
@@ -53,8 +52,8 @@ def _kernel_globals(function: FunctionType) -> set[str]:
 
 def test_the_digest_covers_all_that_kernels_are_made_from() -> None:
     """A constant of a module outside the digest would be compiled in, and kept after it has changed."""
-    covered = tuple(f"congenial.{name}." for name in code_cache._KERNEL_PACKAGES)
-    for path in [path for name in code_cache._KERNEL_PACKAGES for path in sorted((SOURCE / name).rglob("*.py"))]:
+    covered = tuple(f"congenial.{name}." for name in jit._KERNEL_PACKAGES)
+    for path in [path for name in jit._KERNEL_PACKAGES for path in sorted((SOURCE / name).rglob("*.py"))]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         origins = {
             alias.asname or alias.name: node.module or ""
@@ -148,8 +147,8 @@ print(two_way.attempts(is_turned=False).draw(3, replay_rng("both margins")).toli
 
 # The mutant: every folder is trusted.
 TRUST_ALL = """
-from congenial.sampling import code_cache
-code_cache._is_trusted = code_cache._is_private = lambda folder: True
+from congenial.sampling import jit
+jit._is_trusted = jit._is_private = lambda folder: True
 """
 
 
@@ -177,8 +176,8 @@ def test_code_that_a_member_of_the_group_planted_is_not_run(is_mutant: bool, tmp
     from numba.core.caching import UserProvidedCacheLocator  # the attacker knows numba's names
 
     locator: Any = UserProvidedCacheLocator
-    kernels, mark = SOURCE / "sampling" / "kernels", tmp_path / "mark"
-    inside = locator.get_suitable_cache_subpath(str(kernels / "attempt.py"))
+    kernels, mark = SOURCE / "sampling" / "two_way", tmp_path / "mark"
+    inside = locator.get_suitable_cache_subpath(str(kernels / "kernels_attempt.py"))
     names = [
         f"{path.stem}.{kernel}-{line}.py{sys.version_info[0]}{sys.version_info[1]}.nbi"
         for path in kernels.glob("*.py")
@@ -194,7 +193,7 @@ def test_code_that_a_member_of_the_group_planted_is_not_run(is_mutant: bool, tmp
             os.setgid(12000)
             os.setuid(12002)
             os.umask(0)
-            _plant(shared / f"kernels-{code_cache._sources_digest()}" / inside, mark, names)
+            _plant(shared / f"kernels-{jit._sources_digest()}" / inside, mark, names)
             os._exit(0)
         assert os.waitpid(attacker, 0)[1] == 0
         environment = {**os.environ, "NUMBA_CACHE_DIR": str(shared)}

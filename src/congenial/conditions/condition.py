@@ -1,7 +1,7 @@
 """What every kind of condition says of itself, so that nothing else has to tell the kinds apart.
 
-A kind is one class in `congenial.conditions.kinds`. The compiler, the spec, the ledger and the manifest go by what is
-said here.
+A kind is one class in `queries` or `limits`, listed in `registry`. The compiler, the spec, the ledger and the manifest
+go by what is said here.
 """
 
 from abc import ABC, abstractmethod
@@ -399,7 +399,7 @@ def by_area(conditions: Mapping[str, Condition], *, name: str | None = None, man
 
     Examples
     --------
-    >>> from congenial.conditions.queries import bounds
+    >>> from congenial.conditions.limits import bounds
     >>> caps = by_area({"north": bounds(0, 10), "south": bounds(0, 99)}, name="at most the beds")
     >>> caps.of_area("south").upper
     99

@@ -6,7 +6,7 @@ global names are bound when it is first called: to other kernels as numba compil
 Python. Both decide by the same random words, within proven errors, so the tables are the same.
 
 numba keeps compiled code on disk and reads it back by pickle, so whoever can write those files can run code as this
-user. `code_cache.private_cache_folder` names a folder that nobody else can write, or none; without one, kernels are
+user. `private_cache_folder` names a folder that nobody else can write, or none; without one, kernels are
 compiled in memory, anew in each process.
 """
 
