@@ -17,11 +17,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from congenial.sampling.kernels import compiled
 from numpy.typing import NDArray
 
 import congenial as cg
 from congenial.examples import P12_VOTING_AGES, p12_schema
+from congenial.sampling.kernels import compiled
 from congenial.sampling.registry import Sampler, sampler_of
 
 _SECONDS_A_PAIR = 20.0

@@ -359,6 +359,45 @@ def older_copy(ledger: Ledger, place: Path) -> Ledger:
     return open_ledger(path, keys=ledger.keys)
 
 
+def test_a_damaged_key_of_a_paid_release_is_not_destroyed(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One byte of its terms is damaged, and the release begun again: the file stays, for a backup to mend it."""
+    with monkeypatch.context() as patched:
+        patched.setattr(Release, "write", _full_disk)
+        with pytest.raises(BundleError, match="was charged"):
+            from_python("release", ledger, who="Ada", folder=tmp_path / "bundle")
+    assert ledger.keys is not None
+    (path,) = ledger.keys.glob("*.key")
+    whole = path.read_bytes()
+    damaged = whole.replace(b'"terms"', b'"termz"')
+    path.write_bytes(damaged)
+    with pytest.raises(LedgerError, match="is damaged"):
+        from_python("release", ledger, who="Ada", folder=tmp_path / "bundle")
+    assert path.read_bytes() == damaged
+    path.write_bytes(whole)
+    assert from_python("resume", ledger, folder=tmp_path / "bundle").receipt is not None
+
+
+def _full_disk(*_: object, **__: object) -> None:
+    raise BundleError("no space left on device")
+
+
+def test_a_run_destroys_no_key_but_its_own(tmp_path: Path) -> None:
+    """Two runs begin at once, and the key's file of the first was replaced by the second: its key stays."""
+    keys, counts = KeyFolder(tmp_path / "keys", "account"), np.zeros((1, 2), np.int64)
+    first = keys.begin(ReleaseKey(), "town", "spring", {}, {}, counts)
+    first.path.unlink()
+    second = keys.begin(ReleaseKey(), "town", "spring", {}, {}, counts)
+    content = second.path.read_bytes()
+    first.destroy()
+    assert second.path.read_bytes() == content
+    first.close()
+    second.destroy()
+    assert not second.path.exists()
+    second.close()
+
+
 def test_an_older_copy_of_the_ledger_does_not_cost_the_key(
     tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

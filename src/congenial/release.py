@@ -416,9 +416,15 @@ def _clear_stale(keys: KeyFolder, ledger: "Ledger", dataset: str, release: str) 
     if file is None:
         return
     try:
-        if file.key is None:
+        if file.is_remainder:
             file.destroy()
             return
+        if file.key is None:
+            raise LedgerError(
+                f"the key of release {release!r} of dataset {dataset!r} is damaged: {file.path} cannot be read as one."
+                " Nothing was changed. If the release was charged and not finished, restore the file from a backup; if"
+                " not, remove it"
+            )
         paid = ledger.paid(dataset, release)
         if paid is None:
             raise LedgerError(key_without_charge(file.path, repr(ledger), dataset, release))

@@ -122,6 +122,8 @@ class KeyFile:
         removed to its end, and the release was handed over.
     terms : mapping
         What the release was begun with, such as the folder of its bundle.
+    is_remainder : bool
+        Whether it was not written, or not destroyed, to its end. A file without a key that is no remainder is damaged.
     """
 
     path: Path
@@ -129,6 +131,7 @@ class KeyFile:
     terms: Mapping[str, str]
     _seal: str
     _file: FileIO
+    is_remainder: bool = False
 
     def is_sealed_for(self, facts: Mapping[str, object], counts: Ints) -> bool:
         """Return whether these are the facts and tables that the release was begun with."""
@@ -141,7 +144,8 @@ class KeyFile:
         handle = self._file.fileno()
         os.pwrite(handle, bytes(os.fstat(handle).st_size), 0)
         flush(handle)
-        self.path.unlink(missing_ok=True)
+        if _has_name(self._file, self.path):  # another run may have put its own key there
+            self.path.unlink(missing_ok=True)
         flush_folder(self.path.parent)
 
     def close(self) -> None:
@@ -187,13 +191,18 @@ class KeyFolder:
             file = _opened(path, "x+")  # from here on nobody else has it
             try:
                 os.fchmod(file.fileno(), 0o600)
+                if not _has_name(
+                    file, path
+                ):  # before it was locked, another run took it for a remainder and removed it
+                    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
                 if file.write(text) != len(text):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 flush(file.fileno())
                 flush_folder(self.folder)
                 flush_folder(self.folder.absolute().parent)
             except BaseException:
-                path.unlink(missing_ok=True)
+                if _has_name(file, path):
+                    path.unlink(missing_ok=True)
                 file.close()
                 raise
         except OSError as refused:
@@ -254,6 +263,14 @@ def _opened(path: Path, mode: str) -> FileIO:
     return file
 
 
+def _has_name(file: FileIO, path: Path) -> bool:
+    """Return whether a path still names the file that is open."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
 def _read(path: Path, file: FileIO) -> KeyFile | None:
     """Read a key; None if its file was removed at this moment, and refuses what no release has written."""
     found = os.fstat(file.fileno())
@@ -266,8 +283,12 @@ def _read(path: Path, file: FileIO) -> KeyFile | None:
             f" {found.st_uid} with {found.st_nlink} names and {found.st_size:,} bytes, and a key is one of user {me}"
             f" with 1 name and at most {_LARGEST:,} bytes. Find out who put it there, and move it away"
         )
-    key, terms, seal = _parsed(SecretBytes(os.pread(file.fileno(), found.st_size, 0)))
-    return KeyFile(path, key, terms, seal, file)
+    text = SecretBytes(os.pread(file.fileno(), found.st_size, 0))
+    key, terms, seal = _parsed(text)
+    # Cut short before its charge, or overwritten after the bundle; what was written to its end and cannot be read is
+    # damaged, and may be the key of a release that is paid for.
+    is_remainder = key is None and (not text.endswith(b"}") or text.startswith(b"\0"))
+    return KeyFile(path, key, terms, seal, file, is_remainder)
 
 
 def _parsed(text: SecretBytes) -> tuple[ReleaseKey | None, dict[str, str], str]:

@@ -90,14 +90,14 @@ def what_is_too_large(n_tables: int, n_cells: int) -> str:
 
 
 def what_cannot_be_held(n_numbers: int, what: str) -> str:
-    """Say that so many numbers of 64 bits are more than the memory that was set, or there is; nothing if they are not.
+    """Say that so many numbers of 64 bits are more than this process may take; nothing if they are not.
 
     Examples
     --------
     >>> what_cannot_be_held(100, "two tables"), what_cannot_be_held(10**15, "the tables")[:38]
     ('', 'the tables take 8000000.0 GB of memory')
     """
-    there = memory() if os.environ.get(MEMORY) else _there()
+    there = memory()
     if 8 * n_numbers <= there:
         return ""
     return (

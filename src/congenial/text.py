@@ -20,8 +20,9 @@ _HIDDEN = {
     "Zl": "a line break",
     "Zp": "a paragraph break",
 }
-# Letters and marks that have no ink: the fillers of Hangul, the joiner of graphemes, two inherent vowels of Khmer.
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
+# Letters and marks that have no ink: the fillers of Hangul and Khitan, the joiner of graphemes, two inherent vowels of
+# Khmer, the empty pattern of Braille, the empty note head. Selectors of variants stay: names of places have them.
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U00016fe4\U0001d159")
 
 LONGEST = 1_000
 """Characters that a label, a code, or the name of a dimension, a level or an area has at most."""

@@ -135,6 +135,17 @@ def endless_rows(values: dict[str, Any]) -> None:
     values["law"]["rows"] = [{"text": "x", "cells": [[0, 7_999_999]]}] * 3_000
 
 
+def many_limits(values: dict[str, Any]) -> None:
+    labels = [f"{place}" for place in range(200)]
+    values["law"]["dimensions"] = [{"name": name, "labels": labels} for name in "abc"]
+    values["law"]["measured"] = []
+    values["law"]["groups"] = values["law"]["groups"][:1] * 200
+
+
+def many_cells(values: dict[str, Any]) -> None:
+    values["law"]["dimensions"] = [{"name": f"d{place}", "labels": ["0", "1"]} for place in range(23)]
+
+
 LETTERS = [f"{place:06}" for place in range(1_000)]
 ATTACKS = {
     "one long code": Attack(
@@ -205,7 +216,9 @@ ATTACKS = {
     ),
     "one long label": Attack("areas", lambda _: {}, "1,000,000 characters", one_long_label),
     "labels of many cells": Attack("areas", lambda _: {}, "together more than", cells_of_many_letters),
-    "rows without end": Attack("areas", lambda _: {}, "rows of its law take", endless_rows),
+    "rows without end": Attack("areas", lambda _: {}, "rows and limits of its law take", endless_rows),
+    "limits of many groups": Attack("areas", lambda _: {}, "rows and limits of its law take", many_limits),
+    "a row for each of many cells": Attack("areas", lambda _: {}, "rows and limits of its law take", many_cells),
 }
 
 

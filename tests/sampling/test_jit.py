@@ -121,6 +121,23 @@ def test_links_inside_are_not_followed(tmp_path: Path) -> None:
     assert cache_folder(tmp_path / "cache") is None
 
 
+def test_a_file_with_a_second_name_is_not_used(tmp_path: Path) -> None:
+    """Whoever has the other name can go on writing it."""
+    folder = cache_folder(tmp_path / "cache")
+    assert folder is not None
+    (folder / "code.nbi").touch()
+    (tmp_path / "elsewhere").hardlink_to(folder / "code.nbi")
+    assert cache_folder(tmp_path / "cache") is None
+
+
+@pytest.mark.parametrize("setting", [{"NUMBA_DISABLE_JIT": "1"}, {"NUMBA_CACHE_LOCATOR_CLASSES": "os.path"}])
+def test_settings_of_numba_stop_no_kernel(setting: dict[str, str], tmp_path: Path) -> None:
+    code = "from congenial.sampling.elimination.kernels_layout import _window; print(_window(-3, 4, 2))"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), **setting}
+    told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "(-2, 5, True)"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another user")
 def test_files_and_folders_of_another_user_are_not_used(tmp_path: Path) -> None:
     folder = cache_folder(tmp_path / "cache")

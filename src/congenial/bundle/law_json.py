@@ -36,7 +36,7 @@ from congenial.tree.tree import Tree, Zeros
 
 EACH_CELL = "each cell"
 _LONG = 10**18  # from here on a number is written as text
-_OF_ROW, _OF_CELL = 50, 5  # numbers of 64 bits that a row takes, and each of its cells, about
+_OF_ROW, _OF_CELL, _OF_LIMIT = 120, 5, 16  # numbers of 64 bits that a row, each of its cells, and a cell's limits take
 
 
 def law_as_json(law: PublicLaw) -> dict[str, Any]:
@@ -67,8 +67,10 @@ def _dimension_json(dimension: Dimension) -> dict[str, Any]:
 
 
 def _query_json(law: PublicLaw, query: MeasuredQuery) -> dict[str, Any]:
-    each = [Row.of(law.schema.cell_name(cell), [cell]) for cell in range(law.schema.n_cells)]
-    rows = EACH_CELL if list(query.rows) == each else [_row_json(row) for row in query.rows]
+    is_each = len(query.rows) == law.schema.n_cells and all(
+        row == Row.of(law.schema.cell_name(cell), [cell]) for cell, row in enumerate(query.rows)
+    )
+    rows = EACH_CELL if is_each else [_row_json(row) for row in query.rows]
     return {
         "query": query.text,
         "precision": str(query.precision),
@@ -192,7 +194,9 @@ def _check_room(given: Mapping[str, Any], n_cells: int) -> None:
         *(row for entry in given["measured"] if entry["rows"] != EACH_CELL for row in entry["rows"]),
     ]
     n_listed = sum(max(0, _whole(last) - _whole(first) + 1) for row in listed for first, last in row["cells"])
-    if wrong := what_cannot_be_held(_OF_ROW * (n_single + len(listed)) + _OF_CELL * n_listed, "the rows of its law"):
+    n_limits = len(given["groups"]) * n_cells
+    n_numbers = _OF_ROW * (n_single + len(listed)) + _OF_CELL * n_listed + _OF_LIMIT * n_limits
+    if wrong := what_cannot_be_held(n_numbers, "the rows and limits of its law"):
         raise BundleError(wrong)
 
 

@@ -160,7 +160,8 @@ def remove_unfinished(folder: Path) -> None:
         return
     try:
         for path in parent.iterdir():
-            if path.name.startswith(_prefix(folder)) and path.is_dir() and not path.is_symlink():
+            is_remainder = path.name.startswith(_prefix(folder)) and path.is_dir() and not path.is_symlink()
+            if is_remainder and path.stat().st_uid == os.geteuid():  # another user's cannot hold our tables
                 shutil.rmtree(path)
         flush_folder(parent)
     except OSError as refused:

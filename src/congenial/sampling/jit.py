@@ -84,7 +84,8 @@ def _is_private(folder: Path) -> bool:
     entries = [Path(inside, name) for inside, *names in os.walk(folder) for name in (*names[0], *names[1])]
     states = [entry.lstat() for entry in entries]
     return all(
-        state.st_uid in {0, os.geteuid()} and (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode))
+        state.st_uid in {0, os.geteuid()}
+        and (stat.S_ISDIR(state.st_mode) or (stat.S_ISREG(state.st_mode) and state.st_nlink == 1))
         for state in states
     )
 
@@ -238,9 +239,10 @@ def _compile(function: FunctionType) -> Code:
         setting, config.CACHE_DIR = config.CACHE_DIR, str(folder)
         try:
             dispatcher: Any = numba.njit(function, cache=True, nogil=True)
-            if str(dispatcher.stats.cache_path).startswith(str(folder)):
+            stats = getattr(dispatcher, "stats", None)  # none where numba is set to compile nothing
+            if str(getattr(stats, "cache_path", None)).startswith(str(folder)):
                 return cast("Code", dispatcher)
-        except RuntimeError:  # no folder that numba can write
+        except (RuntimeError, AttributeError):  # no folder that numba can write, or a setting that names no locator
             pass
         finally:
             config.CACHE_DIR = setting
