@@ -32,6 +32,9 @@ def test_a_kill_at_each_step() -> None:
 
 
 PROGRAM = """
+import signal
+for caught in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # nohup ignores SIGHUP
+    signal.signal(caught, signal.default_int_handler if caught == signal.SIGINT else signal.SIG_DFL)
 import contextlib, json, os, sys
 from congenial.cli.main import main
 @contextlib.contextmanager
