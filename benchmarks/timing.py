@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from congenial.examples import P12_VOTING_AGES, p12_schema
-from congenial.sampling.kernels import compiled
+from congenial.sampling import jit
 from congenial.sampling.registry import Sampler, sampler_of
 
 _SECONDS_A_PAIR = 20.0
@@ -152,7 +152,7 @@ def main() -> None:
     options.add_argument("--interpreted", action="store_true", help="let Python run the kernels")
     given = options.parse_args()
     if given.interpreted:
-        setattr(compiled, "_AT_MOST", math.inf)  # noqa: B010  a constant
+        setattr(jit, "_MAX_INTERPRETED", math.inf)  # noqa: B010  a constant
     dice = random.Random(given.seed)
     print(
         f"seed {given.seed}; {given.draws:,} draws of each table; AUC with its standard error; one draw in microseconds"

@@ -99,6 +99,7 @@ class Attack:
     files: Callable[[Path], Mapping[str, bytes]]
     words: str
     change: Callable[[dict[str, Any]], None] = lambda values: None
+    memory: str = ""  # that is set; half of the computer's if none is
 
 
 def spine(*columns: pa.Array, zeros_column: pa.Array | None = None) -> Callable[[Path], dict[str, bytes]]:
@@ -143,7 +144,8 @@ def many_limits(values: dict[str, Any]) -> None:
 
 
 def many_cells(values: dict[str, Any]) -> None:
-    values["law"]["dimensions"] = [{"name": f"d{place}", "labels": ["0", "1"]} for place in range(23)]
+    values["law"]["dimensions"] = [{"name": f"d{place}", "labels": ["0", "1"]} for place in range(21)]
+    values["law"]["measured"][0]["rows"] = "each cell"
 
 
 LETTERS = [f"{place:06}" for place in range(1_000)]
@@ -217,8 +219,8 @@ ATTACKS = {
     "one long label": Attack("areas", lambda _: {}, "1,000,000 characters", one_long_label),
     "labels of many cells": Attack("areas", lambda _: {}, "together more than", cells_of_many_letters),
     "rows without end": Attack("areas", lambda _: {}, "rows and limits of its law take", endless_rows),
-    "limits of many groups": Attack("areas", lambda _: {}, "rows and limits of its law take", many_limits),
-    "a row for each of many cells": Attack("areas", lambda _: {}, "rows and limits of its law take", many_cells),
+    "limits of many groups": Attack("areas", lambda _: {}, "rows and limits of its law take", many_limits, "4GB"),
+    "a row for each of many cells": Attack("areas", lambda _: {}, "rows and limits of its law take", many_cells, "1GB"),
 }
 
 
@@ -245,8 +247,12 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_a_small_bundle_that_asks_for_much_is_refused(name: str, originals: dict[str, Path], tmp_path: Path) -> None:
+def test_a_small_bundle_that_asks_for_much_is_refused(
+    name: str, originals: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     attack = ATTACKS[name]
+    if attack.memory:
+        monkeypatch.setenv("CONGENIAL_MEMORY", attack.memory)
     folder = Path(shutil.copytree(originals[attack.case], tmp_path / "bundle"))
     files = attack.files(folder)
     restamp(folder, attack.change, files)
