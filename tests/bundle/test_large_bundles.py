@@ -143,11 +143,6 @@ def many_limits(values: dict[str, Any]) -> None:
     values["law"]["groups"] = values["law"]["groups"][:1] * 200
 
 
-def many_cells(values: dict[str, Any]) -> None:
-    values["law"]["dimensions"] = [{"name": f"d{place}", "labels": ["0", "1"]} for place in range(21)]
-    values["law"]["measured"][0]["rows"] = "each cell"
-
-
 LETTERS = [f"{place:06}" for place in range(1_000)]
 ATTACKS = {
     "one long code": Attack(
@@ -220,7 +215,6 @@ ATTACKS = {
     "labels of many cells": Attack("areas", lambda _: {}, "together more than", cells_of_many_letters),
     "rows without end": Attack("areas", lambda _: {}, "rows and limits of its law take", endless_rows),
     "limits of many groups": Attack("areas", lambda _: {}, "rows and limits of its law take", many_limits, "4GB"),
-    "a row for each of many cells": Attack("areas", lambda _: {}, "rows and limits of its law take", many_cells, "1GB"),
 }
 
 
