@@ -13,10 +13,13 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
 }
 
 
-def run_python(code: str, *arguments: object, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+def run_python(
+    code: str, *arguments: object, cwd: Path | None = None, **environment: str
+) -> "subprocess.CompletedProcess[str]":
     """Run a program text."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT, cwd=cwd)
+    whole = ENVIRONMENT | environment
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=whole, cwd=cwd)
 
 
 def run_command(*arguments: object, cwd: Path | None = None, **environment: str) -> "subprocess.CompletedProcess[str]":
