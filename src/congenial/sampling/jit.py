@@ -35,7 +35,7 @@ import numpy as np
 # calls.
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_KERNEL_PACKAGES = ("sampling", "inference", "conditions")  # conditions: a constant of theirs
+_KERNEL_PACKAGES = ("sampling", "inference", "study", "conditions")  # conditions: a constant of theirs
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
