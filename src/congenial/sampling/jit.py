@@ -27,12 +27,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-# Where compiled kernels are kept: a folder of this user's that nobody else can write.
-#
-# numba reads compiled code back by pickle, so a file that another user has put there runs as this user. The folder is
-# ``$NUMBA_CACHE_DIR``, else ``$XDG_CACHE_HOME/congenial`` or ``~/.cache/congenial``, and in it one named by a digest
-# of the kernels' sources and of the compiler's versions: numba compares a kernel's own file alone, not those that it
-# calls.
+# Compiled kernels are kept in ``$NUMBA_CACHE_DIR``, else ``$XDG_CACHE_HOME/congenial`` or ``~/.cache/congenial``, and
+# there in a folder named by a digest of the kernels' sources and of the compiler's versions: numba compares a kernel's
+# own file alone, not those that it calls.
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _KERNEL_PACKAGES = ("sampling", "inference", "study", "conditions")  # conditions: a constant of theirs
