@@ -67,8 +67,8 @@ def warn_of_sums(place: Path, counts: NDArray[np.int64], reference: NDArray[np.i
     print(f"planned with a reference of all areas in {time.process_time() - start:.1f} s of processor time")
     print(*(f"  {line}" for line in warning_lines(found.sums)), sep="\n", flush=True)
     plan = reference_plan(spec, found.plan, *read_reference(spec, place / "reference.csv"))
-    around = (plan.draw(reference, cg.secure_rng()) - reference).sum(axis=0)
-    real = (found.plan.draw(counts, cg.secure_rng()) - counts).sum(axis=0)
+    around = (plan.draw_areas(reference, cg.secure_rng()) - reference).sum(axis=0)
+    real = (found.plan.draw_areas(counts, cg.secure_rng()) - counts).sum(axis=0)
     cells = {row.name: list(row.cells) for name in spec.schema.names for row in cg.margin(name).rows(spec.schema)}
     is_kept = bool(found.sums.biased)
     for one in found.sums.biased:

@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from congenial.bundle.bundle import load_bundle
 from congenial.curator import pipeline
+from congenial.inference.bundle import load_bundle
 from congenial.ledger import Ledger
 from congenial.release_key import KeyFolder, ReleaseKey
 from congenial.spec.load import load_spec

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from real_tables import BLOCK_SCHEMA, RACES
 
 import congenial as cg
-from congenial.tree.mechanism import Hierarchy
-from congenial.tree.plan import ChainPlan
-from congenial.tree.steps import ChainWords
+from congenial.mechanism import Hierarchy
+from congenial.plan import Plan
+from congenial.randomness import TreeStreams
 from congenial.tree.tree import Tree
 
 LEVELS = {"state": 2, "county": 5, "tract": 11, "group": 12}
@@ -42,17 +42,17 @@ def blocks(folder: Path, states: tuple[str, ...]) -> tuple[NDArray[np.str_], Int
     return codes, np.stack([np.asarray(column, np.int64) for column in found.values()], axis=1)
 
 
-def planned(tree: Tree, leaves: Ints, shares: dict[str, str] | None, exact: str = "state") -> ChainPlan:
+def planned(tree: Tree, leaves: Ints, shares: dict[str, str] | None, exact: str = "state") -> Plan:
     hierarchy = Hierarchy(tree, BLOCK_SCHEMA, invariants={exact: [cg.total()]}, rho="2.56", shares=shares)
     return hierarchy.plan(hierarchy.disclose(leaves))
 
 
-def clock(plan: ChainPlan, leaves: Ints, n: int) -> float:
+def clock(plan: Plan, leaves: Ints, n: int) -> float:
     """Return the CPU seconds of a release, the least of some."""
     best = np.inf
     for number in range(n):
         start = time.process_time()
-        plan.draw(leaves, ChainWords.simulated(cg.replay_rng(f"clock {number}")))
+        plan.draw(leaves, TreeStreams.simulated(cg.replay_rng(f"clock {number}")))
         best = min(best, time.process_time() - start)
     return float(best)
 

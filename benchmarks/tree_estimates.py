@@ -17,8 +17,8 @@ from tree import CENSUS, LEVELS, blocks
 import congenial as cg
 from congenial.inference.tree.chain import ends
 from congenial.inference.tree.estimate import LevelEstimate, TreeEstimate, estimate_tree
+from congenial.randomness import TreeStreams
 from congenial.study.baselines.topdown import TopDownTree
-from congenial.tree.steps import ChainWords
 
 Floats = NDArray[np.float64]
 N_MINORS = 8  # the first cells of a table are those of minors
@@ -46,7 +46,7 @@ def estimate_state(folder: Path, state: str, n_releases: int) -> bool:
     seconds, said = [], set()
     for number in range(n_releases):
         rng = cg.replay_rng(f"estimate {state} {number}")
-        released = plan.draw(leaves, ChainWords.simulated(rng))
+        released = plan.draw(leaves, TreeStreams.simulated(rng))
         errors["release"].append(_errors(released, truth))
         errors["TopDown"].append(_errors(TopDownTree().release(plan, leaves, rng), truth))
         start = time.process_time()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from congenial.bundle.encoding import digest, rendered
-from congenial.bundle.parquet import EXPECTED_ERRORS, README, REPORT
+from congenial.bundle.files import EXPECTED_ERRORS, README, REPORT
 from congenial.bundle.report import expected_errors_csv, readme, report
 from congenial.errors import CongenialError
 from releases import manifest_of
@@ -69,11 +69,11 @@ def forge(folder: Path, change: Change, *, plan: bool = True, pages: bool = Fals
         found = manifest_of(folder)
     if pages:
         (folder / README).write_text(readme(found), encoding="utf-8")
-        tables = csv_tables(found.law, (folder / "table.csv").read_bytes())
+        levels = (csv_tables(found.law, (folder / "table.csv").read_bytes()),)
         if REPORT in found.files:
-            (folder / REPORT).write_text(report(found, tables), encoding="utf-8")
+            (folder / REPORT).write_text(report(found, levels), encoding="utf-8")
         if EXPECTED_ERRORS in found.files:
-            (folder / EXPECTED_ERRORS).write_bytes(expected_errors_csv(found, tables, ()))
+            (folder / EXPECTED_ERRORS).write_bytes(expected_errors_csv(found, levels))
         _list_files(folder, values)
         _write(folder, values)
     return folder

@@ -104,7 +104,7 @@ def areas() -> list[Any]:
     tables = {str(number): p12_table() for number in range(6)}
     ready = p12_mechanism().prepare(tables, Naming("r", "d", "a title"))
     words = ReleaseKey(SecretBytes(bytes(range(32)))).streams("r", "digest", list(tables), ready.confidential)
-    drawn: list[Any] = ready.plan.draw(ready.confidential, words, n_threads=1).tolist()
+    drawn: list[Any] = ready.plan.draw_areas(ready.confidential, words, n_threads=1).tolist()
     return drawn
 
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from congenial.bundle.files import AREAS
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.parquet import AREAS
 from congenial.bundle.read import read_tree
 from congenial.bundle.structure_files import areas_of_parquet
 from congenial.curator import pipeline

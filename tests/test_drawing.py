@@ -49,7 +49,7 @@ def words_of(labels: list[str], counts: Ints) -> UnitStreams:
 
 @pytest.fixture(scope="module")
 def drawn(plan: Plan, counts: Ints) -> Ints:
-    return plan.draw(counts, words_of(list(map(str, range(N_AREAS))), counts), at_once=N_AREAS, n_threads=1)
+    return plan.draw_areas(counts, words_of(list(map(str, range(N_AREAS))), counts), at_once=N_AREAS, n_threads=1)
 
 
 def test_there_are_two_groups_and_noise(plan: Plan, counts: Ints, drawn: Ints) -> None:
@@ -60,7 +60,7 @@ def test_there_are_two_groups_and_noise(plan: Plan, counts: Ints, drawn: Ints) -
 @pytest.mark.parametrize(("at_once", "n_threads"), [(1, 1), (7, 1), (7, 2), (40, 5), (1_000, 2)])
 def test_chunks_and_threads_do_not_matter(at_once: int, n_threads: int, plan: Plan, counts: Ints, drawn: Ints) -> None:
     words = words_of(list(map(str, range(N_AREAS))), counts)
-    assert np.array_equal(plan.draw(counts, words, at_once=at_once, n_threads=n_threads), drawn)
+    assert np.array_equal(plan.draw_areas(counts, words, at_once=at_once, n_threads=n_threads), drawn)
 
 
 def test_order_does_not_matter(counts: Ints, drawn: Ints) -> None:
@@ -84,7 +84,7 @@ def test_words_that_follow_the_place_are_found(plan: Plan, counts: Ints, drawn: 
     half = np.arange(N_AREAS) >= N_AREAS // 2
     drawing, groups = plan.drawing, plan.law.areas.group_numbers
     late = drawing.draw(groups[half], counts[half], rng)
-    assert not np.array_equal(late, plan.draw(counts, replay_rng("one stream"))[half])
+    assert not np.array_equal(late, plan.draw_areas(counts, replay_rng("one stream"))[half])
 
 
 def test_a_draw_that_breaks_a_sum_is_never_handed_on(counts: Ints) -> None:

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from congenial import errors, examples, noise
-    from congenial.bundle.bundle import Bundle, load_bundle
     from congenial.conditions.constraints import Constraints
     from congenial.conditions.limits import bounds, share, structural_zeros
     from congenial.conditions.queries import cells, linear, margin, total
     from congenial.curator.pipeline import find_breaches
     from congenial.errors import CongenialError
+    from congenial.inference.bundle import Bundle, load_bundle
     from congenial.law import Law, PublicLaw
     from congenial.ledger import open_ledger
-    from congenial.mechanism import Mechanism, release_tree, resume_tree
+    from congenial.mechanism import Hierarchy, Mechanism
     from congenial.plan import Plan
     from congenial.privacy.certificate import Certificate
     from congenial.privacy.certify import certify
@@ -24,18 +24,17 @@ if TYPE_CHECKING:
     from congenial.study.compare import compare
     from congenial.study.compare_tree import compare_tree
     from congenial.table import Table
-    from congenial.tree.mechanism import Hierarchy
     from congenial.tree.tree import Tree, Zeros
 
 __version__ = "0.1.0"
 
 # Each name is imported when it is first used: `congenial --help` must not wait for numpy.
 _HOMES = {
-    "Bundle": "congenial.bundle.bundle",
+    "Bundle": "congenial.inference.bundle",
     "Certificate": "congenial.privacy.certificate",
     "CongenialError": "congenial.errors",
     "Constraints": "congenial.conditions.constraints",
-    "Hierarchy": "congenial.tree.mechanism",
+    "Hierarchy": "congenial.mechanism",
     "Law": "congenial.law",
     "Mechanism": "congenial.mechanism",
     "Plan": "congenial.plan",
@@ -53,12 +52,10 @@ _HOMES = {
     "compose": "congenial.privacy.compose",
     "find_breaches": "congenial.curator.pipeline",
     "linear": "congenial.conditions.queries",
-    "load_bundle": "congenial.bundle.bundle",
+    "load_bundle": "congenial.inference.bundle",
     "margin": "congenial.conditions.queries",
     "open_ledger": "congenial.ledger",
-    "release_tree": "congenial.mechanism",
     "replay_rng": "congenial.randomness",
-    "resume_tree": "congenial.mechanism",
     "secure_rng": "congenial.randomness",
     "share": "congenial.conditions.limits",
     "structural_zeros": "congenial.conditions.limits",
@@ -110,9 +107,7 @@ __all__ = [
     "margin",
     "noise",
     "open_ledger",
-    "release_tree",
     "replay_rng",
-    "resume_tree",
     "secure_rng",
     "share",
     "structural_zeros",

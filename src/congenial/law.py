@@ -1,7 +1,8 @@
 """The public law: everything about a release's distribution except the confidential tables it is centred at."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
@@ -9,19 +10,35 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
+from congenial.arrow import texts_of
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
 from congenial.conditions.rows import Row, cells_alike
-from congenial.errors import ConditionError, NoiseError, SamplingError, TooLargeError, did_you_mean
+from congenial.errors import (
+    ConditionError,
+    HierarchyError,
+    NoiseError,
+    SamplingError,
+    TooLargeError,
+    did_you_mean,
+)
 from congenial.noise import FAMILIES, Noise, make_noise
+from congenial.noise.base import DiscreteNoise
 from congenial.randomness import RandomStream, secure_rng
+from congenial.resources import parts_of
+from congenial.sampling.allocation.tilts import share_noise
 from congenial.sampling.elimination import sampler as exact
 from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.sampling.registry import Drawer, sampler_of
 from congenial.sampling.system import Measured, System, Target
 from congenial.sampling.two_way.sampler import LookAheadAt
 from congenial.schema import Schema
+from congenial.tree.exact_sums import ExactSums
+from congenial.tree.steps import LevelStep, Subtree
+from congenial.tree.tree import Tree, TreeTables, Zeros
+
+_FAR = 100  # linear noise goes farther than so many times 1 / precision with probability exp(-100)
 
 
 @dataclass(frozen=True)
@@ -49,12 +66,21 @@ class MeasuredQuery:
 class PublicLaw:
     """Schema, noise, measured queries with their precisions, and what the table of every area obeys. Public.
 
+    A release has levels. The units of the first are the areas, or one table; each is drawn around its confidential
+    table. A tree has further levels below it: the children of a unit with released table x have weights
+    ``prod f(y - s)`` on the nonnegative tables that add up to x and have the exact sums of their level, around their
+    confidential tables s, which need not add up to x themselves.
+
     Attributes
     ----------
     noise : str
         The family of the noise.
+    queries : tuple of MeasuredQuery
+        What is measured of each unit of the first level; below it every cell is.
     areas : Areas
-        The constraints of every area; of one table under the label None.
+        The constraints of every unit of the first level; of one table under the label None.
+    below : Subtree or None
+        The tree, and how its levels below the first are drawn; None where there is one level.
 
     Examples
     --------
@@ -68,6 +94,104 @@ class PublicLaw:
     noise: str
     queries: tuple[MeasuredQuery, ...]
     areas: Areas
+    below: Subtree | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.below is not None:
+            self._check_first_level(self.below)
+            self._check_reach(self.below)
+
+    def _check_first_level(self, below: Subtree) -> None:
+        """Refuse a first level whose tables could not be shared out among the units below."""
+        if len(self.areas) != len(below.tree.codes[0]):
+            raise HierarchyError(
+                f"the tree has {len(below.tree.codes[0])} units at the top, and the law of the top {len(self.areas)}"
+            )
+        if any((limit.low is None or limit.low < 0) for group in self.areas.groups for limit in group.pattern.limits):
+            raise HierarchyError(
+                "cells at the top of a tree are not negative: what is below zero cannot be shared out among counts;"
+                " leave out bounds() that allow it"
+            )
+        # A cell that no child can have must be zero above, or the table there could not be shared out.
+        masks = below.zeros.masks[0] if below.zeros.masks else np.zeros((len(self.areas), 0), np.bool_)
+        for area, is_zero in zip(self.areas, masks, strict=True):
+            limits = self.areas[area].limits
+            if any((limits[cell].low, limits[cell].high) != (0, 0) for cell in np.flatnonzero(is_zero)):
+                raise HierarchyError("a cell that is a structural zero of every part of a unit is not zero above it")
+
+    def _check_reach(self, below: Subtree) -> None:
+        """Refuse linear noise that is much coarser above than below: sums that it brings about are hardly ever drawn.
+
+        Squared noise has no such limit: its centres can be moved as far as need be.
+        """
+        coarsest = min(precision for precision in self.precisions if precision)
+        for name, noise in zip(below.tree.levels[1:], below.noises, strict=True):
+            if noise.exponent == 1 and _FAR / coarsest > share_noise(noise).side:
+                raise HierarchyError(
+                    f"{noise.title} noise of precision {float(coarsest):.3g} above {name} is too coarse to be shared"
+                    f" out at precision {float(noise.precision):.3g}: give levels shares that are nearer to each other,"
+                    ' or use noise="discrete_gaussian"'
+                )
+            coarsest = min(coarsest, noise.precision)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The units of every level; of one table and of areas, a tree of one level."""
+        return Tree.of_one_level(self.areas.name, self.areas.labels) if self.below is None else self.below.tree
+
+    @property
+    def noises_below(self) -> tuple[DiscreteNoise, ...]:
+        """The noise of every cell of each level below the first."""
+        return () if self.below is None else self.below.noises
+
+    @property
+    def steps(self) -> tuple[LevelStep, ...]:
+        """How each level below the first is drawn."""
+        return () if self.below is None else self.below.steps
+
+    @property
+    def zeros(self) -> Zeros:
+        """Structural zeros of the units of a tree."""
+        return Zeros() if self.below is None else self.below.zeros
+
+    @property
+    def exact_below(self) -> tuple[ExactSums | None, ...]:
+        """What is exact in the units of each level below the first; empty where nothing is anywhere."""
+        return () if self.below is None else self.below.exact
+
+    @cached_property
+    def tree_digest(self) -> str:
+        """SHA-256 of the tree: levels, codes of all units, whose parts they are, zeros, and exact numbers."""
+        tree = self.tree
+        state = hashlib.sha256("\0".join(tree.levels).encode())
+        for codes in tree.codes:
+            state.update(len(codes).to_bytes(8, "little"))
+            for part in parts_of(len(codes)):
+                state.update("\0".join([*([""] if part.start else []), *texts_of(codes[part])]).encode())
+        for parents in tree.parents:
+            state.update(np.ascontiguousarray(parents, "<i8").data)
+        for mask in self.zeros.masks[-1:]:
+            state.update(np.packbits(mask, axis=None).data)
+        for sums in self.exact_below:
+            if sums is not None:
+                state.update(np.ascontiguousarray(sums.values, "<i8").data)
+        return state.hexdigest()
+
+    def log_probability(self, leaves: Ints, release: TreeTables) -> float:
+        """Return the log probability of a release around confidential leaves (leaf, cell), both in the tree's order.
+
+        It adds up over the units of the first level and over families: exactly but for rounding, by messages at the
+        first level and by convolution below. Confidential.
+        """
+        tables = self.tree.summed(leaves)
+        total = 0.0
+        for place, area in enumerate(self.areas):
+            total += float(Law(self, tables[0][place], area).log_probability(release[0][place : place + 1])[0])
+        for level, step in enumerate(self.steps):
+            if total == -np.inf:
+                break
+            total += float(step.log_probabilities(tables[level + 1], release[level], release[level + 1]).sum())
+        return total
 
     @property
     def family(self) -> type[Noise]:
@@ -109,7 +233,11 @@ class PublicLaw:
 
     def __repr__(self) -> str:
         measured = ", ".join(f"{query.text} at precision {query.precision}{query.weighted}" for query in self.queries)
-        return f"law of {self.areas} on {self.schema}: {measured}, {self.noise} noise"
+        below = "".join(
+            f"; {name} at precision {noise.precision}"
+            for name, noise in zip(self.tree.levels[1:], self.noises_below, strict=True)
+        )
+        return f"law of {self.areas} on {self.schema}: {measured}, {self.noise} noise{below}"
 
 
 def measured_rows(schema: Schema, queries: Sequence[Query], noise: object) -> tuple[tuple[Row, ...], ...]:

@@ -1,15 +1,17 @@
 """The mechanism: which queries are measured, with what noise, and what must come out exactly. Public, no data in it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Ints
 from congenial.bundle.metadata import Naming
+from congenial.calibration import BudgetRequest, TreeRequest
 from congenial.conditions.areas import Areas
 from congenial.conditions.compile import check_conditions
 from congenial.conditions.condition import Condition, as_list
@@ -19,7 +21,7 @@ from congenial.conditions.rows import Row
 from congenial.errors import ConditionError, PrivacyError, SuppressedError, UndecidedError
 from congenial.law import Law, PublicLaw, measured_rows
 from congenial.noise import DEFAULT
-from congenial.plan import Asked, Plan
+from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.compose import Pricing
@@ -27,12 +29,9 @@ from congenial.privacy.relation import check_relation
 from congenial.release import Prepared, Release, charge_and_draw, check_first, resume_and_draw
 from congenial.schema import Schema
 from congenial.table import AreaTables, Table
-from congenial.tree.mechanism import Hierarchy
 
 if TYPE_CHECKING:
-    from congenial.bundle.metadata import Naming
     from congenial.ledger import Ledger
-    from congenial.release import Prepared
 
 Tables = Table | Mapping[str, Table]
 """One confidential table, or one for each area."""
@@ -40,8 +39,84 @@ Tables = Table | Mapping[str, Table]
 _ROOMY = 1_000  # records in every cell of the made-up table that `explain` uses when no constraints are given
 
 
+class Releasable(ABC):
+    """What a ledger is charged for: planned around confidential data, drawn once, published."""
+
+    neighbours: str
+    budget: Budget | None
+
+    @abstractmethod
+    def prepare(self, data: Any, naming: Naming, *, area: str = "area") -> Prepared:
+        """Plan a release of confidential data, and see that it can be drawn. Nothing is charged, nothing drawn."""
+
+    def release(
+        self,
+        data: Any,
+        *,
+        ledger: "Ledger",
+        dataset: str,
+        release: str,
+        who: str,
+        folder: str | Path | None = None,
+        title: str | None = None,
+        area: str = "area",
+        unit: str = "person",
+        replaces: str | None = None,
+    ) -> Release:
+        """Charge a ledger and draw one table for each unit: exactly once, never refunded.
+
+        All that can be refused is refused before the charge. The charge is on disk before anything is drawn. A process
+        that stops after it goes on with `resume`. From the first release on, a process leaves no core file.
+
+        Parameters
+        ----------
+        data : Table, mapping from an area's label to its Table, or array (leaf, cell)
+            Confidential; of a tree, its leaves in the order in which they were listed when the tree was made.
+        ledger : Ledger
+            What `open_ledger` returns; the dataset must be in it.
+        dataset, release, who : str
+            Whose budget is charged, the name of this release (new for the dataset), and who asks.
+        folder : path, optional
+            Where to write the bundle, a new folder. Without one the tables are in memory alone when this returns, and
+            if the process ends before `release.write` they are lost, with what they cost.
+        title : str, optional
+            For readers; the release's name when not given.
+        area : str
+            What an area is called, such as county; a tree has names of its levels.
+        unit : str
+            What a protected unit is called in the report.
+        replaces : str, optional
+            An earlier release of the dataset that this one is the corrected edition of.
+
+        Returns
+        -------
+        release : Release
+            The plan, the receipt and the drawn tables; `release.write(folder)` writes their bundle.
+        """
+        naming = Naming(release, dataset, title or release, unit, replaces=replaces)
+        check_first(ledger, naming, neighbours=self.neighbours, budget=self.budget)
+        return charge_and_draw(self.prepare(data, naming, area=area), ledger=ledger, who=who, folder=folder)
+
+    def resume(
+        self,
+        data: Any,
+        *,
+        ledger: "Ledger",
+        dataset: str,
+        release: str,
+        folder: str | Path | None = None,
+        title: str | None = None,
+        area: str = "area",
+        unit: str = "person",
+        replaces: str | None = None,
+    ) -> Release:
+        """Go on with a `release` that was stopped after its charge, called the same way: the same tables, no charge."""
+        naming = Naming(release, dataset, title or release, unit, replaces=replaces)
+        return resume_and_draw(self.prepare(data, naming, area=area), ledger=ledger, folder=folder)
+
+
 @dataclass(frozen=True, init=False, repr=False)
-class Mechanism:
+class Mechanism(Releasable):
     """The congenial mechanism M*: the noise's own law, conditioned on the invariants.
 
     Parameters
@@ -184,14 +259,14 @@ class Mechanism:
     def likely_law(self, constraints: Constraints | Areas) -> PublicLaw:
         """Return about the law of the plan: noise to three digits where a proof takes long. To compare choices only."""
         self._check_suppressed()
-        return self._asked.likely_law(self._own_areas(constraints))
+        return self._request.likely_law(self._own_areas(constraints))
 
     @property
-    def _asked(self) -> Asked:
-        return Asked(self.schema, self.noise, self.queries, self.budget, self.neighbours, self.rows_per_unit)
+    def _request(self) -> BudgetRequest:
+        return BudgetRequest(self.schema, self.noise, self.queries, self.budget, self.neighbours, self.rows_per_unit)
 
     def _plan(self, areas: Areas) -> Plan:
-        return self._asked.plan(areas)
+        return self._request.plan(areas)
 
     def explain(self, constraints: Constraints | None = None) -> str:
         """Return the whole account in words: precisions, cost, comparison with GM's halving, neighbours, meaning.
@@ -223,81 +298,16 @@ class Mechanism:
         areas = Areas.one(self.disclose(table))
         return Law(self._plan(areas).law, table.counts)
 
-    def release(
-        self,
-        tables: Tables,
-        *,
-        ledger: "Ledger",
-        dataset: str,
-        release: str,
-        who: str,
-        folder: str | Path | None = None,
-        title: str | None = None,
-        area: str = "area",
-        unit: str = "person",
-        replaces: str | None = None,
-    ) -> "Release":
-        """Charge a ledger and draw one table for each area: exactly once, never refunded.
-
-        All that can be refused is refused before the charge. The charge is on disk before anything is drawn. A process
-        that stops after it goes on with `resume`. From the first release on, a process leaves no core file.
+    def prepare(self, tables: Tables, naming: Naming, *, area: str = "area") -> Prepared:
+        """Plan a release of these tables, and see that it can be drawn. Nothing is charged, nothing drawn.
 
         Parameters
         ----------
         tables : Table, or mapping from an area's label to its Table
-        ledger : Ledger
-            What `open_ledger` returns; the dataset must be in it.
-        dataset, release, who : str
-            Whose budget is charged, the name of this release (new for the dataset), and who asks.
-        folder : path, optional
-            Where to write the bundle, a new folder. Without one the tables are in memory alone when this returns, and
-            if the process ends before `release.write` they are lost, with what they cost.
-        title : str, optional
-            For readers; the release's name when not given.
+            Confidential.
         area : str
             What an area is called, such as county.
-        unit : str
-            What a protected unit is called in the report.
-        replaces : str, optional
-            An earlier release of the dataset that this one is the corrected edition of.
-
-        Returns
-        -------
-        release : Release
-            The plan, the receipt and the drawn tables; `release.write(folder)` writes their bundle.
         """
-        from congenial.bundle.metadata import Naming
-        from congenial.release import charge_and_draw, check_first
-
-        naming = Naming(release, dataset, title or release, unit, replaces=replaces)
-        check_first(ledger, naming, neighbours=self.neighbours, budget=self.budget)
-        ready = self.prepare(tables, naming, area=area)
-        return charge_and_draw(ready, ledger=ledger, who=who, folder=folder)
-
-    def resume(
-        self,
-        tables: Tables,
-        *,
-        ledger: "Ledger",
-        dataset: str,
-        release: str,
-        folder: str | Path | None = None,
-        title: str | None = None,
-        area: str = "area",
-        unit: str = "person",
-        replaces: str | None = None,
-    ) -> "Release":
-        """Go on with a `release` that was stopped after its charge, called the same way: the same tables, no charge."""
-        from congenial.bundle.metadata import Naming
-        from congenial.release import resume_and_draw
-
-        ready = self.prepare(tables, Naming(release, dataset, title or release, unit, replaces=replaces), area=area)
-        return resume_and_draw(ready, ledger=ledger, folder=folder)
-
-    def prepare(self, tables: Tables, naming: "Naming", *, area: str = "area") -> "Prepared":
-        """Plan a release of these tables, and see that it can be drawn. Nothing is charged, nothing drawn."""
-        from congenial.release import Prepared
-
         self._check_suppressed()
         if isinstance(tables, Mapping):
             areas = self.disclose(tables, area=area)
@@ -400,42 +410,10 @@ def _check_budget(queries: Sequence[Query], budget: Budget | None) -> None:
         )
 
 
-# A tree of areas from Python: planned, charged, drawn level by level, published.
+class Hierarchy(TreeRequest, Releasable):
+    """A release of a tree of areas, every cell measured at every level. Public: it has seen no table.
 
-
-def prepare_tree(hierarchy: Hierarchy, counts: Ints, naming: Naming) -> Prepared:
-    """Plan a release of a tree, and see that it can be drawn. Nothing is charged, nothing drawn.
-
-    Parameters
-    ----------
-    counts : array (leaf, cell)
-        Confidential, checked and in the order of the tree: see `Hierarchy.counts_of`.
-    """
-    plan = hierarchy.plan(hierarchy.disclose(counts))
-    plan.top.check_samplers()
-    _ = plan.certificate
-    return Prepared(plan.top, naming, tuple(hierarchy.invariants), counts, chain=plan)
-
-
-def release_tree(
-    hierarchy: Hierarchy,
-    leaves: ArrayLike,
-    *,
-    ledger: "Ledger",
-    dataset: str,
-    release: str,
-    who: str,
-    title: str | None = None,
-    unit: str = "person",
-    folder: str | Path | None = None,
-    replaces: str | None = None,
-) -> Release:
-    """Charge a ledger, draw the tree once, and write the bundle if a folder is named.
-
-    Parameters
-    ----------
-    leaves : array (leaf, cell)
-        Confidential, in the order in which the leaves were listed when the tree was made.
+    The parameters are those of `TreeRequest`.
 
     Examples
     --------
@@ -447,32 +425,27 @@ def release_tree(
     ...     ledger = cg.open_ledger(f"{place}/budget.db", create=True)
     ...     _ = ledger.create_dataset("town", rho="2", neighbours="bounded", who="Ada")
     ...     blocks = [[3, 4], [0, 1], [2, 2]]  # confidential
-    ...     made = release_tree(hierarchy, blocks, ledger=ledger, dataset="town", release="tree", who="Ada",
-    ...                         folder=f"{place}/tree")
+    ...     release = hierarchy.release(blocks, ledger=ledger, dataset="town", release="tree", who="Ada",
+    ...                                 folder=f"{place}/tree")
     ...     bundle = cg.load_bundle(f"{place}/tree")
     >>> codes, counties = bundle.level("county")
     >>> codes, int(counties.sum()), bool((bundle.level("block")[1][2] == counties[1]).all())
     (('1', '2'), 12, True)
     """
-    naming = Naming(release, dataset, title or release, unit, replaces=replaces)
-    check_first(ledger, naming, neighbours=hierarchy.neighbours, budget=hierarchy.budget)
-    ready = prepare_tree(hierarchy, hierarchy.counts_of(leaves), naming)
-    return charge_and_draw(ready, ledger=ledger, who=who, folder=folder)
 
+    def prepare(self, leaves: ArrayLike, naming: Naming, *, area: str = "") -> Prepared:  # noqa: ARG002
+        """Plan a release of a tree, and see that it can be drawn. Nothing is charged, nothing drawn.
 
-def resume_tree(
-    hierarchy: Hierarchy,
-    leaves: ArrayLike,
-    *,
-    ledger: "Ledger",
-    dataset: str,
-    release: str,
-    title: str | None = None,
-    unit: str = "person",
-    folder: str | Path | None = None,
-    replaces: str | None = None,
-) -> Release:
-    """Go on with a tree whose release was stopped after its charge: the same tables, and no second charge."""
-    naming = Naming(release, dataset, title or release, unit, replaces=replaces)
-    ready = prepare_tree(hierarchy, hierarchy.counts_of(leaves), naming)
-    return resume_and_draw(ready, ledger=ledger, folder=folder)
+        Parameters
+        ----------
+        leaves : array (leaf, cell)
+            Confidential, in the order in which the leaves were listed when the tree was made.
+        """
+        return self.prepare_ordered(self.counts_of(leaves), naming)
+
+    def prepare_ordered(self, counts: Ints, naming: Naming) -> Prepared:
+        """Plan the same of leaves that are checked and in the order of the tree: see `counts_of`."""
+        plan = self.plan(self.disclose(counts))
+        plan.check_samplers()
+        _ = plan.certificate
+        return Prepared(plan, naming, tuple(self.invariants), counts)

@@ -11,27 +11,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.conditions.areas import Area, Areas
+from congenial.arrow import Codes
+from congenial.conditions.areas import Area
+from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.queries import Cells, Query
-from congenial.conditions.rows import Row, row_values
-from congenial.errors import PrivacyError, SamplingError, UndecidedError
+from congenial.conditions.queries import Query
+from congenial.conditions.rows import row_values
+from congenial.errors import HierarchyError, PrivacyError, SamplingError, UndecidedError
 from congenial.law import MeasuredQuery, PublicLaw
-from congenial.noise import FAMILIES
+from congenial.noise import Noise
 from congenial.privacy.budget import Budget, Spent, spent
-from congenial.privacy.calibrate import precisions_of
 from congenial.privacy.cases import Structure
 from congenial.privacy.certificate import Certificate, shown, shown_below
 from congenial.privacy.compose import Part, Pricing
+from congenial.privacy.disclosure import Review
 from congenial.privacy.neighbours import Neighbours
 from congenial.privacy.semantics import Meaning, meaning
-from congenial.privacy.zero_weights.calibrate import clamped_floor, has_floor, weighted_cells
+from congenial.privacy.tree import chain_certificate, total_rho
 from congenial.progress import DRAWING, REHEARSING, Progress, no_news
-from congenial.randomness import Streams, replay_rng
+from congenial.randomness import RandomStream, Streams, TreeStreams, replay_rng
 from congenial.resources import in_threads, parts_of
 from congenial.sampling.registry import Sampler, choose_sampler
 from congenial.sampling.system import System
-from congenial.schema import Schema
+from congenial.tree.disclosure import review_levels
+from congenial.tree.tree import TreeTables, check_leaves
 
 # The draw of some areas, wherever it runs: public structure, confidential tables and words in, drawn tables out.
 
@@ -122,21 +125,54 @@ AT_ONCE = 1_000
 _FEW, _MANY = 2, 12  # areas of a group that are rehearsed: where time is known from the structure, and elsewhere
 
 
+@dataclass(frozen=True)
+class Level:
+    """One level of a release: its units, how much of the budget they have, their noise and what is exact in them.
+
+    Attributes
+    ----------
+    codes : array (unit,)
+    share : Fraction or None
+        Of the budget; None where precisions were given, and where there is one level.
+    noise : Noise
+        Of the first measured query, before anything is conditioned on.
+    exact : tuple of Condition
+        What was stated to be exact in every unit, below the first level.
+    """
+
+    name: str
+    codes: Codes
+    share: Fraction | None
+    noise: Noise
+    exact: tuple[Condition, ...] = ()
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise."""
+        return sqrt(float(self.noise.variance))
+
+
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """How a release of one table or of many areas is drawn, at which precisions, and the certificate of its loss.
+    """How a release is drawn, at which precisions, and the certificate of its loss.
 
-    What depends on rows and limits alone is made once for all areas that share them.
+    One table and many areas are one level; a tree has levels below it. What depends on rows and limits alone is made
+    once for all areas that share them.
 
     Attributes
     ----------
     law : PublicLaw
     pricing : Pricing
-        What the law's certificate is computed from.
+        What the certificate of the first level is computed from.
     budget : Budget or None
-        What was asked for; None where every precision was given.
+        What was requested; None where every precision was given.
     asked : tuple of Query
-        The measured queries as they were stated, each with its precision or its portion of the budget.
+        The measured queries of the first level as they were stated, each with its precision or its portion of the
+        budget.
+    shares : tuple of Fraction or None
+        What each level of a tree gets of the budget, the first level first.
+    invariants_below : mapping from level to conditions
+        What was stated to be exact in every unit of levels below the first.
 
     Examples
     --------
@@ -156,11 +192,15 @@ class Plan:
     pricing: Pricing = field(repr=False)
     budget: Budget | None = None
     asked: tuple[Query, ...] = ()
+    shares: tuple[Fraction, ...] | None = None
+    invariants_below: Mapping[str, tuple[Condition, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         pricing, law = self.pricing, self.law
         if pricing.areas is not law.areas or (pricing.classes, pricing.noise) != (law.classes, law.noise):
             raise PrivacyError("a plan prices the law that it draws from: make it by mechanism.plan(constraints)")
+        if law.steps and pricing.rows_per_unit != 1:
+            raise HierarchyError("a tree of areas is certified for units with one record each")
 
     @classmethod
     def of(
@@ -184,9 +224,27 @@ class Plan:
         """How many records a privacy unit may have."""
         return self.pricing.rows_per_unit
 
+    @property
+    def budget_of_first_level(self) -> Budget | None:
+        """What the first level may cost: its share of a tree's budget, or all of it."""
+        if self.budget is None or self.shares is None:
+            return self.budget
+        return Budget(rho=self.shares[0] * total_rho(self.budget))
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels of the release, the first being that of the areas, or of one table."""
+        law = self.law
+        noises = (law.family(law.queries[0].precision), *law.noises_below)
+        shares = [None] * len(noises) if self.shares is None else self.shares
+        return tuple(
+            Level(name, codes, share, noise, self.invariants_below.get(name, ()))
+            for name, codes, share, noise in zip(law.tree.levels, law.tree.codes, shares, noises, strict=True)
+        )
+
     @cached_property
     def drawing(self) -> Drawing:
-        """All that draws its areas, but the tables and the random words."""
+        """All that draws the areas, but the tables and the random words."""
         return Drawing.of(self.law)
 
     @property
@@ -218,6 +276,15 @@ class Plan:
 
         Returns what that promises, in sentences, where a sampler's time depends on more than the structure.
         """
+        out = []
+        if self.law.below is not None:
+            if self.law.exact_below:
+                progress(REHEARSING)
+            coarsest = min(precision for precision in self.law.precisions if precision)
+            out += self.law.below.dry_run(1 / sqrt(float(coarsest)))
+        return [*self._rehearse_areas(progress), *out]
+
+    def _rehearse_areas(self, progress: Progress) -> list[str]:
         self.check_samplers()
         out = []
         for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
@@ -242,51 +309,145 @@ class Plan:
 
     def draw(
         self,
+        leaves: Ints,
+        streams: Streams | TreeStreams,
+        progress: Progress = no_news,
+        *,
+        at_once: int | None = None,
+        n_threads: int | None = None,
+        always_certain: bool = False,
+    ) -> TreeTables:
+        """Return one release: the tables (unit, cell) of every level, in the order of the tree.
+
+        Where every unit has words of its own, neither the number of units drawn together nor that of threads changes
+        what is drawn.
+
+        Parameters
+        ----------
+        leaves : array (leaf, cell)
+            The confidential tables of the lowest level; of one level, of its areas.
+        streams : Streams or TreeStreams
+            Of one level, the random words of its areas; of a tree, those of all its units, or one stream to simulate.
+        progress : Progress
+            Is told how many units are drawn, where there are many.
+        at_once : int
+            How many areas are drawn together; `AT_ONCE` if not given.
+        n_threads : int, optional
+            As many as this process has processors if not given.
+        always_certain : bool
+            Whether every decision below the first level is made in ball arithmetic: the same tables, slowly.
+        """
+        below = self.law.below
+        if below is None:
+            if isinstance(streams, TreeStreams):
+                raise SamplingError("internal: areas are drawn from words of their own")
+            released: TreeTables = (self.draw_areas(leaves, streams, progress, at_once=at_once, n_threads=n_threads),)
+        else:
+            words = TreeStreams.simulated(streams) if isinstance(streams, RandomStream) else streams
+            if not isinstance(words, TreeStreams):
+                raise SamplingError("internal: a tree is drawn from words of its units")
+            check_leaves(below.tree, self.law.schema.n_cells, below.zeros, leaves)
+            tree, tables = below.tree, below.tree.summed(leaves.astype(np.int64, copy=False))
+            top = self.draw_areas(tables[0], words.top(tree.levels[0], tree.codes[0], tables[0]))
+            parts = below.draw(
+                leaves, top, words, n_threads=n_threads, always_certain=always_certain, progress=progress
+            )
+            released = (top, *parts)
+        self.check(released)
+        return released
+
+    def draw_areas(
+        self,
         tables: Ints,
-        rng: Streams,
+        streams: Streams,
         progress: Progress = no_news,
         *,
         at_once: int | None = None,
         n_threads: int | None = None,
     ) -> Ints:
-        """Return one draw for each area (area, cell) around its confidential table, in the declared order.
-
-        Where every area has words of its own, neither the number of areas drawn together nor that of threads changes
-        what is drawn.
-
-        Parameters
-        ----------
-        progress : Progress
-            Is told how many areas are drawn, where there are many.
-        at_once : int
-            How many areas are drawn together; `AT_ONCE` if not given.
-        n_threads : int, optional
-            As many as this process has processors if not given.
-        """
+        """Return one draw for each unit of the first level (unit, cell) around its confidential table."""
         self.check_samplers()
         groups, drawn = self.law.areas.group_numbers, np.empty_like(tables)
 
         def draw_part(part: slice) -> int:
             places = range(*part.indices(len(tables)))
-            drawn[part] = self.drawing.draw(groups[part], tables[part], rng.some(places))
+            drawn[part] = self.drawing.draw(groups[part], tables[part], streams.some(places))
             return len(places)
 
         n_done, parts = 0, parts_of(len(tables), at_once or AT_ONCE)
-        for n_areas in in_threads(draw_part, parts, n_threads if rng.is_each_its_own else 1):
+        for n_areas in in_threads(draw_part, parts, n_threads if streams.is_each_its_own else 1):
             n_done += n_areas
             if len(parts) > 1:
                 progress(DRAWING, n_done, len(tables))
-        self.check(drawn)
         return drawn
 
-    def check(self, drawn: Ints) -> None:
-        """See that a drawn table of each area (area, cell) obeys its conditions: a mistake here would be published."""
-        _check_invariants(self.law.areas.holds(drawn))
+    def check(self, released: Sequence[Ints]) -> None:
+        """See that drawn tables of every level obey their conditions and add up: a mistake here would be published."""
+        _check_invariants(self.law.areas.holds(released[0]))
+        if self.law.below is not None and not self.law.below.hold(released):
+            raise SamplingError("internal: drawn tables do not add up; nothing is published, please report this")
 
     @cached_property
     def certificate(self) -> Certificate:
         """What the release costs at most; raises `PrivacyError` when nothing can be certified."""
-        return self.pricing.certificate(self.law.precisions, self.law.floors)
+        first = self.pricing.certificate(self.law.precisions, self.law.floors)
+        if not self.law.noises_below:
+            return first
+        self._check_single_records()
+        return chain_certificate(
+            first,
+            self.law.noise,
+            [noise.precision for noise in self.law.noises_below],
+            total_is_fixed=self.total_is_fixed,
+            why=self._why_below,
+        )
+
+    @property
+    def total_is_fixed(self) -> bool:
+        """Whether the number of records is published."""
+        return all(structure.case.moves.total_is_fixed for structure in self.structures)
+
+    def _check_single_records(self) -> None:
+        """Refuse exact numbers that no change of one record keeps: charges are for one record (hierarchy.md, 2)."""
+        if not self.law.exact_below or self._can_change_leaf():
+            return
+        if not any(structure.case.neighbourhood.has_cells_alike for structure in self.structures):
+            raise PrivacyError(
+                "no certificate: the exact numbers of all levels together leave no cell and no leaf that one record"
+                " could change into; leave out some of them"
+            )
+
+    def _can_change_leaf(self) -> bool:
+        """Whether a record of some cell can change its leaf: two leaves that may have it, inside one exact number."""
+        law, tree = self.law, self.law.tree
+        is_zero = law.zeros.of_level(-1)
+        for cell in range(law.schema.n_cells):
+            units = np.arange(tree.n_leaves)
+            for parents, exact in zip(reversed(tree.parents), reversed(law.exact_below), strict=True):
+                if exact is not None and any(cell in row.cells for row in exact.rows.rows):
+                    break
+                units = parents[units]
+            is_open = np.ones(tree.n_leaves, np.bool_) if is_zero is None else ~is_zero[:, cell]
+            if np.bincount(units[is_open], minlength=1).max() > 1:
+                return True
+        return False
+
+    @property
+    def _why_below(self) -> tuple[str, ...]:
+        """What was proven of the rows of each level below the first."""
+        if not self.law.exact_below:
+            return ("below the top, rows are the parents' sums: no cell is in two of them, so they are unimodular",)
+        reasons = []
+        for name, exact in zip(self.law.tree.levels[1:], self.law.exact_below, strict=True):
+            reason = "rows are the parents' sums, and no cell is in two of them"
+            if exact is not None:
+                reason = f"{exact.rows.names} exact in every unit; {exact.rows.certified(2).why}"
+            reasons.append(f"{name}: {reason}")
+        return tuple(reasons)
+
+    def disclosures(self, conditions: Sequence[Condition]) -> tuple[Review, ...]:
+        """Return what the exact numbers give away by themselves, for each level."""
+        return review_levels(self.law.areas, self.law.below, conditions)
 
     @property
     def spent(self) -> Spent:
@@ -325,12 +486,25 @@ class Plan:
 
     @property
     def not_protected_text(self) -> list[str]:
-        """The same as sentences; of several areas, in how many."""
+        """The same as sentences, of several areas in how many; and what is exact below the first level."""
         n_all = len(self.law.areas)
-        return [
+        out = [
             sentence if n_areas == n_all else f"in {n_areas:,} of {n_all:,} areas, {sentence}"
             for sentence, n_areas in self.not_protected.items()
         ]
+        out += [
+            f"{condition.title}, of every {level}, and whatever follows from it"
+            for level, conditions in self.invariants_below.items()
+            for condition in conditions
+        ]
+        pinned = [
+            name
+            for name, exact in zip(self.law.tree.levels[1:], self.law.exact_below, strict=False)
+            if exact is not None and all(part.is_held for part in exact.rows.parts)
+        ]
+        if pinned:
+            out.append(f"{', '.join(pinned)}: not protected, no change of one record alters its {pinned[-1]}")
+        return out
 
     @property
     def meaning(self) -> Meaning:
@@ -452,104 +626,3 @@ def _wrapped(text: str) -> str:
         indent = " " * (len(line) - len(line.lstrip()))
         lines += wrap(line, 100, subsequent_indent=indent + "  " * bool(indent), break_long_words=False) or [""]
     return "\n".join(lines)
-
-
-# From what was asked to a plan: the precision and the floor of everything that is measured. Public.
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a curator asks for, whatever the areas are.
-
-    Attributes
-    ----------
-    queries : tuple of Query
-        What is measured, each with its precision or its portion of the budget.
-    """
-
-    schema: Schema
-    noise: str
-    queries: tuple[Query, ...]
-    budget: Budget | None
-    neighbours: str
-    rows_per_unit: int = 1
-
-    def plan(self, areas: Areas) -> Plan:
-        """Return the plan of a release for these areas: the largest precisions that the budget certifies."""
-        return self._weighted(areas) or self._plain(areas)
-
-    def likely_law(self, areas: Areas) -> PublicLaw:
-        """Return about the law of the plan, to compare choices; where floors are weighted, without a proof."""
-        is_pure = self._chooses_floors and self.budget is not None and self.budget.delta is None
-        epsilon = None if self.budget is None else self.budget.epsilon
-        law = self._by_class(areas, epsilon, is_likely=True) if is_pure and epsilon else None
-        return self.plan(areas).law if law is None else law
-
-    @property
-    def _chooses_floors(self) -> bool:
-        """Whether floors are for the budget to choose: every cell is measured once, and nothing is given."""
-        query, budget = self.queries[0], self.budget
-        is_open = len(self.queries) == 1 and isinstance(query, Cells) and (query.precision, query.zeros) == (None, None)
-        if not is_open or query.where is not None or budget is None or budget.is_nothing:
-            return False
-        return FAMILIES[self.noise].exponent == 1
-
-    def _plan(self, law: PublicLaw, pricing: Pricing) -> Plan:
-        return Plan(law, pricing, self.budget, self.queries)
-
-    def _pricing(self, areas: Areas, classes: Sequence[Sequence[Row]]) -> Pricing:
-        return Pricing(areas, tuple(map(tuple, classes)), self.noise, self.neighbours, self.rows_per_unit)
-
-    def _plain(self, areas: Areas) -> Plan:
-        """Return the plan whose floors are those that were given, or 1."""
-        classes = [tuple(query.rows(self.schema)) for query in self.queries]
-        pricing = self._pricing(areas, classes)
-        precisions = precisions_of(pricing, self.queries, self.budget)
-        queries = tuple(
-            MeasuredQuery(query.title, precision, rows, _floor(query) or Fraction(1))
-            for query, precision, rows in zip(self.queries, precisions, classes, strict=True)
-        )
-        return self._plan(PublicLaw(self.schema, self.noise, queries, areas), pricing)
-
-    def _weighted(self, areas: Areas) -> Plan | None:
-        """Return the plan with floors that the budget chooses; None where there are none or they are not covered."""
-        budget = self.budget
-        if budget is None or not self._chooses_floors:
-            return None
-        law = self._clamped(areas) if budget.delta is not None else self._by_class(areas, budget.epsilon)
-        if law is None:
-            return None
-        pricing = self._pricing(areas, law.classes)
-        plain = pricing.one_record_without_invariants(law.precisions)
-        is_covered = budget.covers_plain(plain, currency=law.family.currency)
-        plan = self._plan(law, pricing)
-        return plan if is_covered and budget.covers(plan.certificate) else None
-
-    def _by_class(self, areas: Areas, epsilon: Fraction | None, *, is_likely: bool = False) -> PublicLaw | None:
-        """Return the law for a budget in pure epsilon: each class of cells as precise as its theorem allows."""
-        if epsilon is None:
-            return self._clamped(areas)
-        found = weighted_cells(areas, self.neighbours, epsilon / self.rows_per_unit, is_likely=is_likely)
-        if found is None:
-            return None
-        rows = self.queries[0].rows(self.schema)
-        queries = tuple(
-            MeasuredQuery(part.text, part.precision, tuple(rows[cell] for cell in part.cells), part.floor)
-            for part in found
-        )
-        return PublicLaw(self.schema, self.noise, queries, areas)
-
-    def _clamped(self, areas: Areas) -> PublicLaw | None:
-        """Return the law for a budget in rho, where every floor costs the same: noise clamped at lower limits."""
-        (query,) = self._plain(areas).law.queries
-        patterns = [group.pattern for group in areas.groups]
-        if not all(has_floor(pattern, cell) for pattern in patterns for cell in range(self.schema.n_cells)):
-            return None
-        floor = clamped_floor(query.precision)
-        return PublicLaw(
-            self.schema, self.noise, (MeasuredQuery(query.text, query.precision, query.rows, floor),), areas
-        )
-
-
-def _floor(query: Query) -> Fraction | None:
-    return query.zeros if isinstance(query, Cells) else None

@@ -24,11 +24,10 @@ from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import shown
 from congenial.privacy.disclosure import Review
 from congenial.progress import DRAWING, Progress, first_interrupt_held, no_news
-from congenial.randomness import RandomStream, Streams, UnitStreams, replay_rng
+from congenial.randomness import Streams, TreeStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey, key_without_charge
 from congenial.table import Table, tables_by_area
-from congenial.tree.plan import ChainPlan, reviews_of
-from congenial.tree.steps import ChainWords
+from congenial.tree.tree import TreeTables
 
 if TYPE_CHECKING:
     from congenial.bundle.write import Unfinished
@@ -41,39 +40,37 @@ OUTPUTS = ("csv", "parquet", "report")
 
 @dataclass(frozen=True, repr=False)
 class Release:
-    """One draw for each area, with the plan it follows and the receipt of its charge. Public.
+    """One draw for each unit of each level, with the plan it follows and the receipt of its charge. Public.
 
     Attributes
     ----------
     plan : Plan
-        Of a tree, the plan of its top.
     naming : Naming
     conditions : tuple of Condition
         What every table obeys, as it was stated; of a tree, the units at the top.
     receipt : Receipt or None
         None for a simulation, which protects nobody.
-    counts : array (area, cell)
-        The drawn tables, in the order of the areas.
+    levels : tuple of arrays (unit, cell)
+        The drawn tables of each level, in the order of its units; one table and areas are one level.
     made_at : str
     software : mapping
         The versions of whatever decides a byte of a bundle.
-    below : tuple of arrays (unit, cell)
-        Of a tree, the drawn tables of each level below the top; `counts` are those of the top.
-    chain : ChainPlan or None
-        The plan of a tree.
     """
 
     plan: Plan
     naming: Naming
     conditions: tuple[Condition, ...]
     receipt: Receipt | None
-    counts: Ints = field(repr=False)
+    levels: TreeTables = field(repr=False)
     made_at: str
     software: Mapping[str, str]
-    below: tuple[Ints, ...] = ()
-    chain: ChainPlan | None = None
     reviews: tuple[Review, ...] = field(default=(), repr=False)
     """What the exact numbers give away; looked for when it is not given."""
+
+    @property
+    def counts(self) -> Ints:
+        """The drawn tables of the first level (area, cell), in the order of the areas."""
+        return self.levels[0]
 
     @property
     def tables(self) -> Mapping[Area, Ints]:
@@ -86,7 +83,7 @@ class Release:
         return Manifest.of(
             self.naming,
             self.made_at,
-            self.chain or self.plan,
+            self.plan,
             self.conditions,
             self.counts,
             self.receipt,
@@ -142,13 +139,11 @@ class Release:
         from congenial.bundle.signing import read_private_key
 
         key = None if sign is None else read_private_key(Path(sign))
-        return lambda out: contents.bundle_files(
-            out, self.manifest, self.counts, tuple(outputs), key, self.below, progress
-        )
+        return lambda out: contents.bundle_files(out, self.manifest, self.levels, tuple(outputs), key, progress)
 
     def __repr__(self) -> str:
         kind = "release" if self.receipt is not None else "NOT FOR RELEASE, a simulation:"
-        what = self.plan.law.areas if self.chain is None else self.chain.law.tree
+        what = self.plan.law.tree if self.plan.law.steps else self.plan.law.areas
         paid = "" if self.receipt is None else f", charged {self.receipt.currency} {shown(self.receipt.loss)}"
         return f"{kind} {self.naming.release!r} of dataset {self.naming.dataset!r}: {what}{paid}"
 
@@ -164,8 +159,8 @@ class Prepared:
 
     Attributes
     ----------
-    confidential : array (area, cell)
-        Of a tree, the tables of its leaves, in the order of the tree.
+    confidential : array (leaf, cell)
+        The tables of the lowest level, in the order of the tree; of one level, those of its areas.
     """
 
     plan: Plan
@@ -173,17 +168,11 @@ class Prepared:
     conditions: tuple[Condition, ...]
     confidential: Ints = field(repr=False)
     software: Mapping[str, str] = field(default_factory=software_in_use)  # before the charge: a lookup can fail
-    chain: ChainPlan | None = None
-
-    @property
-    def whole(self) -> Plan | ChainPlan:
-        """The plan of everything that is released."""
-        return self.chain or self.plan
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the plan. It holds the disclosed values and nothing else of the data."""
-        return plan_digest(self.naming, self.whole, self.conditions, self.whole.certificate)
+        return plan_digest(self.naming, self.plan, self.conditions, self.plan.certificate)
 
     @property
     def facts(self) -> dict[str, object]:
@@ -192,44 +181,37 @@ class Prepared:
 
     @cached_property
     def reviews(self) -> tuple[Review, ...]:
-        """What the exact numbers give away by themselves; of a tree, for each level. Public with the release."""
-        return reviews_of(self.whole, self.conditions)
+        """What the exact numbers give away by themselves, for each level. Public with the release."""
+        return self.plan.disclosures(self.conditions)
 
     @property
     def of_areas(self) -> Ints:
         """The confidential tables of areas (area, cell); of a tree, of the units at the top."""
-        return self.confidential if self.chain is None else self.chain.law.tree.summed(self.confidential)[0]
+        return self.plan.law.tree.summed(self.confidential)[0]
 
     @property
     def tables(self) -> Mapping[Area, Table]:
         """The confidential table of each area."""
         return tables_by_area(self.plan.law.schema, self.plan.law.areas.labels, self.of_areas)
 
-    def streams(self, key: ReleaseKey) -> UnitStreams | ChainWords:
+    def streams(self, key: ReleaseKey) -> Streams | TreeStreams:
         """Return the random words of every area, or of every unit of a tree, under a key."""
-        if self.chain is not None:
-            return key.tree_words(self.naming.release, self.digest)
+        if self.plan.law.steps:
+            return key.tree_streams(self.naming.release, self.digest)
         return key.streams(self.naming.release, self.digest, self.plan.law.areas.labels, self.confidential)
 
-    def draw(self, rng: Streams | ChainWords, progress: Progress = no_news) -> tuple[Ints, ...]:
-        """Return one draw for every area, in the declared order, and for every level of a tree below the top."""
-        if self.chain is not None:
-            words = ChainWords.simulated(rng) if isinstance(rng, RandomStream) else rng
-            if not isinstance(words, ChainWords):
-                raise BundleError("internal: a tree is drawn from words of its units")
-            return self.chain.draw(self.confidential, words, progress=progress)
-        if isinstance(rng, ChainWords):
-            raise BundleError("internal: areas are drawn from words of their own")
-        return (self.plan.draw(self.confidential, rng, progress),)
+    def draw(self, streams: Streams | TreeStreams, progress: Progress = no_news) -> TreeTables:
+        """Return one draw for every unit of every level."""
+        return self.plan.draw(self.confidential, streams, progress)
 
 
-def draw_here(ready: Prepared, file: KeyFile, progress: Progress) -> tuple[Ints, ...]:
+def draw_here(ready: Prepared, file: KeyFile, progress: Progress) -> TreeTables:
     """Return one draw, made by this process from the words of a release's key."""
     assert file.key is not None  # noqa: S101
     return ready.draw(ready.streams(file.key), progress)
 
 
-Draw = Callable[[Prepared, KeyFile, Progress], tuple[Ints, ...]]
+Draw = Callable[[Prepared, KeyFile, Progress], TreeTables]
 """What draws a release: from the same key it gives the same tables, wherever it runs."""
 
 _RESUME = "congenial release --resume, or mechanism.resume if it was begun from Python"
@@ -263,12 +245,12 @@ def charged(
     draw : Draw
         What draws it; on this machine if not given.
     """
-    ready.whole.rehearse(progress)
+    ready.plan.rehearse(progress)
     _ = ready.reviews  # the manifest counts them: whatever could stop that stops it here
     request = Request(
         dataset=ready.naming.dataset,
         release=ready.naming.release,
-        certificate=ready.whole.certificate,
+        certificate=ready.plan.certificate,
         invariants=disclosed_numbers(ready),
         plan_digest=ready.digest,
         who=who,
@@ -348,7 +330,7 @@ def resumed(
             )
         if (became := what_became(ready.naming.release, ledger.withdrawals(ready.naming.dataset))) is not None:
             raise BundleError(f"{name} was {became.text}; give it up instead: congenial release --abandon")
-        ready.whole.rehearse(progress)
+        ready.plan.rehearse(progress)
         with first_interrupt_held() as tell:
             tell(_HELD)
             yield from _finished(ready, file, receipt, progress, draw)
@@ -497,14 +479,9 @@ def check_not_confidential(status: str) -> None:
         )
 
 
-def _drawn(ready: Prepared, receipt: Receipt | None, tables: tuple[Ints, ...], made_at: str) -> Release:
-    counts, *below = tables
-    return Release(
-        *(ready.plan, ready.naming, ready.conditions, receipt, counts, made_at, ready.software),
-        below=tuple(below),
-        chain=ready.chain,
-        reviews=ready.reviews,
-    )
+def _drawn(ready: Prepared, receipt: Receipt | None, levels: TreeTables, made_at: str) -> Release:
+    facts = (ready.plan, ready.naming, ready.conditions, receipt, levels, made_at, ready.software, ready.reviews)
+    return Release(*facts)
 
 
 def disclosed_numbers(ready: Prepared) -> list[tuple[str, object]]:
@@ -514,12 +491,12 @@ def disclosed_numbers(ready: Prepared) -> list[tuple[str, object]]:
     found = exactly(ready.plan.law.schema, ready.conditions, of_areas[:1] if is_many else of_areas)
     if is_many or (areas.name is not None and len(found) * len(areas) > _MOST_DISCLOSED):
         where = f"in {len(areas):,} areas, listed in the bundle; SHA-256 of all values {areas_digest(ready.plan.law)}"
-        return [*((f"{exact.text}, of each {areas.name}", where) for exact in found), *disclosed_below(ready.chain)]
+        return [*((f"{exact.text}, of each {areas.name}", where) for exact in found), *disclosed_below(ready.plan)]
     heads = {area: "" if area is None else f"{areas.name} {area}: " for area in areas}
     out: list[tuple[str, object]] = [
         (f"{heads[area]}{exact.text}", exact.value(place)) for exact in found for place, area in enumerate(areas)
     ]
-    return out + disclosed_below(ready.chain)
+    return out + disclosed_below(ready.plan)
 
 
 def exact_texts(ready: Prepared) -> tuple[tuple[str, str], ...]:

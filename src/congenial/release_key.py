@@ -26,9 +26,8 @@ from congenial.arrays import Ints
 from congenial.conditions.areas import Area
 from congenial.disk import flush, flush_folder
 from congenial.errors import LedgerBusyError, LedgerError, reason_of
-from congenial.randomness import SecretBytes, UnitStarts, UnitStreams, secret_bytes
+from congenial.randomness import SecretBytes, TreeStreams, UnitStarts, UnitStreams, secret_bytes, with_length
 from congenial.resources import parts_of
-from congenial.tree.steps import ChainWords
 
 _BYTES = 32
 _LARGEST = 1 << 20  # bytes of a key's file: far more than names and paths take
@@ -49,7 +48,7 @@ class ReleaseKey:
     def _begun(self, purpose: str, parts: Sequence[bytes], size: int) -> "hashlib.blake2b":
         made = hashlib.blake2b(key=self.secret, digest_size=size, person=purpose.encode())
         for part in parts:
-            made.update(_measured(part))
+            made.update(with_length(part))
         return made
 
     def streams(self, release: str, plan_digest: str, areas: Sequence[Area], counts: Ints) -> UnitStreams:
@@ -61,9 +60,9 @@ class ReleaseKey:
         starts = _Starts(self._begun("unit", [release.encode(), plan_digest.encode()], size=16), areas, counts)
         return UnitStreams(self._derived("words"), starts)
 
-    def tree_words(self, release: str, plan_digest: str) -> ChainWords:
+    def tree_streams(self, release: str, plan_digest: str) -> TreeStreams:
         """Return the random words of every unit of a tree, which depend on nothing else but the unit itself."""
-        return ChainWords(self._derived("tree"), [release, plan_digest])
+        return TreeStreams(self._derived("tree"), [release, plan_digest])
 
     @property
     def commitment(self) -> str:
@@ -86,10 +85,6 @@ class ReleaseKey:
         return "ReleaseKey(secret)"
 
 
-def _measured(part: bytes) -> bytes:
-    return len(part).to_bytes(8, "little") + part
-
-
 class _Starts(UnitStarts):
     """Those of areas: a keyed hash of the area's label and counts."""
 
@@ -106,7 +101,7 @@ class _Starts(UnitStarts):
         out = []
         for place, line in zip(places, lines, strict=True):
             made = begun.copy()
-            made.update(_measured((areas[place] or "").encode()) + size + line.tobytes())
+            made.update(with_length((areas[place] or "").encode()) + size + line.tobytes())
             out.append(made.digest())
         return out
 

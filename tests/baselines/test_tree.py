@@ -9,9 +9,9 @@ import pytest
 
 import congenial as cg
 from agreement import ALPHA, N_DRAWS, p_value
+from congenial.plan import Plan
 from congenial.randomness import replay_rng
 from congenial.study.baselines.topdown import LeavesAlone, TopDownTree, TreeBaseline, leaf_noise
-from congenial.tree.plan import ChainPlan
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["u18", "v18"]})
 CODES = [f"{county}{tract}{block}" for county in "123" for tract in "ab" for block in range(1, 2 + int(county) * 3)]
@@ -25,7 +25,7 @@ def counts_of(seed: str) -> np.ndarray[Any, np.dtype[np.int64]]:
     return rng.below(np.full(shape, 12)) * rng.below(np.full(shape, 2))
 
 
-def planned(leaves: np.ndarray[Any, np.dtype[np.int64]], **asked: Any) -> ChainPlan:
+def planned(leaves: np.ndarray[Any, np.dtype[np.int64]], **asked: Any) -> Plan:
     hierarchy = cg.Hierarchy(TREE, SCHEMA, **asked)
     return hierarchy.plan(hierarchy.disclose(leaves))
 
@@ -65,7 +65,7 @@ def test_topdown_measures_with_the_chain_s_noise() -> None:
     leaves = np.full((20_000, 4), 1_000)
     hierarchy = cg.Hierarchy(tree, SCHEMA, rho="1/2", shares={"state": 1, "block": 4})
     plan = hierarchy.plan(hierarchy.disclose(leaves))
-    (noise,) = plan.law.noises
+    (noise,) = plan.law.noises_below
     assert float(noise.precision) == pytest.approx(0.4)
     off = TopDownTree().release(plan, leaves, replay_rng(1))[-1] - leaves
     assert off.var() == pytest.approx(2.5, rel=0.2)

@@ -11,21 +11,22 @@ from numpy.typing import NDArray
 import congenial as cg
 from agreement import own_rng
 from congenial.bundle import expected_errors as module
-from congenial.bundle.bundle import load_bundle
 from congenial.bundle.expected_errors import AddingUp, adding_up, statistics, warning_lines
 from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
 from congenial.curator.confidential_report import write_confidential_report
 from congenial.curator.pipeline import simulate
-from congenial.curator.preview import Preview, preview
+from congenial.curator.preview import TablesPreview
 from congenial.curator.reference_tables import reference_plan
 from congenial.errors import BundleError, ReadingError
+from congenial.inference.bundle import load_bundle
 from congenial.plan import Plan
 from congenial.reading.reference import read_reference
 from congenial.reading.tables import read_counts
 from congenial.sampling.enumeration import EnumeratedLaw
 from congenial.spec.load import load_spec
 from forger import forge, nothing
+from previews import tables_preview as preview
 
 Ints = NDArray[np.int64]
 SCHEMA = cg.Schema({"age": ["young", "old"], "group": ["large", "rare"]})
@@ -142,7 +143,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def planned(folder: Path, reference: str | None = None) -> Preview:
+def planned(folder: Path, reference: str | None = None) -> TablesPreview:
     return preview(load_spec(folder / "spec.yaml"), folder, None if reference is None else folder / reference)
 
 

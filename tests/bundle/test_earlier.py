@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from congenial.bundle.bundle import load_bundle
 from congenial.curator.pipeline import prepare
+from congenial.inference.bundle import load_bundle
 from congenial.randomness import SecretBytes
 from congenial.release_key import ReleaseKey
 from congenial.spec import load_spec

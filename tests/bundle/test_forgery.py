@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.bundle.bundle import load_bundle
-from congenial.bundle.parquet import NOT_ASKED_FOR
+from congenial.bundle.files import NOT_ASKED_FOR
 from congenial.bundle.structure_files import areas_to_parquet
 from congenial.bundle.tables import header_of
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError
+from congenial.inference.bundle import load_bundle
 from congenial.ledger import open_ledger
 from forger import Change, at, both, forge, nothing
 from releases import CASES, Maker

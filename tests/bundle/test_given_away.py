@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from congenial.bundle.bundle import load_bundle
 from congenial.bundle.parquet import parquet_arrays
 from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
 from congenial.curator.pipeline import simulate
 from congenial.errors import BundleError
+from congenial.inference.bundle import load_bundle
 from congenial.spec.load import load_spec
 from forger import Change, at, forge
 

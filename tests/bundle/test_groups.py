@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import congenial as cg
-from congenial.bundle.bundle import Bundle, load_bundle
 from congenial.curator.pipeline import demonstrate
 from congenial.errors import BundleError
+from congenial.inference.bundle import Bundle, load_bundle
 from forger import at, forge
 
 GROUPS = ("law", "dimensions", 1, "groups")
@@ -16,7 +16,7 @@ GROUPS = ("law", "dimensions", 1, "groups")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    return demonstrate(tmp_path_factory.mktemp("groups") / "demo").bundle
+    return Bundle.of(demonstrate(tmp_path_factory.mktemp("groups") / "demo").bundle)
 
 
 @pytest.fixture

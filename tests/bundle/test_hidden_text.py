@@ -41,7 +41,7 @@ def tree_bundle(folder: Path, codes: dict[str, list[str]], schema: cg.Schema = S
     ledger = cg.open_ledger(folder / "budget.db", create=True)
     ledger.create_dataset("town", rho="3", neighbours="bounded", who="Ada")
     names = {"dataset": "town", "release": "tree", "who": "Ada"}
-    cg.release_tree(made, COUNTS, ledger=ledger, folder=folder / "bundle", **names)
+    made.release(COUNTS, ledger=ledger, folder=folder / "bundle", **names)
     return folder / "bundle"
 
 

@@ -18,11 +18,11 @@ from pyarrow import parquet
 
 import congenial as cg
 from commands import run_python
-from congenial.bundle.bundle import load_bundle
 from congenial.bundle.encoding import digest, rendered
 from congenial.bundle.verify import verify_bundle
 from congenial.conditions.areas import Areas
 from congenial.errors import BundleError, ConditionError, HierarchyError, SchemaError
+from congenial.inference.bundle import load_bundle
 from congenial.text import LONGEST
 from congenial.tree.tree import MOST_ROOM
 from releases import CASES, NOW, ledger_for, place, release
@@ -242,7 +242,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     book = cg.open_ledger(folder / "tree.db", create=True)
     book.create_dataset("town", rho="3", neighbours="bounded", who="Ada")
     counts = np.arange(48).reshape(12, 4)
-    cg.release_tree(made, counts, ledger=book, dataset="town", release="t", who="Ada", folder=folder / "tree")
+    made.release(counts, ledger=book, dataset="town", release="t", who="Ada", folder=folder / "tree")
     return {"areas": folder / "areas", "tree": folder / "tree"}
 
 
@@ -360,7 +360,7 @@ def test_texts_as_long_as_they_may_be_come_back(tmp_path: Path) -> None:
     ledger = cg.open_ledger(tmp_path / "budget.db", create=True)
     ledger.create_dataset("town", rho="3", neighbours="bounded", who="Ada")
     counts = np.array([[3, 4], [5, 0], [2, 2]])
-    cg.release_tree(made, counts, ledger=ledger, dataset="town", release="t", who="Ada", folder=tmp_path / "out")
+    made.release(counts, ledger=ledger, dataset="town", release="t", who="Ada", folder=tmp_path / "out")
     found = verify_bundle(tmp_path / "out").bundle.tree
     assert found is not None
     assert found.texts(1) == long[:3]
@@ -382,5 +382,5 @@ def test_other_layouts_of_the_same_rows_are_read(
         restamp(folder, lambda values: None, files)
         found, before = load_bundle(folder), load_bundle(originals[case])
         assert np.array_equal(found.counts, before.counts)
-        assert all(map(np.array_equal, found.below, before.below))
+        assert all(map(np.array_equal, found.levels, before.levels))
         assert found.law.areas.labels == before.law.areas.labels

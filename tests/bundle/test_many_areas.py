@@ -10,12 +10,12 @@ import pytest
 
 import congenial as cg
 from congenial import resources as chunks
-from congenial.bundle import parquet as file_names
+from congenial.bundle import files as file_names
 from congenial.bundle import report as walk
 from congenial.bundle import tables
-from congenial.bundle.bundle import load_bundle
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError
+from congenial.inference.bundle import load_bundle
 from congenial.randomness import replay_rng
 from forger import at, forge
 from releases import NOW, simulate

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from chromium import dom_of, look_at
-from congenial.bundle.bundle import Bundle, load_bundle
 from congenial.bundle.report import report, units_of_areas
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
+from congenial.inference.bundle import Bundle, load_bundle
 from congenial.pages.page import render
 from congenial.plan import Plan
 from images import is_blank
@@ -218,7 +218,7 @@ def typed(page: str, texts: list[str], folder: Path) -> dict[str, list[Any]]:
 
 def test_an_area_is_found_by_typing(bundles: dict[str, Path], tmp_path: Path) -> None:
     bundle = load_bundle(bundles["counties"])
-    page = report(parents_of(bundle), bundle.counts)
+    page = report(parents_of(bundle), bundle.levels)
     northern = [str(area) for area in list(bundle.tables)[:40]]
     with_el = sum("el" in area.lower() for area in northern)
     assert with_el > 1

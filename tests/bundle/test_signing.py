@@ -10,7 +10,6 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
-from congenial.bundle.bundle import load_bundle
 from congenial.bundle.signing import (
     check_signature,
     create_key,
@@ -20,6 +19,7 @@ from congenial.bundle.signing import (
     sign,
 )
 from congenial.errors import BundleError
+from congenial.inference.bundle import load_bundle
 from releases import Maker
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from congenial.bundle.bundle import load_bundle
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.signing import check_signature
 from congenial.errors import BundleError
+from congenial.inference.bundle import load_bundle
 from drawn import drawn
 from releases import Maker
 

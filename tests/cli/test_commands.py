@@ -53,7 +53,7 @@ def _release_tree(folder: Path) -> None:
     ledger = open_ledger(folder / "tree.db", create=True)
     ledger.create_dataset("tree", rho="4", neighbours="bounded", who="Ada")
     hierarchy, people = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), rho="4"), [[90, 80]] * 6
-    cg.release_tree(hierarchy, people, ledger=ledger, dataset="tree", release="t", who="Ada", folder=folder / "tree")
+    hierarchy.release(people, ledger=ledger, dataset="tree", release="t", who="Ada", folder=folder / "tree")
 
 
 LEDGER = ["--ledger", "budget.db"]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from congenial.bundle.bundle import load_bundle
 from congenial.cli.main import main
 from congenial.curator.pipeline import STEPS
+from congenial.inference.bundle import load_bundle
 from congenial.ledger import open_ledger
 
 

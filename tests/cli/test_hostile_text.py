@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 
 import congenial as cg
 from commands import run_command
+from congenial.bundle.files import AREAS, PARQUET
 from congenial.bundle.metadata import Naming
-from congenial.bundle.parquet import AREAS, PARQUET
 from congenial.bundle.tables import formula_warnings
 from congenial.cli.main import main
 from congenial.cli.output import progress_bar, say, show_json, show_table

@@ -46,9 +46,9 @@ def test_a_draw_tells_how_many_areas_are_done(monkeypatch: pytest.MonkeyPatch) -
     def tell(step: str, done: int = 0, of: int = 0) -> None:
         told.append((step, done, of))
 
-    plan.draw(counts, replay_rng("areas"), tell)
+    plan.draw_areas(counts, replay_rng("areas"), tell)
     assert told == []
     monkeypatch.setattr(plans, "AT_ONCE", 6)
-    drawn = plan.draw(counts, replay_rng("areas"), tell)
+    drawn = plan.draw_areas(counts, replay_rng("areas"), tell)
     assert told == [("drawing", done, 20) for done in (6, 12, 18, 20)]
     assert (drawn.sum(axis=1) == 20).all()

@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 import congenial as cg
-from congenial.bundle.bundle import load_bundle
 from congenial.cli.main import main
 from congenial.cli.output import column_parts
+from congenial.inference.bundle import load_bundle
 
 N_CELLS = 60
 
@@ -27,7 +27,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ledger = cg.open_ledger(folder / "budget.db", create=True)
     ledger.create_dataset("town", rho="3", neighbours="bounded", who="Ada")
     counts = 20_000 + np.arange(4 * N_CELLS).reshape(4, N_CELLS) * 37
-    cg.release_tree(made, counts, ledger=ledger, dataset="town", release="t", who="Ada", folder=folder / "bundle")
+    made.release(counts, ledger=ledger, dataset="town", release="t", who="Ada", folder=folder / "bundle")
     return folder / "bundle"
 
 

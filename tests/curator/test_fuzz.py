@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from congenial.bundle.bundle import load_bundle
 from congenial.cli.main import main
+from congenial.inference.bundle import load_bundle
 from congenial.ledger import Ledger, open_ledger
 from releases import COUNTS, FEW, HOLES, MICRODATA, TWO_AREAS
 

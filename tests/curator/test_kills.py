@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from commands import COMMAND, ENVIRONMENT, run_python
-from congenial.bundle.bundle import load_bundle
 from congenial.curator import pipeline
+from congenial.inference.bundle import load_bundle
 from congenial.spec.load import load_spec
 from releases import CASES, ledger_for, place
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from congenial.bundle.bundle import load_bundle
 from congenial.bundle.signing import create_key
 from congenial.curator import pipeline as run
 from congenial.curator.pipeline import Published
@@ -27,6 +26,7 @@ from congenial.errors import (
     SuppressedError,
     TooLargeError,
 )
+from congenial.inference.bundle import load_bundle
 from congenial.ledger import Ledger
 from congenial.plan import Plan
 from congenial.release_key import ReleaseKey

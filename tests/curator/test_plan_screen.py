@@ -15,7 +15,7 @@ import congenial as cg
 from agreement import own_rng
 from congenial.cli.main import main
 from congenial.curator.alternatives import ErrorTarget, Reached, _least
-from congenial.curator.preview import Preview, preview
+from congenial.curator.preview import TablesPreview
 from congenial.curator.preview_text import screen
 from congenial.errors import StudyError
 from congenial.law import Law
@@ -23,6 +23,7 @@ from congenial.privacy.budget import Budget
 from congenial.spec.load import load_spec
 from congenial.spec.spec import Spec
 from console import JARGON
+from previews import tables_preview as preview
 
 SPEC = """\
 release: r
@@ -88,7 +89,7 @@ def test_where_precisions_are_given_the_cost_is_compared(tmp_path: Path) -> None
         preview(spec, tmp_path, target=ErrorTarget(1.0))
 
 
-def simulated_error(found: Preview, spec: Spec, of: str, request: pytest.FixtureRequest) -> float:
+def simulated_error(found: TablesPreview, spec: Spec, of: str, request: pytest.FixtureRequest) -> float:
     """The error of many draws with a spec's budget around the public table."""
     plan = spec.mechanism.plan(found.plan.law.areas)
     gaps = (Law(plan.law, found.centre).sample(20_000, own_rng(request)) - found.centre).astype(float)
@@ -129,7 +130,7 @@ def test_the_error_of_sums_over_areas(tmp_path: Path, request: pytest.FixtureReq
     assert reached.budget is not None
     plan = replace(spec, epsilon=reached.budget.limit).mechanism.plan(found.plan.law.areas)
     centres, rng = np.stack([found.centre] * 8), own_rng(request)
-    gaps = [(plan.draw(centres, rng) - centres).sum(axis=0).astype(float) for n in range(400)]
+    gaps = [(plan.draw_areas(centres, rng) - centres).sum(axis=0).astype(float) for n in range(400)]
     assert sqrt((np.array(gaps) ** 2).mean()) == pytest.approx(4.0, rel=0.15)
 
 

@@ -11,14 +11,15 @@ from click.testing import CliRunner, Result
 import congenial as cg
 from agreement import own_rng
 from congenial.cli.main import main
-from congenial.curator.preview import Preview, preview
+from congenial.curator.preview import TablesPreview
 from congenial.curator.preview_text import screen
 from congenial.curator.section import NO_PROVEN_INTERVALS, NOT_PROTECTED
 from congenial.ledger import Ledger, open_ledger
 from congenial.privacy.bounds import epsilon_at
 from congenial.privacy.disclosure import level_sentences
 from congenial.spec.load import load_spec
-from congenial.tree.plan import review_tree
+from congenial.tree.disclosure import review_levels
+from previews import tables_preview as preview
 from releases import release
 
 HEAD = """\
@@ -39,11 +40,11 @@ def written(folder: Path, text: str, counts: str = COUNTS) -> Path:
     return folder / "spec.yaml"
 
 
-def previewed(folder: Path, text: str, counts: str = COUNTS) -> Preview:
+def previewed(folder: Path, text: str, counts: str = COUNTS) -> TablesPreview:
     return preview(load_spec(written(folder, text, counts)), folder)
 
 
-def lines_of(found: Preview, heading: str = ALL) -> list[str]:
+def lines_of(found: TablesPreview, heading: str = ALL) -> list[str]:
     return [line for one in screen(found) if heading in (one.heading, ALL) for line in one.lines]
 
 
@@ -129,7 +130,7 @@ def causes(rare: int) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
     return found
 
 
-def by_area(folder: Path, rare: int) -> Preview:
+def by_area(folder: Path, rare: int) -> TablesPreview:
     rows = [
         f"{a},{c},{n}" for a, own in zip(AREAS, causes(rare), strict=True) for c, n in zip(CAUSES, own, strict=True)
     ]
@@ -147,7 +148,7 @@ def test_without_a_reference_the_worst_case_is_stated_and_is_that_of_draws(
     assert (name, worst.count) == ("cause", 0)
     assert f"about {round(worst.bias_of_all)} too large over 39 areas." in text
     centres, rng = causes(0), own_rng(request)
-    sums = np.array([found.plan.draw(centres, rng)[:, 7].sum() for _ in range(400)])
+    sums = np.array([found.plan.draw_areas(centres, rng)[:, 7].sum() for _ in range(400)])
     assert worst.bias_of_all == pytest.approx(sums.mean(), abs=6 * sums.std() / sqrt(len(sums)))
     assert worst.bias_of_all > 20
 
@@ -233,6 +234,6 @@ def test_a_level_without_a_name_is_called_the_top() -> None:
     exact = {"state": [cg.total(), cg.total({"sex": "f"})]}
     hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants=exact, rho="1")
     plan = hierarchy.plan(hierarchy.disclose(hierarchy.counts_of([[3, 4], [2, 1]])))
-    said = level_sentences(review_tree(plan.law, hierarchy.invariants))
+    said = level_sentences(review_levels(plan.law.areas, plan.law.below, hierarchy.invariants))
     assert said
     assert all(line.startswith(("at the top: ", "block: ")) for line in said)

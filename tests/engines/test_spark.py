@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 import congenial.release
-from congenial.bundle.bundle import load_bundle
 from congenial.curator import pipeline
 from congenial.engines.task import released_content
 from congenial.errors import CongenialError
+from congenial.inference.bundle import load_bundle
 from congenial.progress import no_news
 from congenial.randomness import SecretBytes
 from congenial.release import Prepared
@@ -176,7 +176,7 @@ def test_releases_on_a_cluster(running: tuple[Cluster, Any], tmp_path: Path, sub
             assert files(made.folder) == files(local.folder)
             assert released_content(made.release) == released_content(local.release)
             load_bundle(made.folder)
-        expected = (local.release.counts, *local.release.below)
+        expected = local.release.levels
         ready = pipeline.prepare(load_spec(data.spec("r", spark_path)), data.folder, engine=engine_of(session))
         assert same(drawn(ready, engine_of(session, n_partitions=2), data, "draw-2"), expected)
 
@@ -242,7 +242,7 @@ def test_releases_on_a_cluster(running: tuple[Cluster, Any], tmp_path: Path, sub
         expected = ready.draw(ready.streams(file.key))
         made = pipeline.resume(load_spec(spec), data.folder, ledger=ledger, engine=engine_of(session))
         assert made.folder == out
-        assert same((made.release.counts, *made.release.below), expected)
+        assert same(made.release.levels, expected)
         assert len(ledger.history(data.dataset)) == 1
         load_bundle(out)
 
@@ -289,7 +289,7 @@ def check_folder(folder: Path, made: pipeline.Published) -> None:
     assert json.loads((folder / "_content.json").read_text(encoding="utf-8"))["content"] == released_content(
         made.release
     )
-    tables = [made.release.counts, *made.release.below]
+    tables = made.release.levels
     assert rows.num_rows == sum(map(len, tables))
     columns = np.stack([rows.column(place).to_numpy() for place in range(3, rows.num_columns)], axis=1)
     for level, expected in enumerate(tables):

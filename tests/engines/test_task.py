@@ -8,10 +8,9 @@ import pytest
 import congenial as cg
 from congenial.bundle.metadata import Naming
 from congenial.engines.key_place import KeyPlace
-from congenial.engines.task import Gathered, Job, check_drawn, software_digest, work_of
+from congenial.engines.task import Gathered, Job, software_digest, work_of
 from congenial.errors import EngineError
 from congenial.examples import p12_mechanism, p12_schema
-from congenial.mechanism import prepare_tree
 from congenial.randomness import SecretBytes
 from congenial.release import Prepared
 from congenial.release_key import ReleaseKey
@@ -35,15 +34,14 @@ def tree(*, exact: bool = False, largest: int = 9) -> Prepared:
     below = {"tract": [cg.total()]} if exact else {}
     hierarchy = cg.Hierarchy(made, schema, invariants={"county": [cg.total()], **below}, rho="1", zeros=zeros)
     counts = np.random.default_rng(6).poisson(4, (len(codes), 4))
-    counts[zeros.bars[-1]] = 0
+    counts[zeros.masks[-1]] = 0
     counts[7, 2] = largest
-    return prepare_tree(hierarchy, counts, Naming("r", "d", "r", "person"))
+    return hierarchy.prepare(counts, Naming("r", "d", "r", "person"))
 
 
 def job_of(ready: Prepared) -> Job:
-    drawing = None if ready.chain is not None else ready.plan.drawing
     place = KeyPlace(folder="nowhere")
-    return Job("r", ready.digest, place, "k", KEY.commitment, software_digest(), drawing)
+    return Job("r", ready.digest, place, "k", KEY.commitment, software_digest(), ready.plan.drawing)
 
 
 def test_tasks_in_any_order_give_the_same_release() -> None:
@@ -58,7 +56,7 @@ def test_tasks_in_any_order_give_the_same_release() -> None:
             sent = pickle.loads(pickle.dumps(task))
             gathered.add(sent.draw(job, counts, KEY))
         tables = gathered.tables
-        check_drawn(ready, tables)
+        ready.plan.check(tables)
         assert all(np.array_equal(one, other) for one, other in zip(expected, tables, strict=True))
 
 

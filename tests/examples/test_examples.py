@@ -9,8 +9,8 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
-from congenial.bundle.bundle import Bundle, load_bundle
 from congenial.cli.main import main
+from congenial.inference.bundle import Bundle, load_bundle
 from console import JARGON, run_lines
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 import congenial as cg
 from chain_audit import Chain
 from congenial.conditions.queries import Query
-from congenial.tree.mechanism import Hierarchy
-from congenial.tree.plan import ChainPlan
+from congenial.mechanism import Hierarchy
+from congenial.plan import Plan
 from congenial.tree.tree import Tree, Zeros
 
 NOISES = {1: "double_geometric", 2: "discrete_gaussian"}
@@ -20,7 +20,7 @@ class Forest:
     """Copies of a chain's tree, each with one unit at the top whose total is exact, and their plan."""
 
     chain: Chain
-    plan: ChainPlan
+    plan: Plan
     leaves: NDArray[np.int64]
 
     @classmethod

@@ -14,13 +14,12 @@ from chain_audit import SHAPES, Chain
 from congenial.arrays import Ints
 from congenial.conditions.queries import Query
 from congenial.errors import BrokenError, HierarchyError
+from congenial.mechanism import Hierarchy
 from congenial.noise import DiscreteGaussian
-from congenial.randomness import replay_rng
+from congenial.randomness import TreeStreams, replay_rng
 from congenial.sampling.allocation.sampler import Families, ShareOut
 from congenial.sampling.two_way import kernels_tilt as two_way
 from congenial.sampling.two_way.kernels_tilt import tabulate_two_way
-from congenial.tree.mechanism import Hierarchy
-from congenial.tree.steps import ChainWords
 from congenial.tree.tree import Tree, Zeros
 from drawn import drawn
 from hierarchy.forest import Forest
@@ -81,7 +80,7 @@ N_RELEASES, N_EXACT = drawn(40_000), 5_000
 def test_releases_with_exact_sums_have_the_enumerated_law(name: str, request: pytest.FixtureRequest) -> None:
     """The two tests below have mutants."""
     forest = Forest.of(*EXACT[name], N_EXACT)
-    released = forest.plan.draw(forest.leaves, ChainWords.simulated(own_rng(request)))
+    released = forest.plan.draw(forest.leaves, TreeStreams.simulated(own_rng(request)))
     assert p_value(forest.outcomes(released[-1]), forest.probabilities()) > ALPHA
 
 
@@ -89,7 +88,7 @@ def test_releases_with_exact_sums_have_the_enumerated_law(name: str, request: py
 def test_mutants_of_exact_sums_are_rejected(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Defects: the parent's confidential table in place of the released one; tilts that the weights forget."""
     forest = Forest.of(*EXACT["coarse noise above, fine below"], N_EXACT)
-    tables, words = forest.plan.law.tree.summed(forest.leaves), ChainWords.simulated(own_rng(request))
+    tables, words = forest.plan.law.tree.summed(forest.leaves), TreeStreams.simulated(own_rng(request))
     (step,) = forest.plan.law.steps
     own = words.families("leaves", forest.plan.law.tree.codes[0], tables[0], step.families.starts, tables[1])
     assert p_value(forest.outcomes(step.draw(tables[1], tables[0], own)), forest.probabilities()) < ALPHA
@@ -112,7 +111,7 @@ def test_mutants_of_exact_sums_are_rejected(request: pytest.FixtureRequest, monk
 def test_releases_have_the_enumerated_law(name: str, request: pytest.FixtureRequest) -> None:
     """The two tests below have mutants."""
     forest = Forest.of(*TREES[name], N_RELEASES)
-    released = forest.plan.draw(forest.leaves, ChainWords.simulated(own_rng(request)))
+    released = forest.plan.draw(forest.leaves, TreeStreams.simulated(own_rng(request)))
     assert p_value(forest.outcomes(released[-1]), forest.probabilities()) > ALPHA
 
 
@@ -120,7 +119,7 @@ def test_releases_have_the_enumerated_law(name: str, request: pytest.FixtureRequ
 def test_sharing_out_the_confidential_sum_is_rejected(request: pytest.FixtureRequest) -> None:
     """Defect: children given their parent's confidential table in place of the released one."""
     forest = Forest.of(*TREES["two leaves"], N_RELEASES)
-    tables, words = forest.plan.law.tree.summed(forest.leaves), ChainWords.simulated(own_rng(request))
+    tables, words = forest.plan.law.tree.summed(forest.leaves), TreeStreams.simulated(own_rng(request))
     (step,) = forest.plan.law.steps
     own = words.families("leaves", forest.plan.law.tree.codes[0], tables[0], step.families.starts, tables[1])
     mutant = step.draw(tables[1], tables[0], own)
@@ -149,9 +148,9 @@ def test_log_probability_of_what_does_not_add_up() -> None:
 @pytest.mark.parametrize("name", [*TREES, *EXACT])
 def test_the_slow_path_gives_the_same_bits(name: str) -> None:
     forest = Forest.of(*{**TREES, **EXACT}[name], 20)
-    quick = forest.plan.draw(forest.leaves, ChainWords.simulated(replay_rng(name)))
-    slow = forest.plan.draw(forest.leaves, ChainWords.simulated(replay_rng(name)), always_certain=True)
-    threads = forest.plan.draw(forest.leaves, ChainWords.simulated(replay_rng(name)), n_threads=3)
+    quick = forest.plan.draw(forest.leaves, TreeStreams.simulated(replay_rng(name)))
+    slow = forest.plan.draw(forest.leaves, TreeStreams.simulated(replay_rng(name)), always_certain=True)
+    threads = forest.plan.draw(forest.leaves, TreeStreams.simulated(replay_rng(name)), n_threads=3)
     for one, other, third in zip(quick, slow, threads, strict=True):
         assert np.array_equal(one, other)
         assert np.array_equal(one, third)
@@ -166,7 +165,7 @@ def test_a_family_is_drawn_alike_in_any_company() -> None:
     sums = np.add.reduceat(np.vstack([counts, np.zeros((1, 3), np.int64)]), starts[:-1], axis=0) + 1
     sums[sizes == 0] = 0
     codes = np.array([f"{place:03}" for place in range(30)])
-    words = ChainWords.simulated(rng)
+    words = TreeStreams.simulated(rng)
     families, sampler = Families(starts), ShareOut(noise)
     together = sampler.draw(families, counts, sums, words.families("x", codes, sums, starts, counts))
     for places in (np.array([4]), np.array([17, 3, 29]), np.arange(29, -1, -1)):
@@ -205,7 +204,7 @@ def test_a_hundred_releases_add_up(below: dict[str, list[Query]]) -> None:
     plan, truth = hierarchy.plan(hierarchy.disclose(leaves)), tree.summed(leaves)
     rng, seen = replay_rng("a hundred"), set()
     for _ in range(100):
-        release = plan.draw(leaves, ChainWords.simulated(rng))
+        release = plan.draw(leaves, TreeStreams.simulated(rng))
         sums = tree.summed(release[-1])
         assert all(np.array_equal(one, other) for one, other in zip(sums, release, strict=True))
         assert min(int(level.min()) for level in release) == 0
@@ -228,8 +227,8 @@ def test_confidential_leaves_are_refused_without_a_word_about_them() -> None:
     leaves = counts[tree.order]
     plan = hierarchy.plan(hierarchy.disclose(leaves))
     with pytest.raises(BrokenError, match="structural zeros of the tree"):
-        plan.draw(leaves, ChainWords.simulated(replay_rng(1)))
+        plan.draw(leaves, TreeStreams.simulated(replay_rng(1)))
     with pytest.raises(BrokenError, match="not negative"):
-        plan.draw(leaves - 1, ChainWords.simulated(replay_rng(1)))
+        plan.draw(leaves - 1, TreeStreams.simulated(replay_rng(1)))
     with pytest.raises(HierarchyError, match="shape"):
-        plan.draw(leaves[:-1], ChainWords.simulated(replay_rng(1)))
+        plan.draw(leaves[:-1], TreeStreams.simulated(replay_rng(1)))

@@ -7,7 +7,7 @@ from congenial.errors import SamplingError
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng
 from congenial.sampling.allocation.sampler import Families
-from congenial.tree.steps import ALONE, SHAPES, _typical, check_pilots, made_up_family, moved
+from congenial.tree.steps import ALONE, SHAPES, _typical, check_feasibility, made_up_family, moved
 
 
 def test_made_up_families_have_their_sums() -> None:
@@ -29,12 +29,12 @@ def test_wide_families_of_few_people_are_tried() -> None:
     sums = np.concatenate([np.full(70, 1000), np.full(20, 5), np.full(60, 2)])
     assert 11 in _typical(Families(starts), sums)
     with pytest.raises(SamplingError, match="out of reach at block"):
-        check_pilots(DiscreteGaussian("1/4"), 2.0, Families(np.array([0, 36])), 36, np.full(36, 2), "block")
+        check_feasibility(DiscreteGaussian("1/4"), 2.0, Families(np.array([0, 36])), 36, np.full(36, 2), "block")
     with pytest.raises(SamplingError, match="put a level of groups between them"):
-        check_pilots(DiscreteGaussian(1), 2.0, Families(np.array([0, 5000])), 16, np.full(5000, 2), "block")
+        check_feasibility(DiscreteGaussian(1), 2.0, Families(np.array([0, 5000])), 16, np.full(5000, 2), "block")
 
 
 def test_what_pilots_say() -> None:
-    text = check_pilots(DiscreteGaussian("1/4"), 2.0, Families(np.array([0, 3, 6])), 4, np.arange(10, 16), "tract")
+    text = check_feasibility(DiscreteGaussian("1/4"), 2.0, Families(np.array([0, 3, 6])), 4, np.arange(10, 16), "tract")
     assert text.startswith("tract: share of attempts accepted at made-up families")
     assert "where everybody of a unit is in one cell" in text

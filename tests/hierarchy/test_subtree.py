@@ -5,11 +5,10 @@ import pytest
 from numpy.typing import NDArray
 
 import congenial as cg
-from congenial.randomness import replay_rng
+from congenial.mechanism import Hierarchy
+from congenial.plan import Plan
+from congenial.randomness import TreeStreams, replay_rng
 from congenial.tree import steps as subtree
-from congenial.tree.mechanism import Hierarchy
-from congenial.tree.plan import ChainPlan
-from congenial.tree.steps import ChainWords
 from congenial.tree.tree import Tree, Zeros
 
 CODES = np.array([f"{s}{c}{b:02}" for s in "12" for c in "abc" for b in range(1 + 5 * (c != "b"))])
@@ -18,7 +17,7 @@ COUNTS = replay_rng("leaves of a subtree").below(np.full((len(CODES), 3), 9)) * 
 CASES = ("plain", "zeros", "exact")
 
 
-def planned(case: str, order: NDArray[np.int64] | None = None) -> tuple[ChainPlan, NDArray[np.int64]]:
+def planned(case: str, order: NDArray[np.int64] | None = None) -> tuple[Plan, NDArray[np.int64]]:
     """Return the plan of a tree whose leaves are listed in some order, and its confidential leaves."""
     listed = np.arange(len(CODES)) if order is None else order
     tree = Tree.of_prefixes(CODES[listed], {"state": 1, "county": 2}, "block")
@@ -34,8 +33,8 @@ def planned(case: str, order: NDArray[np.int64] | None = None) -> tuple[ChainPla
     return hierarchy.plan(hierarchy.disclose(leaves)), leaves
 
 
-def words() -> ChainWords:
-    return ChainWords.simulated(replay_rng("words of a subtree"))
+def words() -> TreeStreams:
+    return TreeStreams.simulated(replay_rng("words of a subtree"))
 
 
 def is_same(one: tuple[NDArray[np.int64], ...], other: tuple[NDArray[np.int64], ...]) -> bool:
@@ -58,9 +57,10 @@ def test_threads_chunks_and_the_order_of_rows_change_nothing(case: str, monkeypa
 @pytest.mark.parametrize("level", [0, 1])
 def test_a_part_by_itself_is_what_it_is_in_the_whole(case: str, level: int) -> None:
     plan, leaves = planned(case)
-    whole, tree = plan.draw(leaves, words()), plan.law.tree
+    whole, tree, below = plan.draw(leaves, words()), plan.law.tree, plan.law.below
+    assert below is not None
     for first, end in ((0, 1), (1, 2), (0, len(tree.codes[level]))):
-        part, spans = plan.law.below.under(level, first, end), [(first, end)]
+        part, spans = below.under(level, first, end), [(first, end)]
         for families in tree.families[level:]:
             spans.append(tuple(families.starts[list(spans[-1])].tolist()))
         drawn = part.draw(leaves[slice(*spans[-1])], whole[level][first:end], words())

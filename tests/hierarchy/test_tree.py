@@ -96,9 +96,9 @@ def test_places_and_levels_by_name() -> None:
 def test_zeros_are_closed_upward_and_downward() -> None:
     tree = Tree.of_parents(COLUMNS)
     zeros = Zeros.of(tree, 2, {"county": {"Kent": [True, False]}, "block": {"b1": [True, True], "m0": [False, True]}})
-    assert zeros.bars[2].tolist() == [[False, True], [False, False], [True, True], [True, False], [True, False]]
-    assert zeros.bars[1].tolist() == [[False, False], [True, True], [True, False]]
-    assert zeros.bars[0].tolist() == [[False, False], [True, False]]
+    assert zeros.masks[2].tolist() == [[False, True], [False, False], [True, True], [True, False], [True, False]]
+    assert zeros.masks[1].tolist() == [[False, False], [True, True], [True, False]]
+    assert zeros.masks[0].tolist() == [[False, False], [True, False]]
     leaves = np.zeros((5, 2), np.int64)
     assert zeros.hold(leaves)
     leaves[3, 0] = 1

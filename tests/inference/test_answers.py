@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 import congenial as cg
-from congenial.bundle.bundle import Bundle
 from congenial.cli.main import main
 from congenial.curator.pipeline import demonstrate
 from congenial.inference.answers import Answer, answer, answers_frame, plot_answers, write_draws
+from congenial.inference.bundle import Bundle
 from congenial.inference.error_law import ErrorInterval
 from congenial.inference.frequentist import Confidence
 from congenial.inference.intervals import ALIKE, Estimate, Quality, number_text
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::congenial.inference.intervals.P
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    return demonstrate(tmp_path_factory.mktemp("answers") / "demo").bundle
+    return Bundle.of(demonstrate(tmp_path_factory.mktemp("answers") / "demo").bundle)
 
 
 def test_frames_of_every_library_agree(bundle: Bundle) -> None:
@@ -54,7 +54,7 @@ def test_the_law_of_the_noise_comes_first(tmp_path: Path) -> None:
     """Of counts, sums and shares the first interval is the one that hardly needs a prior; the posterior's is second."""
     queries = ["age in {80-84, 85+}", "share(age=85+ | sex=female)", "ratio(age=85+ / age=80-84)", "all"]
     made, rng = demonstrate(tmp_path / "demo"), cg.replay_rng("first")
-    bundle = made.bundle
+    bundle = Bundle.of(made.bundle)
     found = answer(bundle, queries, None, level=0.9, prior="flat", n_draws=200, is_simultaneous=False, rng=rng).numbers
     for one in found[:2]:
         row = one.as_row()

@@ -13,17 +13,16 @@ from congenial.inference.kernels import Words
 from congenial.inference.tree.chain import _LOGS, TreeChain, ends, spine_of
 from congenial.inference.tree.kernels import ChildLaws
 from congenial.inference.tree.model import TreePrior, child_laws, laws_of, log_normaliser
+from congenial.mechanism import Hierarchy
 from congenial.noise import DiscreteGaussian
-from congenial.randomness import RandomStream
+from congenial.plan import Plan
+from congenial.randomness import RandomStream, TreeStreams
 from congenial.sampling.allocation.tilts import Normaliser
-from congenial.tree.mechanism import Hierarchy
-from congenial.tree.plan import ChainPlan
-from congenial.tree.steps import ChainWords
 
 Ints = NDArray[np.int64]
 
 
-def planned(codes: list[str], leaves: Ints, prefixes: dict[str, int], precisions: dict[str, str]) -> ChainPlan:
+def planned(codes: list[str], leaves: Ints, prefixes: dict[str, int], precisions: dict[str, str]) -> Plan:
     tree = cg.Tree.of_prefixes(codes, prefixes, "leaf")
     schema = cg.Schema({"cell": [str(cell) for cell in range(leaves.shape[1])]})
     hierarchy = Hierarchy(tree, schema, invariants=[cg.total()], precisions=precisions)
@@ -69,7 +68,7 @@ def compositions(people: int, n: int) -> list[tuple[int, ...]]:
 
 
 def enumerated(
-    plan: ChainPlan, released: tuple[Ints, ...], top: Ints, weights: NDArray[np.float64]
+    plan: Plan, released: tuple[Ints, ...], top: Ints, weights: NDArray[np.float64]
 ) -> tuple[Ints, NDArray[np.float64]]:
     """Return every table of leaves that adds up to a table at the top, and its posterior probability."""
     logs = np.cumsum([0.0, *np.log(np.arange(1, 40))])
@@ -106,7 +105,7 @@ def farthest(case: str, rng: RandomStream, n_sweeps: int, *, is_mutant: bool = F
     tables, chances = enumerated(plan, released, top, weights)
     spine, laws = spine_of(plan.law, released), child_laws(plan.law)
     laws = without_normaliser(laws) if is_mutant else laws
-    prior = TreePrior.of(plan.law.top.schema, len(prefixes) + 1).fixed(empty=0.0)
+    prior = TreePrior.of(plan.law.schema, len(prefixes) + 1).fixed(empty=0.0)
     chain = TreeChain(spine, laws, prior, top[None], rng)
     state = chain.state
     state.is_occupied[:] = True
@@ -159,14 +158,14 @@ def calibrated(rng: RandomStream, *, wrong_noise: bool = False) -> dict[str, tup
 
     blank = np.repeat(np.array([[2, 1]]), len(codes), axis=0)
     plan = planned(codes, blank, prefixes, precisions)
-    tree, schema = plan.law.tree, plan.law.top.schema
+    tree, schema = plan.law.tree, plan.law.schema
     maker = TreeChain(spine_of(plan.law, tree.summed(blank)), child_laws(plan.law), prior(schema), top, rng)
     made = np.zeros((n_tops * n_groups, 2), np.int64)
     maker.simulate(1, made, simulate_children)
     maker.state.counts[maker.spine.starts[1] : maker.spine.starts[2]] = made
     truth = np.zeros((len(codes), 2), np.int64)
     maker.simulate(2, truth, simulate_children)
-    released = plan.draw(truth, ChainWords.simulated(rng))
+    released = plan.draw(truth, TreeStreams.simulated(rng))
     laws = child_laws(plan.law)
     if wrong_noise:
         laws = laws_of([DiscreteGaussian("2"), DiscreteGaussian("1")], [n_groups, n_leaves])

@@ -12,16 +12,16 @@ from click.testing import CliRunner
 
 import congenial as cg
 from agreement import own_rng
-from congenial.bundle.bundle import Bundle
 from congenial.bundle.parquet import parquet_arrays
 from congenial.cli.main import main
 from congenial.errors import BundleError, InferenceError
+from congenial.inference.bundle import Bundle
 from congenial.inference.intervals import ends_of_draws
 from congenial.inference.tree.chain import _warn, ends
 from congenial.inference.tree.estimate import TreeEstimate, at_the_top
 from congenial.inference.tree.fit import FIGURES, SHARES, FitCheck, check_fit
 from congenial.inference.tree.model import child_laws, noise_variances, reach, reaches
-from congenial.tree.steps import ChainWords
+from congenial.randomness import TreeStreams
 
 # Few draws: what is said of them is looked at where it is meant to be.
 pytestmark = [
@@ -43,7 +43,7 @@ def bundle_of(folder: Path, *, noise: str = "discrete_gaussian") -> Path:
     people = np.random.default_rng(8).poisson([6, 2, 5, 1], (len(CODES), 4)) * ~bars
     ledger = cg.open_ledger(folder / "budget.db", create=True)
     ledger.create_dataset("town", rho="3", neighbours="bounded", who="Ada")
-    cg.release_tree(hierarchy, people, ledger=ledger, dataset="town", release="t", who="Ada", folder=folder / "bundle")
+    hierarchy.release(people, ledger=ledger, dataset="town", release="t", who="Ada", folder=folder / "bundle")
     return folder / "bundle"
 
 
@@ -74,8 +74,8 @@ def test_whole_numbers_and_draws_add_up(bundle: Bundle, estimate: TreeEstimate) 
             assert below.min() >= 0
         assert tables[0].sum() == total
     assert (estimate.draws.leaves.sum(axis=(1, 2)) == total).all()
-    assert not estimate.integers[-1][estimate.law.zeros.bars[-1]].any()
-    assert not estimate.draws.leaves[:, estimate.law.zeros.bars[-1]].any()
+    assert not estimate.integers[-1][estimate.law.zeros.masks[-1]].any()
+    assert not estimate.draws.leaves[:, estimate.law.zeros.masks[-1]].any()
 
 
 def test_whole_numbers_are_the_nearest_that_add_up() -> None:
@@ -228,7 +228,7 @@ def test_noise_alone_reaches_what_it_is_said_to(request: pytest.FixtureRequest) 
     people[:3] = 0
     hierarchy = cg.Hierarchy(tree, SCHEMA, invariants=[cg.total()], rho="1/2")
     plan, rng = hierarchy.plan(hierarchy.disclose(people)), own_rng(request)
-    n_releases, words = 600, ChainWords.simulated(rng)
+    n_releases, words = 600, TreeStreams.simulated(rng)
     totals = np.array([plan.draw(people, words)[1].sum(axis=1) for _ in range(n_releases)])[:, [0, 4, 5]]
     reached = reaches(noise_variances(plan.law)[1][[0, 4, 5]], np.full(3, 4), 0.05)
     share = (totals <= reached).mean()
@@ -314,7 +314,7 @@ def test_the_prior_is_found_not_to_fit(request: pytest.FixtureRequest) -> None:
     people[::50] = 600
     hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), rho="8")
     plan = hierarchy.plan(hierarchy.disclose(people))
-    release = plan.draw(people, ChainWords.simulated(rng))
+    release = plan.draw(people, TreeStreams.simulated(rng))
     with pytest.warns(UserWarning, match="THE PRIOR DOES NOT FIT"):
         found = estimate_tree(plan.law, release, n_draws=40, rng=rng)
     assert "DOES NOT FIT" in repr(found)

@@ -13,7 +13,7 @@ from congenial.conditions import determined as determined_module
 from congenial.conditions.areas import Areas
 from congenial.conditions.condition import Condition
 from congenial.privacy.disclosure import Review, review, sentences
-from congenial.tree.plan import review_tree
+from congenial.tree.disclosure import review_levels
 
 Ints = NDArray[np.int64]
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["a", "b", "c"]})
@@ -151,7 +151,7 @@ def test_a_tree_is_looked_at_level_by_level() -> None:
     hierarchy = cg.Hierarchy(tree, SCHEMA, invariants={"county": [cg.total()]}, rho="1")
     leaves = np.array([[1, 2, 0, 0, 0, 1], [0] * 6, [0] * 6, [0] * 6])
     plan = hierarchy.plan(hierarchy.disclose(hierarchy.counts_of(leaves)))
-    county, block = review_tree(plan.law, hierarchy.invariants)
+    county, block = review_levels(plan.law.areas, plan.law.below, hierarchy.invariants)
     assert (county.counted.n_exact, county.counted.n_all_exact) == (6, 1)
     assert (block.counted.n_exact, block.counted.n_all_exact) == (12, 2)
     assert {area for area, _, _ in block.cells()} == {"2a", "2b"}

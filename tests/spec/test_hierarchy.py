@@ -8,11 +8,12 @@ import congenial as cg
 from congenial.bundle import report as tree_report
 from congenial.bundle.verify import verify_bundle
 from congenial.curator.pipeline import prepare, simulate
-from congenial.curator.preview import tree_preview
+from congenial.curator.preview_text import as_json, screen
 from congenial.curator.section import NOT_PROTECTED
 from congenial.errors import HierarchyError, ReadingError, SpecError
 from congenial.spec import parse_spec
 from congenial.spec.load import load_spec
+from previews import tree_preview
 
 SPEC = """\
 release: tree
@@ -57,11 +58,11 @@ def test_a_preview_shows_every_level(tmp_path: Path) -> None:
     assert header[-1] == "bias by count"
     assert found.leaves.sum() == 18
     assert not found.leaves[1].any()
-    text = " ".join(line for section in found.screen() for line in section.lines)
+    text = " ".join(line for section in screen(found) for line in section.lines)
     assert "Rho 1 (epsilon 10.065 at delta 1e-10) for one record changed" in text
     assert "states" not in text
-    assert any("proof and audit" in line for section in found.screen(full=True) for line in section.lines)
-    assert found.as_json()["certificate"]["kind"] == "chain_gaussian"
+    assert any("proof and audit" in line for section in screen(found, full=True) for line in section.lines)
+    assert as_json(found)["certificate"]["kind"] == "chain_gaussian"
 
 
 @pytest.mark.parametrize(
@@ -122,9 +123,8 @@ def test_a_leaf_that_is_not_listed_is_not_named(tmp_path: Path) -> None:
 
 def test_shares_are_kept(tmp_path: Path) -> None:
     text = SPEC.replace("  leaf: block", "  leaf: block\n  shares: {state: 1, county: 1, block: 2}")
-    chain = prepare(load_spec(placed(tmp_path, text)), tmp_path).chain
-    assert chain is not None
-    assert [str(share) for share in chain.shares or ()] == ["1/4", "1/4", "1/2"]
+    plan = prepare(load_spec(placed(tmp_path, text)), tmp_path).plan
+    assert [str(share) for share in plan.shares or ()] == ["1/4", "1/4", "1/2"]
 
 
 def test_errors_are_around_a_reference_where_there_is_one(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_errors_are_around_a_reference_where_there_is_one(tmp_path: Path) -> Non
     found = tree_preview(spec, tmp_path, tmp_path / "last-year.csv")
     assert found.reference is not None
     assert found.reference.leaves.sum(axis=1).tolist() == [900, 0, 0, 7000]
-    assert found.as_json()["around"] == "last-year.csv"
+    assert as_json(found)["around"] == "last-year.csv"
     assert "100 or more" in found.lines[1][-1][-1]
     assert "100 or more" not in tree_preview(spec, tmp_path).lines[1][-1][-1]
     with pytest.raises(ReadingError, match="confidential"):
@@ -158,7 +158,7 @@ def test_what_is_given_away_is_said_level_by_level(tmp_path: Path) -> None:
     spec = SPEC.replace("invariants: [total]", "invariants: [total, {total: all, at: block}]")
     people = PEOPLE.replace("1b1,f,2", "1b1,f,1")
     found = tree_preview(load_spec(placed(tmp_path, spec, people=people)), tmp_path)
-    (protected,) = (one.lines for one in found.screen() if one.heading == NOT_PROTECTED)
+    (protected,) = (one.lines for one in screen(found) if one.heading == NOT_PROTECTED)
     assert "block: In 1 of 4 areas (25 %) total is 1: what is exact there is about one person" in protected
     assert not any("1a2" in line for line in protected), "nobody lives there by declaration: no news"
 
@@ -169,7 +169,7 @@ def test_exact_numbers_at_a_level(tmp_path: Path) -> None:
     bundle = cg.load_bundle(published.folder)
     assert bundle.level("block")[1].sum(axis=1).tolist() == [9, 0, 2, 7]
     assert bundle.level("county")[1].sum(axis=1).tolist() == [9, 2, 7]
-    shown = tree_preview(load_spec(tmp_path / "spec.yaml"), tmp_path).screen()
+    shown = screen(tree_preview(load_spec(tmp_path / "spec.yaml"), tmp_path))
     assert "Exactly, of each block, and so of every unit above it: total." in shown[1].lines
 
 

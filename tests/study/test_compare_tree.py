@@ -10,9 +10,9 @@ import pytest
 
 import congenial as cg
 from congenial.privacy.tree import level_rho
+from congenial.randomness import TreeStreams
 from congenial.study.baselines.topdown import leaf_noise
 from congenial.study.compare_tree import METHODS, SIZE_TEXTS, ChainMethod, TreeComparison
-from congenial.tree.steps import ChainWords
 from congenial.tree.tree import TreeTables
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["u18", "v18"]})
@@ -30,8 +30,8 @@ def found() -> TreeComparison:
 
 def test_every_method_spends_the_same_certified_loss(found: TreeComparison) -> None:
     plan = HIERARCHY.plan(HIERARCHY.disclose(TREE.in_order(LISTED)))
-    measured = [query.noise.precision for query in plan.law.top.measured[:1]]
-    measured += [noise.precision for noise in plan.law.noises]
+    measured = [query.noise.precision for query in plan.law.measured[:1]]
+    measured += [noise.precision for noise in plan.law.noises_below]
     alone = [leaf_noise(plan).precision]
     for precisions in (measured, alone):
         costs = [level_rho(2, precision, "bounded", 1, total_is_fixed=True) for precision in precisions]
@@ -47,7 +47,7 @@ def test_numbers_are_those_of_the_releases() -> None:
     )
     leaves, rng = TREE.in_order(LISTED), cg.replay_rng("same")
     plan, truth = HIERARCHY.plan(HIERARCHY.disclose(leaves)), TREE.summed(leaves)
-    releases = [plan.draw(leaves, ChainWords.simulated(rng)) for _ in range(2)]
+    releases = [plan.draw(leaves, TreeStreams.simulated(rng)) for _ in range(2)]
     (result,) = found.results
     for level, real in enumerate(truth):
         drawn = np.stack([release[level] for release in releases])

@@ -10,7 +10,8 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
-from congenial.bundle.bundle import Bundle
+from congenial.curator.preview_text import screen
+from congenial.inference.bundle import Bundle
 from congenial.spec.load import parse_spec
 from congenial.workbench.desk import Desk
 from congenial.workbench.grid import Grid
@@ -95,10 +96,10 @@ def test_what_plan_says_is_on_the_page(client: TestClient, desk: Desk) -> None:
     spec = desk.spec("town/spec.yaml")
     found = TreePanel.of(spec, desk.leaves(spec, "town/spec.yaml"), Grid.of(spec.schema))
     page = panel(client)["html"].replace("&#39;", "'")
-    for section in found.preview.screen():
+    for section in screen(found.preview):
         assert section.heading in page
         assert all(line in page for line in section.lines)
-    assert found.chain.certificate.statement in page
+    assert found.plan.certificate.statement in page
     later = client.post("/choose/levels", json=SPEC).json()
     for row in found.preview.lines[1]:
         assert f"{row[0]}: a cell" in later["html"]

@@ -3,13 +3,14 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from typing import Any, TypeVar
 
 from congenial.errors import BundleError
 from congenial.ledger.requests import certificate_as_json, certificate_from_json
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import THEOREMS, Certificate
+from congenial.privacy.disclosure import Counted, SmallSum
 from congenial.text import what_is_hidden
 
 _DEEPEST = 4  # levels that get a line for each key
@@ -152,3 +153,37 @@ def certificate_of_json(given: Mapping[str, Any]) -> Certificate:
     if values["kind"] not in THEOREMS or THEOREMS[values["kind"]].page != page:
         raise BundleError("no theorem makes certificates of this kind")
     return replace(certificate_from_json(values), reasons=tuple(str(reason) for reason in reasons))
+
+
+# What exact numbers give away, counted, as plain values for a manifest.
+
+
+def counted_json(counted: Counted) -> dict[str, Any]:
+    """Return counts as plain values; no area is named.
+
+    Examples
+    --------
+    >>> counts = Counted("block", 9, 2, 1, 1, 2, 0, 0, (SmallSum("total", 2, True, 9, 1, 3),))
+    >>> counted_of_json(counted_json(counts)) == counts
+    True
+    """
+    return {**asdict(counted), "sums": [asdict(one) for one in counted.sums]}
+
+
+def counted_of_json(given: Mapping[str, Any]) -> Counted:
+    """Read what `counted_json` wrote."""
+    values = dict(given)
+    area, sums = values.pop("area"), values.pop("sums")
+    names = [field.name for field in fields(Counted) if field.name not in {"area", "sums"}]
+    if list(values) != names:
+        raise BundleError("what the exact numbers give away is not counted as this software counts it")
+    own = {name: read_as(int, value) for name, value in values.items()}
+    return Counted(
+        area=None if area is None else read_as(str, area), sums=tuple(_sum_of_json(one) for one in sums), **own
+    )
+
+
+def _sum_of_json(given: Mapping[str, Any]) -> SmallSum:
+    values = dict(given)
+    text, is_stated = read_as(str, values.pop("text")), read_as(bool, values.pop("is_stated"))
+    return SmallSum(text=text, is_stated=is_stated, **{name: read_as(int, value) for name, value in values.items()})

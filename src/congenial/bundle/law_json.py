@@ -6,7 +6,7 @@ for several.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -31,7 +31,7 @@ from congenial.privacy.tree import total_rho
 from congenial.resources import what_cannot_be_held
 from congenial.schema import Dimension, Schema
 from congenial.tree.exact_sums import ExactRows, ExactSums, exact_rows
-from congenial.tree.plan import ChainLaw, ChainPlan
+from congenial.tree.steps import Subtree
 from congenial.tree.tree import Tree, Zeros
 
 EACH_CELL = "each cell"
@@ -300,27 +300,23 @@ TreeParts = tuple[Tree, Zeros, tuple[ExactSums | None, ...]]
 """What a manifest does not hold of a tree: the tree itself, structural zeros, and exact numbers below the top."""
 
 
-def tree_as_json(plan: ChainPlan) -> dict[str, Any]:
-    """Return levels from the top down: units, shares of the budget, and the noise of those below the top."""
-    law = plan.law
-    noises = [None, *law.noises]
-    shares = [None] * len(noises) if plan.shares is None else [str(share) for share in plan.shares]
+def tree_as_json(plan: Plan) -> dict[str, Any] | None:
+    """Return levels from the top down: units, shares of the budget, and the noise of those below; None of one level."""
+    if not plan.law.steps:
+        return None
     return {
         "levels": [
             {
-                "name": name,
-                "units": len(codes),
-                "share": share,
-                "precision": None if noise is None else str(noise.precision),
-                "base": None if noise is None else str(noise.base),
-                "exact": [
-                    {"text": condition.title, **condition.as_json()}
-                    for condition in plan.invariants_below.get(name, ())
-                ],
+                "name": level.name,
+                "units": len(level.codes),
+                "share": None if level.share is None else str(level.share),
+                "precision": str(level.noise.precision) if number else None,  # of the top, the law has it
+                "base": str(level.noise.base) if number else None,
+                "exact": [{"text": condition.title, **condition.as_json()} for condition in level.exact],
             }
-            for name, codes, share, noise in zip(law.tree.levels, law.tree.codes, shares, noises, strict=True)
+            for number, level in enumerate(plan.levels)
         ],
-        "digest": law.digest,
+        "digest": plan.law.tree_digest,
     }
 
 
@@ -350,31 +346,29 @@ class StatedTree:
         """Return what is exact in each level below the top."""
         return exact_rows(self.levels[1:], schema, self.invariants_below)
 
-    def budget_of_top(self, budget: Budget | None) -> Budget | None:
-        """Return what the top may cost."""
+    def check_budget(self, budget: Budget | None) -> None:
+        """Refuse a budget that a tree cannot be held to, and shares without one."""
         if (budget is None) != (self.shares is None):
             raise BundleError("levels of a tree have shares of a budget, and there is none, or they have none")
-        if budget is None or self.shares is None:
-            return None
+        if budget is None:
+            return
         try:
-            return Budget(rho=self.shares[0] * total_rho(budget))
+            total_rho(budget)
         except PrivacyError:  # its words are for whoever has the data
             raise BundleError(
                 f"a tree has a budget in rho, or in epsilon at a delta, and the manifest states {budget.text}"
             ) from None
 
-    def plan(self, found: TreeParts, top: Plan, budget: Budget | None) -> ChainPlan:
-        """Return the plan that is stated, of a tree with its zeros and exact numbers."""
-        make = FAMILIES[top.law.noise]
+    def law(self, first: PublicLaw, parts: TreeParts) -> PublicLaw:
+        """Return the law of the first level with those below it: the tree, its zeros and exact numbers."""
         noises = []
         for precision in self.precisions:
-            noise = make(precision)
+            noise = first.family(precision)
             if not isinstance(noise, DiscreteNoise):
                 raise BundleError("the noise of a tree is on the integers")
             noises.append(noise)
-        tree, zeros, exact = found
-        law = ChainLaw(tree, top.law, tuple(noises), zeros, exact)
-        return ChainPlan(law, top, budget, self.shares, self.invariants_below)
+        tree, zeros, exact = parts
+        return replace(first, below=Subtree(tree, tuple(noises), zeros, exact))
 
 
 def tree_of_json(given: Mapping[str, Any]) -> StatedTree:

@@ -1,7 +1,7 @@
 """The manifest: what was released, by which law, at what cost, under whose mandate. Public, versioned."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,8 @@ from congenial.bundle.encoding import (
     certificate_json,
     certificate_of_json,
     check_texts,
+    counted_json,
+    counted_of_json,
     digest,
     first_difference,
     is_untouched,
@@ -33,7 +35,6 @@ from congenial.bundle.law_json import (
     tree_of_json,
 )
 from congenial.bundle.metadata import KeptRows, Naming, PublicFile, plan_digest
-from congenial.bundle.structure_files import counted_json, counted_of_json
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query
 from congenial.conditions.registry import from_json as condition_of_json
@@ -42,12 +43,10 @@ from congenial.errors import BundleError, CongenialError
 from congenial.law import PublicLaw
 from congenial.ledger.records import Receipt
 from congenial.plan import Plan
-from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.disclosure import Counted, Review
 from congenial.resources import parts_of
 from congenial.schema import Schema
-from congenial.tree.plan import ChainPlan, reviews_of
 
 # What a release states exactly, in words and with its values, read off tables that obey it.
 
@@ -149,7 +148,7 @@ class Manifest:
     naming : Naming
     made_at : str
     plan : Plan
-        The law, and what its price is computed from; of a tree, those of its top.
+        The law, and what its price is computed from.
     certificate : Certificate
         What the release costs, as it is stated.
     conditions : tuple of Condition
@@ -165,9 +164,7 @@ class Manifest:
     left_out : mapping from file name to the reason
         What a bundle can have and this one has not.
     given_away : tuple of Counted
-        How much the exact numbers give away by themselves; of a tree, for each level.
-    chain : ChainPlan or None
-        How the levels below are drawn, where areas are a tree.
+        How much the exact numbers give away by themselves, for each level.
     """
 
     naming: Naming
@@ -183,7 +180,6 @@ class Manifest:
     files: Mapping[str, str]
     left_out: Mapping[str, str]
     given_away: tuple[Counted, ...]
-    chain: ChainPlan | None = None
     known_reviews: tuple[Review, ...] = field(default=(), repr=False, compare=False)
     """What the exact numbers give away, if that was looked for already."""
 
@@ -192,7 +188,7 @@ class Manifest:
         cls,
         naming: Naming,
         made_at: str,
-        plan: Plan | ChainPlan,
+        plan: Plan,
         conditions: Sequence[Condition],
         tables: Ints,
         receipt: Receipt | None,
@@ -203,41 +199,34 @@ class Manifest:
 
         Of a tree, the tables are those of the units at the top.
         """
-        chain = plan if isinstance(plan, ChainPlan) else None
-        top = plan.top if isinstance(plan, ChainPlan) else plan
-        law, found = top.law, reviews or reviews_of(plan, conditions)
+        reviews = reviews or plan.disclosures(conditions)
+        titles = [sampler.title for sampler in plan.samplers] + [step.title for step in plan.law.steps]
         return cls(
             naming=naming,
             made_at=made_at,
-            plan=top,
+            plan=plan,
             certificate=plan.certificate,
             conditions=tuple(conditions),
-            exactly=exactly(law.schema, conditions, tables),
-            sampler="; ".join([*dict.fromkeys(sampler.title for sampler in top.samplers), *_below(chain)]),
-            is_exact=top.is_exact,
+            exactly=exactly(plan.law.schema, conditions, tables),
+            sampler="; ".join(dict.fromkeys(titles)),
+            is_exact=plan.is_exact,
             receipt=receipt,
             software=software,
             files={},
             left_out={},
-            given_away=tuple(one.counted for one in found),
-            chain=chain,
-            known_reviews=found,
+            given_away=tuple(review.counted for review in reviews),
+            known_reviews=reviews,
         )
 
     @cached_property
     def reviews(self) -> tuple[Review, ...]:
-        """What the exact numbers give away, area by area; of a tree, for each level."""
-        return self.known_reviews or reviews_of(self.chain or self.plan, self.conditions)
+        """What the exact numbers give away, unit by unit, for each level."""
+        return self.known_reviews or self.plan.disclosures(self.conditions)
 
     @property
     def gives_cells_away(self) -> bool:
         """Whether the exact numbers determine any cell that was not declared to have its value."""
         return any(counted.n_exact for counted in self.given_away)
-
-    @property
-    def budget(self) -> Budget | None:
-        """What was asked for."""
-        return self.plan.budget if self.chain is None else self.chain.budget
 
     @property
     def law(self) -> PublicLaw:
@@ -285,12 +274,12 @@ class Manifest:
             ],
             "privacy": {
                 "neighbours": self.plan.neighbours,
-                "budget": budget_json(self.budget),
+                "budget": budget_json(self.plan.budget),
                 "certificate": certificate_json(self.certificate),
             },
             "given_away": [counted_json(counted) for counted in self.given_away],
             "sampler": {"name": self.sampler, "is_exact": self.is_exact},
-            "law": {**law_as_json(self.law), "tree": None if self.chain is None else tree_as_json(self.chain)},
+            "law": {**law_as_json(self.law), "tree": tree_as_json(self.plan)},
             "receipt": None if self.receipt is None else self.receipt.as_json(),
             "software": dict(self.software),
             "files": dict(self.files),
@@ -300,7 +289,7 @@ class Manifest:
     @property
     def plan_digest(self) -> str:
         """SHA-256 of the plan that was charged: what the ledger keeps of it."""
-        return plan_digest(self.naming, self.chain or self.plan, self.conditions, self.certificate)
+        return plan_digest(self.naming, self.plan, self.conditions, self.certificate)
 
     @classmethod
     def from_bytes(
@@ -351,19 +340,20 @@ class Manifest:
             for entry, column in zip(stated, columns, strict=True)
         )
         budget = budget_of_json(values["privacy"]["budget"], law.noise)
-        stated_tree = None if values["law"]["tree"] is None else tree_of_json(values["law"]["tree"])
         plan = Plan.of(
             law,
             read_as(str, values["privacy"]["neighbours"]),
             read_as(int, values["unit"]["rows"]),
-            budget if stated_tree is None else stated_tree.budget_of_top(budget),
+            budget,
             tuple(_query(entry) for entry in values["measured"]),
         )
-        chain = None
-        if stated_tree is not None:
+        if values["law"]["tree"] is not None:
+            tree = tree_of_json(values["law"]["tree"])
+            tree.check_budget(budget)
             if read_tree is None:
                 raise BundleError("its tree is missing")
-            chain = stated_tree.plan(read_tree(stated_tree, law.schema), plan, budget)
+            law = tree.law(law, read_tree(tree, law.schema))
+            plan = replace(plan, law=law, shares=tree.shares, invariants_below=tree.invariants_below)
         return cls(
             naming=Naming(
                 release=read_as(str, values["release"]),
@@ -399,7 +389,6 @@ class Manifest:
             files=dict(zip(values["files"], read_texts(values["files"].values()), strict=True)),
             left_out=dict(zip(values["left_out"], read_texts(values["left_out"].values()), strict=True)),
             given_away=tuple(counted_of_json(entry) for entry in values["given_away"]),
-            chain=chain,
         )
 
 
@@ -411,11 +400,6 @@ def untouched_values(content: bytes) -> dict[str, Any]:
         raise BundleError("manifest.json was changed since it was published: its digest does not fit")
     check_texts(values)
     return values
-
-
-def _below(chain: ChainPlan | None) -> list[str]:
-    """Say how the levels below the top are drawn."""
-    return [] if chain is None else list(dict.fromkeys(step.title for step in chain.law.steps))
 
 
 def _condition(given: Mapping[str, Any]) -> Condition:

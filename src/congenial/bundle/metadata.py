@@ -21,7 +21,6 @@ from congenial.law import PublicLaw
 from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
 from congenial.text import what_is_hidden
-from congenial.tree.plan import ChainPlan
 
 # Which rows of the data were counted, where not all were, and what that means for whom is protected.
 
@@ -206,23 +205,20 @@ def other_versions(recorded: Mapping[str, str], names: Iterable[str]) -> list[st
 # What a ledger keeps of a plan: a digest of everything that is settled before a table is drawn.
 
 
-def plan_digest(
-    naming: Naming, plan: Plan | ChainPlan, conditions: Sequence[Condition], certificate: Certificate
-) -> str:
+def plan_digest(naming: Naming, plan: Plan, conditions: Sequence[Condition], certificate: Certificate) -> str:
     """Return the SHA-256 of a plan. It holds the disclosed values and nothing else of the data."""
-    asked, tree = plan.budget, {"tree": tree_as_json(plan)} if isinstance(plan, ChainPlan) else {}
-    plan = plan.top if isinstance(plan, ChainPlan) else plan
+    tree = tree_as_json(plan)
     values = {
         "names": asdict(naming),
         "rows_per_unit": plan.rows_per_unit,
         "neighbours": plan.neighbours,
-        "budget": budget_json(asked),
+        "budget": budget_json(plan.budget),
         "conditions": [condition.as_json() for condition in conditions],
         "measured": [query.as_json() for query in plan.asked],
         "law": law_as_json(plan.law),
         "areas": areas_digest(plan.law),
         "certificate": certificate_json(certificate),
-        **tree,
+        **({} if tree is None else {"tree": tree}),
     }
     return digest(json.dumps(values, sort_keys=True).encode())
 
@@ -237,13 +233,13 @@ def areas_digest(law: PublicLaw) -> str:
     return state.hexdigest()
 
 
-def disclosed_below(chain: ChainPlan | None) -> list[tuple[str, object]]:
+def disclosed_below(plan: Plan) -> list[tuple[str, object]]:
     """Return what is exact in every unit of levels below the top of a tree."""
-    if chain is None:
-        return []
-    where = f"in the bundle; SHA-256 of the tree with all values {chain.law.digest}"
     return [
-        (f"{condition.title}, of each {level}", where)
-        for level, conditions in chain.invariants_below.items()
+        (
+            f"{condition.title}, of each {level}",
+            f"in the bundle; SHA-256 of the tree with all values {plan.law.tree_digest}",
+        )
+        for level, conditions in plan.invariants_below.items()
         for condition in conditions
     ]

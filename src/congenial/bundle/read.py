@@ -13,36 +13,33 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.law_json import StatedTree, TreeParts
-from congenial.bundle.manifest import Manifest, untouched_values
-from congenial.bundle.metadata import SOFTWARE, STATUSES
-from congenial.bundle.parquet import (
+from congenial.bundle.files import (
     AREAS,
-    EXACT_CELLS,
     EXPECTED_ERRORS,
+    FILES,
     LARGEST,
     MANIFEST,
-    OF_OUTPUT,
     PARQUET,
     README,
     REPORT,
     REPORT_ERRORS,
     REPORT_PICTURE,
     SIGNATURE,
+    SPINE,
     TABLE,
     TOO_LONG,
-)
-from congenial.bundle.signing import check_signature, read_public_key
-from congenial.bundle.structure_files import (
-    SPINE,
-    areas_of_parquet,
+    files_of,
+    is_file_name,
+    is_too_long,
     level_file,
-    read_level,
-    read_spine,
-    tree_file_names,
 )
-from congenial.bundle.tables import check_csv, is_long, read_csv, read_tables
-from congenial.errors import BundleError, LedgerError, SamplingError, reason_of
+from congenial.bundle.law_json import StatedTree, TreeParts
+from congenial.bundle.manifest import Manifest, untouched_values
+from congenial.bundle.metadata import SOFTWARE, STATUSES
+from congenial.bundle.signing import check_signature, read_public_key
+from congenial.bundle.structure_files import areas_of_parquet, read_level, read_spine
+from congenial.bundle.tables import check_csv, read_csv, read_tables
+from congenial.errors import BundleError, LedgerError, reason_of
 from congenial.ledger.records import Receipt
 from congenial.ledger.requests import check_name, moment
 from congenial.progress import VERIFYING, Progress, no_news
@@ -50,7 +47,7 @@ from congenial.resources import LINES, what_cannot_be_held
 from congenial.schema import Schema
 from congenial.text import hidden_in
 from congenial.tree.exact_sums import exact_sums
-from congenial.tree.tree import Tree
+from congenial.tree.tree import Tree, TreeTables
 
 # What a manifest says twice, or in one of few ways: its files, its dates and names, the sums of its receipt.
 
@@ -74,17 +71,13 @@ def _refuse(what: str) -> BundleError:
 
 def _check_file_list(manifest: Manifest) -> None:
     """See that every file that a bundle can have is listed, or left out with a reason, and no other."""
-    areas = [] if manifest.law.areas.name is None else [AREAS]
-    parquet, report = ([] if name in manifest.left_out else [name] for name in (PARQUET, REPORT))
-    tree = [] if manifest.chain is None else tree_file_names(manifest.chain.law.tree.levels)
-    found = [*([EXACT_CELLS] if manifest.gives_cells_away else []), EXPECTED_ERRORS]
-    made = [name for name in found if name not in manifest.left_out]
-    is_too_long = bool(parquet) and is_long(manifest.law)
-    wanted = [*([] if is_too_long else [TABLE]), *parquet, *areas, *tree, *made, *report, README]
-    parts = [REPORT_ERRORS, REPORT_PICTURE] if report else []
-    known = [*found, *OF_OUTPUT.values(), *parts, *([TABLE] if is_too_long else [])]
-    if is_too_long and manifest.left_out.get(TABLE) != TOO_LONG:
-        raise _refuse(f"{TABLE} is not left out because {TOO_LONG}")
+    wanted = [file.name for file in files_of(manifest)]
+    known = [file.name for file in FILES if file.output or (file.is_due(manifest) and not file.is_required(manifest))]
+    known += [REPORT_ERRORS, REPORT_PICTURE] if REPORT in wanted else []
+    if is_too_long(manifest):
+        known.append(TABLE)
+        if manifest.left_out.get(TABLE) != TOO_LONG:
+            raise _refuse(f"{TABLE} is not left out because {TOO_LONG}")
     if unknown := [name for name in manifest.left_out if name not in known]:
         raise _refuse(f"{unknown[0]!r} is left out, and only {' and '.join(known)} can be")
     if list(manifest.files) != wanted:
@@ -117,7 +110,7 @@ def _check_names(manifest: Manifest) -> None:
         if not _DIGEST.fullmatch(file.sha256):
             raise _refuse(f"{file.sha256[:70]!r} is not the SHA-256 of a file")
     sizes, areas = [n for _, n in naming.parents], manifest.law.areas
-    has_parents = areas.name is not None and manifest.chain is None and min(sizes, default=1) > 0
+    has_parents = areas.name is not None and not manifest.law.steps and min(sizes, default=1) > 0
     if sizes and not (has_parents and sum(sizes) == len(areas)):
         raise _refuse(f"it has parents for {sum(sizes):,} areas, and {len(areas):,} tables")
     if naming.unpublished and (areas.name is None or not set(naming.unpublished).isdisjoint(areas)):
@@ -176,49 +169,38 @@ def _wrong_sums(receipt: Receipt) -> str:
     return ""
 
 
-_FILES = {TABLE, PARQUET, AREAS, SPINE, EXACT_CELLS, EXPECTED_ERRORS, REPORT, README}
-_LEVEL = re.compile(r"level-[0-9]{1,3}\.parquet")
-
-
 @dataclass(frozen=True, eq=False)
 class OpenedBundle:
     """What a bundle's files hold. Public.
 
     Attributes
     ----------
-    counts : array (area, cell)
-    below : tuple of arrays (unit, cell)
-        Of a tree, the tables of the levels below the top.
+    levels : tuple of arrays (unit, cell)
+        The tables of each level.
     signed_by : str or None
         The key that signed the manifest.
     """
 
     folder: Path
     manifest: Manifest
-    counts: Ints
-    below: tuple[Ints, ...]
+    levels: TreeTables
     signed_by: str | None
 
     def check_other_table(self) -> None:
         """See that the tables which were read are in the other file too, where there are two."""
         if PARQUET in self.manifest.files and TABLE in self.manifest.files:
             with _opened(self.folder, TABLE) as file:
-                check_csv(self.manifest.law, self.counts, file)
+                check_csv(self.manifest.law, self.levels[0], file)
 
     def check_conditions(self) -> None:
         """See that every table obeys the published invariants, and that those of a tree add up."""
-        areas, chain = self.manifest.law.areas, self.manifest.chain
-        for number in np.flatnonzero(~areas.holds(self.counts))[:1]:
+        areas, below = self.manifest.law.areas, self.manifest.law.below
+        for number in np.flatnonzero(~areas.holds(self.levels[0]))[:1]:
             area = areas.labels[number]
             where = "the table" if area is None else f"the table of {area!r}"
             raise BundleError(f"{where} does not obey the published invariants")
-        if chain is not None:
-            try:
-                chain.check([self.counts, *self.below])
-            except SamplingError:
-                raise BundleError(
-                    "the tables of the tree do not add up, or break a condition; get the bundle again"
-                ) from None
+        if below is not None and not below.hold(self.levels):
+            raise BundleError("the tables of the tree do not add up, or break a condition; get the bundle again")
 
 
 @contextmanager
@@ -254,9 +236,8 @@ def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     check_consistency(manifest)
     _check_pages(place, files)
     progress(VERIFYING)
-    counts = _tables(place, manifest, progress)
-    below = () if manifest.chain is None else _tables_below(place, manifest.chain.law.tree, manifest.law.schema)
-    opened = OpenedBundle(place, manifest, counts, below, signed_by)
+    levels = (_tables(place, manifest, progress), *_tables_below(place, manifest.law.tree, manifest.law.schema))
+    opened = OpenedBundle(place, manifest, levels, signed_by)
     opened.check_conditions()  # before anything is computed around tables that no law allows
     return opened
 
@@ -287,12 +268,12 @@ def _check_room(n_tables: int, schema: Schema) -> None:
         raise BundleError(wrong)
 
 
-def _tables_below(folder: Path, tree: Tree, schema: Schema) -> tuple[Ints, ...]:
-    found = []
+def _tables_below(folder: Path, tree: Tree, schema: Schema) -> TreeTables:
+    tables = []
     for number, codes in enumerate(tree.codes[1:], 2):
         with _opened(folder, level_file(number)) as file:
-            found.append(read_level(file, number, codes, schema))
-    return tuple(found)
+            tables.append(read_level(file, number, codes, schema))
+    return tuple(tables)
 
 
 @contextmanager
@@ -321,7 +302,7 @@ def _listed(values: Mapping[str, Any]) -> dict[str, str]:
     if not isinstance(files, dict) or not all(isinstance(stated, str) for stated in files.values()):
         raise BundleError("manifest.json cannot be read: a part is missing or has the wrong form")
     for name in files:
-        if name not in _FILES and not _LEVEL.fullmatch(name):
+        if not is_file_name(name):
             raise BundleError(f"manifest.json lists {name[:80]!r}, and no bundle has such a file")
     return files
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from math import sqrt
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -24,32 +23,31 @@ from congenial.bundle.expected_errors import (
     expected_error,
     typical_places,
 )
-from congenial.bundle.manifest import Manifest, with_commas
-from congenial.bundle.metadata import left_unpublished, membership
-from congenial.bundle.parquet import (
-    AREAS,
+from congenial.bundle.files import (
     EXACT_CELLS,
-    EXPECTED_ERRORS,
     PARQUET,
-    REPORT,
+    README,
     REPORT_ERRORS,
     REPORT_PICTURE,
     TABLE,
+    files_of,
+    level_file,
 )
-from congenial.bundle.structure_files import SPINE, level_file
+from congenial.bundle.manifest import Manifest, with_commas
+from congenial.bundle.metadata import left_unpublished, membership
 from congenial.bundle.tables import formula_warnings, header_of
 from congenial.conditions.condition import Condition
 from congenial.display import laid_out, row_titles, titles
 from congenial.noise import Noise
 from congenial.pages.page import filled_in, own_script, render
 from congenial.pages.svg import noise_laws
+from congenial.plan import Plan
 from congenial.privacy.certificate import shown, shown_left
 from congenial.privacy.disclosure import level_sentences
 from congenial.privacy.semantics import meaning
 from congenial.randomness import replay_rng
 from congenial.schema import Schema
-from congenial.tree.plan import ChainPlan
-from congenial.tree.steps import ChainWords
+from congenial.tree.tree import TreeTables
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -62,23 +60,15 @@ MOST_NUMBERS = 5_000_000
 _SIZES = (0, 1, 5, 20, 100)
 
 
-def level_lines(chain: ChainPlan, released: Sequence[Ints]) -> list[tuple[str, ...]]:
+def level_lines(plan: Plan, released: TreeTables) -> list[tuple[str, ...]]:
     """Return for each level its name, units, file, standard deviation of its noise, share of cells that are 0."""
-    law = chain.law
     out: list[tuple[str, ...]] = []
-    deviations = [level_deviation(chain, number) for number in range(len(law.tree.levels))]
-    for number, (name, tables) in enumerate(zip(law.tree.levels, released, strict=True)):
-        file = "table.csv" if number == 0 else level_file(number + 1)
-        share = "" if chain.shares is None else f"{float(chain.shares[number]):.0%}"
-        out.append((name, f"{len(tables):,}", file, share, f"{deviations[number]:.3g}", f"{(tables == 0).mean():.0%}"))
+    for number, (level, tables) in enumerate(zip(plan.levels, released, strict=True), 1):
+        file = TABLE if number == 1 else level_file(number)
+        share = "" if level.share is None else f"{float(level.share):.0%}"
+        zeros = f"{(tables == 0).mean():.0%}"
+        out.append((level.name, f"{len(tables):,}", file, share, f"{level.deviation:.3g}", zeros))
     return out
-
-
-def level_deviation(chain: ChainPlan, number: int) -> float:
-    """Return the standard deviation of a level's noise, before anything is conditioned on."""
-    law = chain.law
-    noise = law.top.family(law.top.queries[0].precision) if number == 0 else law.noises[number - 1]
-    return sqrt(float(noise.variance))
 
 
 @dataclass(frozen=True)
@@ -88,7 +78,7 @@ class LevelError:
     Attributes
     ----------
     cell, total : float
-        Mean absolute error of a unit's cell, and of its total.
+        Root mean squared error of a unit's cell, and of its total.
     biases : tuple of (str, float)
         Mean error by size of the count.
     classes : tuple of ClassError
@@ -101,23 +91,21 @@ class LevelError:
     classes: tuple[ClassError, ...]
 
 
-def level_errors(chain: ChainPlan, released: Sequence[Ints]) -> list[LevelError]:
-    """Return the errors to expect at each level, from a chain around the release; none of a tree that is too large.
+def level_errors(plan: Plan, released: TreeTables) -> list[LevelError]:
+    """Return the errors to expect at each level, from a draw around the release; none of a tree that is too large.
 
     The release is drawn around as if it were confidential; what is drawn comes from a public seed.
     """
-    law, leaves = chain.law, released[-1]
     if sum(tables.size for tables in released) > MOST_NUMBERS:
         return []
-    drawn = chain.draw(leaves, ChainWords.simulated(replay_rng("errors of a tree")))
+    drawn = plan.draw(released[-1], replay_rng("errors of a tree"))
     out = []
-    for name, truth, again in zip(law.tree.levels, released, drawn, strict=True):
-        gap = again - truth
-        exact = gap.astype(np.float64)
+    for level, truth, again in zip(plan.levels, released, drawn, strict=True):
+        gap = (again - truth).astype(np.float64)
         biases = [(words, float(gap[chosen].mean())) for words, chosen in by_size(truth, _SIZES)]
-        total = float(np.abs(gap.sum(axis=1)).mean())
-        found = tuple(classes(truth, exact, exact**2))
-        out.append(LevelError(name, float(np.abs(gap).mean()), total, tuple(biases), found))
+        cell, total = np.sqrt((gap**2).mean()), np.sqrt((gap.sum(axis=1) ** 2).mean())
+        by_class = tuple(classes(truth, gap, gap**2))
+        out.append(LevelError(level.name, float(cell), float(total), tuple(biases), by_class))
     return out
 
 
@@ -219,22 +207,22 @@ def _under(parts: Iterable[tuple[str, Unit]]) -> list[Unit]:
     return [Unit(f"{parent} ({len(units):,})", parts=units) for parent, units in found.items()]
 
 
-def units_of_tree(manifest: Manifest, chain: ChainPlan, released: Sequence[Ints]) -> list[Unit]:
+def units_of_tree(manifest: Manifest, released: TreeTables) -> list[Unit]:
     """Return the units of the upper levels, each with its parts; levels of very many units stay in their files."""
-    schema, tree = chain.law.top.schema, chain.law.tree
+    schema, tree = manifest.law.schema, manifest.law.tree
     n_levels = 1
     while n_levels < len(released):
         n_units = sum(map(len, released[: n_levels + 1]))
         if _n_shown(schema, n_units) < n_units:
             break
         n_levels += 1
-    found: list[list[Unit]] = []
+    units: list[list[Unit]] = []
     for number, (name, codes, tables) in enumerate(zip(tree.levels, tree.codes, released, strict=True)):
         if number == n_levels:
             break
-        more, n_shown = _more(chain, number, n_levels), _n_shown(schema, len(codes))
+        more, n_shown = _more(tree.levels, number, n_levels), _n_shown(schema, len(codes))
         laid = grids(schema, tables[:n_shown])
-        found.append(
+        units.append(
             [
                 Unit(
                     f"{name} {code}: {int(table.sum()):,}",
@@ -246,14 +234,13 @@ def units_of_tree(manifest: Manifest, chain: ChainPlan, released: Sequence[Ints]
             ]
         )
         if number:
-            for unit, parent in zip(found[number], tree.parents[number - 1].tolist(), strict=True):
-                found[number - 1][parent].parts.append(unit)
-    return found[0]
+            for unit, parent in zip(units[number], tree.parents[number - 1].tolist(), strict=True):
+                units[number - 1][parent].parts.append(unit)
+    return units[0]
 
 
-def _more(chain: ChainPlan, number: int, n_levels: int) -> str:
+def _more(levels: Sequence[str], number: int, n_levels: int) -> str:
     """Say where the parts of the lowest units in the page are."""
-    levels = chain.law.tree.levels
     if number < n_levels - 1 or number == len(levels) - 1:
         return ""
     return f"its {levels[number + 1]} units are in {level_file(number + 2)}"
@@ -307,45 +294,12 @@ def readme(manifest: Manifest) -> str:
         f"  - {exact.text}{value}" + (f" ({exact.mandate})" if exact.mandate else "")
         for exact, value in zip(manifest.exactly, values, strict=True)
     ]
-    listed = [
-        *(
-            [f"{PARQUET}   {'the same as Parquet' if has_csv else 'the released counts, a row a cell'}"]
-            if PARQUET not in manifest.left_out
-            else []
-        ),
-        *(
-            [f"{REPORT}     the same with tables and pictures, to read in a browser"]
-            if REPORT not in manifest.left_out
-            else []
-        ),
-        *(
-            [f"{AREAS}   the exact numbers of each area, as the manifest lists them"]
-            if law.areas.name is not None
-            else []
-        ),
-        *(
-            [f"{EXACT_CELLS}   which cells of which areas follow from the exact numbers, so that nothing protects them"]
-            if manifest.gives_cells_away and EXACT_CELLS not in manifest.left_out
-            else []
-        ),
-        *(
-            [f"{EXPECTED_ERRORS}   errors and biases to expect, by class of count and level"]
-            if EXPECTED_ERRORS not in manifest.left_out
-            else []
-        ),
-    ]
-    chain = manifest.chain
-    if chain is not None:
-        sizes = [
-            f"{len(codes):,} {name}" for name, codes in zip(chain.law.tree.levels, chain.law.tree.codes, strict=True)
-        ]
+    files = [(file.name, file.line) for file in files_of(manifest) if file.name != README]
+    files.append(("manifest.json", "schema, invariants, noise, certificate: it determines the law"))
+    width = max(len(name) for name, _ in files)
+    if len(manifest.plan.levels) > 1:
+        sizes = [f"{len(level.codes):,} {level.name}" for level in manifest.plan.levels]
         tables = f"a tree of {', '.join(sizes)} units, which add up: tables"
-        files = [(level_file(number), name) for number, name in enumerate(chain.law.tree.levels[1:], 2)]
-        listed = [
-            *(f"{file} the released counts of each {name}, a row a unit" for file, name in files),
-            f"{SPINE}   every {chain.law.tree.levels[-1]} with the units that it is part of",
-            *listed,
-        ]
     lines = [
         manifest.naming.title,
         "=" * min(len(manifest.naming.title), 79),
@@ -369,9 +323,7 @@ def readme(manifest: Manifest) -> str:
         *_wrapped(weak(manifest)),
         "",
         "Files",
-        *(["  table.csv       the released counts, a row a cell"] if has_csv else []),
-        *(f"  {line}" for line in listed),
-        "  manifest.json   schema, invariants, noise, certificate: it determines the law",
+        *(f"  {name.ljust(width)}  {line}" for name, line in files),
         "",
         "How to use it",
         *(
@@ -403,10 +355,9 @@ def other_conditions(manifest: Manifest) -> list[str]:
 
 def exact_below(manifest: Manifest) -> list[str]:
     """Return what is exact in every unit of levels below the top of a tree."""
-    below = {} if manifest.chain is None else manifest.chain.invariants_below
     return [
         _with_mandate(condition, f"{condition.title}, of every {level}")
-        for level, conditions in below.items()
+        for level, conditions in manifest.plan.invariants_below.items()
         for condition in conditions
     ]
 
@@ -428,29 +379,20 @@ AROUND = "the released tables"
 _FEW = 20  # tables that one finds without typing
 
 
-def report(
-    manifest: Manifest,
-    tables: Ints,
-    parts: Mapping[str, object] | None = None,
-    below: Sequence[Ints] = (),
-) -> str:
+def report(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] | None = None) -> str:
     """Return the page; where a part was left out, it says why.
 
     Parameters
     ----------
-    below : sequence of arrays (unit, cell)
-        Of a tree, the tables of each level below the top.
-    tables : array (area, cell)
+    levels : tuple of arrays (unit, cell)
+        The tables of each level.
     parts : mapping, optional
         What `PARTS` make, if that was made already.
     """
     if parts is None:
-        parts = parts_of(manifest, tables, below)
-    released = [tables, *below]
-    if manifest.chain is not None:
-        units, left_out = units_of_tree(manifest, manifest.chain, released), 0
-    else:
-        units, left_out = units_of_areas(manifest, tables)
+        parts = parts_of(manifest, levels)
+    is_tree = len(levels) > 1
+    units, left_out = (units_of_tree(manifest, levels), 0) if is_tree else units_of_areas(manifest, levels[0])
     return render(
         "report.html",
         title=manifest.naming.title,
@@ -462,7 +404,7 @@ def report(
         strength=strength(manifest),
         weak=weak(manifest),
         noise=manifest.plan.noise_text,
-        not_protected=(manifest.chain or manifest.plan).not_protected_text,
+        not_protected=manifest.plan.not_protected_text,
         given_away=level_sentences(manifest.reviews, manifest.naming.unit),
         n_given_away=sum(found.counted.n_exact for found in manifest.reviews),
         has_exact_cells=manifest.gives_cells_away and EXACT_CELLS not in manifest.left_out,
@@ -472,7 +414,7 @@ def report(
         noise_picture=parts.get(REPORT_PICTURE, ""),
         no_picture=manifest.left_out.get(REPORT_PICTURE),
         exactly=[(exact.text, with_commas(exact.value()), exact.mandate or "") for exact in manifest.exactly],
-        is_one=manifest.law.areas.name is None and manifest.chain is None,
+        is_one=manifest.law.areas.name is None and not is_tree,
         units=units,
         unit_words=_unit_words(manifest, units),
         script=own_script("find.js") if _n_units(units) > _FEW else None,
@@ -484,13 +426,13 @@ def report(
         most_numbers=MOST_NUMBERS,
         certificate=manifest.certificate,
         amounts=_amounts(manifest),
-        levels=[] if manifest.chain is None else level_lines(manifest.chain, released),
+        levels=level_lines(manifest.plan, levels) if is_tree else [],
     )
 
 
-def parts_of(manifest: Manifest, tables: Ints, below: Sequence[Ints] = ()) -> dict[str, object]:
+def parts_of(manifest: Manifest, levels: TreeTables) -> dict[str, object]:
     """Make every part of the report that was not left out."""
-    return {name: make(manifest, tables, below) for name, make in PARTS.items() if name not in manifest.left_out}
+    return {name: make(manifest, levels) for name, make in PARTS.items() if name not in manifest.left_out}
 
 
 def _n_units(units: Sequence[Unit]) -> int:
@@ -499,9 +441,9 @@ def _n_units(units: Sequence[Unit]) -> int:
 
 def _unit_words(manifest: Manifest, units: Sequence[Unit]) -> str:
     """Return what one finds among the tables of the page, in words."""
-    if manifest.chain is None:
+    if not manifest.law.steps:  # areas may stand under headings
         return f"a {manifest.law.areas.name}"
-    *most, last = manifest.chain.law.tree.levels[: _depth(units)]
+    *most, last = manifest.law.tree.levels[: _depth(units)]
     return f"a {', a '.join(most)} or a {last}" if most else f"a {last}"
 
 
@@ -520,15 +462,11 @@ def _amounts(manifest: Manifest) -> list[tuple[str, str]]:
     return [(name, f"{float(value):.10g}") for name, value in named if value is not None]
 
 
-def _noise_picture(manifest: Manifest, _: Ints, __: Sequence[Ints]) -> str:
-    laws = {}
-    for query in manifest.law.queries:
-        if query.precision:
-            text = query.text if manifest.chain is None else f"cells of a {manifest.chain.law.tree.levels[0]}"
-            laws[text] = _law_of(manifest.law.family(query.precision))
-    if manifest.chain is not None:
-        for name, noise in zip(manifest.chain.law.tree.levels[1:], manifest.chain.law.noises, strict=True):
-            laws[f"cells of a {name}"] = _law_of(noise)
+def _noise_picture(manifest: Manifest, _: TreeTables) -> str:
+    law, levels = manifest.law, manifest.plan.levels
+    laws = {query.text: _law_of(law.family(query.precision)) for query in law.queries if query.precision}
+    if len(levels) > 1:
+        laws = {f"cells of a {level.name}": _law_of(level.noise) for level in levels}
     return noise_laws(dict(islice(laws.items(), 7)))
 
 
@@ -546,13 +484,15 @@ class ErrorsToExpect:
     levels: list[tuple[str, AddingUp]]
 
 
-def expected_errors(manifest: Manifest, tables: Ints, below: Sequence[Ints]) -> ErrorsToExpect:
+def expected_errors(manifest: Manifest, levels: TreeTables) -> ErrorsToExpect:
     """Return the errors to expect, computed around the released tables."""
-    if manifest.chain is not None:
-        found = level_errors(manifest.chain, [tables, *below])
-        units = [len(codes) for codes in manifest.chain.law.tree.codes]
-        own = [(line.name, AddingUp(AROUND, n, n, (), line.classes)) for n, line in zip(units, found, strict=False)]
-        return ErrorsToExpect(found, own)
+    if len(levels) > 1:
+        errors, units = level_errors(manifest.plan, levels), map(len, levels)
+        sums = [
+            (error.name, AddingUp(AROUND, n, n, (), error.classes)) for n, error in zip(units, errors, strict=False)
+        ]
+        return ErrorsToExpect(errors, sums)
+    (tables,) = levels
     lines: list[dict[str, Any]] = []
     for place in typical_places(tables.sum(axis=1)):
         error = expected_error(manifest.plan, manifest.law.areas.labels[place], tables[place], AROUND)
@@ -560,13 +500,11 @@ def expected_errors(manifest: Manifest, tables: Ints, below: Sequence[Ints]) -> 
     return ErrorsToExpect(lines, [(manifest.law.areas.name or "table", adding_up(manifest.plan, tables, AROUND))])
 
 
-def expected_errors_csv(
-    manifest: Manifest, tables: Ints, below: Sequence[Ints], parts: Mapping[str, object] | None = None
-) -> bytes:
+def expected_errors_csv(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] | None = None) -> bytes:
     """Return expected-errors.csv, from the part of the report if that was made already."""
-    made = (parts or {}).get(REPORT_ERRORS)
-    found = made if isinstance(made, ErrorsToExpect) else expected_errors(manifest, tables, below)
-    return errors_csv(found.levels)
+    part = (parts or {}).get(REPORT_ERRORS)
+    errors = part if isinstance(part, ErrorsToExpect) else expected_errors(manifest, levels)
+    return errors_csv(errors.levels)
 
 
 def _sums(errors: object) -> dict[str, Any] | None:
@@ -593,7 +531,7 @@ def _error_lines(manifest: Manifest, error: ExpectedError, counts: Ints) -> dict
     return {"where": where, "cells": lines, "margins": margins, "total": f"{int(counts.sum()):,}"}
 
 
-PARTS: dict[str, Callable[[Manifest, Ints, Sequence[Ints]], object]] = {
+PARTS: dict[str, Callable[[Manifest, TreeTables], object]] = {
     REPORT_ERRORS: expected_errors,
     REPORT_PICTURE: _noise_picture,
 }

@@ -1,8 +1,6 @@
 """areas.parquet: for each area its group in the law, the values of its equalities, and what came out exactly."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -11,10 +9,9 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.arrow import Codes, codes_of, column_of, numbers_in, numbers_to_arrow, texts_to_arrow
-from congenial.bundle.encoding import read_as
+from congenial.bundle.files import AREAS, SPINE, level_file
 from congenial.bundle.law_json import AreaValues
 from congenial.bundle.parquet import (
-    AREAS,
     AT_ONCE,
     WIDEST,
     arrays_to_parquet,
@@ -28,10 +25,9 @@ from congenial.bundle.parquet import (
 )
 from congenial.conditions.areas import Areas
 from congenial.errors import BundleError, HierarchyError
-from congenial.privacy.disclosure import Counted, Review, SmallSum
+from congenial.privacy.disclosure import Review
 from congenial.schema import Schema
-from congenial.tree.plan import ChainLaw
-from congenial.tree.tree import Bars, Tree, Zeros, check_room
+from congenial.tree.tree import Mask, Tree, Zeros, check_room
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -147,27 +143,7 @@ def _value(text: str | None) -> int | None:
 #
 # Written and read some rows at a time: a level of millions of units takes its counts of memory, and little more.
 
-SPINE = "spine.parquet"
 ZEROS, CODE = "zeros", "code"
-
-
-def level_file(number: int) -> str:
-    """Return the name of a level's file; the top is level 1 and has table.csv."""
-    return f"level-{number}.parquet"
-
-
-def tree_file_names(levels: Sequence[str]) -> list[str]:
-    """Return the names of all files of a tree."""
-    return [SPINE, *(level_file(number) for number in range(2, len(levels) + 1))]
-
-
-def tree_to_files(law: ChainLaw, below: Sequence[Ints]) -> dict[str, Callable[[BinaryIO], None]]:
-    """Return what writes each file: the leaves in their order, and the drawn tables (unit, cell) of each level."""
-    tree, schema = law.tree, law.top.schema
-    files: dict[str, Callable[[BinaryIO], None]] = {SPINE: partial(write_spine, tree, law.zeros)}
-    for number, (codes, tables) in enumerate(zip(tree.codes[1:], below, strict=True), 2):
-        files[level_file(number)] = partial(_write_level, codes, tables, schema)
-    return files
 
 
 def cell_columns(schema: Schema) -> list[str]:
@@ -175,7 +151,8 @@ def cell_columns(schema: Schema) -> list[str]:
     return [schema.cell_name(cell) for cell in range(schema.n_cells)]
 
 
-def _write_level(codes: Codes, tables: Ints, schema: Schema, out: BinaryIO) -> None:
+def write_level(codes: Codes, tables: Ints, schema: Schema, out: BinaryIO) -> None:
+    """Write the tables (unit, cell) of one level, a row a unit."""
     write_batches(_level_batches(codes, tables, schema), out)
 
 
@@ -189,22 +166,22 @@ def _level_batches(codes: Codes, tables: Ints, schema: Schema) -> "Iterator[pa.T
 
 
 def write_spine(tree: Tree, zeros: Zeros, out: BinaryIO) -> None:
-    """Write the spine: for each leaf the code of its unit at every level, and which of its cells are barred."""
+    """Write the spine: for each leaf the code of its unit at every level, and its structural zeros."""
     write_batches(_spine_batches(tree, zeros), out)
 
 
 def _spine_batches(tree: Tree, zeros: Zeros) -> "Iterator[pa.Table]":
     import pyarrow as pa
 
-    names = [*tree.levels, *([_zeros_column(tree.levels)] if zeros.bars else [])]
+    names = [*tree.levels, *([_zeros_column(tree.levels)] if zeros.masks else [])]
     for first in range(0, tree.n_leaves, AT_ONCE):
         units, columns = np.arange(first, min(tree.n_leaves, first + AT_ONCE)), []
         for level in range(len(tree.levels) - 1, -1, -1):
             columns.append(column_of(tree.codes[level][units]))
             units = tree.parents[level - 1][units] if level else units
         columns.reverse()
-        if zeros.bars:
-            columns.append(column_of(_digits(zeros.bars[-1][first : first + AT_ONCE])))
+        if zeros.masks:
+            columns.append(column_of(_digits(zeros.masks[-1][first : first + AT_ONCE])))
         yield pa.Table.from_arrays(columns, names=names)
 
 
@@ -215,12 +192,12 @@ def _zeros_column(levels: Sequence[str]) -> str:
     return name
 
 
-def _digits(bars: Bars) -> Codes:
-    """Return a digit for each cell, 1 where it is barred, as one text a leaf."""
-    return (bars + np.uint8(ord("0"))).astype(np.uint8).view(f"S{bars.shape[1]}").reshape(-1)
+def _digits(mask: Mask) -> Codes:
+    """Return a digit for each cell, 1 where it is a structural zero, as one text a leaf."""
+    return (mask + np.uint8(ord("0"))).astype(np.uint8).view(f"S{mask.shape[1]}").reshape(-1)
 
 
-def _bars(digits: "pa.Array", n_cells: int) -> Bars:
+def _mask(digits: "pa.Array", n_cells: int) -> Mask:
     """Return what `_digits` was made from (text, cell), and refuse what is none."""
     import pyarrow.compute as pc
 
@@ -261,7 +238,7 @@ def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int, n_leaves: in
         raise BundleError(f"{SPINE} is not a tree: it has no leaf")
     texts = dict.fromkeys(levels, "string")
     choices = [texts, {**texts, _zeros_column(levels): "string"}]
-    columns, bars = [_Column() for _ in levels], []
+    columns, masks = [_Column() for _ in levels], []
     try:
         for batch in read_batches(file, SPINE, choices, n_leaves, max(WIDEST, n_cells)):
             for column, own in zip(columns, batch.columns, strict=False):
@@ -270,7 +247,7 @@ def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int, n_leaves: in
                 raise BundleError(f"{SPINE} is not a tree: a {levels[-1]} is listed twice")
             if batch.num_columns > len(levels):
                 digits, places = texts_once(batch.column(len(levels)), SPINE, n_cells)
-                bars.append(_bars(digits, n_cells)[places])
+                masks.append(_mask(digits, n_cells)[places])
             # Before codes are in every row: those of a large unit are long in many.
             check_room(n_leaves, {name: column.kind.itemsize for name, column in zip(levels, columns, strict=True)})
         tree = Tree.of_parents({name: column.codes() for name, column in zip(levels, columns, strict=True)})
@@ -278,17 +255,17 @@ def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int, n_leaves: in
         raise BundleError(f"{SPINE} is not a tree: {wrong}") from None
     if not bool((np.diff(tree.order) == 1).all()) or tree.order[0] != 0:
         raise BundleError(f"{SPINE} does not have its leaves in order")
-    if not bars:
+    if not masks:
         return tree, Zeros()
-    stated = np.concatenate(bars)
+    stated = np.concatenate(masks)
     zeros = Zeros.of_leaves(tree, stated)
-    if not np.array_equal(zeros.bars[-1], stated) or not stated.any():
+    if not np.array_equal(zeros.masks[-1], stated) or not stated.any():
         raise BundleError(f"{SPINE} is not the file that its tree makes")
     return tree, zeros
 
 
 def read_level(file: BinaryIO, number: int, codes: Codes, schema: Schema) -> Ints:
-    """Read the tables (unit, cell) of one level, and refuse anything but what `tree_to_files` writes."""
+    """Read the tables (unit, cell) of one level, and refuse anything but what `write_level` wrote."""
     name, cells = level_file(number), cell_columns(schema)
     batches = read_batches(file, name, [{CODE: "string", **dict.fromkeys(cells, "int64")}], len(codes))
     out, n_read = None, 0
@@ -313,38 +290,7 @@ def _is_same(codes: Codes, others: Codes) -> bool:
     return bool((one == other).all())
 
 
-# What exact numbers give away, counted, as plain values for a manifest; and the file that lists it cell by cell.
-
-
-def counted_json(counted: Counted) -> dict[str, Any]:
-    """Return counts as plain values; no area is named.
-
-    Examples
-    --------
-    >>> counts = Counted("block", 9, 2, 1, 1, 2, 0, 0, (SmallSum("total", 2, True, 9, 1, 3),))
-    >>> counted_of_json(counted_json(counts)) == counts
-    True
-    """
-    return {**asdict(counted), "sums": [asdict(one) for one in counted.sums]}
-
-
-def counted_of_json(given: Mapping[str, Any]) -> Counted:
-    """Read what `counted_json` wrote."""
-    values = dict(given)
-    area, sums = values.pop("area"), values.pop("sums")
-    names = [field.name for field in fields(Counted) if field.name not in {"area", "sums"}]
-    if list(values) != names:
-        raise BundleError("what the exact numbers give away is not counted as this software counts it")
-    own = {name: read_as(int, value) for name, value in values.items()}
-    return Counted(
-        area=None if area is None else read_as(str, area), sums=tuple(_sum_of_json(one) for one in sums), **own
-    )
-
-
-def _sum_of_json(given: Mapping[str, Any]) -> SmallSum:
-    values = dict(given)
-    text, is_stated = read_as(str, values.pop("text")), read_as(bool, values.pop("is_stated"))
-    return SmallSum(text=text, is_stated=is_stated, **{name: read_as(int, value) for name, value in values.items()})
+# What exact numbers give away, cell by cell.
 
 
 def exact_cells_to_parquet(reviews: Sequence[Review]) -> bytes:

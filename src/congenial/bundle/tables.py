@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.arrow import numbers_in, numbers_to_arrow, texts_to_arrow
-from congenial.bundle.parquet import MOST_ROWS, PARQUET, TABLE, WIDEST, check_sizes, damage_in_words
+from congenial.bundle.files import PARQUET, TABLE
+from congenial.bundle.parquet import WIDEST, check_sizes, damage_in_words
 from congenial.errors import BundleError
 from congenial.law import PublicLaw
 from congenial.progress import VERIFYING, WRITING, Progress, no_news
@@ -52,11 +53,6 @@ def header_of(law: PublicLaw) -> list[str]:
     while count in names:
         count = f"released_{count}"
     return [*names, count]
-
-
-def is_long(law: PublicLaw) -> bool:
-    """Whether the tables have more rows than a CSV file of a bundle, if Parquet has them too."""
-    return law.schema.n_cells * len(law.areas) > MOST_ROWS
 
 
 def _labels(law: PublicLaw) -> Iterator[tuple[str, ...]]:

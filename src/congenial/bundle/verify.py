@@ -1,16 +1,15 @@
 """Everything that can be said for a bundle: from itself, from its publisher's key, from a ledger."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from congenial.bundle.bundle import Bundle, check_bundle
+from congenial.bundle.bundle import VerifiedBundle, check_bundle
 from congenial.bundle.encoding import digest
+from congenial.bundle.files import REPORT, BundleContents, Content, files_of
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.metadata import SOFTWARE, other_versions
-from congenial.bundle.parquet import EXACT_CELLS, EXPECTED_ERRORS, README, REPORT
+from congenial.bundle.metadata import other_versions
 from congenial.bundle.read import OpenedBundle, memory_in_words, open_bundle
 from congenial.errors import BundleError
 from congenial.ledger.records import Receipt, Withdrawal, what_became
@@ -20,14 +19,6 @@ from congenial.resources import beside
 if TYPE_CHECKING:
     from congenial.ledger import Ledger
 
-_MADE_BY = {
-    README: ("python", "congenial"),
-    REPORT: tuple(name for name in SOFTWARE if name != "pyarrow"),
-    EXACT_CELLS: ("python", "congenial", "pyarrow"),
-    EXPECTED_ERRORS: ("python", "congenial", "numpy"),
-}
-"""What decides the bytes of each file that follows from the others."""
-
 
 @dataclass(frozen=True)
 class Verified:
@@ -35,7 +26,7 @@ class Verified:
 
     Attributes
     ----------
-    bundle : Bundle
+    bundle : VerifiedBundle
     standing : str
         What the bundle is now known to be: in agreement with itself, or as a key published it.
     checked, not_checked : tuple of str
@@ -43,7 +34,7 @@ class Verified:
         What the ledger says of the release after its publication; None if it stands, or without a ledger.
     """
 
-    bundle: Bundle
+    bundle: VerifiedBundle
     standing: str
     checked: tuple[str, ...]
     not_checked: tuple[str, ...]
@@ -84,16 +75,16 @@ def verify_bundle(
         "the certificate was computed again from the law" + ("" if manifest.plan.budget is None else " and the budget"),
     ]
     not_checked = list(bundle.not_checked)
-    became, make = None, _makers(bundle, parts)
-    for name, makers in _MADE_BY.items():
-        if name not in manifest.files:
+    became, published = None, BundleContents(manifest, bundle.levels, parts)
+    for file in files_of(manifest):
+        if not file.software:  # it was read, and what is in it checked
             continue
-        if others := other_versions(manifest.software, makers):
-            not_checked.append(f"{name}, for what makes it has other versions: {', '.join(others)}")
+        if others := other_versions(manifest.software, file.software):
+            not_checked.append(f"{file.name}, for what makes it has other versions: {', '.join(others)}")
         else:
-            progress(f"making {name} again")
-            _check_file(manifest, name, make[name]())
-            checked.append(f"{name} was made again and is the same")
+            progress(f"making {file.name} again")
+            _check_file(manifest, file.name, file.make(published))
+            checked.append(f"{file.name} was made again and is the same")
     if ledger is not None:
         _check_receipt(manifest, ledger)
         became = what_became(manifest.naming.release, ledger.withdrawals(manifest.naming.dataset))
@@ -103,7 +94,7 @@ def verify_bundle(
     return Verified(bundle, _standing(bundle, key), tuple(checked), tuple(not_checked), became)
 
 
-def _standing(bundle: Bundle, key: str | Path | None) -> str:
+def _standing(bundle: VerifiedBundle, key: str | Path | None) -> str:
     if bundle.signed_by is None:
         return "agrees with itself; it is not signed, so whoever can write the whole folder can replace all of it"
     if key is None:
@@ -116,27 +107,14 @@ def _parts(opened: OpenedBundle) -> dict[str, object]:
     from congenial.bundle.report import parts_of
 
     manifest = opened.manifest
-    is_asked = REPORT in manifest.files and not other_versions(manifest.software, _MADE_BY[REPORT])
-    return parts_of(manifest, opened.counts, opened.below) if is_asked else {}
+    report = next((file for file in files_of(manifest) if file.name == REPORT), None)
+    is_made = report is not None and not other_versions(manifest.software, report.software)
+    return parts_of(manifest, opened.levels) if is_made else {}
 
 
-def _makers(bundle: Bundle, parts: Callable[[], dict[str, object]]) -> dict[str, Callable[[], bytes]]:
-    """Return how each file is made again that follows from the others."""
-    from congenial.bundle.report import expected_errors_csv, readme, report
-    from congenial.bundle.structure_files import exact_cells_to_parquet
-
-    manifest, tables, below = bundle.manifest, bundle.counts, bundle.below
-    return {
-        README: lambda: readme(manifest).encode(),
-        REPORT: lambda: report(manifest, tables, parts(), below).encode(),
-        EXACT_CELLS: lambda: exact_cells_to_parquet(manifest.reviews),
-        EXPECTED_ERRORS: lambda: expected_errors_csv(manifest, tables, below, parts()),
-    }
-
-
-def _check_file(manifest: Manifest, name: str, again: bytes) -> None:
+def _check_file(manifest: Manifest, name: str, again: Content) -> None:
     """See that a file made again has the digest that the manifest lists."""
-    if digest(again) != manifest.files[name]:
+    if not isinstance(again, bytes) or digest(again) != manifest.files[name]:
         raise BundleError(
             f"{name} is not the file that the manifest and the tables make, by the same versions of everything that"
             " draws it; get the bundle from its publisher again"

@@ -4,40 +4,35 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO
 
-from congenial.arrays import Ints
-from congenial.bundle.manifest import Manifest
-from congenial.bundle.parquet import (
-    AREAS,
-    EXACT_CELLS,
-    EXPECTED_ERRORS,
+from congenial.bundle.files import (
+    FILES,
     MANIFEST,
     NOT_ASKED_FOR,
-    OF_OUTPUT,
-    PARQUET,
-    README,
     REPORT,
     SIGNATURE,
     TABLE,
     TOO_LONG,
+    BundleContents,
+    BundleFile,
+    Content,
+    files_of,
+    is_too_long,
 )
-from congenial.bundle.report import PARTS, expected_errors_csv, readme, report
+from congenial.bundle.manifest import Manifest
+from congenial.bundle.report import PARTS
 from congenial.bundle.signing import PrivateKey, sign
-from congenial.bundle.structure_files import areas_to_parquet, exact_cells_to_parquet, tree_to_files
-from congenial.bundle.tables import is_long, write_csv, write_tables
 from congenial.disk import flush, flush_folder
 from congenial.errors import BundleError, CongenialError, reason_of
 from congenial.progress import Progress, no_news
 from congenial.resources import beside
-
-Content = bytes | Callable[[BinaryIO], None]
-"""What a file holds: bytes, or what writes them, where they are too many to have at once."""
+from congenial.tree.tree import TreeTables
 
 
 class Unfinished:
@@ -191,69 +186,49 @@ def _prefix(folder: Path) -> str:
 def bundle_files(
     out: Unfinished,
     manifest: Manifest,
-    tables: Ints,
+    levels: TreeTables,
     outputs: tuple[str, ...],
     key: PrivateKey | None = None,
-    below: Sequence[Ints] = (),
     progress: Progress = no_news,
 ) -> None:
-    """Write the files of a bundle; of a tree, `below` are the tables (unit, cell) of each level below the top.
+    """Write the files of a bundle, as `congenial.bundle.files` lists them.
 
     Nothing else goes in: with the same drawn tables, the same facts and the same clock, every byte is the same. What
-    cannot be made besides the table itself is left out, with the reason: it must not cost a release that is paid for.
+    cannot be made besides the tables themselves is left out, with the reason.
     """
-    law = manifest.law
-    left_out = {name: NOT_ASKED_FOR for output, name in OF_OUTPUT.items() if output not in outputs}
+    left_out = {file.name: NOT_ASKED_FOR for file in FILES if file.output not in {None, *outputs}}
     manifest = replace(manifest, left_out=left_out)  # what cannot be made is added below, before anything says so
+    with beside(lambda: {} if REPORT in left_out else _parts(manifest, levels, left_out)) as parts:
+        contents = BundleContents(manifest, levels, parts, progress)
+        if is_too_long(manifest):
+            left_out[TABLE] = TOO_LONG
 
-    def add(name: str, make: Callable[[], Content]) -> None:
-        with _or_left_out(left_out, name):
-            out.add(name, make())
+        def add(files: Iterable[BundleFile]) -> None:
+            for file in files:
+                with nullcontext() if file.is_required(manifest) else _or_left_out(left_out, file.name):
+                    out.add(file.name, file.make(contents))
 
-    has_csv = PARQUET in left_out or not is_long(law)
-    with (  # the three take about as long as one another
-        beside(lambda: _parts(manifest, tables, below) if REPORT not in left_out else ({}, {})) as made,
-        beside(lambda: out.add(TABLE, partial(write_csv, law, tables, progress=progress)) if has_csv else None) as csv,
-    ):
-        if PARQUET not in left_out:
-            write = partial(write_tables, law, tables, progress=no_news if has_csv else progress)
-            if has_csv:
-                add(PARQUET, lambda: write)
-            else:
-                out.add(PARQUET, write)  # there is no other table
-        if law.areas.name is not None:
-            out.add(AREAS, areas_to_parquet(law.areas, [exact.values for exact in manifest.exactly]))
-        if manifest.chain is not None:
-            for name, write_file in tree_to_files(manifest.chain.law, below).items():
-                out.add(name, write_file)
-        csv()
-        parts, not_made = made()
-    left_out.update(not_made if has_csv else {**not_made, TABLE: TOO_LONG})
-    if manifest.gives_cells_away:
-        add(EXACT_CELLS, lambda: exact_cells_to_parquet(manifest.reviews))
-    add(EXPECTED_ERRORS, partial(expected_errors_csv, manifest, tables, below, parts))
-    if REPORT not in left_out:
-        add(REPORT, lambda: report(manifest, tables, parts, below).encode())
+        files = files_of(manifest)
+        with beside(partial(add, [file for file in files if file.name == TABLE])) as table:
+            add(file for file in files if file.name != TABLE)  # takes about as long
+            table()
     if REPORT in left_out:
         for name in PARTS:
             left_out.pop(name, None)
-    out.add(README, readme(manifest).encode())
-    # The table is the first, whenever it was done.
-    files = dict(sorted(out.digests.items(), key=lambda file: file[0] != TABLE))
-    content = replace(manifest, files=files).as_bytes()
+    digests = {file.name: out.digests[file.name] for file in files_of(manifest)}  # in the order of the registry
+    content = replace(manifest, files=digests).as_bytes()
     out.add(MANIFEST, content)
     if key is not None:
         out.add(SIGNATURE, sign(content, key))
 
 
-def _parts(manifest: Manifest, tables: Ints, below: Sequence[Ints]) -> tuple[dict[str, object], dict[str, str]]:
-    """Return what the report can do without, made while the tables are written, and why some of it could not be."""
+def _parts(manifest: Manifest, levels: TreeTables, left_out: dict[str, str]) -> dict[str, object]:
+    """Return what the report can do without, made while the tables are written; say why some of it could not be."""
     parts: dict[str, object] = {}
-    left_out: dict[str, str] = {}
     for name, make in PARTS.items():
         with _or_left_out(left_out, name):
-            parts[name] = make(manifest, tables, below)
-    return parts, left_out
+            parts[name] = make(manifest, levels)
+    return parts
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import click
 from congenial.cli.output import as_json_option, progress_bar, quiet_bar, refusals_in_words, say, show_json, show_table
 
 if TYPE_CHECKING:
-    from congenial.bundle.bundle import Bundle
+    from congenial.inference.bundle import Bundle
 
 NOT_CHECKED = 3
 """Exit code when nothing was found wrong, and something could not be checked."""
@@ -83,11 +83,11 @@ _MOST_UNITS = 100
 def show(bundle: Path, area: str | None, level: str | None, within: str, as_json: bool) -> None:
     """Show what BUNDLE publishes: exact numbers, privacy, and a table. It is verified first."""
     from congenial.bundle import report as promises
-    from congenial.bundle.bundle import load_bundle
     from congenial.bundle.manifest import with_commas
     from congenial.bundle.tables import formula_warnings
     from congenial.display import as_text
     from congenial.errors import BundleError, did_you_mean
+    from congenial.inference.bundle import load_bundle
 
     found = load_bundle(bundle)
     manifest = found.manifest
@@ -197,9 +197,9 @@ def infer(
     areas up, and difference(area=North, area=South) compares two. Numbers that the invariants determine are given as
     exact.
     """
-    from congenial.bundle.bundle import load_bundle
     from congenial.errors import InferenceError
     from congenial.inference.answers import ask, check_picture, plot_answers, write_draws
+    from congenial.inference.bundle import load_bundle
     from congenial.randomness import replay_rng, secure_rng
 
     if plot is not None:
@@ -275,7 +275,7 @@ def infer(
 def _about(bundle: "Bundle") -> list[str]:
     """Say which units of a tree the answers are about, and how to ask for others; nothing of tables without levels."""
     tree = bundle.tree
-    if tree is None:
+    if len(tree.levels) == 1:
         return []
     codes, _ = bundle.level(tree.levels[0])
     units = ", ".join(codes) if len(codes) <= _FEW_UNITS else f"units, {len(codes):,} of them"
@@ -302,7 +302,7 @@ def estimate(bundle: Path, out: Path, level: float, draws: int | None, seed: int
     A release is a draw: for small areas use the estimate. It rests on a prior that is learned from the release, and
     says loudly where that does not fit. Files: a Parquet file for each level, summary.txt, estimates.svg.
     """
-    from congenial.bundle.bundle import load_bundle
+    from congenial.inference.bundle import load_bundle
     from congenial.inference.intervals import check_level
     from congenial.inference.tree.chain import check_draws
     from congenial.inference.tree.estimate import FEWEST_DRAWS, as_plain_values, check_new, summary, write_estimate

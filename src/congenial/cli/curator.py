@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from congenial.curator.section import Section
     from congenial.ledger.records import Spend
-    from congenial.spec.spec import Spec
 
 
 @click.command()
@@ -146,23 +145,17 @@ def plan(
     from congenial.curator.alternatives import ErrorTarget
     from congenial.curator.earlier_releases import published_before
     from congenial.curator.preview import preview, write_given_away
-    from congenial.errors import StudyError
     from congenial.spec.load import load_spec
 
     stated = load_spec(spec)
     spends = () if place is None else _earlier(place, stated.dataset)
     target = None if target_error is None else ErrorTarget(target_error, target_of)
-    if stated.hierarchy is not None:
-        if target is not None:
-            raise StudyError("--target-error is for tables and areas; of a tree, try shares and budgets one by one")
-        _plan_tree(stated, spec.absolute().parent, reference, spends, is_listed=is_listed, full=full, as_json=as_json)
-        return
     with progress_bar(f"planning {spec.name}") as step:
         found = preview(stated, spec.absolute().parent, reference, target=target, progress=step)
-        if found.alternatives:
-            step("what each exact number costs")
+        step("errors to expect and what each exact number costs")
         values: Any = preview_text.as_json(found) if as_json else preview_text.screen(found, full=full)
-    before = published_before(found.planned, spends)
+        levels = preview_text.level_table(found)
+    before = published_before(found.planned, spends) if spends else None
     if is_listed:
         where = write_given_away(stated, spec.absolute().parent, found.reviews)
         say(f"Every cell that the invariants give away {where} until the release", err=True)
@@ -170,36 +163,10 @@ def plan(
         show_json(values | _as_json(before))
         return
     _show([*values, *_some(before)])
+    if levels is not None:
+        show_table(*levels)
     if not full:
         say("What is proven, the noise, and the error of every number: --full.")
-
-
-def _plan_tree(
-    spec: "Spec",
-    folder: Path,
-    reference: Path | None,
-    spends: "Sequence[Spend]",
-    *,
-    is_listed: bool,
-    full: bool,
-    as_json: bool,
-) -> None:
-    from congenial.curator.earlier_releases import published_before
-    from congenial.curator.preview import tree_preview, write_given_away
-
-    with progress_bar("planning the tree") as step:
-        found = tree_preview(spec, folder, reference, step)
-        step("drawing around a public population")
-        header, rows = found.lines
-    if is_listed:
-        where = write_given_away(spec, folder, found.reviews)
-        say(f"Every cell that the invariants give away {where} until the release", err=True)
-    before = published_before(found.planned, spends) if spends else None
-    if as_json:
-        show_json(found.as_json() | _as_json(before))
-        return
-    _show([*found.screen(full=full), *_some(before)])
-    show_table(header, rows, found.title)
 
 
 def _earlier(place: str, dataset: str) -> "Sequence[Spend]":

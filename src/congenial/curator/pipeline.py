@@ -11,8 +11,9 @@ from typing import Protocol
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.bundle import Bundle, load_bundle
+from congenial.bundle.bundle import VerifiedBundle, check_bundle
 from congenial.bundle.metadata import Naming
+from congenial.bundle.read import open_bundle
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.write import check_new
 from congenial.conditions.areas import Area, Areas
@@ -22,7 +23,7 @@ from congenial.curator.alternatives import ways_out_named
 from congenial.curator.confidential_report import check_place, write_confidential_report
 from congenial.errors import BrokenError, BundleError, reason_of
 from congenial.ledger import Ledger, Status, open_ledger
-from congenial.mechanism import Mechanism, Tables, prepare_tree
+from congenial.mechanism import Hierarchy, Mechanism, Tables
 from congenial.progress import READING, WRITING, Progress, no_news
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.files import public_files
@@ -44,8 +45,7 @@ from congenial.release_key import KeyFile
 from congenial.spec.load import load_spec
 from congenial.spec.spec import Spec, TreeFile
 from congenial.table import CONFIDENTIAL, AreaTables, Table
-from congenial.tree.mechanism import Hierarchy
-from congenial.tree.tree import check_leaves
+from congenial.tree.tree import TreeTables, check_leaves
 
 # Where a release is read and drawn: on this machine, or by an engine for many. The tables are the same.
 
@@ -61,7 +61,7 @@ class Engine(Protocol):
         """Refuse, before anything is charged, machines that could not draw; `keys` is the folder of keys."""
         ...
 
-    def draw(self, ready: Prepared, file: KeyFile, progress: Progress) -> tuple[Ints, ...]:
+    def draw(self, ready: Prepared, file: KeyFile, progress: Progress) -> TreeTables:
         """Return one draw of everything, as `congenial.release.draw_here` does."""
         ...
 
@@ -80,7 +80,7 @@ class Local:
     def check(self, keys: Path | None) -> None:
         """Have nothing to check: what is rehearsed is rehearsed here."""
 
-    def draw(self, ready: Prepared, file: KeyFile, progress: Progress) -> tuple[Ints, ...]:
+    def draw(self, ready: Prepared, file: KeyFile, progress: Progress) -> TreeTables:
         """Draw in this process."""
         return draw_here(ready, file, progress)
 
@@ -180,18 +180,14 @@ def prepare(spec: Spec, folder: Path, progress: Progress = no_news, engine: Engi
     """Read the data that a spec in this folder names, and plan the release. Nothing is charged, nothing written."""
     progress(STEPS[0])
     if spec.hierarchy is not None:
-        return _prepare_tree(spec, spec.hierarchy, folder, progress, engine)
+        hierarchy, counts = _read_tree(spec, spec.hierarchy, folder, progress, engine)
+        progress(STEPS[1])
+        return hierarchy.prepare_ordered(counts, _naming(spec, folder))
     tables = read_together(spec, folder, progress, engine.read(spec, folder))
     progress(STEPS[1])
     naming = _naming(spec, folder)
     with _breaches_in_a_file(spec, folder, tables), ways_out_named(spec, tables, progress):
         return spec.mechanism.prepare(tables, naming, area=_area(spec))
-
-
-def _prepare_tree(spec: Spec, given: TreeFile, folder: Path, progress: Progress, engine: Engine) -> Prepared:
-    hierarchy, counts = _read_tree(spec, given, folder, progress, engine)
-    progress(STEPS[1])
-    return prepare_tree(hierarchy, counts, _naming(spec, folder))
 
 
 def _naming(spec: Spec, folder: Path) -> Naming:
@@ -383,7 +379,7 @@ class Demonstration:
     folder: Path
     ledger: Path
     account: str
-    bundle: Bundle
+    bundle: VerifiedBundle
 
 
 def example_files() -> Path:
@@ -406,4 +402,4 @@ def demonstrate(folder: Path, progress: Progress = no_news) -> Demonstration:
     spec = load_spec(folder / "spec.yaml")
     made = release(spec, folder, folder / "bundle", ledger=ledger, who="demo", progress=progress)
     account = str(ledger.status(DATASET)).splitlines()[0]
-    return Demonstration(made.folder, place, account, load_bundle(made.folder))
+    return Demonstration(made.folder, place, account, check_bundle(open_bundle(made.folder)))

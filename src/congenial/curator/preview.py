@@ -1,15 +1,15 @@
 """What a release will publish, cost and protect, computed before anything is spent. Public."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.bundle.encoding import certificate_json
 from congenial.bundle.expected_errors import (
     EXACTLY,
     NO_ERROR,
@@ -21,7 +21,6 @@ from congenial.bundle.expected_errors import (
     typical_places,
 )
 from congenial.bundle.report import LevelError, level_errors, level_lines
-from congenial.bundle.structure_files import counted_json
 from congenial.conditions.areas import Area
 from congenial.curator.alternatives import (
     Alternative,
@@ -36,33 +35,19 @@ from congenial.curator.alternatives import (
 from congenial.curator.earlier_releases import Planned
 from congenial.curator.pipeline import prepare
 from congenial.curator.reference_tables import UNIFORM, even_table, made_up_sums, reference_plan, typical_tables
-from congenial.curator.section import Section, bare_section, cost_section
+from congenial.errors import StudyError
 from congenial.plan import Plan
 from congenial.privacy.disclosure import Review, level_sentences
-from congenial.privacy.semantics import meaning
 from congenial.progress import Progress, no_news
 from congenial.randomness import replay_rng
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.reference import check_public, read_reference, read_reference_leaves
-from congenial.release import exact_texts
+from congenial.release import Prepared, exact_texts
 from congenial.spec.spec import Spec
 from congenial.table import CONFIDENTIAL, Table, tables_by_area
-from congenial.tree.plan import ChainPlan
-from congenial.tree.steps import ChainWords
-from congenial.tree.tree import check_leaves
+from congenial.tree.tree import TreeTables, check_leaves
 
 # What the invariants give away, for `plan`: sentences, plain values, and a file that lists every cell.
-
-
-def given_away_lines(reviews: Sequence[Review], unit: str) -> list[str]:
-    """Return what was found in every area, or at each level of a tree, in sentences."""
-    return level_sentences(reviews, unit)
-
-
-def given_away_json(reviews: Sequence[Review], unit: str) -> dict[str, Any]:
-    """Return the sentences and the counts as plain values."""
-    counts = [counted_json(found.counted) for found in reviews]
-    return {"sentences": given_away_lines(reviews, unit), "counts": counts}
 
 
 def write_given_away(spec: Spec, folder: Path, reviews: Sequence[Review]) -> str:
@@ -70,10 +55,9 @@ def write_given_away(spec: Spec, folder: Path, reviews: Sequence[Review]) -> str
 
     The values are published with the release; until then they are confidential.
     """
-    dimensions = [found.name for found in spec.dimensions]
-    header = ["level", "area", *dimensions, "value"]
+    header = ["level", "area", *(dimension.name for dimension in spec.dimensions), "value"]
     file = folder / f"{CONFIDENTIAL}given-away-{spec.release}.csv"
-    return write_confidential_csv(file, header, (row for found in reviews for row in _rows(found)), most_rows=None)
+    return write_confidential_csv(file, header, (row for review in reviews for row in _rows(review)), most_rows=None)
 
 
 def _rows(review: Review) -> Iterator[tuple[object, ...]]:
@@ -88,15 +72,49 @@ _MADE_UP_SUMS = 1_000  # in 12 to 24 areas, computed without a draw: so `plan` n
 
 
 @dataclass(frozen=True, repr=False)
-class Preview:
-    """A plan with its meaning and the error to expect around a public table."""
+class Preview(ABC):
+    """A plan with what it discloses and what will be exact; the errors to expect are those of one level or a tree.
+
+    Attributes
+    ----------
+    digest : str
+        Of the plan.
+    reviews : tuple of Review
+        What the invariants give away by themselves, level by level.
+    exact : tuple of (str, str)
+        What will be stated exactly, as a ledger records it; confidential until the release.
+    """
 
     spec: Spec
     plan: Plan
-    errors: tuple[ExpectedError, ...]
     digest: str
     reviews: tuple[Review, ...]
-    """What the invariants give away by themselves."""
+    exact: tuple[tuple[str, str], ...]
+
+    @property
+    def unit(self) -> str:
+        """What a protected unit is called."""
+        return "person" if self.spec.unit is None else self.spec.unit.word
+
+    @property
+    def given_away(self) -> list[str]:
+        """Cells and sums that the invariants give away, in words: no noise protects them."""
+        return level_sentences(self.reviews, self.unit)
+
+    @property
+    @abstractmethod
+    def planned(self) -> Planned:
+        """What earlier releases are compared with."""
+
+    def _compared(self, errors: Mapping[str, float], kinds: Sequence[tuple[str, float]]) -> Planned:
+        return Planned(self.spec.release, self.plan.certificate, self.exact, errors, tuple(kinds))
+
+
+@dataclass(frozen=True, repr=False)
+class TablesPreview(Preview):
+    """Of one table or of areas, with the error to expect around a public table."""
+
+    errors: tuple[ExpectedError, ...]
     sums: AddingUp
     """What tables will add up to, around the reference or a made-up population."""
     around: Plan
@@ -109,8 +127,6 @@ class Preview:
     """The same release with invariants left out."""
     reached: Reached | None = None
     """The budget that reaches an error, where one was asked for."""
-    exact: tuple[tuple[str, str], ...] = ()
-    """What will be stated exactly, as a ledger records it; confidential until the release."""
 
     @property
     def middle(self) -> ExpectedError:
@@ -134,21 +150,16 @@ class Preview:
         return sum(len(group.places) * sampler.seconds for group, sampler in groups)
 
     @property
-    def unit(self) -> str:
-        """What a protected unit is called."""
-        return "person" if self.spec.unit is None else self.spec.unit.word
-
-    @property
     def planned(self) -> Planned:
         """What earlier releases are compared with."""
-        areas, one = self.plan.law.areas, self.sums
-        sizes = {own.text: own.size for own in one.sums}
-        errors = {own.text: own.size_of_all for own in one.sums}  # of all areas together, as one table may have it
+        areas, sums = self.plan.law.areas, self.sums.sums
+        sizes = {error.text: error.size for error in sums}
+        errors = {error.text: error.size_of_all for error in sums}  # of all areas together, as one table may have it
         if areas.name is None:
             errors |= dict(self.middle.margins)  # as they are shown
         elif len(areas) <= _MOST_COMPARED:
             errors |= {f"{areas.name} {area}: {text}": size for area in areas for text, size in sizes.items()}
-        return Planned(self.spec.release, self.plan.certificate, self.exact, errors, tuple(self._kinds()))
+        return self._compared(errors, tuple(self._kinds()))
 
     def _kinds(self) -> Iterator[tuple[str, float]]:
         """Go through single cells and the numbers by each dimension, with their errors; exact ones are left out."""
@@ -162,11 +173,6 @@ class Preview:
             size = float(np.sqrt((np.array(errors) ** 2).mean()))
             if size > NO_ERROR:
                 yield text, size
-
-    @property
-    def given_away(self) -> list[str]:
-        """Cells and sums that the invariants give away, in words: no noise protects them."""
-        return given_away_lines(self.reviews, self.unit)
 
 
 def _as_read(tables: Mapping[Area, Table]) -> Table | Mapping[str, Table]:
@@ -196,7 +202,21 @@ def preview(
     """
     if reference is not None:
         check_public(spec, folder, reference)
+    if target is not None and spec.hierarchy is not None:
+        raise StudyError("--target-error is for tables and areas; of a tree, try shares and budgets one by one")
     ready = prepare(spec, folder, progress)
+    if ready.plan.law.steps:
+        return tree_preview(spec, ready, reference)
+    return _tables_preview(spec, ready, reference, target, progress)
+
+
+def _facts(spec: Spec, ready: Prepared) -> tuple[Spec, Plan, str, tuple[Review, ...], tuple[tuple[str, str], ...]]:
+    return spec, ready.plan, ready.digest, ready.reviews, exact_texts(ready)
+
+
+def _tables_preview(
+    spec: Spec, ready: Prepared, reference: Path | None, target: ErrorTarget | None, progress: Progress
+) -> TablesPreview:
     plan = ready.plan
     rehearsed: tuple[str, ...] = ()
     if not all(sampler.is_steady for sampler in plan.samplers):
@@ -221,16 +241,12 @@ def preview(
     others = alternatives(spec, tables)
     reached = None if target is None else reach(spec, around.law.areas, centres, target, progress)
     middle = list(centres.values())[len(centres) // 2]
-    return Preview(
-        *(spec, plan, tuple(errors), ready.digest, ready.reviews, sums, around, rehearsed, middle, others, reached),
-        exact=exact_texts(ready),
-    )
+    return TablesPreview(*_facts(spec, ready), tuple(errors), sums, around, rehearsed, middle, others, reached)
 
 
 # What the release of a tree will publish and cost, and the error to expect at each level. Public.
 
 MADE_UP_TREE = "a made-up population: the top even, its people spread very unevenly over the leaves"
-_ABOVE = ", and so of every unit above it"
 
 
 @dataclass(frozen=True, repr=False)
@@ -238,80 +254,66 @@ class TreeReference:
     """A public population to compute around: its leaves (leaf, cell), and the tree planned with its exact numbers."""
 
     name: str
-    chain: ChainPlan
+    plan: Plan
     leaves: Ints
 
 
 @dataclass(frozen=True, repr=False)
-class TreePreview:
-    """The plan of a tree, and the error to expect around a made-up population."""
+class TreePreview(Preview):
+    """Of a tree, with the error to expect at each level around a reference, or around a made-up population."""
 
-    spec: Spec
-    chain: ChainPlan
-    digest: str
-    reviews: tuple[Review, ...]
-    """What the invariants give away by themselves, level by level."""
     reference: TreeReference | None = None
-    exact: tuple[tuple[str, str], ...] = ()
-    """What will be stated exactly, as a ledger records it; confidential until the release."""
 
     @property
     def planned(self) -> Planned:
         """What earlier releases are compared with: of the top, which is what a table without levels would be."""
-        top = self.errors[0] if self.errors else None
-        errors = {} if top is None else {"total": top.total}
-        kinds = () if top is None else ((f"a cell of a {top.name}", top.cell),)
-        return Planned(self.spec.release, self.chain.certificate, self.exact, errors, kinds)
+        if not self.errors:
+            return self._compared({}, ())
+        top = self.errors[0]
+        return self._compared({"total": top.total}, ((f"a cell of a {top.name}", top.cell),))
 
     @cached_property
     def leaves(self) -> Ints:
         """A made-up population (leaf, cell) that obeys what is published."""
-        law, tree = self.chain.law, self.chain.law.tree
+        law, tree = self.plan.law, self.plan.law.tree
         weights = self._weights()
-        top = np.zeros(tree.n_leaves, np.int64)
-        for parents in tree.parents:
-            top = parents if parents is tree.parents[0] else top[parents]
-        out = np.zeros((tree.n_leaves, law.n_cells), np.int64)
-        bars = law.zeros.bars[-1] if law.zeros.bars else np.zeros(out.shape, np.bool_)
+        top = np.arange(tree.n_leaves)
+        for parents in reversed(tree.parents):
+            top = parents[top]
+        out = np.zeros((tree.n_leaves, law.schema.n_cells), np.int64)
+        is_zero = law.zeros.of_level(-1)
+        mask = np.zeros(out.shape, np.bool_) if is_zero is None else is_zero
         for place, area in enumerate(law.areas):
-            mine = np.flatnonzero(top == place)
-            even = even_table(law.top, law.top.areas[area])
+            leaves = np.flatnonzero(top == place)
+            even = even_table(law, law.areas[area])
             for cell, people in enumerate(even.tolist()):
-                out[mine, cell] = _shared(people, np.where(bars[mine, cell], 0.0, weights[mine]))
-        if not law.exact:
+                out[leaves, cell] = _shared(people, np.where(mask[leaves, cell], 0.0, weights[leaves]))
+        if not law.exact_below:
             return out
         # A draw around it has the exact numbers of every unit.
-        return self.chain.draw(out, ChainWords.simulated(replay_rng("made-up population")))[-1]
+        return self.plan.draw(out, replay_rng("made-up population"))[-1]
 
     def _weights(self) -> Floats:
         """Return how populous leaves are: very uneven, and in units with exact numbers as many as they have."""
-        law, tree = self.chain.law, self.chain.law.tree
+        law, tree = self.plan.law, self.plan.law.tree
         weights: Floats = np.log(replay_rng("made-up population").uniforms(tree.n_leaves)) ** 2
         units = np.arange(tree.n_leaves)
-        for level in range(len(law.exact) - 1, -1, -1):
-            exact = law.exact[level]
+        for parents, exact in zip(reversed(tree.parents), reversed(law.exact_below), strict=False):
             if exact is not None:
                 sums = np.bincount(units, weights, minlength=len(exact.values))
                 return np.asarray(weights / sums[units] * exact.values.max(axis=1)[units])
-            units = tree.parents[level][units]
+            units = parents[units]
         return weights
 
-    @property
-    def _around(self) -> tuple[ChainPlan, Ints]:
-        """What errors are computed around: a reference, or what is made up."""
-        given = self.reference
-        return (self.chain, self.leaves) if given is None else (given.chain, given.leaves)
-
     @cached_property
-    def released(self) -> tuple[Ints, ...]:
-        """The tables of each level (unit, cell) that errors are computed around."""
-        chain, leaves = self._around
-        return chain.law.tree.summed(leaves)
+    def released(self) -> TreeTables:
+        """The tables of each level (unit, cell) that errors are computed around: a reference, or what is made up."""
+        return self.plan.law.tree.summed(self.leaves if self.reference is None else self.reference.leaves)
 
     @cached_property
     def errors(self) -> list[LevelError]:
         """What to expect at each level; nothing of a tree that is too large to draw once more."""
-        return level_errors(self._around[0], self.released)
+        return level_errors(self.plan if self.reference is None else self.reference.plan, self.released)
 
     @cached_property
     def lines(self) -> tuple[list[str], list[list[str]]]:
@@ -319,81 +321,23 @@ class TreePreview:
         errors: list[LevelError | None] = [*self.errors] or [None] * len(self.released)
         header = ["level", "units", "share of the budget", "noise", "error of a cell", "of a total", "bias by count"]
         rows = []
-        for line, error in zip(level_lines(self.chain, self.released), errors, strict=True):
-            found = ["not computed", "not computed", ""]
+        for line, error in zip(level_lines(self.plan, self.released), errors, strict=True):
+            figures = ["not computed", "not computed", ""]
             if error is not None:
                 bias = ", ".join(f"{size}: {mean:+,.2f}" for size, mean in error.biases)
-                found = [f"{error.cell:,.2f}", f"{error.total:,.2f}", bias]
-            rows.append([line[0], line[1], line[3], line[4], *found])
+                figures = [f"{error.cell:,.2f}", f"{error.total:,.2f}", bias]
+            rows.append([line[0], line[1], line[3], line[4], *figures])
         return header, rows
-
-    def screen(self, *, full: bool = False) -> list[Section]:
-        """Return the sections of the first screen; with `full`, those for the expert as well."""
-        spec, chain = self.spec, self.chain
-        certificate, tree = chain.certificate, chain.law.tree
-        exact = {
-            level: [
-                statement.condition.title for statement in spec.invariants if (statement.at or tree.levels[0]) == level
-            ]
-            for level in tree.levels
-        }
-        cells = f"{chain.law.n_cells:,} cells by {' and '.join(spec.schema.names)}"
-        files = [
-            f"{len(codes):,} {'table' if len(codes) == 1 else 'tables'} of a {name}"
-            for name, codes in zip(tree.levels, tree.codes, strict=True)
-        ]
-        exactly = [
-            f"Exactly, of each {level}{_ABOVE if level != tree.levels[0] else ''}: {'; '.join(titles)}."
-            for level, titles in exact.items()
-            if titles
-        ]
-        adding_up = f"A tree of tables that add up, of {cells}: {', '.join(files)}."
-        bare = bare_section(chain.not_protected_text, given_away_lines(self.reviews, self.unit))
-        sections = [
-            *([] if bare is None else [bare]),
-            Section("What will be published", [adding_up, *(exactly or ["Nothing of it exactly."])]),
-            cost_section(chain, spec.dataset),
-            Section("What stays protected", [*spec.membership, str(meaning(certificate, chain.top.neighbourhood))]),
-        ]
-        if not full:
-            return sections
-        drawn = [chain.top.sampler.describe(), *dict.fromkeys(step.title for step in chain.law.steps)]
-        return [
-            *sections,
-            Section("For the expert: certificate", [certificate.statement, f"proof and audit: {certificate.page}"]),
-            Section("For the expert: sampler", [*drawn, *(chain.rehearse() if chain.law.exact else ())]),
-        ]
-
-    @property
-    def unit(self) -> str:
-        """What a protected unit is called."""
-        return "person" if self.spec.unit is None else self.spec.unit.word
 
     @property
     def title(self) -> str:
         """What the errors are computed around."""
-        return f"Mean absolute error to expect, around {self.around}"
+        return f"Root mean squared error to expect, around {self.around}"
 
     @property
     def around(self) -> str:
         """What the errors are computed around."""
         return MADE_UP_TREE if self.reference is None else self.reference.name
-
-    def as_json(self) -> dict[str, Any]:
-        """Return everything as plain values."""
-        header, rows = self.lines
-        return {
-            "release": self.spec.release,
-            "dataset": self.spec.dataset,
-            "levels": [dict(zip(header, row, strict=True)) for row in rows],
-            "cells": self.chain.law.n_cells,
-            "cost": {"currency": self.chain.spent.currency, "amount": str(self.chain.spent.amount)},
-            "certificate": certificate_json(self.chain.certificate),
-            "not_protected": self.chain.not_protected_text,
-            "given_away": given_away_json(self.reviews, self.unit),
-            "plan_digest": self.digest,
-            "around": self.around,
-        }
 
 
 def _shared(people: int, weights: Floats) -> Ints:
@@ -406,24 +350,19 @@ def _shared(people: int, weights: Floats) -> Ints:
     return out
 
 
-def tree_preview(spec: Spec, folder: Path, reference: Path | None = None, progress: Progress = no_news) -> TreePreview:
-    """Return what a spec with a hierarchy will do. Of its data, only what the invariants disclose enters.
+def tree_preview(spec: Spec, ready: Prepared, reference: Path | None = None) -> TreePreview:
+    """Return what a prepared release of a tree will do.
 
     Parameters
     ----------
     reference : path, optional
         A public file of the data's shape, such as last year's: errors are computed around it.
     """
-    if reference is not None:
-        check_public(spec, folder, reference)
-    ready = prepare(spec, folder, progress)
-    if ready.chain is None:
-        raise ValueError("the spec has no hierarchy")
-    law = ready.chain.law
-    given = None
-    if reference is not None:
-        leaves = read_reference_leaves(spec, law.tree, reference)
-        check_leaves(law.tree, law.n_cells, law.zeros, leaves)
-        hierarchy = spec.tree_mechanism(law.tree, law.zeros)
-        given = TreeReference(reference.name, hierarchy.plan(hierarchy.disclose(leaves)), leaves)
-    return TreePreview(spec, ready.chain, ready.digest, ready.reviews, given, exact_texts(ready))
+    if reference is None:
+        return TreePreview(*_facts(spec, ready))
+    law = ready.plan.law
+    leaves = read_reference_leaves(spec, law.tree, reference)
+    check_leaves(law.tree, law.schema.n_cells, law.zeros, leaves)
+    request = spec.tree_mechanism(law.tree, law.zeros)
+    around = TreeReference(reference.name, request.plan(request.disclose(leaves)), leaves)
+    return TreePreview(*_facts(spec, ready), around)

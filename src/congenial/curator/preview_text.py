@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from congenial.bundle import expected_errors as adding_up_text
-from congenial.bundle.encoding import certificate_json
+from congenial.bundle.encoding import certificate_json, counted_json
 from congenial.bundle.expected_errors import NO_ERROR, ExpectedError
 from congenial.bundle.tables import formula_warnings
 from congenial.conditions.condition import Condition
 from congenial.curator.alternatives import Price
-from congenial.curator.preview import Preview, given_away_json
+from congenial.curator.preview import Preview, TablesPreview, TreePreview
 from congenial.curator.section import Section, bare_section, cost_section, no_proven_intervals
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown
@@ -27,27 +27,51 @@ _SMALL_CLASSES = 3  # of counts: those in which biases are large
 
 def screen(preview: Preview, *, full: bool = False) -> list[Section]:
     """Return the sections of the first screen; with `full`, those for the expert as well."""
-    found = [make(preview) for make in (*SCREEN, *(EXPERT if full else ()))]
-    return [section for section in found if section is not None]
+    sections = [make(preview) for make in SCREEN]
+    if isinstance(preview, TablesPreview):
+        sections += [make(preview) for make in SCREEN_OF_TABLES]
+    if full:
+        sections += [make(preview) for make in EXPERT]
+    if full and isinstance(preview, TablesPreview):
+        sections += [make(preview) for make in EXPERT_OF_TABLES]
+    return [section for section in sections if section is not None]
 
 
 def published(preview: Preview) -> Section:
     """Say what will be published, and what of it exactly."""
-    spec, law = preview.spec, preview.plan.law
-    tables = "One table" if law.areas.name is None else f"{len(law.areas):,} tables, one for each {law.areas.name},"
+    return Section("What will be published", [_tables(preview), *_exactly(preview), *_warnings(preview)])
+
+
+def _tables(preview: Preview) -> str:
+    spec, law, levels = preview.spec, preview.plan.law, preview.plan.levels
     cells = f"{law.schema.n_cells:,} cells by {' and '.join(law.schema.names)}"
-    stated = [_with_mandate(statement.condition) for statement in spec.invariants]
-    exact = f"Exactly: {'; '.join(stated)}." if stated else "Nothing of it exactly."
-    return Section(
-        "What will be published", [f"{tables} of {cells}: {', '.join(spec.outputs)}.", exact, *_warnings(preview)]
-    )
+    if len(levels) > 1:
+        sizes = [(f"{len(level.codes):,}", level.name) for level in levels]
+        listed = [f"{n} {'table' if n == '1' else 'tables'} of a {name}" for n, name in sizes]
+        return f"A tree of tables that add up, of {cells}: {', '.join(listed)}."
+    tables = "One table" if law.areas.name is None else f"{len(law.areas):,} tables, one for each {law.areas.name},"
+    return f"{tables} of {cells}: {', '.join(spec.outputs)}."
+
+
+def _exactly(preview: Preview) -> list[str]:
+    """Say what is exact, level by level where there are several."""
+    levels = [level.name for level in preview.plan.levels]
+    stated: dict[str, list[str]] = {level: [] for level in levels}
+    for statement in preview.spec.invariants:
+        stated[statement.at or levels[0]].append(_with_mandate(statement.condition))
+    lines = []
+    for level, texts in stated.items():
+        above = "" if level == levels[0] else ", and so of every unit above it"
+        where = f", of each {level}{above}" if len(levels) > 1 else ""
+        lines += [f"Exactly{where}: {'; '.join(texts)}."] if texts else []
+    return lines or ["Nothing of it exactly."]
 
 
 def cost(preview: Preview) -> Section:
     """Say what a ledger will be charged, and what that means for one person."""
-    plan = preview.plan
-    is_quick = preview.rehearsed or preview.seconds < 1
-    drawn = [] if is_quick else [f"To draw everything takes about {_time(preview)}."]
+    plan, drawn = preview.plan, []
+    if isinstance(preview, TablesPreview) and not preview.rehearsed and preview.seconds >= 1:
+        drawn.append(f"To draw everything takes about {_time(preview)}.")
     return cost_section(plan, preview.spec.dataset, [*_charged(plan), *no_proven_intervals(plan.law), *drawn])
 
 
@@ -62,7 +86,7 @@ def protected(preview: Preview) -> Section:
     return Section("What stays protected", [*preview.spec.membership, str(preview.plan.meaning)])
 
 
-def error(preview: Preview) -> Section:
+def error(preview: TablesPreview) -> Section:
     """Say how large the errors of cells and sums will be."""
     found = preview.errors
     name = preview.plan.law.areas.name
@@ -73,7 +97,7 @@ def error(preview: Preview) -> Section:
     return Section("How far a released number is off", [around], [header, *rows])
 
 
-def adding(preview: Preview) -> Section | None:
+def adding(preview: TablesPreview) -> Section | None:
     """Say what tables will add up to, and cells by the size of their count; of one table if that is a trouble."""
     warnings = adding_up_text.warning_lines(preview.sums)
     if not warnings and preview.plan.law.areas.name is None:
@@ -86,20 +110,20 @@ def adding(preview: Preview) -> Section | None:
     return Section(title, [*lines, around], [list(header), *rows[:_SMALL_CLASSES]] if is_known else [])
 
 
-def every_class(preview: Preview) -> Section:
+def every_class(preview: TablesPreview) -> Section:
     """List the error and the bias of cells by the size of their count."""
     header, rows = adding_up_text.classes_table(preview.sums)
     return Section("Single cells by the size of their count", [], [list(header), *rows])
 
 
-def every_sum(preview: Preview) -> Section:
+def every_sum(preview: TablesPreview) -> Section:
     """List the error and the bias of every sum."""
     header, rows = adding_up_text.sums_table(preview.sums)
     around = adding_up_text.around(preview.sums)
     return Section(f"Sums: root mean squared error and bias, {around}", [], [list(header), *rows])
 
 
-def exactness(preview: Preview) -> Section | None:
+def exactness(preview: TablesPreview) -> Section | None:
     """Say what exactness costs: the same budget without it."""
     if not preview.alternatives:
         return None
@@ -116,12 +140,12 @@ def exactness(preview: Preview) -> Section | None:
     return Section("What exactness costs", lines, rows)
 
 
-def duration(preview: Preview) -> Section | None:
+def duration(preview: TablesPreview) -> Section | None:
     """Say how long draws take, where attempts at made-up tables were needed to know."""
     return Section("How long it takes", list(preview.rehearsed)) if preview.rehearsed else None
 
 
-def reached(preview: Preview) -> Section | None:
+def reached(preview: TablesPreview) -> Section | None:
     """Say which budget reaches the error that was asked for."""
     return None if preview.reached is None else Section("Which budget reaches it", preview.reached.lines)
 
@@ -139,11 +163,14 @@ def noise(preview: Preview) -> Section:
 
 
 def sampler(preview: Preview) -> Section:
-    """Say how the tables are drawn."""
-    return Section("For the expert: sampler", [preview.plan.sampler.describe()])
+    """Say how the tables are drawn, and what attempts at the units of a tree with exact numbers promise."""
+    plan = preview.plan
+    titles = dict.fromkeys(step.title for step in plan.law.steps)
+    trials = plan.rehearse() if plan.law.exact_below else ()
+    return Section("For the expert: sampler", [plan.sampler.describe(), *titles, *trials])
 
 
-def every_number(preview: Preview) -> Section:
+def every_number(preview: TablesPreview) -> Section:
     """List the error of every released number, and all that is not protected."""
     header, rows = error_table(preview)
     lines = [*preview.plan.not_protected_text, *preview.given_away]
@@ -151,25 +178,16 @@ def every_number(preview: Preview) -> Section:
     return Section(error_title(preview), lines if is_cut else [], [header, *rows])
 
 
-SCREEN: tuple[Callable[[Preview], Section | None], ...] = (
-    bare,
-    published,
-    cost,
-    protected,
+SCREEN: tuple[Callable[[Preview], Section | None], ...] = (bare, published, cost, protected)
+SCREEN_OF_TABLES: tuple[Callable[[TablesPreview], Section | None], ...] = (
     error,
     adding,
     exactness,
     duration,
     reached,
 )
-EXPERT: tuple[Callable[[Preview], Section | None], ...] = (
-    certified,
-    noise,
-    sampler,
-    every_class,
-    every_sum,
-    every_number,
-)
+EXPERT: tuple[Callable[[Preview], Section | None], ...] = (certified, noise, sampler)
+EXPERT_OF_TABLES: tuple[Callable[[TablesPreview], Section | None], ...] = (every_class, every_sum, every_number)
 
 
 def _some(lines: list[str]) -> list[str]:
@@ -194,7 +212,7 @@ def _priced(text: str, price: Price | None, *, by_budget: bool) -> list[str]:
     ]
 
 
-def _classes(preview: Preview, error: ExpectedError) -> list[tuple[str, str]]:
+def _classes(preview: TablesPreview, error: ExpectedError) -> list[tuple[str, str]]:
     """Return the error of a single cell, and of the sums for each dimension."""
     schema, values = preview.plan.law.schema, [value for _, value in error.margins]
     lines = [("a single cell", _span(error.cells.tolist()))]
@@ -234,17 +252,17 @@ def _with_mandate(condition: Condition) -> str:
     return condition.title + (f" ({condition.mandate})" if condition.mandate else "")
 
 
-def _time(preview: Preview) -> str:
+def _time(preview: TablesPreview) -> str:
     rounded = float(f"{preview.seconds:.1g}")
     return f"{rounded:,g} second{'' if rounded == 1 else 's'}"
 
 
-def error_title(preview: Preview) -> str:
+def error_title(preview: TablesPreview) -> str:
     """Say what the errors are computed around."""
     return f"Root mean squared error to expect around a public table: {preview.errors[0].reference}"
 
 
-def error_table(preview: Preview) -> tuple[list[str], list[list[str]]]:
+def error_table(preview: TablesPreview) -> tuple[list[str], list[list[str]]]:
     """Return a header and a line for each released number: its error, a column an area."""
     name = preview.plan.law.areas.name
     areas = [f"{name} {error.area}" for error in preview.errors if error.area is not None]
@@ -253,7 +271,7 @@ def error_table(preview: Preview) -> tuple[list[str], list[list[str]]]:
     return ["released number", *(areas or ["root mean squared error"])], rows
 
 
-def _error_lines(preview: Preview, error: ExpectedError) -> list[tuple[str, str]]:
+def _error_lines(preview: TablesPreview, error: ExpectedError) -> list[tuple[str, str]]:
     """Return each number with its error; cells are summed up when there are many."""
     lines = list(error.margins)
     if len(error.cells) > 60:
@@ -279,8 +297,30 @@ def as_json(preview: Preview) -> dict[str, Any]:
         "meaning": str(plan.meaning),
         "warning": plan.meaning.warning,
         "not_protected": plan.not_protected_text,
-        "given_away": given_away_json(preview.reviews, preview.unit),
+        "given_away": {
+            "sentences": preview.given_away,
+            "counts": [counted_json(review.counted) for review in preview.reviews],
+        },
         "warnings": _warnings(preview),
+        "plan_digest": preview.digest,
+        **(_of_tree(preview) if isinstance(preview, TreePreview) else {}),
+        **(_of_tables(preview) if isinstance(preview, TablesPreview) else {}),
+    }
+
+
+def level_table(preview: Preview) -> tuple[list[str], list[list[str]], str] | None:
+    """Return header, lines and title of the errors to expect at each level; None where there is one level."""
+    return (*preview.lines, preview.title) if isinstance(preview, TreePreview) else None
+
+
+def _of_tree(preview: TreePreview) -> dict[str, Any]:
+    header, rows = preview.lines
+    return {"levels": [dict(zip(header, row, strict=True)) for row in rows], "around": preview.around}
+
+
+def _of_tables(preview: TablesPreview) -> dict[str, Any]:
+    plan = preview.plan
+    return {
         "sampler": {
             "name": plan.sampler.name,
             "is_exact": plan.is_exact,
@@ -295,7 +335,6 @@ def as_json(preview: Preview) -> dict[str, Any]:
             for text, price in ((preview.price.text, preview.price), *preview.prices)
         ],
         "target": None if preview.reached is None else preview.reached.as_json(),
-        "plan_digest": preview.digest,
         "adding_up": adding_up_text.as_json(preview.sums),
         "expected_error": [
             {

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from congenial.law import PublicLaw
 from congenial.plan import Plan
-from congenial.privacy.semantics import meaning
-from congenial.tree.plan import ChainPlan
 
 NOT_PROTECTED = "NOT PROTECTED, whatever the budget is"
 """The first heading."""
@@ -63,15 +61,14 @@ def bare_section(of_records: Sequence[str], of_cells: Sequence[str]) -> Section 
     return Section(NOT_PROTECTED, lines, n_bold=len(of_records) or 1) if lines else None
 
 
-def cost_section(plan: Plan | ChainPlan, dataset: str, more: Sequence[str] = ()) -> Section:
+def cost_section(plan: Plan, dataset: str, more: Sequence[str] = ()) -> Section:
     """Return what a ledger will be charged, with a warning where that protects hardly anybody."""
     certificate, spent, budget = plan.certificate, plan.spent.text, plan.budget
     asked = "every precision is given"
     if budget is not None:
         asked = "which is the spec's budget" if budget.amount == spent else f"the spec's budget is {budget.amount}"
     what = f"{spent} for {certificate.per_record}, {asked}; charged once to dataset {dataset!r}."
-    top = plan if isinstance(plan, Plan) else plan.top
-    weak = meaning(certificate, top.neighbourhood).warning
+    weak = plan.meaning.warning
     return Section("What it costs", [what[0].upper() + what[1:], *([f"WARNING. {weak}"] if weak else []), *more])
 
 

@@ -23,7 +23,6 @@ from congenial.plan import Drawing
 from congenial.release import Prepared, Release
 from congenial.release_key import KeyFile, ReleaseKey
 from congenial.resources import parts_of
-from congenial.tree.plan import ChainPlan
 from congenial.tree.steps import Subtree
 from congenial.tree.tree import Tree, Zeros
 
@@ -50,8 +49,8 @@ class Job:
         The name of the key's file, and the public number by which a key is known to be the right one.
     software : str
         A digest of the versions and sources that must be the same on every machine.
-    drawing : Drawing or None
-        What draws areas; None for a tree.
+    drawing : Drawing
+        What draws the areas of the first level.
     """
 
     release: str
@@ -60,16 +59,15 @@ class Job:
     key_name: str
     commitment: str
     software: str
-    drawing: Drawing | None
+    drawing: Drawing
 
     @classmethod
     def of(cls, ready: Prepared, file: KeyFile, place: KeyPlace) -> "Job":
         """Return the job of a release whose key is on disk."""
         if file.key is None:
             raise EngineError("internal: a release is drawn after its key was written")
-        drawing = None if ready.chain is not None else ready.plan.drawing
         names = ready.naming.release, ready.digest
-        return cls(*names, place, file.path.name, file.key.commitment, software_digest(), drawing)
+        return cls(*names, place, file.path.name, file.key.commitment, software_digest(), ready.plan.drawing)
 
     def key(self) -> ReleaseKey:
         """Fetch the key, on a machine that has the software of the release."""
@@ -95,8 +93,6 @@ class AreaTask:
 
     def draw(self, job: Job, counts: Ints, key: ReleaseKey) -> Iterator[Piece]:
         """Draw the areas."""
-        if job.drawing is None:
-            raise EngineError("internal: areas are drawn by the drawing of their law")
         words = key.streams(job.release, job.plan_digest, self.labels, counts)
         tables = job.drawing.draw(self.groups, counts, words)
         yield Piece(0, self.first, [label or "" for label in self.labels], tables)
@@ -121,7 +117,7 @@ class TreeTask:
 
     def draw(self, job: Job, counts: Ints, key: ReleaseKey) -> Iterator[Piece]:
         """Draw all levels below the units."""
-        words = key.tree_words(job.release, job.plan_digest)
+        words = key.tree_streams(job.release, job.plan_digest)
         drawn = self.subtree.draw(counts, self.released, words)
         for below, (first, tables) in enumerate(zip(self.firsts, drawn, strict=True), 1):
             yield Piece(self.level + below, first, self.subtree.tree.codes[below].astype(str).tolist(), tables)
@@ -133,23 +129,23 @@ Work = list[tuple[Task, Ints]]
 
 def work_of(ready: Prepared, key: ReleaseKey, at_once: int) -> tuple[list[Piece], Work]:
     """Cut a release into tasks of about so many areas or leaves; of a tree, draw the upper levels here."""
-    if ready.chain is None:
+    below = ready.plan.law.below
+    if below is None:
         areas, groups = ready.plan.law.areas, ready.plan.law.areas.group_numbers
         parts = parts_of(len(areas), at_once)
         return [], [
             (AreaTask(part.start, tuple(areas.labels[part]), groups[part]), ready.confidential[part]) for part in parts
         ]
-    return _tree_work(ready, ready.chain, key, at_once)
+    return _tree_work(ready, below, key, at_once)
 
 
-def _tree_work(ready: Prepared, chain: ChainPlan, key: ReleaseKey, at_once: int) -> tuple[list[Piece], Work]:
-    law, tree = chain.law, chain.law.tree
-    words = key.tree_words(ready.naming.release, ready.digest)
+def _tree_work(ready: Prepared, below: Subtree, key: ReleaseKey, at_once: int) -> tuple[list[Piece], Work]:
+    tree, words = below.tree, key.tree_streams(ready.naming.release, ready.digest)
     tables = tree.summed(ready.confidential)
     cut = next((n for n, units in enumerate(tree.codes[:-1]) if len(units) >= _FEW_UNITS), len(tree.levels) - 2)
-    above = [chain.top.draw(tables[0], words.top(tree.levels[0], tree.codes[0], tables[0]))]
+    above = [ready.plan.draw_areas(tables[0], words.top(tree.levels[0], tree.codes[0], tables[0]))]
     if cut:
-        above += _above(law.below, cut).draw(tables[cut], above[0], words)
+        above += _above(below, cut).draw(tables[cut], above[0], words)
     pieces = [Piece(level, 0, tree.codes[level].astype(str).tolist(), drawn) for level, drawn in enumerate(above)]
     work: Work = []
     for first, end in _runs(tree, cut, at_once):
@@ -158,7 +154,7 @@ def _tree_work(ready: Prepared, chain: ChainPlan, key: ReleaseKey, at_once: int)
             start, stop = families.starts[list(spans[-1])].tolist()
             spans.append((start, stop))
         firsts = tuple(start for start, _ in spans[1:])
-        task = TreeTask(cut, firsts, law.below.under(cut, first, end), above[cut][first:end])
+        task = TreeTask(cut, firsts, below.under(cut, first, end), above[cut][first:end])
         work.append((task, ready.confidential[slice(*spans[-1])]))
     return pieces, work
 
@@ -172,7 +168,7 @@ def _above(whole: Subtree, level: int) -> Subtree:
         tree.parents[:level],
         np.arange(len(tree.codes[level]), dtype=np.int64),
     )
-    return Subtree(upper, whole.noises[:level], Zeros(whole.zeros.bars[: level + 1]), whole.exact[:level])
+    return Subtree(upper, whole.noises[:level], Zeros(whole.zeros.masks[: level + 1]), whole.exact[:level])
 
 
 def _runs(tree: Tree, level: int, at_once: int) -> Iterator[tuple[int, int]]:
@@ -208,9 +204,7 @@ class Gathered:
     """The drawn tables of a release, as they come in; public once they are released."""
 
     def __init__(self, ready: Prepared) -> None:
-        n_cells = ready.plan.law.schema.n_cells
-        tree = None if ready.chain is None else ready.chain.law.tree
-        sizes = [len(ready.plan.law.areas)] if tree is None else [len(units) for units in tree.codes]
+        n_cells, sizes = ready.plan.law.schema.n_cells, ready.plan.law.tree.n_units
         self._tables = [np.empty((size, n_cells), np.int64) for size in sizes]
         self._n_times = [np.zeros(size, np.int64) for size in sizes]
 
@@ -230,13 +224,6 @@ class Gathered:
         if any((n_times != 1).any() for n_times in self._n_times):
             raise EngineError("internal: some units were drawn not once; nothing is published, please report this")
         return tuple(self._tables)
-
-
-def check_drawn(ready: Prepared, tables: tuple[Ints, ...]) -> None:
-    """See that drawn tables obey what they must: other machines made them, and they are about to be published."""
-    ready.plan.check(tables[0])
-    if ready.chain is not None:
-        ready.chain.check(tables)
 
 
 # A digest of what released tables say, however their rows are spread over files.
@@ -267,21 +254,12 @@ def content_digest(cells: Sequence[str], levels: Sequence[tuple[str, Sequence[st
 
 def released_content(made: Release) -> str:
     """Return the digest of what was released."""
-    names, codes = units_of(made)
-    tables = [made.counts, *made.below]
-    return content_digest(cells_of(made), list(zip(names, codes, tables, strict=True)))
+    tree = made.plan.law.tree
+    codes = [units.astype(str).tolist() for units in tree.codes]
+    return content_digest(cells_of(made), list(zip(tree.levels, codes, made.levels, strict=True)))
 
 
 def cells_of(made: Release | Prepared) -> list[str]:
     """Return the names of the cells."""
     schema = made.plan.law.schema
     return [schema.cell_name(cell) for cell in range(schema.n_cells)]
-
-
-def units_of(made: Release | Prepared) -> tuple[list[str], list[list[str]]]:
-    """Return the name of each level, and the codes of its units; areas that are no tree are one level."""
-    if made.chain is not None:
-        tree = made.chain.law.tree
-        return list(tree.levels), [codes.astype(str).tolist() for codes in tree.codes]
-    areas = made.plan.law.areas
-    return [areas.name or "table"], [[label or "" for label in areas.labels]]

@@ -12,11 +12,11 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.bundle.bundle import Bundle
 from congenial.conditions.areas import Area
 from congenial.conditions.rows import Row
 from congenial.errors import InferenceError, reason_of
 from congenial.inference.areas_posterior import AreasPosterior
+from congenial.inference.bundle import Bundle
 from congenial.inference.error_law import ErrorInterval, areas_errors, interval_by_errors, possible_ends, scale_given
 from congenial.inference.frequentist import Confidence
 from congenial.inference.intervals import (

@@ -11,7 +11,7 @@ from congenial.bundle.metadata import KeptRows, Naming, PublicFile, left_unpubli
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, did_you_mean
-from congenial.mechanism import Mechanism
+from congenial.mechanism import Hierarchy, Mechanism
 from congenial.privacy.budget import Budget
 from congenial.privacy.tree import refuse_pure
 from congenial.schema import Schema
@@ -19,7 +19,6 @@ from congenial.spec.conditions import Statement
 from congenial.spec.levels import Levels, schema_of
 from congenial.spec.yaml_text import Mistakes
 from congenial.tree.exact_sums import exact_rows
-from congenial.tree.mechanism import Hierarchy
 from congenial.tree.tree import Tree, Zeros
 
 if TYPE_CHECKING:

@@ -11,16 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.errors import StudyError
+from congenial.mechanism import Hierarchy
+from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
 from congenial.progress import Progress, no_news
-from congenial.randomness import RandomStream, secure_rng
+from congenial.randomness import RandomStream, TreeStreams, secure_rng
 from congenial.study.baselines.base import Label
 from congenial.study.baselines.topdown import LeavesAlone, TopDownTree, TreeBaseline
 from congenial.study.compare import SOURCES, check_asked, write_comparison
 from congenial.study.paper.exhibits import Columns, Grid
-from congenial.tree.mechanism import Hierarchy
-from congenial.tree.plan import ChainPlan
-from congenial.tree.steps import ChainWords
 from congenial.tree.tree import TreeTables
 
 # What a comparison of trees found, level by level: errors, bias by size of count, zeros kept, CPU time.
@@ -206,9 +205,9 @@ class ChainMethod:
         law="known exactly: a chain of conditional laws",
     )
 
-    def release(self, plan: ChainPlan, leaves: Ints, rng: RandomStream) -> TreeTables:
+    def release(self, plan: Plan, leaves: Ints, rng: RandomStream) -> TreeTables:
         """Draw the chain under a key taken from the stream."""
-        return plan.draw(leaves, ChainWords.simulated(rng))
+        return plan.draw(leaves, TreeStreams.simulated(rng))
 
 
 METHODS: dict[str, TreeBaseline] = {"congenial": ChainMethod(), "topdown": TopDownTree(), "leaves": LeavesAlone()}
@@ -306,7 +305,7 @@ class _TreeRun:
             self.zeros[level] += int(((gap == 0).reshape(-1) & (size == 0)).sum())
         self.seconds.append(seconds)
 
-    def result(self, label: Label, plan: ChainPlan) -> TreeResult:
+    def result(self, label: Label, plan: Plan) -> TreeResult:
         n_of_size = np.stack([np.bincount(size, minlength=len(SIZES)) for size in self.sizes]) * len(self.seconds)
         with np.errstate(invalid="ignore"):  # no cell of a size: not a number
             bias, zeros = self.sums / n_of_size, self.zeros / n_of_size[:, 0]

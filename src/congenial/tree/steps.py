@@ -1,21 +1,20 @@
-"""One step of a chain: from the released tables of a level to those of the level below."""
+"""How a level of a tree is drawn, given the released tables of the level above it."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from math import sqrt
 from typing import ClassVar, Protocol
 
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.arrow import Codes
 from congenial.errors import HierarchyError, SamplingError
 from congenial.noise.base import DiscreteNoise
 from congenial.progress import DRAWING, Progress, no_news
-from congenial.randomness import KeyedWords, RandomStream, SecretBytes, UnitStreams, replay_rng
+from congenial.randomness import KeyedWords, RandomStream, TreeStreams, replay_rng
 from congenial.resources import n_processors
 from congenial.sampling.allocation.sampler import Families, ShareOut
 from congenial.sampling.allocation.tilts import Normaliser, fineness_of, share_noise
@@ -25,7 +24,7 @@ from congenial.tree.exact_sums import ExactSums, SumPart
 from congenial.tree.tree import Tree, TreeTables, Zeros
 
 
-class ChainStep(Protocol):
+class LevelStep(Protocol):
     """Draws the children of every unit of a level, given the units' released tables. Public: it has seen no table.
 
     For every table that the level above can have, there are children that obey the step's conditions; a step says so
@@ -52,11 +51,11 @@ class ChainStep(Protocol):
         """The noise of every cell of the level below."""
         ...
 
-    def part(self, first: int, end: int) -> "ChainStep":
+    def part(self, first: int, end: int) -> "LevelStep":
         """Return the step of some families that stand together."""
         ...
 
-    def rehearse(self, spread: float) -> list[str]:
+    def dry_run(self, spread: float) -> list[str]:
         """Refuse what cannot be drawn, from public facts and before anything is charged; say what trials promise.
 
         Parameters
@@ -80,8 +79,8 @@ class ChainStep(Protocol):
 
 
 @dataclass(frozen=True)
-class ShareOutStep:
-    """Children that only have to add up: cells are drawn by themselves, `congenial.sampling.share_out`."""
+class AllocationStep:
+    """Children that only have to add up: every cell is allocated by itself, `congenial.sampling.allocation`."""
 
     families: Families
     noise: DiscreteNoise
@@ -89,11 +88,11 @@ class ShareOutStep:
     name: ClassVar[str] = "share_out"
     title: ClassVar[str] = "children of a unit drawn independently given its released table, by tilted rejection"
 
-    def part(self, first: int, end: int) -> "ShareOutStep":
+    def part(self, first: int, end: int) -> "AllocationStep":
         """Return the step of some families that stand together."""
-        return ShareOutStep(self.families.part(first, end), self.noise)
+        return AllocationStep(self.families.part(first, end), self.noise)
 
-    def rehearse(self, spread: float) -> list[str]:  # noqa: ARG002
+    def dry_run(self, spread: float) -> list[str]:  # noqa: ARG002
         """Make the tilts of families of every size: noise that is too wide for tables is refused there."""
         for fineness in {fineness_of(size) for size in np.unique(self.families.sizes).tolist()}:
             share_noise(self.noise, fineness)
@@ -135,7 +134,9 @@ _MOST_ATTEMPTS = 1_000
 _MOST_CELLS = 40_000  # children times cells of a family: half a minute for its bounds
 
 
-def check_pilots(noise: DiscreteNoise, spread: float, families: Families, n_cells: int, sums: Ints, level: str) -> str:
+def check_feasibility(
+    noise: DiscreteNoise, spread: float, families: Families, n_cells: int, sums: Ints, level: str
+) -> str:
     """Refuse a step where attempts at made-up families are hardly ever accepted; say how often they are.
 
     Parameters
@@ -242,7 +243,7 @@ def moved(columns: Ints, deviation: float, rng: RandomStream) -> Ints:
     return out
 
 
-# One step of a chain in which every child has exact sums of its own: by look-ahead rejection, part by part.
+# A step in which every child has exact sums: by two-way rejection, part by part.
 
 _MOST_SIDE = 1 << 12  # how far weights reach: noise with a standard deviation of 400
 
@@ -282,23 +283,23 @@ class ExactSumsStep:
         return [(part, part.sums(self.exact.values)) for part in parts]
 
     @cached_property
-    def _open(self) -> tuple[Ints, ShareOutStep] | None:
+    def _open(self) -> tuple[Ints, AllocationStep] | None:
         """The cells that are in no exact sum, and the step that shares them out."""
         cells = [np.array(part.cells) for part in self.exact.rows.parts if not part.is_held]
         if not cells:
             return None
         barred = None if self.families.is_barred is None else self.families.is_barred[:, cells[0]]
-        return cells[0], ShareOutStep(Families(self.families.starts, barred), self.noise)
+        return cells[0], AllocationStep(Families(self.families.starts, barred), self.noise)
 
     def part(self, first: int, end: int) -> "ExactSumsStep":
         """Return the step of some families that stand together."""
         children = self.families.starts[[first, end]].tolist()
         return ExactSumsStep(self.families.part(first, end), self.noise, self.exact.part(*children))
 
-    def rehearse(self, spread: float) -> list[str]:
+    def dry_run(self, spread: float) -> list[str]:
         """Refuse what cannot be drawn: by attempts at made-up children with the public sums."""
         if self._open is not None:
-            self._open[1].rehearse(spread)
+            self._open[1].dry_run(spread)
         side = share_noise(self.noise).side
         if side > _MOST_SIDE:
             raise SamplingError(
@@ -306,7 +307,7 @@ class ExactSumsStep:
                 f" {2 * side:,} values, too many for exact numbers below the top; give the level a larger share"
             )
         return [
-            check_pilots(self.noise, spread, self.families, len(part.cells), sums, self.exact.rows.level)
+            check_feasibility(self.noise, spread, self.families, len(part.cells), sums, self.exact.rows.level)
             for part, sums in self._held
         ]
 
@@ -351,81 +352,6 @@ class ExactSumsStep:
         return ((family, start, end) for family, (start, end) in enumerate(pairwise(starts)))
 
 
-# The random words of a tree: each unit's follow from a secret key and from all that its draw depends on.
-
-_BLOCK = 16
-
-
-def _measured(part: bytes) -> bytes:
-    return len(part).to_bytes(8, "little") + part
-
-
-class ChainWords:
-    """Words for every unit of a tree. Confidential.
-
-    A family's words are those of its parent: a keyed hash of what is being released (`context`, such as the release's
-    name and the digest of its plan), the level, the parent's code, its released table and its children's confidential
-    tables. The same inputs give the same draw, in any order and on any machine; other inputs never meet the same noise.
-
-    Examples
-    --------
-    >>> from congenial.randomness import replay_rng
-    >>> words = ChainWords.simulated(replay_rng(7))
-    >>> words
-    ChainWords(secret)
-    """
-
-    def __init__(self, key: bytes, context: Sequence[str] = ()) -> None:
-        self._key = SecretBytes(key)
-        self._context = [part.encode() for part in context]
-
-    @classmethod
-    def simulated(cls, rng: RandomStream) -> "ChainWords":
-        """Return words whose key is taken from a stream: for a draw that is not a release."""
-        return cls(rng.words(4).tobytes(), ["simulation"])
-
-    def top(self, level: str, codes: Codes, counts: Ints) -> UnitStreams:
-        """Return the words of the units at the top, which are drawn from their own counts."""
-        lines = [line.tobytes() for line in counts.astype("<i8")]
-        return UnitStreams(self._keyed(b"top"), self._starts(level, codes, lines, [b""] * len(lines)))
-
-    def families(self, level: str, codes: Codes, released: Ints, starts: Ints, children: Ints) -> KeyedWords:
-        """Return the words of the families of a level: `starts` says where each one's children begin."""
-        below = np.ascontiguousarray(children.astype("<i8", copy=False))
-        data, ends = below.data.cast("B"), (starts * below.strides[0]).tolist()
-        parts = [data[first:end] for first, end in pairwise(ends)]
-        lines = [line.tobytes() for line in released.astype("<i8", copy=False)]
-        blocks = b"".join(self._starts(level, codes, lines, parts))
-        return KeyedWords(self._keyed(b"family"), np.frombuffer(blocks, ">u8").astype(np.uint64).reshape(-1, 2))
-
-    def _keyed(self, purpose: bytes) -> bytes:
-        return hashlib.blake2b(purpose, key=self._key, digest_size=32, person=b"tree words").digest()
-
-    def _starts(
-        self, level: str, codes: Codes, tables: Sequence[bytes], children: Sequence[bytes | memoryview]
-    ) -> list[bytes]:
-        """Return a keyed hash for each unit: of the context and the level, its code, its table and its children.
-
-        Every part but the last has its length before it, so that no two inputs are hashed alike.
-        """
-        shared = hashlib.blake2b(key=self._key, digest_size=_BLOCK, person=b"tree unit")
-        for part in (len(self._context).to_bytes(8, "little"), *map(_measured, (*self._context, level.encode()))):
-            shared.update(part)
-        found = []
-        for code, table, below in zip(codes.tolist(), tables, children, strict=True):
-            made = shared.copy()
-            made.update(_measured(code if isinstance(code, bytes) else code.encode()) + _measured(table))
-            made.update(below)
-            found.append(made.digest())
-        return found
-
-    def __getstate__(self) -> object:
-        raise TypeError("the random words of a release cannot be copied or sent to another process")
-
-    def __repr__(self) -> str:
-        return "ChainWords(secret)"
-
-
 # The tree under units whose tables are released: drawn from public structure, confidential leaves and keyed words.
 #
 # A subtree's tables are a function of these and of nothing else: not of the subtrees drawn beside it, nor of the
@@ -458,8 +384,8 @@ class Subtree:
     >>> whole = Subtree(tree, (DiscreteGaussian(1),))
     >>> blocks = np.array([[3], [4], [0], [9]])  # confidential
     >>> tracts = np.array([[8], [10]])  # released
-    >>> (drawn,) = whole.draw(blocks, tracts, ChainWords.simulated(replay_rng(1)))
-    >>> (second,) = whole.under(0, 1, 2).draw(blocks[2:], tracts[1:], ChainWords.simulated(replay_rng(1)))
+    >>> (drawn,) = whole.draw(blocks, tracts, TreeStreams.simulated(replay_rng(1)))
+    >>> (second,) = whole.under(0, 1, 2).draw(blocks[2:], tracts[1:], TreeStreams.simulated(replay_rng(1)))
     >>> drawn[:2].sum(), drawn[2:].sum(), bool((second == drawn[2:]).all())
     (np.int64(8), np.int64(10), True)
     """
@@ -469,36 +395,68 @@ class Subtree:
     zeros: Zeros = field(default_factory=Zeros)
     exact: tuple[ExactSums | None, ...] = ()
 
+    def __post_init__(self) -> None:
+        n_below = len(self.tree.levels) - 1
+        if len(self.noises) != n_below:
+            raise HierarchyError(f"{n_below} levels below the top have a noise each, not {len(self.noises)}")
+        if self.exact and len(self.exact) != n_below:
+            raise HierarchyError(f"exact numbers are said for {n_below} levels below the top, not {len(self.exact)}")
+
     @cached_property
-    def steps(self) -> tuple[ChainStep, ...]:
+    def steps(self) -> tuple[LevelStep, ...]:
         """How each level below the top is drawn."""
-        found: list[ChainStep] = []
+        steps: list[LevelStep] = []
         for level, noise in enumerate(self.noises):
-            barred = self.zeros.bars[level + 1] if self.zeros.bars else None
-            families = Families(self.tree.families[level].starts, barred)
+            families = Families(self.tree.families[level].starts, self.zeros.of_level(level + 1))
             exact = self.exact[level] if self.exact else None
-            found.append(ShareOutStep(families, noise) if exact is None else ExactSumsStep(families, noise, exact))
-        return tuple(found)
+            steps.append(AllocationStep(families, noise) if exact is None else ExactSumsStep(families, noise, exact))
+        return tuple(steps)
 
     def under(self, level: int, first: int, end: int) -> "Subtree":
         """Return the part under some units of a level that stand together: they are its top."""
-        bars, exact = [], []
+        masks, exact = [], []
         start, stop = first, end
         for below in range(level, len(self.tree.levels)):
-            if self.zeros.bars:
-                bars.append(self.zeros.bars[below][start:stop])
+            if self.zeros.masks:
+                masks.append(self.zeros.masks[below][start:stop])
             if self.exact and below > level:
-                own = self.exact[below - 1]
-                exact.append(None if own is None else own.part(start, stop))
+                sums = self.exact[below - 1]
+                exact.append(None if sums is None else sums.part(start, stop))
             if below < len(self.tree.levels) - 1:
                 start, stop = self.tree.families[below].starts[[start, stop]].tolist()
-        return Subtree(self.tree.under(level, first, end), self.noises[level:], Zeros(tuple(bars)), tuple(exact))
+        return Subtree(self.tree.under(level, first, end), self.noises[level:], Zeros(tuple(masks)), tuple(exact))
+
+    def dry_run(self, spread: float) -> list[str]:
+        """Refuse levels that cannot be drawn, from public facts; say what trials promise.
+
+        Parameters
+        ----------
+        spread : float
+            The standard deviation of the noise in a cell of the units at the top.
+        """
+        out, variance = [], spread**2
+        for step in self.steps:
+            out += step.dry_run(sqrt(variance))
+            variance += 1 / float(step.noise.precision)
+        return out
+
+    def hold(self, released: Sequence[Ints]) -> bool:
+        """Whether released tables of all levels add up, are not negative, and have their zeros and exact numbers."""
+        is_right = all(int(tables.min(initial=0)) >= 0 for tables in released)
+        is_right &= all(
+            exact is None or exact.hold(tables) for exact, tables in zip(self.exact, released[1:], strict=False)
+        )
+        for families, above, below in zip(self.tree.families, released, released[1:], strict=False):
+            is_right &= np.array_equal(np.add.reduceat(below, families.starts[:-1], axis=0), above)
+        for mask, tables in zip(self.zeros.masks, released, strict=False):
+            is_right &= not bool(tables[mask].any())
+        return is_right
 
     def draw(
         self,
         leaves: Ints,
         released: Ints,
-        words: ChainWords,
+        words: TreeStreams,
         *,
         n_threads: int | None = None,
         always_certain: bool = False,
@@ -512,8 +470,8 @@ class Subtree:
             Confidential, in the order of the tree.
         released : array (unit, cell)
             The released tables of the units at the top.
-        words : ChainWords
-            Of the release: each family takes its own.
+        words : TreeStreams
+            Of the release: each family takes those of its parent.
         n_threads : int, optional
             As many as this process has processors if not given.
         always_certain : bool
@@ -545,7 +503,7 @@ class _Drawing:
     level: int
     counts: Ints
     above: Ints
-    words: ChainWords
+    words: TreeStreams
     always_certain: bool
     out: Ints
 

@@ -116,6 +116,23 @@ class Tree:
         columns = {name: leaves.astype(f"{kind}{length}") for name, length in prefixes.items()}
         return cls.of_parents({**columns, leaf: leaves})
 
+    @classmethod
+    def of_one_level(cls, name: str | None, labels: Sequence[str | None]) -> "Tree":
+        """Return the tree of areas that are part of nothing, in their order; of one table, a single unit.
+
+        Examples
+        --------
+        >>> Tree.of_one_level("county", ["Kent", "Bristol"])
+        tree of 1 level: 2 county units
+        """
+        codes: Codes = np.array([label or "" for label in labels], str)
+        return cls((name or "table",), (codes,), (), np.arange(len(codes)))
+
+    @property
+    def n_units(self) -> tuple[int, ...]:
+        """The number of units of each level."""
+        return tuple(map(len, self.codes))
+
     @property
     def n_leaves(self) -> int:
         """The number of leaves."""
@@ -170,7 +187,7 @@ class Tree:
         """Return the codes of a level's units as texts, an object each."""
         return texts_of(self.codes[level])
 
-    def found(self, level: int, code: str) -> Ints:
+    def places_of_code(self, level: int, code: str) -> Ints:
         """Return where in a level units of a code stand: one place, or none."""
         known = self.codes[level]
         return np.flatnonzero(known == _alike(np.array([code]), known)[0])
@@ -194,7 +211,8 @@ class Tree:
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{len(units):,} {name} units" for name, units in zip(self.levels, self.codes, strict=True))
-        return f"tree of {len(self.levels)} levels: {sizes}"
+        levels = "1 level" if len(self.levels) == 1 else f"{len(self.levels)} levels"
+        return f"tree of {levels}: {sizes}"
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -286,69 +304,73 @@ def _parents(above: Ints, below: Ints, names: Sequence[str], labels: Codes) -> I
     return parent
 
 
-# Cells of units that are zero by structure, and what follows for parents and children. Public.
+# Structural zeros of units, and what follows for parents and children. Public.
 
-Bars = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class Zeros:
-    """Which cells of which units are zero by structure: closed, so that every parent's table can be shared out.
+    """The structural zeros of a tree's units: closed, so that every parent's table can be shared out.
 
-    A unit's bar holds for all that is part of it; a cell that is barred in every child is barred in the parent. So a
-    parent's cell is above zero only if some child's may be.
+    A unit's structural zero is one of all that is part of it; a structural zero of every child is one of the parent. So
+    a parent's cell is above zero only if some child's may be.
 
     Attributes
     ----------
-    bars : tuple of arrays (unit, cell), or an empty tuple
-        For each level, the top first; empty if nothing is barred.
+    masks : tuple of arrays (unit, cell), or an empty tuple
+        For each level, the top first; empty if there are no structural zeros.
 
     Examples
     --------
     >>> tree = Tree.of_parents({"county": ["A", "A", "B"], "block": ["1", "2", "3"]})
     >>> zeros = Zeros.of(tree, 2, {"county": {"B": [True, False]}, "block": {"1": [False, True], "2": [False, True]}})
-    >>> zeros.bars[0].tolist()
+    >>> zeros.masks[0].tolist()
     [[False, True], [True, False]]
     """
 
-    bars: tuple[Bars, ...] = ()
+    masks: tuple[Mask, ...] = ()
 
     @classmethod
-    def of(cls, tree: Tree, n_cells: int, barred: Mapping[str, Mapping[str, ArrayLike]]) -> "Zeros":
-        """Return the zeros that follow from some: for each level, what is barred (cell) in the units that are named."""
-        if not barred:
+    def of(cls, tree: Tree, n_cells: int, stated: Mapping[str, Mapping[str, ArrayLike]]) -> "Zeros":
+        """Return the zeros that follow from some: for each level, the mask (cell) of each unit that is named."""
+        if not stated:
             return cls()
-        bars = [np.zeros((len(units), n_cells), np.bool_) for units in tree.codes]
-        for level, units in barred.items():
+        masks = [np.zeros((len(units), n_cells), np.bool_) for units in tree.codes]
+        for level, units in stated.items():
             places = tree.places(level, list(units))
-            for place, bar in zip(places.tolist(), units.values(), strict=True):
-                bars[tree.level_of(level)][place] = _checked(np.asarray(bar), n_cells, level)
-        return cls._closed(tree, bars)
+            for place, mask in zip(places.tolist(), units.values(), strict=True):
+                masks[tree.level_of(level)][place] = _checked(np.asarray(mask), n_cells, level)
+        return cls._closed(tree, masks)
 
     @classmethod
-    def of_leaves(cls, tree: Tree, is_barred: Bars) -> "Zeros":
+    def of_leaves(cls, tree: Tree, mask: Mask) -> "Zeros":
         """Return the zeros that follow from those of all leaves (leaf, cell), as they were listed."""
-        bars = [np.zeros((len(units), is_barred.shape[1]), np.bool_) for units in tree.codes[:-1]]
-        return cls._closed(tree, [*bars, is_barred[tree.order]])
+        masks = [np.zeros((len(units), mask.shape[1]), np.bool_) for units in tree.codes[:-1]]
+        return cls._closed(tree, [*masks, mask[tree.order]])
 
     @classmethod
-    def _closed(cls, tree: Tree, bars: list[Bars]) -> "Zeros":
+    def _closed(cls, tree: Tree, masks: list[Mask]) -> "Zeros":
         for level, parents in enumerate(tree.parents):
-            bars[level + 1] |= bars[level][parents]
+            masks[level + 1] |= masks[level][parents]
         for level in range(len(tree.parents) - 1, -1, -1):
             starts = tree.families[level].starts[:-1]
-            bars[level] |= np.logical_and.reduceat(bars[level + 1], starts, axis=0)
-        return cls(tuple(bars))
+            masks[level] |= np.logical_and.reduceat(masks[level + 1], starts, axis=0)
+        return cls(tuple(masks))
+
+    def of_level(self, level: int) -> Mask | None:
+        """Return the mask of a level's units (unit, cell); None where there are no structural zeros."""
+        return self.masks[level] if self.masks else None
 
     def hold(self, leaves: NDArray[np.int64]) -> bool:
         """Whether the tables of leaves (leaf, cell), in the order of the tree, are zero where they must be."""
-        return not self.bars or not bool(leaves[self.bars[-1]].any())
+        return not self.masks or not bool(leaves[self.masks[-1]].any())
 
 
-def _checked(bar: Bars, n_cells: int, level: str) -> Bars:
-    if bar.shape != (n_cells,) or bar.dtype != np.bool_:
-        raise HierarchyError(f"what is barred in a {level} is said for each of {n_cells} cells, True or False")
-    return bar
+def _checked(mask: Mask, n_cells: int, level: str) -> Mask:
+    if mask.shape != (n_cells,) or mask.dtype != np.bool_:
+        raise HierarchyError(f"structural zeros of a {level} are said for each of {n_cells} cells, True or False")
+    return mask
 
 
 # Whether confidential tables of leaves are of a tree at all.

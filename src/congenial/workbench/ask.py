@@ -16,11 +16,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from congenial.bundle.bundle import Bundle
+from congenial.bundle.bundle import VerifiedBundle
 from congenial.bundle.tables import formula_warnings
 from congenial.bundle.verify import Verified
 from congenial.errors import BundleError, InferenceError
 from congenial.inference.answers import Answer, Replies
+from congenial.inference.bundle import Bundle
 from congenial.inference.intervals import Estimate, PoorDrawsWarning, number_text
 from congenial.inference.questions import Vocabulary, parse_query
 from congenial.inference.tree.estimate import TreeEstimate
@@ -53,7 +54,7 @@ class UnitsAsked:
         names = {"units": "", "minus": "", "query": "all", "level": "0.9"}
         return cls(**{name: str(said.get(name) or usual).strip() for name, usual in names.items()})
 
-    def checked(self, bundle: Bundle) -> "UnitsAsked":
+    def checked(self, bundle: VerifiedBundle) -> "UnitsAsked":
         """Return it, or refuse what cannot be answered before anything is drawn."""
         if not self.units:
             raise InferenceError("name a unit by its code, or several with commas between them")
@@ -61,7 +62,7 @@ class UnitsAsked:
             raise InferenceError(f"name up to {_MOST_CODES} units here; from Python there can be any number")
         tree = bundle.tree
         for code in [*_codes(self.units), *_codes(self.minus)]:
-            if tree is not None and not any(tree.found(level, code).size for level in range(len(tree.levels))):
+            if not any(tree.places_of_code(level, code).size for level in range(len(tree.levels))):
                 raise InferenceError(f"{code!r} is no unit of the tree; the levels below list their codes")
         parse_query(self.query, bundle.law.schema)
         return self
@@ -99,7 +100,7 @@ class Estimates:
         job.progress("estimating every unit")
         with catch_warnings(record=True) as heard:
             simplefilter("always")
-            found = verified.bundle.estimate(rng=replay_rng(f"estimate {SEED}"), progress=job.progress)
+            found = Bundle.of(verified.bundle).estimate(rng=replay_rng(f"estimate {SEED}"), progress=job.progress)
         said = [str(one.message) for one in heard if issubclass(one.category, UserWarning)]
         said += [f"THE PRIOR DOES NOT FIT: {check}" for check in found.draws.fit if check.is_bad]
         self._kept.clear()
@@ -118,7 +119,7 @@ def tree_routes(desk: Desk, opened: Opened, estimates: Estimates) -> list[Route]
             standing = opened.verified(name)
             if isinstance(standing, str):
                 raise InferenceError(f"the bundle is not verified, so it is not asked: {standing}")
-            if standing.bundle.tree is None:
+            if not standing.bundle.law.steps:
                 raise InferenceError("the bundle has no tree of areas; ask it as one table or a list of areas")
             asked.checked(standing.bundle)
             estimates.make(name, standing, job)
@@ -132,7 +133,7 @@ def tree_routes(desk: Desk, opened: Opened, estimates: Estimates) -> list[Route]
 def shown(verified: Verified, name: str, said: Any, estimates: Estimates) -> dict[str, Any]:
     """Return what the page of a tree shows: units of a level, and the answer if the tree was estimated."""
     bundle, tree = verified.bundle, verified.bundle.tree
-    if tree is None:
+    if len(tree.levels) == 1:
         return {"is_tree": False}
     level = str(said.get("show") or (tree.levels[1] if len(tree.levels) > 1 else tree.levels[0]))
     within, asked = str(said.get("within") or ""), UnitsAsked.of(said)

@@ -15,12 +15,13 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.bundle import Bundle
-from congenial.bundle.parquet import MANIFEST
+from congenial.bundle.bundle import VerifiedBundle
+from congenial.bundle.files import MANIFEST
 from congenial.bundle.verify import Verified, verify_bundle
 from congenial.errors import BundleError, CongenialError, InferenceError, reason_of
 from congenial.inference.answers import SMOOTH, Replies, ask, error_intervals_across, known_answers
 from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
+from congenial.inference.bundle import Bundle
 from congenial.inference.error_law import ErrorInterval
 from congenial.inference.priors import prior_of
 from congenial.inference.questions import parse_query
@@ -197,11 +198,11 @@ class Question:
             raise InferenceError(f"a level is one of {', '.join(LEVELS)}")
         return found
 
-    def n_draws(self, bundle: Bundle) -> int:
+    def n_draws(self, bundle: VerifiedBundle) -> int:
         """Return how many draws are made."""
         return DRAWS if len(bundle.tables) == 1 else DRAWS_OF_AREAS
 
-    def spans_areas(self, bundle: Bundle) -> bool:
+    def spans_areas(self, bundle: VerifiedBundle) -> bool:
         """Whether it asks for numbers of several areas together."""
         return not self.area and bool(parse_query(self.query, bundle.law.schema, bundle.law.areas)[0].areas)
 
@@ -284,11 +285,11 @@ def draw_together(law: PublicLaw, released: Ints, n_draws: int) -> Together:
     return found, tuple(said)
 
 
-def _released(bundle: Bundle) -> Ints:
+def _released(bundle: VerifiedBundle) -> Ints:
     return np.stack([np.asarray(bundle.released(area), np.int64) for area in bundle.law.areas.labels])
 
 
 def _one_table_or_areas(verified: Verified) -> Bundle:
-    if verified.bundle.tree is not None:
+    if verified.bundle.law.steps:
         raise InferenceError("a tree of areas is asked by its units; open its page again")
-    return verified.bundle
+    return Bundle.of(verified.bundle)

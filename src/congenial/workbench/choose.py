@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from congenial.bundle.expected_errors import NO_ERROR
 from congenial.bundle.report import MOST_NUMBERS
+from congenial.curator.preview_text import screen
 from congenial.curator.section import no_proven_intervals
 from congenial.display import figure
 from congenial.errors import CongenialError, SpecError
@@ -60,7 +61,7 @@ class TreeChooser:
             "is_bound": False,
             "noise": figure(found.noise[-1]),
             "error": "",
-            "cost": found.chain.spent.text,
+            "cost": found.plan.spent.text,
             "currency": currency,
             "amount": amount,
             "noise_family": spec.noise,
@@ -72,8 +73,8 @@ class TreeChooser:
                 "tree_panel.html",
                 found=found,
                 levels=zip(found.levels, _units(found), found.shares.values(), map(figure, found.noise), strict=False),
-                sections=found.preview.screen(),
-                certificate=found.chain.certificate,
+                sections=screen(found.preview),
+                certificate=found.plan.certificate,
             ),
         }
 
@@ -97,7 +98,7 @@ def shares_of(given: TreeFile) -> list[tuple[str, str]]:
 
 
 def _units(found: TreePanel) -> list[str]:
-    return [f"{len(codes):,}" for codes in found.chain.law.tree.codes]
+    return [f"{n_units:,}" for n_units in found.plan.law.tree.n_units]
 
 
 def _cells(found: TreePanel) -> dict[str, dict[str, Any]]:

@@ -19,7 +19,7 @@ from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any, Literal, TypeVar
 
 from congenial.arrays import Ints
-from congenial.bundle.parquet import MANIFEST
+from congenial.bundle.files import MANIFEST
 from congenial.disk import flush, flush_folder
 from congenial.errors import LedgerError, ReadingError, reason_of
 from congenial.ledger import Ledger, open_ledger

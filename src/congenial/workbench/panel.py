@@ -13,26 +13,24 @@ from markupsafe import Markup
 
 from congenial.arrays import Ints
 from congenial.bundle.expected_errors import NO_ERROR, SumError, warning_lines
-from congenial.bundle.report import level_deviation
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.linear_algebra import dependence
 from congenial.conditions.queries import Cells, Query
 from congenial.curator.alternatives import disclosed, error_of_a_cell, noise_on_a_cell
-from congenial.curator.preview import TreePreview, given_away_lines
+from congenial.curator.preview import TreePreview, tree_preview
 from congenial.curator.reference_tables import made_up_sums, typical_tables
 from congenial.law import MeasuredQuery, PublicLaw
-from congenial.mechanism import Mechanism, prepare_tree
+from congenial.mechanism import Mechanism
 from congenial.noise import FAMILIES
 from congenial.pages.svg import Bar, error_bars
 from congenial.plan import Plan
-from congenial.privacy.disclosure import Review, review
+from congenial.privacy.disclosure import Review, level_sentences, review
 from congenial.privacy.zero_weights.calibrate import calibrated_lines, has_floor
 from congenial.progress import give_way, patience
 from congenial.sampling.error_moments import Errors, exact_errors
 from congenial.sampling.system import System
 from congenial.spec.spec import Spec
 from congenial.table import AreaTables, Table
-from congenial.tree.plan import ChainPlan
 from congenial.workbench.desk import Leaves
 from congenial.workbench.grid import Grid
 
@@ -87,7 +85,7 @@ class Panel:
     @property
     def given_away(self) -> list[str]:
         """Cells and sums that the invariants give away by themselves, in words."""
-        return given_away_lines([self.reviewed], self.unit)
+        return level_sentences([self.reviewed], self.unit)
 
     @property
     def seconds(self) -> float:
@@ -256,36 +254,33 @@ class TreePanel:
     @classmethod
     def of(cls, spec: Spec, leaves: Leaves, grid: Grid) -> "TreePanel":
         """Plan a tree. Nothing is charged, nothing drawn."""
-        ready = prepare_tree(spec.tree_mechanism(leaves.tree, leaves.zeros), leaves.counts, spec.naming)
-        if ready.chain is None:
-            raise ValueError("the spec has no hierarchy")
-        return cls(TreePreview(spec, ready.chain, ready.digest, ready.reviews), grid)
+        ready = spec.tree_mechanism(leaves.tree, leaves.zeros).prepare_ordered(leaves.counts, spec.naming)
+        return cls(tree_preview(spec, ready), grid)
 
     @property
-    def chain(self) -> ChainPlan:
+    def plan(self) -> Plan:
         """The plan of all levels."""
-        return self.preview.chain
+        return self.preview.plan
 
     @property
     def levels(self) -> tuple[str, ...]:
         """The levels, the top first."""
-        return self.chain.law.tree.levels
+        return self.plan.law.tree.levels
 
     @property
     def noise(self) -> list[float]:
         """The standard deviation of each level's noise, before anything is made exact or adds up."""
-        return [level_deviation(self.chain, number) for number in range(len(self.levels))]
+        return [level.deviation for level in self.plan.levels]
 
     @property
     def shares(self) -> dict[str, str]:
         """What each level gets of the budget, in words; nothing where every precision is given."""
-        given = self.chain.shares or ()
-        return {name: f"{float(share):.0%}" for name, share in zip(self.levels, given, strict=False)}
+        return {level.name: f"{float(level.share):.0%}" for level in self.plan.levels if level.share is not None}
 
     @property
     def n_numbers(self) -> int:
         """How many numbers all levels have together."""
-        return self.chain.law.n_cells * sum(len(codes) for codes in self.chain.law.tree.codes)
+        return self.plan.law.schema.n_cells * sum(self.plan.law.tree.n_units)
 
     @property
     def has_errors(self) -> bool:

@@ -9,14 +9,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from congenial.bundle.files import REPORT
 from congenial.bundle.metadata import Naming
-from congenial.bundle.parquet import REPORT
 from congenial.curator import pipeline
 from congenial.curator.reference_tables import uneven_tables
 from congenial.errors import CongenialError, ReadingError, SpecError, reason_of
 from congenial.ledger import Ledger
 from congenial.ledger.records import Spend
-from congenial.mechanism import prepare_tree
 from congenial.privacy.certificate import shown, shown_left
 from congenial.release import Prepared, simulate
 from congenial.spec.spec import Spec
@@ -202,7 +201,7 @@ def _made_up_tree(desk: Desk, spec: Spec, file: str, naming: Naming) -> Prepared
     """Prepare a release of a made-up tree that has the exact numbers of the data, at every level."""
     leaves = desk.leaves(spec, file)
     found = TreePanel.of(spec, leaves, Grid.of(spec.schema))
-    return prepare_tree(spec.tree_mechanism(leaves.tree, leaves.zeros), found.preview.leaves, naming)
+    return spec.tree_mechanism(leaves.tree, leaves.zeros).prepare_ordered(found.preview.leaves, naming)
 
 
 def _history(desk: Desk) -> tuple[list[tuple[str, tuple[Spend, ...], dict[str, str]]], str]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from congenial.arrays import Ints
 from congenial.curator.pipeline import Published
 from congenial.disk import flush_folder
 from congenial.engines.key_place import KeyPlace
@@ -22,7 +21,6 @@ from congenial.engines.task import (
     Job,
     Piece,
     cells_of,
-    check_drawn,
     released_content,
     software_digest,
     work_of,
@@ -33,6 +31,7 @@ from congenial.reading.tables import Grouped
 from congenial.release import Prepared, Release
 from congenial.release_key import KeyFile
 from congenial.spec.spec import Spec
+from congenial.tree.tree import TreeTables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,7 +87,7 @@ class TablesFolder:
             "release": made.naming.release,
             "dataset": made.naming.dataset,
             "content": released_content(made),
-            "levels": [made.plan.law.areas.name or "table"] if made.chain is None else list(made.chain.law.tree.levels),
+            "levels": list(made.plan.law.tree.levels),
         }
         text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
         if self.place.exists():
@@ -182,7 +181,7 @@ class SparkEngine:
         finally:
             file.unlink(missing_ok=True)
 
-    def draw(self, ready: Prepared, file: KeyFile, progress: Progress) -> tuple[Ints, ...]:
+    def draw(self, ready: Prepared, file: KeyFile, progress: Progress) -> TreeTables:
         """Draw the upper levels here, and everything else on the machines."""
         if file.key is None:
             raise EngineError("internal: a release is drawn after its key was written")
@@ -201,7 +200,7 @@ class SparkEngine:
         if self._tables is not None:
             self._tables.add(above, ready)
         tables = gathered.tables
-        check_drawn(ready, tables)
+        ready.plan.check(tables)  # other machines made them
         return tables
 
     def drawing(self, job: Job, n_cells: int) -> Callable[[running.Batches], running.Batches]:

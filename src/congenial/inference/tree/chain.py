@@ -16,9 +16,9 @@ from congenial.inference.posterior import posterior
 from congenial.inference.tree.fit import FitCheck, check_fit, replicated
 from congenial.inference.tree.kernels import ChildLaws, Spine, TreeState
 from congenial.inference.tree.model import FIRMNESS, SHARES, Kind, TreePrior, child_laws, log_density
+from congenial.law import PublicLaw
 from congenial.progress import Progress
 from congenial.randomness import RandomStream
-from congenial.tree.plan import ChainLaw
 from congenial.tree.tree import Tree, TreeTables
 
 _STEPS = (0.02, 0.1, 0.5)  # of the logarithm of a shape: a fine one for many units, a long one for few
@@ -182,7 +182,7 @@ def _start(spine: Spine, prior: TreePrior) -> TreeState:
 # A tree and its release as the kernels take them: all units in one list.
 
 
-def spine_of(law: ChainLaw, release: Sequence[Ints]) -> Spine:
+def spine_of(law: PublicLaw, release: Sequence[Ints]) -> Spine:
     """Return the list of units with what was released of each (unit, cell), level by level."""
     tree = law.tree
     sizes = [len(codes) for codes in tree.codes]
@@ -198,8 +198,8 @@ def spine_of(law: ChainLaw, release: Sequence[Ints]) -> Spine:
         first_leaf[own], end_leaf[own] = first_leaf[first[own]], end_leaf[end[own] - 1]
     released = np.concatenate(release).astype(np.int64)
     is_open = np.ones(released.shape, np.bool_)
-    if law.zeros.bars:
-        is_open = ~np.concatenate(law.zeros.bars)
+    if law.zeros.masks:
+        is_open = ~np.concatenate(law.zeros.masks)
     n_open = np.zeros(released.shape, np.int64)
     inner = slice(0, starts[-2])
     n_open[inner] = np.add.reduceat(is_open.astype(np.int64), first[inner], axis=0)
@@ -284,7 +284,7 @@ class TreeDraws:
 
 
 def draw_tree(
-    law: ChainLaw,
+    law: PublicLaw,
     release: TreeTables,
     *,
     n_draws: int,
@@ -302,7 +302,7 @@ def draw_tree(
     laws, spine = child_laws(law), spine_of(law, release)
     n_each = n_draws // n_chains
     tops = _draw_tops(law, release[0], n_draws, rng)
-    prior = TreePrior.of(law.top.schema, len(law.tree.levels))
+    prior = TreePrior.of(law.schema, len(law.tree.levels))
     largest = int(release[0].max(initial=0))
     drawn = np.empty((n_each * n_chains, *release[-1].shape), np.uint16 if largest < 1 << 15 else np.int64)
     priors, replicates = [], []
@@ -329,11 +329,11 @@ def draw_tree(
     return found
 
 
-def _draw_tops(law: ChainLaw, released: Ints, n_draws: int, rng: RandomStream) -> Ints:
+def _draw_tops(law: PublicLaw, released: Ints, n_draws: int, rng: RandomStream) -> Ints:
     """Return tables of the units at the top (draw, unit, cell), each unit's from its own posterior."""
     out = np.empty((n_draws, *released.shape), np.int64)
     for place, area in enumerate(law.areas):
-        found = posterior(law.top, area, released[place], prior="flat", n_draws=max(1000, 4 * n_draws), rng=rng)
+        found = posterior(law, area, released[place], prior="flat", n_draws=max(1000, 4 * n_draws), rng=rng)
         if found.weights is None:
             chosen = np.linspace(0, len(found.tables) - 1, n_draws).astype(np.int64)
         else:

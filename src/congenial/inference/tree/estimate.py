@@ -31,10 +31,10 @@ from congenial.inference.questions import Statistic, parse_query
 from congenial.inference.statistic import COUNT, DIFFERENCE
 from congenial.inference.tree.chain import TreeDraws, draw_tree, ends, sorted_draws
 from congenial.inference.tree.model import noise_variances, reach, reaches
+from congenial.law import PublicLaw
 from congenial.pages.figures import PanelOfUnits, as_svg, tree_estimates
 from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream, secure_rng
-from congenial.tree.plan import ChainLaw
 from congenial.tree.tree import TreeTables
 
 if TYPE_CHECKING:
@@ -45,17 +45,17 @@ if TYPE_CHECKING:
 _NUMBERS_AT_ONCE = 1 << 22  # numbers in one array
 
 
-def consistent_integers(law: ChainLaw, draws: TreeDraws) -> TreeTables:
+def consistent_integers(law: PublicLaw, draws: TreeDraws) -> TreeTables:
     """Return tables of whole numbers (unit, cell) for every level: not negative, adding up, invariants kept."""
     from congenial.inference.tree.kernels import fit_children
 
     tops = draws.of_level(0)
-    areas = [law.top.areas[area] for area in law.areas]
+    areas = [law.areas[area] for area in law.areas]
     found = [np.stack([at_the_top(tops[:, place], own) for place, own in enumerate(areas)])]
     for level, families in enumerate(law.tree.families):
-        n_units, n_cells = len(law.tree.codes[level + 1]), law.n_cells
+        n_units, n_cells = len(law.tree.codes[level + 1]), law.schema.n_cells
         out = np.zeros((n_units, n_cells), np.int64)
-        is_open = ~law.zeros.bars[level + 1] if law.zeros.bars else np.ones((n_units, n_cells), np.bool_)
+        is_open = ~law.zeros.masks[level + 1] if law.zeros.masks else np.ones((n_units, n_cells), np.bool_)
         most = max(1, _NUMBERS_AT_ONCE // (len(tops) * n_cells))  # children at once
         for some in np.split(np.arange(len(families)), _cuts(families.starts, most)):
             first, end = int(families.starts[some[0]]), int(families.starts[some[-1] + 1])
@@ -151,7 +151,7 @@ class TreeEstimate:
     Made by `Bundle.estimate`. See docs/estimates.md for what to ask, and when not to trust it.
     """
 
-    law: ChainLaw
+    law: PublicLaw
     release: TreeTables = field(repr=False)
     draws: TreeDraws = field(repr=False)
 
@@ -165,7 +165,10 @@ class TreeEstimate:
         tree, number = self.law.tree, self.law.tree.level_of(name)
         check_level(probability)
         n_units = len(tree.codes[number])
-        shape, most = (n_units, self.law.n_cells + 1), max(1, _AT_ONCE // (len(self.draws.leaves) * self.law.n_cells))
+        shape, most = (
+            (n_units, self.law.schema.n_cells + 1),
+            max(1, _AT_ONCE // (len(self.draws.leaves) * self.law.schema.n_cells)),
+        )
         mean = np.empty(shape)
         low, median, high = (np.empty(shape, np.int64) for _ in range(3))
         for first in range(0, n_units, most):
@@ -210,7 +213,7 @@ class TreeEstimate:
             Units to compare with: the difference is estimated.
         """
         check_level(level)
-        found = parse_query(query, self.law.top.schema)
+        found = parse_query(query, self.law.schema)
         if len(found) != 1:
             raise InferenceError(f"{query!r} asks for {len(found)} numbers; ask for one at a time")
         statistic, chosen = found[0], self._leaves_of(units, at)
@@ -261,12 +264,12 @@ class TreeEstimate:
         total, is_chosen = 0.0, np.zeros(self.law.tree.n_leaves, np.bool_)
         is_chosen[chosen] = True
         for place, area in enumerate(self.law.areas):
-            constraints, taken = self.law.top.areas[area], []
+            constraints, taken = self.law.areas[area], []
             under = slice(*self._leaves_under(0, np.array(place)))
             for cell, times in zip(row.cells, row.coefficients, strict=True):
                 own = is_chosen[under]
-                if self.law.zeros.bars:
-                    own = own[~self.law.zeros.bars[-1][under, cell]]
+                if self.law.zeros.masks:
+                    own = own[~self.law.zeros.masks[-1][under, cell]]
                 if own.any() and own.all():
                     taken.append((cell, times))
                 elif own.any() and constraints.quick_bounds.upper[cell] != 0:
@@ -283,7 +286,7 @@ class TreeEstimate:
 
     def _is_open(self, level: int) -> NDArray[np.bool_]:
         """Return which cells of a level's units (unit, cell) may have people."""
-        bars = self.law.zeros.bars
+        bars = self.law.zeros.masks
         return ~bars[level] if bars else np.ones(self.release[level].shape, np.bool_)
 
     def _reaches(self, level: int, tail: float) -> Ints:
@@ -294,7 +297,7 @@ class TreeEstimate:
         """
         tree = self.law.tree
         if level == 0:
-            return np.full((len(tree.codes[0]), self.law.n_cells + 1), -1)
+            return np.full((len(tree.codes[0]), self.law.schema.n_cells + 1), -1)
         if level == len(tree.levels) - 1:
             parents = tree.parents[-1]
             is_only = (tree.families[-1].sizes == 1)[parents]
@@ -332,7 +335,7 @@ class TreeEstimate:
         is_chosen = np.zeros(tree.n_leaves, np.bool_)
         for code in [units] if isinstance(units, str) else list(units):
             levels = range(len(tree.levels)) if at is None else [tree.level_of(at)]
-            found = [(level, place) for level in levels for place in tree.found(level, code).tolist()]
+            found = [(level, place) for level in levels for place in tree.places_of_code(level, code).tolist()]
             if not found:
                 near = did_you_mean(
                     str(code), [known for codes in tree.codes[:-1] for known in texts_of(codes[:10_000])]
@@ -368,7 +371,7 @@ def _named(units: str | Sequence[str]) -> str:
 
 
 def estimate_tree(
-    law: ChainLaw,
+    law: PublicLaw,
     release: TreeTables,
     *,
     n_draws: int | None = None,
@@ -413,7 +416,7 @@ def write_estimate(found: "TreeEstimate", folder: str | Path, probability: float
     place = Path(folder)
     check_new(place)
     place.mkdir(parents=True)
-    cells = np.array([*cell_columns(found.law.top.schema), "total"], object)
+    cells = np.array([*cell_columns(found.law.schema), "total"], object)
     panels = []
     for number, name in enumerate(found.law.tree.levels, 1):
         level = found.level(name, probability)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.randomness import RandomStream
-from congenial.tree.plan import ChainLaw
-from congenial.tree.steps import ChainWords
+from congenial.law import PublicLaw
+from congenial.randomness import RandomStream, TreeStreams
 from congenial.tree.tree import Tree, TreeTables
 
 if TYPE_CHECKING:
@@ -59,11 +58,11 @@ class FitCheck:
         )
 
 
-def replicated(law: ChainLaw, release: TreeTables, chain: "TreeChain", rng: RandomStream) -> list[Floats]:
+def replicated(law: PublicLaw, release: TreeTables, chain: "TreeChain", rng: RandomStream) -> list[Floats]:
     """Return the figures of a replicated release: for each level, children drawn from the prior and then released."""
     from congenial.inference.tree.kernels import simulate_children
 
-    found, words = [], ChainWords.simulated(rng)
+    found, words = [], TreeStreams.simulated(rng)
     for level, step in enumerate(law.steps, 1):
         made = np.zeros_like(release[level])
         if len(made) < _FEW_UNITS:

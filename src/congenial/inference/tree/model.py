@@ -17,10 +17,10 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError
 from congenial.inference.tree.kernels import ChildLaws
+from congenial.law import PublicLaw
 from congenial.noise.base import DiscreteNoise
 from congenial.schema import Schema
-from congenial.tree.plan import ChainLaw
-from congenial.tree.steps import ChainStep
+from congenial.tree.steps import LevelStep
 
 _USUAL, _SPREAD = np.log(5.0), 1.5  # of the logarithm of a shape, before anything is learned
 LEAST_SHAPE, MOST_SHAPE = 0.05, 5_000.0
@@ -131,15 +131,15 @@ _WIDEST = 50_000.0
 _AT_ONCE = 1 << 22
 
 
-def child_laws(law: ChainLaw) -> ChildLaws:
+def child_laws(law: PublicLaw) -> ChildLaws:
     """Return the tilted laws of children at each level of a tree; refuse what there is no likelihood for here."""
     for name, step in zip(law.tree.levels[1:], law.steps, strict=True):
         _check(name, step)
     sizes = [int(families.sizes.max(initial=1)) for families in law.tree.families]
-    return laws_of(law.noises, sizes)
+    return laws_of(law.noises_below, sizes)
 
 
-def _check(level: str, step: ChainStep) -> None:
+def _check(level: str, step: LevelStep) -> None:
     if step.name != "share_out":
         raise InferenceError(
             f"every {level} has exact numbers of its own besides adding up, and estimates do not know the likelihood"
@@ -233,15 +233,15 @@ _MANY = 400  # cells whose sum is taken for normal
 _DIGITS = 6
 
 
-def noise_variances(law: ChainLaw) -> tuple[Floats, ...]:
+def noise_variances(law: PublicLaw) -> tuple[Floats, ...]:
     """Return the variance of the noise of an empty unit's cell (unit,), for each level, the top first.
 
     Children add up to what was released above them. Of n children each takes an n-th of the error of the sum, so an
     only child has that of its parent; the larger variance is taken, that with the parent's error or without it.
     """
-    least = min(float(precision) for precision in law.top.precisions if precision)
+    least = min(float(precision) for precision in law.precisions if precision)
     found = [np.full(len(law.tree.codes[0]), 1 / least)]
-    for noise, parents, families in zip(law.noises, law.tree.parents, law.tree.families, strict=True):
+    for noise, parents, families in zip(law.noises_below, law.tree.parents, law.tree.families, strict=True):
         own, sizes = float(1 / noise.precision), families.sizes[parents]
         found.append(np.maximum(own, own * (1 - 1 / sizes) + found[-1][parents] / sizes**2))
     return tuple(found)

@@ -10,13 +10,13 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.rows import Row
 from congenial.errors import BaselineError, import_extra
 from congenial.noise.base import DiscreteNoise
+from congenial.plan import Plan
 from congenial.privacy.tree import level_precision
 from congenial.randomness import KeyedWords, RandomStream
 from congenial.sampling.allocation.sampler import Families, ShareOut
 from congenial.sampling.system import Measured
 from congenial.study.baselines.base import POST_PROCESSED, Label, Polytope, Problem, least_squares
-from congenial.tree.plan import ChainPlan
-from congenial.tree.tree import Bars, Tree, TreeTables
+from congenial.tree.tree import Mask, Tree, TreeTables
 
 _SLACK = 1e-6  # how far a later pass may move what an earlier one has fixed
 
@@ -229,7 +229,7 @@ class TreeBaseline(Protocol):
     def label(self) -> Label:
         """What is known of it."""
 
-    def release(self, plan: ChainPlan, leaves: Ints, rng: RandomStream) -> TreeTables:
+    def release(self, plan: Plan, leaves: Ints, rng: RandomStream) -> TreeTables:
         """Return the tables of every level, around confidential leaves (leaf, cell) in the order of the tree."""
 
 
@@ -244,7 +244,7 @@ class TopDownTree:
     Examples
     --------
     >>> from congenial.conditions.queries import total
-    >>> from congenial.tree.mechanism import Hierarchy
+    >>> from congenial.mechanism import Hierarchy
     >>> from congenial.randomness import replay_rng
     >>> from congenial.schema import Schema
     >>> tree = Tree.of_prefixes(["1a", "1b", "2a"], {"county": 1}, "block")
@@ -264,7 +264,7 @@ class TopDownTree:
         law="not available; biased next to limits",
     )
 
-    def release(self, plan: ChainPlan, leaves: Ints, rng: RandomStream) -> TreeTables:
+    def release(self, plan: Plan, leaves: Ints, rng: RandomStream) -> TreeTables:
         """Measure every level, fit and round it given the level above."""
         law = plan.law
         tables = law.tree.summed(leaves)
@@ -276,8 +276,8 @@ class TopDownTree:
         return tuple(released)
 
 
-def _fitted_top(plan: ChainPlan, tables: Ints, rng: RandomStream) -> Ints:
-    law = plan.law.top
+def _fitted_top(plan: Plan, tables: Ints, rng: RandomStream) -> Ints:
+    law = plan.law
     out = np.empty_like(tables)
     for place, area in enumerate(plan.law.areas):
         problem = Problem(law.areas[area], law.measured)
@@ -303,10 +303,10 @@ class LeavesAlone:
         law="known exactly: the conditional law",
     )
 
-    def release(self, plan: ChainPlan, leaves: Ints, rng: RandomStream) -> TreeTables:
+    def release(self, plan: Plan, leaves: Ints, rng: RandomStream) -> TreeTables:
         """Draw all leaves under each unit at the top together, or each cell by itself."""
         tree, noise, counts = plan.law.tree, leaf_noise(plan), leaves.reshape(-1, 1)
-        bars = plan.law.zeros.bars[-1].reshape(-1, 1) if plan.law.zeros.bars else None
+        bars = plan.law.zeros.masks[-1].reshape(-1, 1) if plan.law.zeros.masks else None
         if not plan.total_is_fixed:
             return tree.summed(_not_negative(noise, counts, bars, rng).reshape(leaves.shape))
         families = Families(_leaves_of_tops(tree) * leaves.shape[1], bars)
@@ -315,9 +315,9 @@ class LeavesAlone:
         return tree.summed(ShareOut(noise).draw(families, counts, totals, words).reshape(leaves.shape))
 
 
-def leaf_noise(plan: ChainPlan) -> DiscreteNoise:
+def leaf_noise(plan: Plan) -> DiscreteNoise:
     """Return the noise of leaves that alone cost what the whole chain costs."""
-    own, certificate = plan.law.noises[-1], plan.certificate
+    own, certificate = plan.law.noises_below[-1], plan.certificate
     if certificate.rho is None:
         raise BaselineError("leaves alone are given the rho of a chain, and this one has none")
     is_fixed = plan.total_is_fixed
@@ -335,7 +335,7 @@ def _leaves_of_tops(tree: Tree) -> Ints:
     return ends
 
 
-def _not_negative(noise: DiscreteNoise, counts: Ints, bars: Bars | None, rng: RandomStream) -> Ints:
+def _not_negative(noise: DiscreteNoise, counts: Ints, bars: Mask | None, rng: RandomStream) -> Ints:
     """Return counts with noise, each drawn again until it is not negative."""
     out = np.full_like(counts, -1)
     if bars is not None:

@@ -1,6 +1,7 @@
-"""The front door to trees: what is asked for, then disclosed, then planned."""
+"""From what is requested to a plan: the precision and the zero weight of everything that is measured. Public."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,13 +12,17 @@ from congenial.conditions.areas import Area, Areas
 from congenial.conditions.condition import Condition, as_list
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.limits import structural_zeros
-from congenial.conditions.queries import cells
+from congenial.conditions.queries import Cells, Query, cells
+from congenial.conditions.rows import Row
 from congenial.errors import HierarchyError, PrivacyError
 from congenial.exact import positive_fraction
+from congenial.law import MeasuredQuery, PublicLaw
 from congenial.noise import FAMILIES
 from congenial.noise.base import DiscreteNoise
-from congenial.plan import Asked, Plan
+from congenial.plan import Plan
 from congenial.privacy.budget import Budget
+from congenial.privacy.calibrate import precisions_of
+from congenial.privacy.compose import Pricing
 from congenial.privacy.relation import check_relation
 from congenial.privacy.tree import (
     checked_shares,
@@ -27,14 +32,113 @@ from congenial.privacy.tree import (
     refuse_pure,
     total_rho,
 )
+from congenial.privacy.zero_weights.calibrate import clamped_floor, has_floor, weighted_cells
 from congenial.schema import Schema
 from congenial.tree.exact_sums import Disclosed, exact_rows, exact_sums, with_those_below
-from congenial.tree.plan import ChainLaw, ChainPlan
-from congenial.tree.tree import Bars, Tree, Zeros, check_leaves
+from congenial.tree.steps import Subtree
+from congenial.tree.tree import Mask, Tree, Zeros, check_leaves
 
 
-class Hierarchy:
-    """A release of a tree of areas, every cell measured at every level. Public: it has seen no table.
+@dataclass(frozen=True)
+class BudgetRequest:
+    """What is requested of one table or of areas, whatever these are.
+
+    Attributes
+    ----------
+    queries : tuple of Query
+        What is measured, each with its precision or its portion of the budget.
+    """
+
+    schema: Schema
+    noise: str
+    queries: tuple[Query, ...]
+    budget: Budget | None
+    neighbours: str
+    rows_per_unit: int = 1
+
+    def plan(self, areas: Areas) -> Plan:
+        """Return the plan of a release for these areas: the largest precisions that the budget certifies."""
+        return self._weighted(areas) or self._plain(areas)
+
+    def likely_law(self, areas: Areas) -> PublicLaw:
+        """Return about the law of the plan, to compare choices; where floors are weighted, without a proof."""
+        is_pure = self._chooses_floors and self.budget is not None and self.budget.delta is None
+        epsilon = None if self.budget is None else self.budget.epsilon
+        law = self._by_class(areas, epsilon, is_likely=True) if is_pure and epsilon else None
+        return self.plan(areas).law if law is None else law
+
+    @property
+    def _chooses_floors(self) -> bool:
+        """Whether floors are for the budget to choose: every cell is measured once, and nothing is given."""
+        query, budget = self.queries[0], self.budget
+        is_open = len(self.queries) == 1 and isinstance(query, Cells) and (query.precision, query.zeros) == (None, None)
+        if not is_open or query.where is not None or budget is None or budget.is_nothing:
+            return False
+        return FAMILIES[self.noise].exponent == 1
+
+    def _plan(self, law: PublicLaw, pricing: Pricing) -> Plan:
+        return Plan(law, pricing, self.budget, self.queries)
+
+    def _pricing(self, areas: Areas, classes: Sequence[Sequence[Row]]) -> Pricing:
+        return Pricing(areas, tuple(map(tuple, classes)), self.noise, self.neighbours, self.rows_per_unit)
+
+    def _plain(self, areas: Areas) -> Plan:
+        """Return the plan whose floors are those that were given, or 1."""
+        classes = [tuple(query.rows(self.schema)) for query in self.queries]
+        pricing = self._pricing(areas, classes)
+        precisions = precisions_of(pricing, self.queries, self.budget)
+        queries = tuple(
+            MeasuredQuery(query.title, precision, rows, _floor(query) or Fraction(1))
+            for query, precision, rows in zip(self.queries, precisions, classes, strict=True)
+        )
+        return self._plan(PublicLaw(self.schema, self.noise, queries, areas), pricing)
+
+    def _weighted(self, areas: Areas) -> Plan | None:
+        """Return the plan with floors that the budget chooses; None where there are none or they are not covered."""
+        budget = self.budget
+        if budget is None or not self._chooses_floors:
+            return None
+        law = self._clamped(areas) if budget.delta is not None else self._by_class(areas, budget.epsilon)
+        if law is None:
+            return None
+        pricing = self._pricing(areas, law.classes)
+        plain = pricing.one_record_without_invariants(law.precisions)
+        is_covered = budget.covers_plain(plain, currency=law.family.currency)
+        plan = self._plan(law, pricing)
+        return plan if is_covered and budget.covers(plan.certificate) else None
+
+    def _by_class(self, areas: Areas, epsilon: Fraction | None, *, is_likely: bool = False) -> PublicLaw | None:
+        """Return the law for a budget in pure epsilon: each class of cells as precise as its theorem allows."""
+        if epsilon is None:
+            return self._clamped(areas)
+        parts = weighted_cells(areas, self.neighbours, epsilon / self.rows_per_unit, is_likely=is_likely)
+        if parts is None:
+            return None
+        rows = self.queries[0].rows(self.schema)
+        queries = tuple(
+            MeasuredQuery(part.text, part.precision, tuple(rows[cell] for cell in part.cells), part.floor)
+            for part in parts
+        )
+        return PublicLaw(self.schema, self.noise, queries, areas)
+
+    def _clamped(self, areas: Areas) -> PublicLaw | None:
+        """Return the law for a budget in rho, where every floor costs the same: noise clamped at lower limits."""
+        (query,) = self._plain(areas).law.queries
+        patterns = [group.pattern for group in areas.groups]
+        if not all(has_floor(pattern, cell) for pattern in patterns for cell in range(self.schema.n_cells)):
+            return None
+        floor = clamped_floor(query.precision)
+        return PublicLaw(
+            self.schema, self.noise, (MeasuredQuery(query.text, query.precision, query.rows, floor),), areas
+        )
+
+
+def _floor(query: Query) -> Fraction | None:
+    return query.zeros if isinstance(query, Cells) else None
+
+
+class TreeRequest:
+    """What is requested of a tree of areas: every cell measured at every level. Public: it has seen no table.
 
     Parameters
     ----------
@@ -58,15 +162,14 @@ class Hierarchy:
     Examples
     --------
     >>> from congenial.conditions.queries import total
-    >>> from congenial.tree.steps import ChainWords
     >>> from congenial.randomness import replay_rng
     >>> tree = Tree.of_prefixes(["1a", "1b", "2a"], {"county": 1}, "block")
-    >>> hierarchy = Hierarchy(tree, Schema({"sex": ["f", "m"]}), invariants=[total()], rho="1")
+    >>> request = TreeRequest(tree, Schema({"sex": ["f", "m"]}), invariants=[total()], rho="1")
     >>> blocks = np.array([[3, 4], [0, 1], [2, 2]])  # confidential
-    >>> plan = hierarchy.plan(hierarchy.disclose(blocks))
+    >>> plan = request.plan(request.disclose(blocks))
     >>> plan.certificate.kind, float(plan.certificate.rho)
     ('chain_gaussian', 1.0)
-    >>> counties, leaves = plan.draw(blocks, ChainWords.simulated(replay_rng(1)))
+    >>> counties, leaves = plan.draw(blocks, replay_rng(1))
     >>> counties.sum(axis=1).tolist(), (counties[0] == leaves[0] + leaves[1]).tolist()
     ([8, 4], [True, True])
     """
@@ -104,8 +207,7 @@ class Hierarchy:
         self.zeros = zeros or Zeros()
         for level, rows in enumerate(self.exact_rows):
             if rows is not None:
-                barred = self.zeros.bars[level + 1] if self.zeros.bars else None
-                rows.check(int(tree.families[level].sizes.max()), barred)
+                rows.check(int(tree.families[level].sizes.max()), self.zeros.of_level(level + 1))
                 if noise != "discrete_gaussian":
                     raise HierarchyError(
                         f"{rows.names} exact in every {rows.level} can be drawn under discrete Gaussian noise only, not"
@@ -150,54 +252,50 @@ class Hierarchy:
     def areas_of(self, tables: Ints) -> Areas:
         """Return the same from the tables of the units at the top (unit, cell), confidential or released."""
         codes, level = self.tree.texts(0), self.tree.levels[0]
-        zeros = [self._zeros(bar) for bar in self.zeros.bars[0]] if self.zeros.bars else [[]] * len(codes)
-        if len(codes) > 1 and (not self.zeros.bars or bool((self.zeros.bars[0] == self.zeros.bars[0][0]).all())):
+        mask = self.zeros.of_level(0)
+        zeros = [[]] * len(codes) if mask is None else [self._zeros(is_zero) for is_zero in mask]
+        if len(codes) > 1 and (mask is None or bool((mask == mask[0]).all())):
             named = dict(zip(codes, tables, strict=True))
             return Areas.disclosed(self.schema, [*self.invariants, *zeros[0]], named, name=level)
-        found: dict[Area, Constraints] = {}
-        for code, counts, own in zip(codes, tables, zeros, strict=True):
-            conditions = [*self.invariants, *own]
-            found[code if len(codes) > 1 else None] = Constraints.of(self.schema, conditions, counts.tolist())
-        return Areas.collected(level if len(codes) > 1 else None, found)
+        constraints: dict[Area, Constraints] = {}
+        for code, counts, of_unit in zip(codes, tables, zeros, strict=True):
+            conditions = [*self.invariants, *of_unit]
+            constraints[code if len(codes) > 1 else None] = Constraints.of(self.schema, conditions, counts.tolist())
+        return Areas.collected(level if len(codes) > 1 else None, constraints)
 
-    def _zeros(self, bar: Bars) -> list[Condition]:
-        return [structural_zeros(self.schema.labels_of(int(cell))) for cell in np.flatnonzero(bar)]
+    def _zeros(self, is_zero: Mask) -> list[Condition]:
+        return [structural_zeros(self.schema.labels_of(int(cell))) for cell in np.flatnonzero(is_zero)]
 
-    def plan(self, disclosed: Disclosed) -> ChainPlan:
+    def plan(self, disclosed: Disclosed) -> Plan:
         """Return law and certificate: each level as precise as its share of the budget allows."""
         family, areas = FAMILIES[self.noise], disclosed.top
         if self.precisions is not None or self.budget is None:
-            top = self._top(areas, None)
+            first = self._first_level(areas, None)
             precisions = (self.precisions or ())[1:]
         else:
-            top, precisions = self._calibrated(areas, total_rho(self.budget))
+            first, precisions = self._calibrated(areas, total_rho(self.budget))
         noises = tuple(_discrete(family(precision)) for precision in precisions)
+        law = replace(first.law, below=Subtree(self.tree, noises, self.zeros, disclosed.below))
         shares = None if self.precisions is not None else self.shares
-        law = ChainLaw(self.tree, top.law, noises, self.zeros, disclosed.below)
-        return ChainPlan(law, top, self.budget, shares, self.invariants_below)
+        return replace(first, law=law, budget=self.budget, shares=shares, invariants_below=self.invariants_below)
 
     def _calibrated(self, areas: Areas, total: Fraction) -> tuple[Plan, tuple[Fraction, ...]]:
-        """Return the top at its share, and the precisions below it: they get what the top has left."""
+        """Return the first level at its share, and the precisions below it: they get what the first has left."""
         family = FAMILIES[self.noise]
-        top = self._top(areas, Budget(rho=self.shares[0] * total))
-        certificate = top.certificate
+        first = self._first_level(areas, Budget(rho=self.shares[0] * total))
+        certificate, is_fixed = first.certificate, first.total_is_fixed
         left = (total - (certificate.rho or Fraction(0))) / sum(self.shares[1:])
-        is_fixed = _total_is_fixed(top)
         k = fewest_records(certificate, total_is_fixed=is_fixed)
         precisions = (
             level_precision(family.exponent, share * left, self.neighbours, k, total_is_fixed=is_fixed)
             for share in self.shares[1:]
         )
-        return top, tuple(min(precision, family.most) for precision in precisions)
+        return first, tuple(min(precision, family.most) for precision in precisions)
 
-    def _top(self, areas: Areas, budget: Budget | None) -> Plan:
+    def _first_level(self, areas: Areas, budget: Budget | None) -> Plan:
         precision = None if self.precisions is None else self.precisions[0]
-        asked = Asked(self.schema, self.noise, (cells(precision=precision),), budget, self.neighbours)
-        return asked.plan(areas)
-
-
-def _total_is_fixed(top: Plan) -> bool:
-    return all(structure.case.moves.total_is_fixed for structure in top.structures)
+        queries = (cells(precision=precision),)
+        return BudgetRequest(self.schema, self.noise, queries, budget, self.neighbours).plan(areas)
 
 
 def _discrete(noise: object) -> DiscreteNoise:

@@ -1,0 +1,93 @@
+"""What the exact numbers of a release disclose, level by level.
+
+Each level is looked at by its own exact numbers, and by the cells that are 0 above it: where a county has nobody, none
+of its blocks has. What siblings say of each other beyond that is not looked for.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from congenial.arrays import Ints
+from congenial.arrow import CodeTexts
+from congenial.conditions.areas import Areas, Group
+from congenial.conditions.condition import Condition
+from congenial.conditions.constraints import Constraints
+from congenial.conditions.queries import margin
+from congenial.conditions.rows import NONNEGATIVE, POINT_ZERO, Limited
+from congenial.privacy.disclosure import Review, review, reviewed, with_differences
+from congenial.schema import Schema
+from congenial.tree.exact_sums import ExactSums
+from congenial.tree.steps import Subtree
+
+Flags = NDArray[np.bool_]
+
+
+def review_levels(areas: Areas, below: Subtree | None, conditions: Sequence[Condition]) -> tuple[Review, ...]:
+    """Look at every unit of every level, the first being that of the areas, or one table.
+
+    Parameters
+    ----------
+    below : Subtree or None
+        The levels below the areas.
+    conditions : sequence of Condition
+        What the areas obey, as it was stated.
+
+    Examples
+    --------
+    >>> import congenial as cg
+    >>> tree = cg.Tree.of_prefixes(["1a", "1b", "2a"], {"county": 1}, "block")
+    >>> hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants={"block": [cg.total()]}, rho="1")
+    >>> law = hierarchy.plan(hierarchy.disclose(hierarchy.counts_of([[3, 4], [0, 0], [0, 1]]))).law
+    >>> for level in review_levels(law.areas, law.below, hierarchy.invariants):
+    ...     print(level.counted.area, level.counted.n_exact, [(one.n_zero, one.n_one) for one in level.counted.sums])
+    county 0 [(0, 1)]
+    block 2 [(1, 1)]
+    """
+    reviews = [review(areas, conditions)]
+    if below is None:
+        return tuple(reviews)
+    tree, schema = below.tree, areas.groups[0].pattern.schema
+    margins = [row for name in schema.names for row in margin(name).rows(schema)]
+    masks = below.zeros.masks or [np.zeros((n_units, schema.n_cells), np.bool_) for n_units in tree.n_units]
+    is_zero = _known_zeros(reviews[0], schema.n_cells) | masks[0]
+    for level, parents in enumerate(tree.parents, 1):
+        exact = below.exact[level - 1] if below.exact else None
+        groups = list(_groups(schema, exact, is_zero[parents] | masks[level], masks[level]))
+        rows = with_differences(schema, () if exact is None else exact.rows.rows, margins)
+        reviews.append(reviewed(tree.levels[level], CodeTexts(tree.codes[level]), groups, rows))
+        is_zero = _known_zeros(reviews[-1], schema.n_cells) | masks[level]
+    return tuple(reviews)
+
+
+def _groups(
+    schema: Schema, exact: ExactSums | None, is_zero: Flags, is_structural: Flags
+) -> Iterator[tuple[Group, Flags]]:
+    """Go through the units of a level that have the same cells at 0 by structure and from above."""
+    first, which = _patterns(is_zero, is_structural)
+    n_units = len(is_zero)
+    values = np.zeros((n_units, 0), np.int64) if exact is None else exact.values
+    rows = () if exact is None else exact.rows.rows
+    for number, unit in enumerate(first.tolist()):
+        places = np.flatnonzero(which == number)
+        limits = tuple(POINT_ZERO if zero else NONNEGATIVE for zero in is_zero[unit].tolist())
+        stated = tuple(Limited.equal(row, int(value)) for row, value in zip(rows, values[unit].tolist(), strict=True))
+        yield Group(Constraints(schema, stated, limits), places, values[places]), is_structural[unit]
+
+
+def _patterns(is_zero: Flags, is_structural: Flags) -> tuple[Ints, Ints]:
+    """Return a unit of each pattern of zeros, and which pattern every unit has."""
+    keys = np.packbits(np.hstack([is_zero, is_structural]), axis=1)
+    if bool((keys == keys[0]).all()):  # nothing is zero anywhere, as a rule
+        return np.zeros(1, np.int64), np.zeros(len(keys), np.int64)
+    _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    return first, which.reshape(-1)
+
+
+def _known_zeros(review_of_level: Review, n_cells: int) -> Flags:
+    """Return which cells of each unit are known to be 0 (unit, cell)."""
+    out = np.zeros((len(review_of_level.labels), n_cells), np.bool_)
+    for kind in review_of_level.kinds:
+        out[kind.places] = (kind.found.is_known & (kind.found.values == 0))[kind.which]
+    return out
