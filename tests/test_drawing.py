@@ -66,7 +66,7 @@ def test_chunks_and_threads_do_not_matter(at_once: int, n_threads: int, plan: Pl
 def test_order_does_not_matter(counts: Ints, drawn: Ints) -> None:
     order = np.argsort(replay_rng("an order").words(N_AREAS))
     labels = [str(number) for number in order]
-    again = planned(counts[order], labels).draw(counts[order], words_of(labels, counts[order]))
+    again = planned(counts[order], labels).draw_areas(counts[order], words_of(labels, counts[order]))
     assert np.array_equal(again, drawn[order])
 
 

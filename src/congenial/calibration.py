@@ -275,7 +275,7 @@ class TreeRequest:
         else:
             first, precisions = self._calibrated(areas, total_rho(self.budget))
         noises = tuple(_discrete(family(precision)) for precision in precisions)
-        law = replace(first.law, below=Subtree(self.tree, noises, self.zeros, disclosed.below))
+        law = replace(first.law, tree_below=Subtree(self.tree, noises, self.zeros, disclosed.below))
         shares = None if self.precisions is not None else self.shares
         return replace(first, law=law, budget=self.budget, shares=shares, invariants_below=self.invariants_below)
 

@@ -79,7 +79,7 @@ class PublicLaw:
         What is measured of each unit of the first level; below it every cell is.
     areas : Areas
         The constraints of every unit of the first level; of one table under the label None.
-    below : Subtree or None
+    tree_below : Subtree or None
         The tree, and how its levels below the first are drawn; None where there is one level.
 
     Examples
@@ -94,12 +94,12 @@ class PublicLaw:
     noise: str
     queries: tuple[MeasuredQuery, ...]
     areas: Areas
-    below: Subtree | None = field(default=None, compare=False, repr=False)
+    tree_below: Subtree | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.below is not None:
-            self._check_first_level(self.below)
-            self._check_reach(self.below)
+        if self.tree_below is not None:
+            self._check_first_level(self.tree_below)
+            self._check_reach(self.tree_below)
 
     def _check_first_level(self, below: Subtree) -> None:
         """Refuse a first level whose tables could not be shared out among the units below."""
@@ -135,29 +135,34 @@ class PublicLaw:
             coarsest = min(coarsest, noise.precision)
 
     @cached_property
+    def below(self) -> Subtree:
+        """The levels below the first; of one table and of areas, a tree of one level, with no step below it."""
+        return self.tree_below or Subtree(Tree.of_one_level(self.areas.name, self.areas.labels), ())
+
+    @property
     def tree(self) -> Tree:
         """The units of every level; of one table and of areas, a tree of one level."""
-        return Tree.of_one_level(self.areas.name, self.areas.labels) if self.below is None else self.below.tree
+        return self.below.tree
 
     @property
     def noises_below(self) -> tuple[DiscreteNoise, ...]:
         """The noise of every cell of each level below the first."""
-        return () if self.below is None else self.below.noises
+        return self.below.noises
 
     @property
     def steps(self) -> tuple[LevelStep, ...]:
         """How each level below the first is drawn."""
-        return () if self.below is None else self.below.steps
+        return self.below.steps
 
     @property
     def zeros(self) -> Zeros:
         """Structural zeros of the units of a tree."""
-        return Zeros() if self.below is None else self.below.zeros
+        return self.below.zeros
 
     @property
     def exact_below(self) -> tuple[ExactSums | None, ...]:
         """What is exact in the units of each level below the first; empty where nothing is anywhere."""
-        return () if self.below is None else self.below.exact
+        return self.below.exact
 
     @cached_property
     def tree_digest(self) -> str:

@@ -62,7 +62,7 @@ def as_measurement(mechanism: Mechanism, constraints: Constraints, measure: str 
         if not is_inside:
             raise PrivacyError("the table does not obey the published conditions of this measurement")
         try:
-            drawn: list[int] = plan.draw(counts[None, :], secure_rng())[0].tolist()
+            drawn: list[int] = plan.draw_areas(counts[None, :], secure_rng())[0].tolist()
         except KeyboardInterrupt:  # unwinding through foreign code would end the process
             raise PrivacyError("interrupted") from None
         return drawn

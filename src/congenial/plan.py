@@ -242,6 +242,13 @@ class Plan:
             for name, codes, share, noise in zip(law.tree.levels, law.tree.codes, shares, noises, strict=True)
         )
 
+    @property
+    def noises(self) -> dict[str, Noise]:
+        """The noise of everything that is measured, by what that is: the queries of one level, the levels of a tree."""
+        if self.law.steps:
+            return {f"cells of a {level.name}": level.noise for level in self.levels}
+        return {query.text: self.law.family(query.precision) for query in self.law.queries if query.precision}
+
     @cached_property
     def drawing(self) -> Drawing:
         """All that draws the areas, but the tables and the random words."""
@@ -276,13 +283,11 @@ class Plan:
 
         Returns what that promises, in sentences, where a sampler's time depends on more than the structure.
         """
-        out = []
-        if self.law.below is not None:
-            if self.law.exact_below:
-                progress(REHEARSING)
-            coarsest = min(precision for precision in self.law.precisions if precision)
-            out += self.law.below.dry_run(1 / sqrt(float(coarsest)))
-        return [*self._rehearse_areas(progress), *out]
+        if self.law.exact_below:
+            progress(REHEARSING)
+        coarsest = min(precision for precision in self.law.precisions if precision)
+        below = self.law.below.dry_run(1 / sqrt(float(coarsest)))
+        return [*self._rehearse_areas(progress), *below]
 
     def _rehearse_areas(self, progress: Progress) -> list[str]:
         self.check_samplers()
@@ -338,23 +343,16 @@ class Plan:
             Whether every decision below the first level is made in ball arithmetic: the same tables, slowly.
         """
         below = self.law.below
-        if below is None:
-            if isinstance(streams, TreeStreams):
-                raise SamplingError("internal: areas are drawn from words of their own")
-            released: TreeTables = (self.draw_areas(leaves, streams, progress, at_once=at_once, n_threads=n_threads),)
-        else:
-            words = TreeStreams.simulated(streams) if isinstance(streams, RandomStream) else streams
-            if not isinstance(words, TreeStreams):
-                raise SamplingError("internal: a tree is drawn from words of its units")
-            check_leaves(below.tree, self.law.schema.n_cells, below.zeros, leaves)
-            tree, tables = below.tree, below.tree.summed(leaves.astype(np.int64, copy=False))
-            top = self.draw_areas(tables[0], words.top(tree.levels[0], tree.codes[0], tables[0]))
-            parts = below.draw(
-                leaves, top, words, n_threads=n_threads, always_certain=always_certain, progress=progress
-            )
-            released = (top, *parts)
+        check_leaves(below.tree, self.law.schema.n_cells, below.zeros, leaves)
+        tables = below.tree.summed(leaves.astype(np.int64, copy=False))
+        words = TreeStreams.simulated(streams) if below.steps and isinstance(streams, RandomStream) else streams
+        first = words.first(below.tree.levels[0], below.tree.codes[0], tables[0])
+        released = [self.draw_areas(tables[0], first, progress, at_once=at_once, n_threads=n_threads)]
+        released += below.draw(
+            leaves, released[0], words, n_threads=n_threads, always_certain=always_certain, progress=progress
+        )
         self.check(released)
-        return released
+        return tuple(released)
 
     def draw_areas(
         self,
@@ -384,7 +382,7 @@ class Plan:
     def check(self, released: Sequence[Ints]) -> None:
         """See that drawn tables of every level obey their conditions and add up: a mistake here would be published."""
         _check_invariants(self.law.areas.holds(released[0]))
-        if self.law.below is not None and not self.law.below.hold(released):
+        if not self.law.below.hold(released):
             raise SamplingError("internal: drawn tables do not add up; nothing is published, please report this")
 
     @cached_property

@@ -121,6 +121,10 @@ class RandomStream:
         """Return what draws some of the tables."""
         return self
 
+    def first(self, level: str, codes: NDArray[Any], counts: NDArray[np.int64]) -> "RandomStream":  # noqa: ARG002
+        """Return the words of a release of one level: these."""
+        return self
+
     def _keystream(self, n: int) -> NDArray[np.uint64]:
         # Zeros encrypted in place; update_into wants room for a block less one byte beyond the text.
         out = np.zeros(n + 2, "<u8")
@@ -206,6 +210,10 @@ class UnitStreams:
         self._key = key
         self._starts = starts
         self._n_taken = 0
+
+    def first(self, level: str, codes: NDArray[Any], counts: NDArray[np.int64]) -> "UnitStreams":  # noqa: ARG002
+        """Return the words of a release of one level: these."""
+        return self
 
     def some(self, places: Sequence[int] | NDArray[np.int64]) -> "UnitStreams":
         """Return the streams of some of the units."""
@@ -365,8 +373,8 @@ class TreeStreams:
         """Return words whose key is taken from a stream: for a draw that is not a release."""
         return cls(rng.words(4).tobytes(), ["simulation"])
 
-    def top(self, level: str, codes: NDArray[Any], counts: NDArray[np.int64]) -> UnitStreams:
-        """Return the words of the units at the top, which are drawn from their own counts."""
+    def first(self, level: str, codes: NDArray[Any], counts: NDArray[np.int64]) -> UnitStreams:
+        """Return the words of the units of the first level, which are drawn from their own counts."""
         lines = [line.tobytes() for line in counts.astype("<i8")]
         return UnitStreams(self._keyed(b"top"), self._starts(level, codes, lines, [b""] * len(lines)))
 

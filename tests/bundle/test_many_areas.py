@@ -114,7 +114,7 @@ def test_of_more_tables_than_fit_the_largest_are_laid_out(tmp_path: Path, monkey
     found = load_bundle(simulated(tmp_path))
     monkeypatch.setattr(walk, "_MOST_TABLES", N_AREAS - 1)
     monkeypatch.setattr(walk, "_FEW_OF_MANY", 5)
-    units, left_out = walk.units_of_areas(found.manifest, found.counts)
+    units, left_out = walk.units_of(found.manifest, found.levels)
     sizes = np.sort(found.counts.sum(axis=1))[::-1]
     shown = [int(unit.title.split(": ")[1]) for unit in units]
     assert (sorted(shown, reverse=True), left_out) == (sizes[:5].tolist(), N_AREAS - 5)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from chromium import dom_of, look_at
-from congenial.bundle.report import report, units_of_areas
+from congenial.bundle.report import report, units_of
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.inference.bundle import Bundle, load_bundle
@@ -161,7 +161,7 @@ def test_sixty_counties_stay_under_a_megabyte(bundles: dict[str, Path]) -> None:
 
 def test_thousands_of_areas_stay_under_five_megabytes(bundles: dict[str, Path]) -> None:
     manifest, tables = _many(load_bundle(bundles["counties"]), copies=50)
-    text = report(manifest, tables)
+    text = report(manifest, (tables,))
     assert len(manifest.law.areas) == 3_000
     assert len(text.encode()) < 5 * MEGABYTE
     assert "Alder 0 to " in text
@@ -177,7 +177,7 @@ def parents_of(bundle: Bundle) -> Any:
 
 def test_areas_stand_under_their_parents(bundles: dict[str, Path]) -> None:
     bundle = load_bundle(bundles["counties"])
-    units, left_out = units_of_areas(parents_of(bundle), bundle.counts)
+    units, left_out = units_of(parents_of(bundle), bundle.levels)
     assert ([unit.title for unit in units], left_out) == (["Northern part (40)", "Île-Sud (20)"], 0)
     titles = [part.title for unit in units for part in unit.parts]
     assert titles == [f"{area}: {int(counts.sum()):,}" for area, counts in bundle.tables.items()]

@@ -368,7 +368,7 @@ class StatedTree:
                 raise BundleError("the noise of a tree is on the integers")
             noises.append(noise)
         tree, zeros, exact = parts
-        return replace(first, below=Subtree(tree, tuple(noises), zeros, exact))
+        return replace(first, tree_below=Subtree(tree, tuple(noises), zeros, exact))
 
 
 def tree_of_json(given: Mapping[str, Any]) -> StatedTree:

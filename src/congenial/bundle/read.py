@@ -199,7 +199,7 @@ class OpenedBundle:
             area = areas.labels[number]
             where = "the table" if area is None else f"the table of {area!r}"
             raise BundleError(f"{where} does not obey the published invariants")
-        if below is not None and not below.hold(self.levels):
+        if not below.hold(self.levels):
             raise BundleError("the tables of the tree do not add up, or break a condition; get the bundle again")
 
 

@@ -149,29 +149,67 @@ class Unit:
     more: str = ""
 
 
-def units_of_areas(manifest: Manifest, tables: Ints) -> tuple[list[Unit], int]:
-    """Return the areas, under their parents where the release names them, and how many were left out.
+def units_of(manifest: Manifest, levels: TreeTables) -> tuple[list[Unit], int]:
+    """Return the units of the first level with their parts, and how many were left out.
 
-    Of many areas those with the most people are laid out, in the declared order.
+    Of many units those with the most people are laid out, in the declared order, under their parents where the release
+    names them. Levels of very many units stay in their files.
     """
-    law, places = manifest.law, _shown(manifest.law.schema, tables)
-    labels = [str(law.areas.labels[place]) for place in places]
-    laid = grids(law.schema, tables[places])
-    units = [
-        Unit(f"{label}: {int(tables[place].sum()):,}", grid, _exact(manifest, place, len(places)))
-        for label, place, grid in zip(labels, places, laid, strict=True)
-    ]
-    left_out = len(tables) - len(places)
+    law, tree, n_levels = manifest.law, manifest.law.tree, _n_levels(manifest.law.schema, levels)
+    places = _shown(law.schema, levels[0])
+    units = [_units_of_level(manifest, levels, places, 0, n_levels)]
+    for number in range(1, n_levels):  # all of them are shown
+        units.append(_units_of_level(manifest, levels, range(len(levels[number])), number, n_levels))
+        for unit, parent in zip(units[number], tree.parents[number - 1].tolist(), strict=True):
+            units[number - 1][parent].parts.append(unit)
+    left_out = len(levels[0]) - len(places)
     if manifest.naming.parents:
         parents = list(_each(manifest.naming.parents))
-        return _under(zip((parents[place] for place in places), units, strict=True)), left_out
+        return _under(zip((parents[place] for place in places), units[0], strict=True)), left_out
+    return _in_hundreds(units[0], [str(tree.codes[0][place]) for place in places]), left_out
+
+
+def _n_levels(schema: Schema, levels: TreeTables) -> int:
+    """Return how many levels are laid out: those below the first only if all of their units are."""
+    n_levels = 1
+    while n_levels < len(levels):
+        n_units = sum(map(len, levels[: n_levels + 1]))
+        if _n_shown(schema, n_units) < n_units:
+            break
+        n_levels += 1
+    return n_levels
+
+
+def _units_of_level(
+    manifest: Manifest, levels: TreeTables, places: Sequence[int], number: int, n_levels: int
+) -> list[Unit]:
+    """Return some units of a level: title, table, what is exact of it, and where its parts are."""
+    tree, tables = manifest.law.tree, levels[number][list(places)]
+    name = f"{tree.levels[number]} " if len(levels) > 1 else ""
+    more = _more(tree.levels, number, n_levels)
+    return [
+        Unit(
+            f"{name}{code}: {int(table.sum()):,}",
+            grid,
+            () if number else _exact(manifest, place, len(places)),
+            more=more,
+        )
+        for place, code, table, grid in zip(
+            *(places, texts_of(tree.codes[number][list(places)]), tables, grids(manifest.law.schema, tables)),
+            strict=True,
+        )
+    ]
+
+
+def _in_hundreds(units: list[Unit], labels: Sequence[str]) -> list[Unit]:
+    """Put many units under headings, so that a page opens quickly."""
     if len(units) <= _TOGETHER:
-        return units, left_out
+        return units
     out = []
     for start in range(0, len(units), _TOGETHER):
         some = units[start : start + _TOGETHER]
         out.append(Unit(f"{labels[start]} to {labels[start + len(some) - 1]}", parts=some))
-    return out, left_out
+    return out
 
 
 def _exact(manifest: Manifest, place: int, n_shown: int) -> list[tuple[str, str]]:
@@ -205,38 +243,6 @@ def _under(parts: Iterable[tuple[str, Unit]]) -> list[Unit]:
     for parent, unit in parts:
         found.setdefault(parent, []).append(unit)
     return [Unit(f"{parent} ({len(units):,})", parts=units) for parent, units in found.items()]
-
-
-def units_of_tree(manifest: Manifest, released: TreeTables) -> list[Unit]:
-    """Return the units of the upper levels, each with its parts; levels of very many units stay in their files."""
-    schema, tree = manifest.law.schema, manifest.law.tree
-    n_levels = 1
-    while n_levels < len(released):
-        n_units = sum(map(len, released[: n_levels + 1]))
-        if _n_shown(schema, n_units) < n_units:
-            break
-        n_levels += 1
-    units: list[list[Unit]] = []
-    for number, (name, codes, tables) in enumerate(zip(tree.levels, tree.codes, released, strict=True)):
-        if number == n_levels:
-            break
-        more, n_shown = _more(tree.levels, number, n_levels), _n_shown(schema, len(codes))
-        laid = grids(schema, tables[:n_shown])
-        units.append(
-            [
-                Unit(
-                    f"{name} {code}: {int(table.sum()):,}",
-                    grid,
-                    () if number else _exact(manifest, place, n_shown),
-                    more=more,
-                )
-                for place, (code, table, grid) in enumerate(zip(texts_of(codes[:n_shown]), tables, laid, strict=False))
-            ]
-        )
-        if number:
-            for unit, parent in zip(units[number], tree.parents[number - 1].tolist(), strict=True):
-                units[number - 1][parent].parts.append(unit)
-    return units[0]
 
 
 def _more(levels: Sequence[str], number: int, n_levels: int) -> str:
@@ -297,7 +303,7 @@ def readme(manifest: Manifest) -> str:
     files = [(file.name, file.line) for file in files_of(manifest) if file.name != README]
     files.append(("manifest.json", "schema, invariants, noise, certificate: it determines the law"))
     width = max(len(name) for name, _ in files)
-    if len(manifest.plan.levels) > 1:
+    if law.steps:
         sizes = [f"{len(level.codes):,} {level.name}" for level in manifest.plan.levels]
         tables = f"a tree of {', '.join(sizes)} units, which add up: tables"
     lines = [
@@ -391,8 +397,8 @@ def report(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] |
     """
     if parts is None:
         parts = parts_of(manifest, levels)
-    is_tree = len(levels) > 1
-    units, left_out = (units_of_tree(manifest, levels), 0) if is_tree else units_of_areas(manifest, levels[0])
+    units, left_out = units_of(manifest, levels)
+    lines = level_lines(manifest.plan, levels)
     return render(
         "report.html",
         title=manifest.naming.title,
@@ -414,9 +420,9 @@ def report(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] |
         noise_picture=parts.get(REPORT_PICTURE, ""),
         no_picture=manifest.left_out.get(REPORT_PICTURE),
         exactly=[(exact.text, with_commas(exact.value()), exact.mandate or "") for exact in manifest.exactly],
-        is_one=manifest.law.areas.name is None and not is_tree,
+        is_one=manifest.law.areas.name is None and len(levels) == 1,
         units=units,
-        unit_words=_unit_words(manifest, units),
+        unit_words=_unit_words(manifest, _n_levels(manifest.law.schema, levels)),
         script=own_script("find.js") if _n_units(units) > _FEW else None,
         left_out=left_out,
         table_file=PARQUET if TABLE in manifest.left_out else TABLE,
@@ -426,7 +432,7 @@ def report(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] |
         most_numbers=MOST_NUMBERS,
         certificate=manifest.certificate,
         amounts=_amounts(manifest),
-        levels=level_lines(manifest.plan, levels) if is_tree else [],
+        levels=lines if len(lines) > 1 else [],
     )
 
 
@@ -439,16 +445,10 @@ def _n_units(units: Sequence[Unit]) -> int:
     return sum(1 + _n_units(unit.parts) for unit in units)
 
 
-def _unit_words(manifest: Manifest, units: Sequence[Unit]) -> str:
+def _unit_words(manifest: Manifest, n_levels: int) -> str:
     """Return what one finds among the tables of the page, in words."""
-    if not manifest.law.steps:  # areas may stand under headings
-        return f"a {manifest.law.areas.name}"
-    *most, last = manifest.law.tree.levels[: _depth(units)]
+    *most, last = manifest.law.tree.levels[:n_levels]
     return f"a {', a '.join(most)} or a {last}" if most else f"a {last}"
-
-
-def _depth(units: Sequence[Unit]) -> int:
-    return 1 + max((_depth(unit.parts) for unit in units), default=0) if units else 0
 
 
 def _amounts(manifest: Manifest) -> list[tuple[str, str]]:
@@ -463,10 +463,7 @@ def _amounts(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def _noise_picture(manifest: Manifest, _: TreeTables) -> str:
-    law, levels = manifest.law, manifest.plan.levels
-    laws = {query.text: _law_of(law.family(query.precision)) for query in law.queries if query.precision}
-    if len(levels) > 1:
-        laws = {f"cells of a {level.name}": _law_of(level.noise) for level in levels}
+    laws = {text: _law_of(noise) for text, noise in manifest.plan.noises.items()}
     return noise_laws(dict(islice(laws.items(), 7)))
 
 
@@ -486,7 +483,7 @@ class ErrorsToExpect:
 
 def expected_errors(manifest: Manifest, levels: TreeTables) -> ErrorsToExpect:
     """Return the errors to expect, computed around the released tables."""
-    if len(levels) > 1:
+    if manifest.law.steps:
         errors, units = level_errors(manifest.plan, levels), map(len, levels)
         sums = [
             (error.name, AddingUp(AROUND, n, n, (), error.classes)) for n, error in zip(units, errors, strict=False)

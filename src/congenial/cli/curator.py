@@ -154,7 +154,7 @@ def plan(
         found = preview(stated, spec.absolute().parent, reference, target=target, progress=step)
         step("errors to expect and what each exact number costs")
         values: Any = preview_text.as_json(found) if as_json else preview_text.screen(found, full=full)
-        levels = preview_text.level_table(found)
+        levels = found.level_table
     before = published_before(found.planned, spends) if spends else None
     if is_listed:
         where = write_given_away(stated, spec.absolute().parent, found.reviews)

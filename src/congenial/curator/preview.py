@@ -102,6 +102,22 @@ class Preview(ABC):
         return level_sentences(self.reviews, self.unit)
 
     @property
+    def seconds(self) -> float:
+        """About how long a draw of the first level takes on one core, from its number of operations."""
+        groups = zip(self.plan.law.areas.groups, self.plan.samplers, strict=True)
+        return sum(len(group.places) * sampler.seconds for group, sampler in groups)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether nothing has to be said of how long a draw takes."""
+        return self.seconds < 1
+
+    @property
+    def level_table(self) -> tuple[list[str], list[list[str]], str] | None:
+        """Header, lines and title of the errors to expect at each level; None where there is one level."""
+        return None
+
+    @property
     @abstractmethod
     def planned(self) -> Planned:
         """What earlier releases are compared with."""
@@ -129,6 +145,11 @@ class TablesPreview(Preview):
     """The budget that reaches an error, where one was asked for."""
 
     @property
+    def is_quick(self) -> bool:
+        """Whether a draw takes no time, or what it takes is known from trials and said elsewhere."""
+        return bool(self.rehearsed) or self.seconds < 1
+
+    @property
     def middle(self) -> ExpectedError:
         """The errors of the table, or of the middle one of the areas that are shown."""
         return self.errors[len(self.errors) // 2]
@@ -142,12 +163,6 @@ class TablesPreview(Preview):
     def prices(self) -> tuple[tuple[str, Price | None], ...]:
         """What the same budget would give with an invariant left out, and with all left out; None where unknown."""
         return tuple((other.text, other.price(self.middle.area, self.centre)) for other in self.alternatives)
-
-    @property
-    def seconds(self) -> float:
-        """About how long a draw of all areas takes on one core, from its number of operations."""
-        groups = zip(self.plan.law.areas.groups, self.plan.samplers, strict=True)
-        return sum(len(group.places) * sampler.seconds for group, sampler in groups)
 
     @property
     def planned(self) -> Planned:
@@ -330,9 +345,9 @@ class TreePreview(Preview):
         return header, rows
 
     @property
-    def title(self) -> str:
-        """What the errors are computed around."""
-        return f"Root mean squared error to expect, around {self.around}"
+    def level_table(self) -> tuple[list[str], list[list[str]], str] | None:
+        """Header, lines and title of the errors to expect at each level."""
+        return (*self.lines, f"Root mean squared error to expect, around {self.around}")
 
     @property
     def around(self) -> str:

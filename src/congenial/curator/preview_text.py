@@ -27,14 +27,8 @@ _SMALL_CLASSES = 3  # of counts: those in which biases are large
 
 def screen(preview: Preview, *, full: bool = False) -> list[Section]:
     """Return the sections of the first screen; with `full`, those for the expert as well."""
-    sections = [make(preview) for make in SCREEN]
-    if isinstance(preview, TablesPreview):
-        sections += [make(preview) for make in SCREEN_OF_TABLES]
-    if full:
-        sections += [make(preview) for make in EXPERT]
-    if full and isinstance(preview, TablesPreview):
-        sections += [make(preview) for make in EXPERT_OF_TABLES]
-    return [section for section in sections if section is not None]
+    chosen = (*SCREEN, *SCREEN_OF[type(preview)], *((*EXPERT, *EXPERT_OF[type(preview)]) if full else ()))
+    return [section for make in chosen if (section := make(preview)) is not None]
 
 
 def published(preview: Preview) -> Section:
@@ -69,9 +63,8 @@ def _exactly(preview: Preview) -> list[str]:
 
 def cost(preview: Preview) -> Section:
     """Say what a ledger will be charged, and what that means for one person."""
-    plan, drawn = preview.plan, []
-    if isinstance(preview, TablesPreview) and not preview.rehearsed and preview.seconds >= 1:
-        drawn.append(f"To draw everything takes about {_time(preview)}.")
+    plan = preview.plan
+    drawn = [] if preview.is_quick else [f"To draw everything takes about {_time(preview)}."]
     return cost_section(plan, preview.spec.dataset, [*_charged(plan), *no_proven_intervals(plan.law), *drawn])
 
 
@@ -179,15 +172,16 @@ def every_number(preview: TablesPreview) -> Section:
 
 
 SCREEN: tuple[Callable[[Preview], Section | None], ...] = (bare, published, cost, protected)
-SCREEN_OF_TABLES: tuple[Callable[[TablesPreview], Section | None], ...] = (
-    error,
-    adding,
-    exactness,
-    duration,
-    reached,
-)
 EXPERT: tuple[Callable[[Preview], Section | None], ...] = (certified, noise, sampler)
-EXPERT_OF_TABLES: tuple[Callable[[TablesPreview], Section | None], ...] = (every_class, every_sum, every_number)
+
+SCREEN_OF: dict[type[Preview], tuple[Callable[[Any], Section | None], ...]] = {
+    TablesPreview: (error, adding, exactness, duration, reached),
+    TreePreview: (),
+}
+EXPERT_OF: dict[type[Preview], tuple[Callable[[Any], Section | None], ...]] = {
+    TablesPreview: (every_class, every_sum, every_number),
+    TreePreview: (),
+}
 
 
 def _some(lines: list[str]) -> list[str]:
@@ -252,7 +246,7 @@ def _with_mandate(condition: Condition) -> str:
     return condition.title + (f" ({condition.mandate})" if condition.mandate else "")
 
 
-def _time(preview: TablesPreview) -> str:
+def _time(preview: Preview) -> str:
     rounded = float(f"{preview.seconds:.1g}")
     return f"{rounded:,g} second{'' if rounded == 1 else 's'}"
 
@@ -303,14 +297,8 @@ def as_json(preview: Preview) -> dict[str, Any]:
         },
         "warnings": _warnings(preview),
         "plan_digest": preview.digest,
-        **(_of_tree(preview) if isinstance(preview, TreePreview) else {}),
-        **(_of_tables(preview) if isinstance(preview, TablesPreview) else {}),
+        **JSON_OF[type(preview)](preview),
     }
-
-
-def level_table(preview: Preview) -> tuple[list[str], list[list[str]], str] | None:
-    """Return header, lines and title of the errors to expect at each level; None where there is one level."""
-    return (*preview.lines, preview.title) if isinstance(preview, TreePreview) else None
 
 
 def _of_tree(preview: TreePreview) -> dict[str, Any]:
@@ -346,3 +334,6 @@ def _of_tables(preview: TablesPreview) -> dict[str, Any]:
             for error in preview.errors
         ],
     }
+
+
+JSON_OF: dict[type[Preview], Callable[[Any], dict[str, Any]]] = {TablesPreview: _of_tables, TreePreview: _of_tree}

@@ -130,7 +130,7 @@ Work = list[tuple[Task, Ints]]
 def work_of(ready: Prepared, key: ReleaseKey, at_once: int) -> tuple[list[Piece], Work]:
     """Cut a release into tasks of about so many areas or leaves; of a tree, draw the upper levels here."""
     below = ready.plan.law.below
-    if below is None:
+    if not below.steps:
         areas, groups = ready.plan.law.areas, ready.plan.law.areas.group_numbers
         parts = parts_of(len(areas), at_once)
         return [], [
@@ -143,7 +143,7 @@ def _tree_work(ready: Prepared, below: Subtree, key: ReleaseKey, at_once: int) -
     tree, words = below.tree, key.tree_streams(ready.naming.release, ready.digest)
     tables = tree.summed(ready.confidential)
     cut = next((n for n, units in enumerate(tree.codes[:-1]) if len(units) >= _FEW_UNITS), len(tree.levels) - 2)
-    above = [ready.plan.draw_areas(tables[0], words.top(tree.levels[0], tree.codes[0], tables[0]))]
+    above = [ready.plan.draw_areas(tables[0], words.first(tree.levels[0], tree.codes[0], tables[0]))]
     if cut:
         above += _above(below, cut).draw(tables[cut], above[0], words)
     pieces = [Piece(level, 0, tree.codes[level].astype(str).tolist(), drawn) for level, drawn in enumerate(above)]

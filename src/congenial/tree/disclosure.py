@@ -24,12 +24,12 @@ from congenial.tree.steps import Subtree
 Flags = NDArray[np.bool_]
 
 
-def review_levels(areas: Areas, below: Subtree | None, conditions: Sequence[Condition]) -> tuple[Review, ...]:
+def review_levels(areas: Areas, below: Subtree, conditions: Sequence[Condition]) -> tuple[Review, ...]:
     """Look at every unit of every level, the first being that of the areas, or one table.
 
     Parameters
     ----------
-    below : Subtree or None
+    below : Subtree
         The levels below the areas.
     conditions : sequence of Condition
         What the areas obey, as it was stated.
@@ -46,18 +46,15 @@ def review_levels(areas: Areas, below: Subtree | None, conditions: Sequence[Cond
     block 2 [(1, 1)]
     """
     reviews = [review(areas, conditions)]
-    if below is None:
-        return tuple(reviews)
     tree, schema = below.tree, areas.groups[0].pattern.schema
     margins = [row for name in schema.names for row in margin(name).rows(schema)]
     masks = below.zeros.masks or [np.zeros((n_units, schema.n_cells), np.bool_) for n_units in tree.n_units]
-    is_zero = _known_zeros(reviews[0], schema.n_cells) | masks[0]
     for level, parents in enumerate(tree.parents, 1):
+        is_zero_above = _known_zeros(reviews[-1], schema.n_cells) | masks[level - 1]
         exact = below.exact[level - 1] if below.exact else None
-        groups = list(_groups(schema, exact, is_zero[parents] | masks[level], masks[level]))
+        groups = list(_groups(schema, exact, is_zero_above[parents] | masks[level], masks[level]))
         rows = with_differences(schema, () if exact is None else exact.rows.rows, margins)
         reviews.append(reviewed(tree.levels[level], CodeTexts(tree.codes[level]), groups, rows))
-        is_zero = _known_zeros(reviews[-1], schema.n_cells) | masks[level]
     return tuple(reviews)
 
 

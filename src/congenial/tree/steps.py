@@ -14,7 +14,7 @@ from congenial.arrays import Floats, Ints
 from congenial.errors import HierarchyError, SamplingError
 from congenial.noise.base import DiscreteNoise
 from congenial.progress import DRAWING, Progress, no_news
-from congenial.randomness import KeyedWords, RandomStream, TreeStreams, replay_rng
+from congenial.randomness import KeyedWords, RandomStream, Streams, TreeStreams, replay_rng
 from congenial.resources import n_processors
 from congenial.sampling.allocation.sampler import Families, ShareOut
 from congenial.sampling.allocation.tilts import Normaliser, fineness_of, share_noise
@@ -441,8 +441,11 @@ class Subtree:
         return out
 
     def hold(self, released: Sequence[Ints]) -> bool:
-        """Whether released tables of all levels add up, are not negative, and have their zeros and exact numbers."""
-        is_right = all(int(tables.min(initial=0)) >= 0 for tables in released)
+        """Whether released tables of all levels add up, are not negative, and have their zeros and exact numbers.
+
+        Of one level, that is what the conditions of its areas say: they may allow negative counts.
+        """
+        is_right = all(int(tables.min(initial=0)) >= 0 for tables in released if len(released) > 1)
         is_right &= all(
             exact is None or exact.hold(tables) for exact, tables in zip(self.exact, released[1:], strict=False)
         )
@@ -456,7 +459,7 @@ class Subtree:
         self,
         leaves: Ints,
         released: Ints,
-        words: TreeStreams,
+        words: Streams | TreeStreams,
         *,
         n_threads: int | None = None,
         always_certain: bool = False,
@@ -479,6 +482,10 @@ class Subtree:
         progress : Progress
             Is told how many units are drawn, those at the top included.
         """
+        if not self.steps:
+            return ()
+        if not isinstance(words, TreeStreams):
+            raise SamplingError("internal: a tree is drawn from words of its units")
         n_threads = n_threads or n_processors()
         tables = self.tree.summed(leaves.astype(np.int64, copy=False))
         out = [released]
