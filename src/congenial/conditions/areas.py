@@ -23,14 +23,13 @@ from congenial.text import LONGEST, shows, what_is_wrong
 Area = str | None
 """An area's label; None where there is one table."""
 
-Pattern = tuple[tuple[tuple[Row, Interval | None], ...], tuple[Interval, ...]]
+Pattern = tuple[tuple[Row | Limited, ...], tuple[Interval, ...]]
 """Everything that constraints say but the values of their equalities."""
 
 
 def pattern_of(constraints: Constraints) -> Pattern:
     """Return what constraints may have in common with those of other areas: rows and limits, no disclosed value."""
-    rows = tuple((limited.row, None if limited.is_equality else limited.limits) for limited in constraints.rows)
-    return rows, constraints.limits
+    return tuple(row.row if row.is_equality else row for row in constraints.rows), constraints.limits
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,7 +312,7 @@ def quick_bounds(group: Group) -> ManyBounds:
     rows = pattern.grouped.rows
     ends = [end for row in rows for end in (row.lower, row.upper) if end is not None]
     ends += [end for side in (pattern.lower, pattern.upper) for end in side if end is not None]
-    sizes = [sum(map(abs, row.coefficients.values())) for row in rows]
+    sizes = [sum(map(abs, row.terms.values())) for row in rows]
     largest = max([abs(end) for end in ends] + [int(np.abs(values).max(initial=0))], default=0)
     if values.dtype == object or max([*sizes, pattern.schema.n_cells]) * max(largest, 1) >= _SAFE:
         return _one_by_one(group)
@@ -332,9 +331,9 @@ def quick_bounds(group: Group) -> ManyBounds:
         else:
             most, least = (None if end is None else np.full(n_tables, end) for end in (upper, lower))  # type: ignore[assignment]
         if most is not None:
-            limits.append((row.coefficients, most))
+            limits.append((row.terms, most))
         if least is not None:
-            limits.append(({g: -times for g, times in row.coefficients.items()}, -least))
+            limits.append(({g: -times for g, times in row.terms.items()}, -least))
     for _ in range(ROUNDS):
         changed = False
         for coefficients, limit in limits:

@@ -8,7 +8,7 @@ from math import gcd
 from congenial.conditions.condition import Claim, Condition, Counts
 from congenial.conditions.integer_program import EmptyError, find_point, minimise, propagate, raise_clash
 from congenial.conditions.limits import cells_claim
-from congenial.conditions.linear_algebra import Box, Equalities, GroupedRow, cells_fixed, group_cells
+from congenial.conditions.linear_algebra import Box, Equalities, cells_fixed, group_cells
 from congenial.conditions.registry import KINDS
 from congenial.conditions.rows import FREE, NONNEGATIVE, Interval, Limited, Row
 from congenial.errors import BrokenError, ConditionError, UndecidedError
@@ -137,7 +137,7 @@ def _exact_too(
 def _check_table(claims: Sequence[Claim], counts: Counts) -> None:
     """Refuse a table that breaks a condition: which one is said, and not where, for that would be a free answer."""
     for claim in claims:
-        if not all(limited.allows(limited.row.value(counts)) for limited in claim.limits):
+        if not all(limited.holds(counts) for limited in claim.limits):
             raise BrokenError(claim.of)
 
 
@@ -231,11 +231,11 @@ def _without_idle_ranges(rows: Sequence[Limited], limits: Sequence[Interval]) ->
     return kept, notes
 
 
-def _implied(target: GroupedRow, system: Sequence[GroupedRow], box: Box) -> bool:
+def _implied(target: Limited, system: Sequence[Limited], box: Box) -> bool:
     for sign, limit in ((1, target.limits.low), (-1, target.limits.negated.low)):
         if limit is None:
             continue
-        least = minimise(system, box, {g: sign * times for g, times in target.coefficients.items()}).bound
+        least = minimise(system, box, {g: sign * times for g, times in target.terms.items()}).bound
         if least is None or least < limit:
             return False
     return True

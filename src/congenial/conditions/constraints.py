@@ -11,7 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from congenial.conditions.compile import Compiled, compile_claims, compile_conditions
 from congenial.conditions.condition import Claim, Condition, Counts, as_list
 from congenial.conditions.integer_program import find_point, minimise, propagate
-from congenial.conditions.linear_algebra import Box, Equalities, Grouped, cell_limits, cells_fixed, group_cells, spread
+from congenial.conditions.linear_algebra import (
+    Box,
+    Equalities,
+    GroupedSystem,
+    cell_limits,
+    cells_fixed,
+    group_cells,
+    spread,
+)
 from congenial.conditions.rows import NONNEGATIVE, Column, Interval, Limited, Row, cell_names, cells_alike, row_values
 from congenial.errors import ConditionError, UndecidedError
 from congenial.schema import Schema
@@ -203,7 +211,7 @@ class Constraints:
         return [
             f"{limited.row.name} is {value:,}, and must be {limited.limits.text.removeprefix('is ')}"
             for limited in (*self.rows, *cells)
-            if not limited.allows(value := limited.row.value(counts))
+            if (value := limited.row.value(counts)) not in limited.limits
         ]
 
     def _cells(self, draw: ArrayLike) -> tuple[NDArray[np.int64], bool]:
@@ -226,7 +234,7 @@ class Constraints:
         return cells_alike([limited.row for limited in self.equalities], self.schema.n_cells)
 
     @cached_property
-    def grouped(self) -> Grouped:
+    def grouped(self) -> GroupedSystem:
         """Cells with identical columns merged."""
         return group_cells(self.rows, self.limits)
 

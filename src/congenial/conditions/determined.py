@@ -81,19 +81,11 @@ class Solved:
         nothing = cls(pattern, members, *no_lines, 1)
         if not rows or not members:
             return nothing
-        found = reduced(dense(rows, pattern.schema.n_cells)[:, [cells[0] for cells in members]].tolist())
-        entries = (entry for line in (*found.lines, *found.multiples, [found.scale]) for entry in line)
-        if not found.lines or max(map(abs, entries)) >= _LARGE:
+        lines, multiples, scale = reduced(dense(rows, pattern.schema.n_cells)[:, [cells[0] for cells in members]])
+        if not lines or max(abs(entry) for line in (*lines, *multiples, [scale]) for entry in line) >= _LARGE:
             return nothing
-        lines = np.array(found.lines, np.int64)
-        return cls(
-            pattern,
-            members,
-            lines,
-            np.argmax(lines != 0, axis=1),
-            np.array(found.multiples, np.int64),
-            found.scale,
-        )
+        matrix = np.array(lines, np.int64)
+        return cls(pattern, members, matrix, np.argmax(matrix != 0, axis=1), np.array(multiples, np.int64), scale)
 
     def sums(self, group: Group, rows: Sequence[Row]) -> list[KnownSum]:
         """Return those of some rows that the equalities and the fixed cells determine, in every area of a group."""
@@ -216,7 +208,7 @@ def is_tight(pattern: Constraints, known: set[tuple[int, ...]]) -> bool:
     if pattern.ranges or any(not own.is_point and (own.low is None or own.high is not None) for own in pattern.limits):
         return False
     loose = [tuple(cell for cell in cells if not pattern.is_fixed(cell)) for cells in pattern.grouped.members]
-    lines = [{g: times for g, times in row.coefficients.items() if loose[g]} for row in pattern.grouped.rows]
+    lines = [{g: times for g, times in row.terms.items() if loose[g]} for row in pattern.grouped.rows]
     plain = [line for line in lines if set(line.values()) == {1}]
     if dependence(plain).rank < dependence(lines).rank:  # a share, for one, that does not come down to sums
         return False

@@ -19,13 +19,12 @@ from congenial.conditions.condition import Claim
 from congenial.conditions.linear_algebra import (
     ROUNDS,
     Box,
-    GroupedRow,
     IntegerSolutions,
     group_cells,
     integer_solutions,
     solve_equalities,
 )
-from congenial.conditions.rows import FREE, Interval
+from congenial.conditions.rows import FREE, Interval, Limited
 from congenial.errors import ClashError
 from congenial.progress import give_way
 
@@ -46,7 +45,7 @@ class Relaxed:
     seems_unlimited: bool = False
 
 
-def relax(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> Relaxed:
+def relax(rows: Sequence[Limited], box: Box, objective: dict[int, int]) -> Relaxed:
     """Minimise the objective over the real points of a system."""
     matrix, low, high = _float_rows(rows, len(box[0]))
     cost = np.zeros(len(box[0]))
@@ -57,7 +56,7 @@ def relax(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> Re
     return Relaxed(best_dual_bound(rows, box, objective, solution.multipliers), solution.point)
 
 
-def infeasibility_multipliers(rows: Sequence[GroupedRow], box: Box) -> Floats | None:
+def infeasibility_multipliers(rows: Sequence[Limited], box: Box) -> Floats | None:
     """Return multipliers that may prove the relaxation empty: those of the least total violation."""
     matrix, low, high = _float_rows(rows, len(box[0]))
     n_rows, n = matrix.shape
@@ -68,7 +67,7 @@ def infeasibility_multipliers(rows: Sequence[GroupedRow], box: Box) -> Floats | 
     return None if solution.point is None else solution.multipliers
 
 
-def nearest_integers(rows: Sequence[GroupedRow], box: Box, target: Floats, weights: Floats) -> list[int] | None:
+def nearest_integers(rows: Sequence[Limited], box: Box, target: Floats, weights: Floats) -> list[int] | None:
     """Return an integer point with a small ``sum weights |y - target|`` by a bounded search; None if none was found.
 
     The solver works in floats: whoever needs the point substitutes it.
@@ -130,14 +129,14 @@ def _solve(
     return _Solution(np.array(solution.col_value), np.array(solution.row_dual), is_unlimited=False)
 
 
-def is_proven_empty(rows: Sequence[GroupedRow], box: Box, multipliers: Floats) -> bool:
+def is_proven_empty(rows: Sequence[Limited], box: Box, multipliers: Floats) -> bool:
     """Whether these multipliers prove, in exact arithmetic, that no real point obeys the rows (Farkas)."""
     bound = best_dual_bound(rows, box, {}, multipliers)
     return bound is not None and bound > 0
 
 
 def best_dual_bound(
-    rows: Sequence[GroupedRow], box: Box, objective: dict[int, int], multipliers: Floats
+    rows: Sequence[Limited], box: Box, objective: dict[int, int], multipliers: Floats
 ) -> Fraction | None:
     """Return the better of the exact bounds by the multipliers rounded to simple fractions and as they are."""
     exact = [Fraction(float(value)) for value in multipliers]
@@ -147,7 +146,7 @@ def best_dual_bound(
 
 
 def _dual_bound(
-    rows: Sequence[GroupedRow], box: Box, objective: dict[int, int], multipliers: Sequence[Fraction]
+    rows: Sequence[Limited], box: Box, objective: dict[int, int], multipliers: Sequence[Fraction]
 ) -> Fraction | None:
     """Return ``min objective >= sum_r min(m_r * range_r) + sum_g min(reduced_g * box_g)``; None is minus infinity."""
     reduced = {g: Fraction(cost) for g, cost in objective.items()}
@@ -159,7 +158,7 @@ def _dual_bound(
         if end is None:
             return None
         bound += multiplier * end
-        for g, times in row.coefficients.items():
+        for g, times in row.terms.items():
             reduced[g] = reduced.get(g, Fraction(0)) - multiplier * times
     for g, cost in reduced.items():
         if cost == 0:
@@ -171,10 +170,10 @@ def _dual_bound(
     return bound
 
 
-def _float_rows(rows: Sequence[GroupedRow], n: int) -> tuple[Floats, Floats, Floats]:
+def _float_rows(rows: Sequence[Limited], n: int) -> tuple[Floats, Floats, Floats]:
     matrix = np.zeros((len(rows), n))
     for line, row in zip(matrix, rows, strict=True):
-        line[list(row.coefficients)] = list(row.coefficients.values())
+        line[list(row.terms)] = list(row.terms.values())
     low = np.array([-np.inf if row.lower is None else float(row.lower) for row in rows])
     high = np.array([np.inf if row.upper is None else float(row.upper) for row in rows])
     return matrix, low, high
@@ -203,15 +202,15 @@ class Minimum:
     point: tuple[int, ...] | None = None
 
 
-def propagate(rows: Sequence[GroupedRow], box: Box) -> Box:
+def propagate(rows: Sequence[Limited], box: Box) -> Box:
     """Narrow the limits by each row in turn until nothing changes; raises `EmptyError` when no integer is left."""
     low, high = list(box[0]), list(box[1])
     sides: list[tuple[dict[int, int], int]] = []
     for row in rows:
         if row.upper is not None:
-            sides.append((row.coefficients, row.upper))
+            sides.append((row.terms, row.upper))
         if row.lower is not None:
-            sides.append(({g: -times for g, times in row.coefficients.items()}, -row.lower))
+            sides.append(({g: -times for g, times in row.terms.items()}, -row.lower))
     for _ in range(ROUNDS):
         changed = False
         for coefficients, limit in sides:
@@ -251,7 +250,7 @@ def _least(times: int, low: int | None, high: int | None) -> int | None:
     return None if end is None else times * end
 
 
-def find_point(rows: Sequence[GroupedRow], box: Box) -> list[int] | None:
+def find_point(rows: Sequence[Limited], box: Box) -> list[int] | None:
     """Return an integer point that obeys everything; raises `EmptyError` when there is provably none.
 
     None means that the search ran into its limit: with cells unlimited on both sides it may not end by itself.
@@ -259,7 +258,7 @@ def find_point(rows: Sequence[GroupedRow], box: Box) -> list[int] | None:
     return _quick_point(rows, box) or _search(rows, box, {})[1]
 
 
-def _quick_point(rows: Sequence[GroupedRow], box: Box) -> list[int] | None:
+def _quick_point(rows: Sequence[Limited], box: Box) -> list[int] | None:
     """Return a corner of the relaxation if it is an integer point, as it always is for totals and two-way margins.
 
     The lattice of all integer solutions, which the full search starts from, takes minutes for thousands of cells.
@@ -275,13 +274,13 @@ def _quick_point(rows: Sequence[GroupedRow], box: Box) -> list[int] | None:
     return None if point is None else _integer_point(rows, node, point)
 
 
-def _even_point(rows: Sequence[GroupedRow], box: Box) -> list[int] | None:
+def _even_point(rows: Sequence[Limited], box: Box) -> list[int] | None:
     """Return the integer solution of the equalities next to the lower limits, or next to the middle of both.
 
     For a few sums over roomy cells one of them fits, and the solver of linear programs (0.4 s to load) is not needed.
     """
     low, high = box
-    equal = [(row.coefficients, row.lower or 0) for row in rows if row.is_equality]
+    equal = [(row.terms, row.lower or 0) for row in rows if row.is_equality]
     solutions = integer_solutions(equal, len(low)) if len(low) <= _FEW_GROUPS else None
     if solutions is None:
         return None
@@ -305,7 +304,7 @@ def _towards(low: int | None, high: int | None, *, is_middle: bool) -> int:
     return (low + high) // 2 if is_middle else low
 
 
-def minimise(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> Minimum:
+def minimise(rows: Sequence[Limited], box: Box, objective: dict[int, int]) -> Minimum:
     """Return a proven lower bound of ``sum objective[g] * y[g]`` over the integer points (None: no bound found)."""
     give_way()
     on_line = _least_on_line(rows, box, objective)
@@ -317,7 +316,7 @@ def minimise(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) ->
     return Minimum(bound, _value(objective, point) == bound, tuple(point))
 
 
-def _least_on_line(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> Minimum | None:
+def _least_on_line(rows: Sequence[Limited], box: Box, objective: dict[int, int]) -> Minimum | None:
     """Return the minimum where the equalities leave a point or a line, whose ends are found by division; else None."""
     n = len(box.limits)
     solutions = _solutions(rows, n) if n <= _FEW_GROUPS else None
@@ -326,7 +325,7 @@ def _least_on_line(rows: Sequence[GroupedRow], box: Box, objective: dict[int, in
     start, line = solutions.point, (solutions.basis or ((0,) * n,))[0]
     steps = FREE
     limited = [(start[g], line[g], own) for g, own in enumerate(box.limits)]
-    limited += [(row.value(start), row.value(line), row.limits) for row in rows]
+    limited += [(row.row.value(start), row.row.value(line), row.limits) for row in rows]
     for value, slope, limits in limited:
         left = limits.shifted(-value) if slope >= 0 else limits.shifted(-value).negated
         if slope:
@@ -348,7 +347,7 @@ def _value(objective: dict[int, int], point: Sequence[int]) -> int:
     return sum(cost * point[g] for g, cost in objective.items())
 
 
-def _search(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> tuple[int | None, list[int] | None]:
+def _search(rows: Sequence[Limited], box: Box, objective: dict[int, int]) -> tuple[int | None, list[int] | None]:
     """Move the system to the origin, where floats are accurate, and search there; returns a bound and a point."""
     rows, box = _on_lattice(rows, box)
     if None in box[0] or None in box[1]:
@@ -367,8 +366,8 @@ def _search(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> 
     )
 
 
-def _moved_row(row: GroupedRow, origin: Sequence[int]) -> GroupedRow:
-    return GroupedRow(row.coefficients, row.limits.shifted(-row.value(origin)))
+def _moved_row(row: Limited, origin: Sequence[int]) -> Limited:
+    return Limited(row.row, row.limits.shifted(-row.row.value(origin)))
 
 
 def _moved_box(box: Box, origin: Sequence[int]) -> Box:
@@ -379,7 +378,7 @@ def _moved_box(box: Box, origin: Sequence[int]) -> Box:
 
 
 def _branch_and_bound(
-    rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]
+    rows: Sequence[Limited], box: Box, objective: dict[int, int]
 ) -> tuple[int | None, list[int] | None]:
     """Return a proven bound of the objective and the best feasible point found."""
     best: list[int] | None = None
@@ -424,30 +423,27 @@ def _branch_and_bound(
     return (min(proven) if len(proven) == len(bounds) else None), best
 
 
-def _on_lattice(rows: Sequence[GroupedRow], box: Box) -> tuple[Sequence[GroupedRow], Box]:
+def _on_lattice(rows: Sequence[Limited], box: Box) -> tuple[Sequence[Limited], Box]:
     """Move the limits of rows and variables inward to values that the equalities' integer solutions can take."""
     solutions = _solutions(rows, len(box[0]))
     if solutions is None:
         raise EmptyError
     moved = [
-        row
-        if row.is_equality
-        else GroupedRow(row.coefficients, _inward(row.limits, *solutions.values(row.coefficients)))
-        for row in rows
+        row if row.is_equality else Limited(row.row, _inward(row.limits, *solutions.values(row.terms))) for row in rows
     ]
     ends = (_inward(Interval(low, high), *steps) for low, high, steps in zip(*box, solutions.of_variables, strict=True))
     return moved, Box.of(ends)
 
 
-def _solutions(rows: Sequence[GroupedRow], n: int) -> IntegerSolutions | None:
+def _solutions(rows: Sequence[Limited], n: int) -> IntegerSolutions | None:
     """Return all integer solutions of the equalities among rows."""
-    return _solved(tuple((tuple(row.coefficients.items()), row.lower or 0) for row in rows if row.is_equality), n)
+    return _solved(tuple(row for row in rows if row.is_equality), n)
 
 
 # The limits of every cell ask for the same system twice a cell: of 46 cells with 25 margins, 60 % of the time.
 @lru_cache(maxsize=8)
-def _solved(equalities: tuple[tuple[tuple[tuple[int, int], ...], int], ...], n: int) -> IntegerSolutions | None:
-    return integer_solutions([(dict(row), value) for row, value in equalities], n)
+def _solved(equalities: tuple[Limited, ...], n: int) -> IntegerSolutions | None:
+    return integer_solutions([(row.terms, row.lower or 0) for row in equalities], n)
 
 
 def _inward(limits: Interval, value: int, step: int) -> Interval:
@@ -464,7 +460,7 @@ def _interval_bound(objective: dict[int, int], box: Box) -> int | None:
     return sum(known) if len(known) == len(terms) else None
 
 
-def _integer_point(rows: Sequence[GroupedRow], box: Box, point: Floats) -> list[int] | None:
+def _integer_point(rows: Sequence[Limited], box: Box, point: Floats) -> list[int] | None:
     """Return an exact feasible point near the solver's: rounded, or solved for from what sits at its limits."""
     rounded = [int(value) for value in np.rint(point).tolist()]
     if _obeys(rows, box, rounded):
@@ -478,10 +474,10 @@ def _integer_point(rows: Sequence[GroupedRow], box: Box, point: Floats) -> list[
     return solved if solved is not None and _obeys(rows, box, solved) else None
 
 
-def _obeys(rows: Sequence[GroupedRow], box: Box, point: Sequence[int]) -> bool:
+def _obeys(rows: Sequence[Limited], box: Box, point: Sequence[int]) -> bool:
     limits = zip(point, *box, strict=True)
     inside = all((low is None or value >= low) and (high is None or value <= high) for value, low, high in limits)
-    return inside and all(row.allows(point) for row in rows)
+    return inside and all(row.holds(point) for row in rows)
 
 
 def _split(box: Box, point: Floats | None) -> list[Box]:

@@ -218,7 +218,7 @@ def _corners(constraints: Constraints) -> Iterator[Ints]:
 def _across(constraints: Constraints) -> list[Circuit]:
     """Return steps between groups of cells that keep every equality."""
     grouped = constraints.grouped
-    equal = [(row.coefficients, 0) for row in grouped.rows if row.is_equality]
+    equal = [(row.terms, 0) for row in grouped.rows if row.is_equality]
     solutions = integer_solutions(equal, len(grouped.members)) if len(grouped.members) <= _FEW_GROUPS else None
     lines = () if solutions is None else solutions.basis
     return [[(np.array(grouped.members[g]), weight) for g, weight in enumerate(line) if weight] for line in lines]

@@ -127,10 +127,10 @@ class Case:
     def is_rank_one(self) -> bool:
         """Whether every independent part of S* is a line: cells without rows, pairs with a fixed sum, and the like."""
         mobile = set(self.mobile_cells)
-        hard = [_inside(limited.row, mobile) for limited in self.constraints.equalities]
+        hard = [limited.row.within(mobile) for limited in self.constraints.equalities]
         rows = [
-            *(_inside(limited.row, mobile) for limited in self.constraints.rows),
-            *(_inside(soft.row, mobile) for soft in self.moves.soft),
+            *(limited.row.within(mobile) for limited in self.constraints.rows),
+            *(soft.row.within(mobile) for soft in self.moves.soft),
         ]
         parent = {cell: cell for cell in mobile}
 
@@ -185,10 +185,6 @@ class Case:
             return Enumerated.of(self.constraints, self.measured(precisions, floors), self.neighbours)
         except TooLargeError:
             return None
-
-
-def _inside(row: Row, cells: set[int]) -> dict[int, int]:
-    return {cell: weight for cell, weight in zip(row.cells, row.coefficients, strict=True) if cell in cells}
 
 
 # Areas that no certificate tells apart: the same rows, limits and pinned cells, and as few records that can change.

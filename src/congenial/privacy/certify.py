@@ -322,10 +322,7 @@ class _Maker:
         known = {cell: width for cell, width in enumerate(widths) if width is not None}
         if len(known) < len(widths):
             return None
-        reach = [
-            sum(abs(w) * known[c] for c, w in zip(soft.row.cells, soft.row.coefficients, strict=True))
-            for soft in moves.soft
-        ]
+        reach = [sum(abs(w) * known[c] for c, w in soft.row.terms.items()) for soft in moves.soft]
         sizes = []
         for kind in moves.kinds:
             own = sum((self.precisions[c] * w * w for c, w in kind.own), Fraction(0)) * max(

@@ -13,8 +13,8 @@ from typing import Any
 
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.integer_program import EmptyError, minimise
-from congenial.conditions.linear_algebra import Box, GroupedRow, dependence
-from congenial.conditions.rows import Column, Row, columns
+from congenial.conditions.linear_algebra import Box, dependence
+from congenial.conditions.rows import Column, Limited, Row, columns
 
 MOST_PAIRS = 20_000
 MOST_KINDS = 150
@@ -290,12 +290,12 @@ class Moves:
         for number, kind in enumerate(self.kinds):
             for row, weight in kind.equal:
                 by_row.setdefault(row, {}).update({number: weight, n + number: -weight})
-        rows = [GroupedRow.of(weights, 0, 0) for weights in by_row.values()]
+        rows = [Limited.equal(Row.weighted(weights), 0) for weights in by_row.values()]
         if neighbours == "bounded":
-            rows += [GroupedRow.of(dict.fromkeys(range(start, start + n), 1), 0, k) for start in (0, n)]
-            rows.append(GroupedRow.of({i: 1 if i < n else -1 for i in range(2 * n)}, 0, 0))
+            rows += [Limited.of(Row.of("", range(start, start + n)), 0, k) for start in (0, n)]
+            rows.append(Limited.equal(Row.weighted({i: 1 if i < n else -1 for i in range(2 * n)}), 0))
         else:
-            rows.append(GroupedRow.of(dict.fromkeys(range(2 * n), 1), 0, norm))
+            rows.append(Limited.of(Row.of("", range(2 * n)), 0, norm))
         box = Box([0] * (2 * n), [norm] * (2 * n))
         entries = []
         for number, kind in enumerate(self.kinds):
@@ -311,7 +311,7 @@ class Moves:
         return entries, soft
 
 
-def _largest(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int], otherwise: int) -> int:
+def _largest(rows: Sequence[Limited], box: Box, objective: dict[int, int], otherwise: int) -> int:
     try:
         bound = minimise(rows, box, {i: -w for i, w in objective.items()}).bound
     except EmptyError:
@@ -349,7 +349,7 @@ def _kinds(
 
 def _fixed(rows: Sequence[Row], equal: Sequence[Row], mobile: set[int]) -> list[bool]:
     """Say of each row whether the equalities leave it one value; other cells do not move."""
-    lines = [{c: w for c, w in zip(row.cells, row.coefficients, strict=True) if c in mobile} for row in (*equal, *rows)]
+    lines = [row.within(mobile) for row in (*equal, *rows)]
     follows = dependence(lines).follows
     # Independent rows are the earliest possible: a row that follows from equalities alone names no other.
     return [

@@ -11,8 +11,8 @@ from itertools import combinations, islice
 
 from congenial.conditions.constraints import CellBounds, Constraints
 from congenial.conditions.integer_program import EmptyError, find_point, minimise, propagate
-from congenial.conditions.linear_algebra import Box, GroupedRow, spread
-from congenial.conditions.rows import Column
+from congenial.conditions.linear_algebra import Box, spread
+from congenial.conditions.rows import Column, Limited, Row
 from congenial.errors import PrivacyError
 from congenial.privacy.relation import check_relation
 
@@ -64,7 +64,7 @@ def _two_records(constraints: Constraints) -> Pair | None:
     """
     grouped = constraints.grouped
     columns = [
-        tuple((number, row.coefficients[group]) for number, row in enumerate(grouped.rows) if group in row.coefficients)
+        tuple((number, row.terms[group]) for number, row in enumerate(grouped.rows) if group in row.terms)
         for group in range(len(grouped.members))
     ]
     seen: dict[tuple[tuple[int, int], ...], tuple[int, int]] = {}
@@ -119,9 +119,9 @@ def _candidates(constraints: Constraints, relation: str) -> Iterator[tuple[int |
     columns: dict[tuple[tuple[int, int], ...], list[int]] = {}
     for group in range(len(grouped.members)):
         column = tuple(
-            (number, row.coefficients[group])
+            (number, row.terms[group])
             for number, row in enumerate(grouped.rows)
-            if row.is_equality and group in row.coefficients
+            if row.is_equality and group in row.terms
         )
         columns.setdefault(column, []).append(group)
     if relation == "unbounded":
@@ -134,10 +134,10 @@ def _candidates(constraints: Constraints, relation: str) -> Iterator[tuple[int |
             yield from ((first, second), (second, first))
 
 
-def _moved_range(row: GroupedRow, entering: int | None, leaving: int | None) -> GroupedRow:
+def _moved_range(row: Limited, entering: int | None, leaving: int | None) -> Limited:
     """Narrow a row so that it holds before and after one record passes."""
-    change = (row.coefficients.get(entering, 0) if entering is not None else 0) - (
-        row.coefficients.get(leaving, 0) if leaving is not None else 0
+    change = (row.terms.get(entering, 0) if entering is not None else 0) - (
+        row.terms.get(leaving, 0) if leaving is not None else 0
     )
     if change == 0:
         return row
@@ -145,7 +145,7 @@ def _moved_range(row: GroupedRow, entering: int | None, leaving: int | None) -> 
     high = None if row.upper is None else row.upper - max(0, change)
     if low is not None and high is not None and low > high:
         raise EmptyError
-    return GroupedRow.of(row.coefficients, low, high)
+    return Limited.of(row.row, low, high)
 
 
 def _loose(constraints: Constraints, group: int) -> list[int]:
@@ -210,21 +210,20 @@ def _several_records(constraints: Constraints, relation: str, *, is_decided: boo
 
 def _pair_program(
     constraints: Constraints, relation: str, group: int, least: int, most: int | None
-) -> tuple[list[GroupedRow], Box]:
+) -> tuple[list[Limited], Box]:
     """Return the program whose variables are a table's group sums, what enters each group, and what leaves it."""
     grouped = constraints.grouped
     n = len(grouped.members)
     low, high = propagate(grouped.rows, grouped.box)
     rows = list(grouped.rows)
     for row in grouped.rows:  # the table after the change
-        weights = {**row.coefficients, **{n + g: w for g, w in row.coefficients.items()}}
-        rows.append(
-            GroupedRow.of({**weights, **{2 * n + g: -w for g, w in row.coefficients.items()}}, row.lower, row.upper)
-        )
-    rows += [GroupedRow.of({g: 1, n + g: 1, 2 * n + g: -1}, low[g], high[g]) for g in range(n)]
+        entered = {n + g: w for g, w in row.terms.items()}
+        left = {2 * n + g: -w for g, w in row.terms.items()}
+        rows.append(Limited(Row.weighted({**row.terms, **entered, **left}), row.limits))
+    rows += [Limited.of(Row.weighted({g: 1, n + g: 1, 2 * n + g: -1}), low[g], high[g]) for g in range(n)]
     if relation == "bounded":
-        rows.append(GroupedRow.of({i: 1 if i < 2 * n else -1 for i in range(n, 3 * n)}, 0, 0))
-    rows.append(GroupedRow.of(dict.fromkeys(range(n, 3 * n), 1), least, most))
+        rows.append(Limited.equal(Row.weighted({i: 1 if i < 2 * n else -1 for i in range(n, 3 * n)}), 0))
+    rows.append(Limited.of(Row.of("", range(n, 3 * n)), least, most))
     widths = [None if a is None or b is None else b - a for a, b in zip(low, high, strict=True)]
     box = Box([*low, *([0] * (2 * n))], [*high, *widths, *widths])
     box[0][n + group], box[1][2 * n + group] = 1, 0

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.linear_algebra import echelon
-from congenial.conditions.rows import Limited, Row, dense
+from congenial.conditions.rows import Limited, dense
 from congenial.errors import SamplingError, TooLargeError
 from congenial.exact import log_of
 from congenial.noise.inversion import exact_choice, weights_cdf
@@ -129,11 +129,8 @@ def estimate_log10_count(constraints: Constraints) -> float:
     """
     lower, upper = _limits(constraints)
     grouped = constraints.grouped
-    rows = [
-        Limited(Row("", tuple(row.coefficients), tuple(row.coefficients.values())), row.limits) for row in grouped.rows
-    ]
     low, high = ([sum(side[cell] for cell in cells) for cells in grouped.members] for side in (lower, upper))
-    descent = _descent(rows, low, high)
+    descent = _descent(grouped.rows, low, high)
     rng = replay_rng("estimate the number of tables")
     sums = np.zeros((_PROBES, len(descent.matrix)), np.int64)
     log_count = np.zeros(_PROBES)

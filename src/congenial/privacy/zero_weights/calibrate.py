@@ -458,14 +458,7 @@ def _rules(pattern: Constraints, neighbours: str) -> list[_Rule]:
 
 def _is_fixed(pattern: Constraints, cells: set[int], loose: set[int]) -> bool:
     """Whether the equalities leave the sum of some cells one value."""
-    lines = [
-        {
-            cell: times
-            for cell, times in zip(equality.row.cells, equality.row.coefficients, strict=True)
-            if cell in loose
-        }
-        for equality in pattern.equalities
-    ]
+    lines = [equality.row.within(loose) for equality in pattern.equalities]
     return len(lines) in dependence([*lines, dict.fromkeys(sorted(cells), 1)]).follows
 
 
