@@ -25,7 +25,7 @@ from congenial.privacy.certificate import Certificate, shown, shown_below
 from congenial.privacy.compose import Part, Pricing
 from congenial.privacy.neighbours import Neighbours
 from congenial.privacy.semantics import Meaning, meaning
-from congenial.privacy.zero_weights.calibrate import clamped_floor, has_floor, weighted_cells
+from congenial.privacy.zero_weights.calibrate import clamped_zero_weight, is_open_above, weighted_cells
 from congenial.progress import DRAWING, REHEARSING, Progress, no_news
 from congenial.randomness import Streams, replay_rng
 from congenial.resources import in_threads, parts_of
@@ -286,7 +286,7 @@ class Plan:
     @cached_property
     def certificate(self) -> Certificate:
         """What the release costs at most; raises `PrivacyError` when nothing can be certified."""
-        return self.pricing.certificate(self.law.precisions, self.law.floors)
+        return self.pricing.certificate(self.law.precisions, self.law.zero_weights)
 
     @property
     def spent(self) -> Spent:
@@ -303,7 +303,7 @@ class Plan:
         """The areas with their precisions, as `compose` takes them."""
         law = self.law
         return tuple(
-            Part(structure.case, law.precisions, structure.n_areas, law.floors) for structure in self.structures
+            Part(structure.case, law.precisions, structure.n_areas, law.zero_weights) for structure in self.structures
         )
 
     @property
@@ -377,10 +377,11 @@ class Plan:
     def _noise_of(self, query: MeasuredQuery) -> str:
         noise = self.law.family(query.precision)
         weighted = ""
-        if query.floor == 1 / (1 - noise.base):
+        if query.zero_weight == 1 / (1 - noise.base):
             weighted = ", clamped at a cell's lower limit"
-        elif query.floor != 1:
-            weighted = f"; a cell's lower limit has {float(query.floor):.4g} times the weight that the noise gives it"
+        elif query.zero_weight != 1:
+            times = f"{float(query.zero_weight):.4g}"
+            weighted = f"; a cell's lower limit has {times} times the weight that the noise gives it"
         return (
             f"{query.text}: {noise.title} noise of precision {shown_below(query.precision)}, standard deviation"
             f" {sqrt(float(noise.variance)):.3g} before the invariants are imposed{weighted}"
@@ -416,7 +417,7 @@ class Plan:
         is_pure = self.law.family.currency == "epsilon"
         if not is_pure or self.budget is None or self.budget.epsilon is None or not plain or not certificate.k:
             return None
-        if any(floor != 1 for floor in self.law.floors):  # classes have precisions of their own
+        if any(zero_weight != 1 for zero_weight in self.law.zero_weights):  # classes have precisions of their own
             precision = max(self.law.precisions)
         halved = precision * self.budget.epsilon / (2 * certificate.k * plain)
         return halved if halved < precision else None
@@ -454,7 +455,7 @@ def _wrapped(text: str) -> str:
     return "\n".join(lines)
 
 
-# From what was asked to a plan: the precision and the floor of everything that is measured. Public.
+# From what was asked to a plan: the precision and the zero weight of everything that is measured. Public.
 
 
 @dataclass(frozen=True)
@@ -479,7 +480,7 @@ class Asked:
         return self._weighted(areas) or self._plain(areas)
 
     def likely_law(self, areas: Areas) -> PublicLaw:
-        """Return about the law of the plan, to compare choices; where floors are weighted, without a proof."""
+        """Return about the law of the plan, to compare choices; where zeros are weighted, without a proof."""
         is_pure = self._chooses_floors and self.budget is not None and self.budget.delta is None
         epsilon = None if self.budget is None else self.budget.epsilon
         law = self._by_class(areas, epsilon, is_likely=True) if is_pure and epsilon else None
@@ -487,7 +488,7 @@ class Asked:
 
     @property
     def _chooses_floors(self) -> bool:
-        """Whether floors are for the budget to choose: every cell is measured once, and nothing is given."""
+        """Whether zero weights are for the budget to choose: every cell is measured once, and nothing is given."""
         query, budget = self.queries[0], self.budget
         is_open = len(self.queries) == 1 and isinstance(query, Cells) and (query.precision, query.zeros) == (None, None)
         if not is_open or query.where is not None or budget is None or budget.is_nothing:
@@ -501,7 +502,7 @@ class Asked:
         return Pricing(areas, tuple(map(tuple, classes)), self.noise, self.neighbours, self.rows_per_unit)
 
     def _plain(self, areas: Areas) -> Plan:
-        """Return the plan whose floors are those that were given, or 1."""
+        """Return the plan whose zero weights are those that were given, or 1."""
         classes = [tuple(query.rows(self.schema)) for query in self.queries]
         pricing = self._pricing(areas, classes)
         precisions = precisions_of(pricing, self.queries, self.budget)
@@ -512,7 +513,7 @@ class Asked:
         return self._plan(PublicLaw(self.schema, self.noise, queries, areas), pricing)
 
     def _weighted(self, areas: Areas) -> Plan | None:
-        """Return the plan with floors that the budget chooses; None where there are none or they are not covered."""
+        """Return the plan with zero weights by the budget; None where there are none or they are not covered."""
         budget = self.budget
         if budget is None or not self._chooses_floors:
             return None
@@ -534,20 +535,20 @@ class Asked:
             return None
         rows = self.queries[0].rows(self.schema)
         queries = tuple(
-            MeasuredQuery(part.text, part.precision, tuple(rows[cell] for cell in part.cells), part.floor)
+            MeasuredQuery(part.text, part.precision, tuple(rows[cell] for cell in part.cells), part.zero_weight)
             for part in found
         )
         return PublicLaw(self.schema, self.noise, queries, areas)
 
     def _clamped(self, areas: Areas) -> PublicLaw | None:
-        """Return the law for a budget in rho, where every floor costs the same: noise clamped at lower limits."""
+        """Return the law for a budget in rho, where every zero weight costs the same: noise clamped at lower limits."""
         (query,) = self._plain(areas).law.queries
         patterns = [group.pattern for group in areas.groups]
-        if not all(has_floor(pattern, cell) for pattern in patterns for cell in range(self.schema.n_cells)):
+        if not all(is_open_above(pattern, cell) for pattern in patterns for cell in range(self.schema.n_cells)):
             return None
-        floor = clamped_floor(query.precision)
+        zero_weight = clamped_zero_weight(query.precision)
         return PublicLaw(
-            self.schema, self.noise, (MeasuredQuery(query.text, query.precision, query.rows, floor),), areas
+            self.schema, self.noise, (MeasuredQuery(query.text, query.precision, query.rows, zero_weight),), areas
         )
 
 

@@ -162,12 +162,12 @@ class Case:
         pairs = zip(bounds.lower, bounds.upper, strict=True)
         return tuple(None if low is None or high is None else high - low for low, high in pairs)
 
-    def measured(self, precisions: Sequence[Fraction], floors: Sequence[Fraction] = ()) -> tuple[Measured, ...]:
-        """Return the rows with their noise and floors (1 if none are given); classes of precision 0 are left out."""
-        classes = zip(self.classes, precisions, floors or [Fraction(1)] * len(self.classes), strict=True)
+    def measured(self, precisions: Sequence[Fraction], zero_weights: Sequence[Fraction] = ()) -> tuple[Measured, ...]:
+        """Return the rows with their noise and zero weights (1 by default); classes of precision 0 are left out."""
+        classes = zip(self.classes, precisions, zero_weights or [Fraction(1)] * len(self.classes), strict=True)
         return tuple(
-            Measured(row, self.family(precision), floor)
-            for rows, precision, floor in classes
+            Measured(row, self.family(precision), zero_weight)
+            for rows, precision, zero_weight in classes
             if precision
             for row in rows
         )
@@ -177,12 +177,12 @@ class Case:
         """Whether few tables obey the conditions, as far as a rough count tells; never for several areas at once."""
         return self.shared is None and may_be_few(self.constraints, MOST_TABLES)
 
-    def listed(self, precisions: Sequence[Fraction], floors: Sequence[Fraction] = ()) -> Enumerated | None:
+    def listed(self, precisions: Sequence[Fraction], zero_weights: Sequence[Fraction] = ()) -> Enumerated | None:
         """Return all tables with their probabilities where they are few."""
         if not self.is_small:
             return None
         try:
-            return Enumerated.of(self.constraints, self.measured(precisions, floors), self.neighbours)
+            return Enumerated.of(self.constraints, self.measured(precisions, zero_weights), self.neighbours)
         except TooLargeError:
             return None
 

@@ -29,12 +29,12 @@ class Priced:
     statement: str
 
 
-def weighted_loss(case: Case, precisions: Sequence[Fraction], floors: Sequence[Fraction], k: int) -> Priced:
+def weighted_loss(case: Case, precisions: Sequence[Fraction], zero_weights: Sequence[Fraction], k: int) -> Priced:
     """Return a bound of the loss of all pairs at most `k` records apart."""
     moves, neighbours = case.moves, case.neighbours
     if neighbours == "unbounded" and moves.total_is_fixed:  # records leave and enter in pairs
         neighbours, k = "bounded", k // 2
-    pricer = _Pricer(case, tuple(precisions), tuple(floors))
+    pricer = _Pricer(case, tuple(precisions), tuple(zero_weights))
     if k < 1 or not moves.kinds:
         return Priced(Fraction(0), "equalities_only", "no measured query changes between such tables")
     if k > 1 and not pricer.is_sum_of_steps(neighbours):
@@ -58,7 +58,7 @@ class _Pricer:
 
     case: Case
     precisions: tuple[Fraction, ...]
-    floors: tuple[Fraction, ...]
+    zero_weights: tuple[Fraction, ...]
 
     def is_sum_of_steps(self, neighbours: str) -> bool:
         """Whether every change of several records is one of single records, one after another, inside S*."""
@@ -69,7 +69,7 @@ class _Pricer:
         return not any(kind.ranges for kind in moves.kinds) and all(fixed)
 
     def _is_weighted(self, kind: Kind) -> bool:
-        return any(self.floors[c] != 1 and self.precisions[c] for c, _ in kind.own)
+        return any(self.zero_weights[c] != 1 and self.precisions[c] for c, _ in kind.own)
 
     def _has_zeros_alone(self, kind: Kind) -> bool:
         """Whether the only limits of the cells are lower ones, and each is measured once, by itself."""
@@ -78,9 +78,9 @@ class _Pricer:
         return limits == {(True, True)} and len(kind.own) == 1 and kind.own[0][1] == 1
 
     def _scale(self, kind: Kind) -> tuple[Fraction, Fraction, Fraction]:
-        """Return precision, base and floor of cells that are measured once."""
+        """Return precision, base and zero weight of cells that are measured once."""
         ((c, _),) = kind.own
-        return self.precisions[c], self.case.family(self.precisions[c]).base, self.floors[c]
+        return self.precisions[c], self.case.family(self.precisions[c]).base, self.zero_weights[c]
 
     def _plain(self, kinds: Sequence[Kind], neighbours: str, *, is_weighted: bool) -> Priced | None:
         """Price steps by their distance: weights that the step does not touch are the same on its whole line."""
@@ -104,8 +104,8 @@ class _Pricer:
             return self._plain([kind], "unbounded", is_weighted=False)
         if kind.ranges or kind.soft or not self._has_zeros_alone(kind):
             return self._plain([kind], "unbounded", is_weighted=True)
-        precision, base, floor = self._scale(kind)
-        extra = _extra(free_excess(base, floor))
+        precision, base, zero_weight = self._scale(kind)
+        extra = _extra(free_excess(base, zero_weight))
         return Priced(precision + extra, "clamped_unbounded", _said("cells in no exact sum", precision, extra))
 
     def bounded(self, kinds: Sequence[Kind]) -> Priced | None:
@@ -118,17 +118,17 @@ class _Pricer:
         n_cells = len(kind.cells)
         if n_cells == 1:
             return None
-        precision, base, floor = self._scale(kind)
+        precision, base, zero_weight = self._scale(kind)
         if not (kind.equal or kind.ranges or kind.soft):
-            extra = 2 * _extra(free_excess(base, floor))
+            extra = 2 * _extra(free_excess(base, zero_weight))
             return Priced(
                 2 * precision + extra, "clamped_unbounded", _said("cells in no exact sum", 2 * precision, extra)
             )
-        found = {"weighted_lines": lines_excess(base, floor)}
-        if (excess := group_excess(n_cells, base, floor)) is not None:
+        found = {"weighted_lines": lines_excess(base, zero_weight)}
+        if (excess := group_excess(n_cells, base, zero_weight)) is not None:
             found["weighted_group"] = excess
         if self.case.moves.is_fixed(kind.cells):
-            excess = pair_excess(base, floor) if n_cells == 2 else total_excess(n_cells, base, floor)
+            excess = pair_excess(base, zero_weight) if n_cells == 2 else total_excess(n_cells, base, zero_weight)
             found |= {} if excess is None else {"weighted_fixed_total": excess}
         name = min(found, key=lambda kind: found[kind])
         extra = _extra(found[name])
@@ -155,7 +155,7 @@ def certificate_of(
     precisions: Sequence[Fraction],
     k: int | None = None,
     *,
-    floors: Sequence[Fraction] = (),
+    zero_weights: Sequence[Fraction] = (),
     try_all_pairs: bool = True,
 ) -> Certificate:
     """Return the best valid certificate at some precisions, for pairs at most `k` records apart.
@@ -164,7 +164,7 @@ def certificate_of(
     ----------
     k : int, optional
         The fewest records in which tables of S* can differ, unless given.
-    floors : sequence of Fraction
+    zero_weights : sequence of Fraction
         What weights of lower limits are multiplied by, for each class; 1 if none are given.
     try_all_pairs : bool
         Whether to go through all pairs when S* is small.
@@ -190,20 +190,23 @@ def certificate_of(
         k = max(k, smallest)
     if k < smallest:
         raise PrivacyError(f"k = {k}: no two tables that obey the conditions are fewer than {smallest} records apart")
-    if len(floors) not in {0, len(precisions)} or min(floors, default=Fraction(1)) < 1:
-        raise PrivacyError(f"a floor is at least 1, and each class has one: not {list(floors)}")
+    if len(zero_weights) not in {0, len(precisions)} or min(zero_weights, default=Fraction(1)) < 1:
+        raise PrivacyError(f"a floor is at least 1, and each class has one: not {list(zero_weights)}")
     steps = case.moves.steps(precisions, case.family.exponent, case.neighbours, k)
     plain = case.moves.one_record_without_invariants(precisions, case.family.exponent, case.neighbours)
     make = _Maker(case, tuple(precisions), k, plain)
-    for rows, floor in zip(case.classes, floors, strict=False):
-        if floor != 1 and any(len(row.cells) > 1 for row in rows):
-            raise PrivacyError(f"a floor is for measured cells, and {floor} is given for sums of several cells")
-    is_weighted = any(floor != 1 and precision for floor, precision in zip(floors, precisions, strict=False))
+    for rows, zero_weight in zip(case.classes, zero_weights, strict=False):
+        if zero_weight != 1 and any(len(row.cells) > 1 for row in rows):
+            raise PrivacyError(f"a floor is for measured cells, and {zero_weight} is given for sums of several cells")
+    is_weighted = any(w != 1 and precision for w, precision in zip(zero_weights, precisions, strict=False))
     if is_weighted and is_rho:
         raise PrivacyError(f"no theorem here covers weighted limits under {family.title} noise")
-    found = make.gaussian(steps) if is_rho else [make.weighted(steps, floors) if is_weighted else make.pure(steps)]
+    if is_rho:
+        found = make.gaussian(steps)
+    else:
+        found = [make.weighted(steps, zero_weights) if is_weighted else make.pure(steps)]
     reasons = list(make.reasons)
-    if try_all_pairs and (listed := case.listed(precisions, floors)):
+    if try_all_pairs and (listed := case.listed(precisions, zero_weights)):
         found.append(make.all_pairs(listed))
     if not found:
         raise PrivacyError(
@@ -284,10 +287,10 @@ class _Maker:
             )
         return self._make(kind, why, loss=worst, rho=rho, orders="all", everywhere=rho)
 
-    def weighted(self, steps: Sequence[Step], floors: Sequence[Fraction]) -> Certificate:
+    def weighted(self, steps: Sequence[Step], zero_weights: Sequence[Fraction]) -> Certificate:
         """Double Geometric noise with weighted limits: class by class, and D^2/2-zCDP whatever the weights."""
         rho = max((step.distance for step in steps), default=Fraction(0)) ** 2 / 2
-        priced = weighted_loss(self.case, self.precisions, floors, self.k)
+        priced = weighted_loss(self.case, self.precisions, zero_weights, self.k)
         return self._make(priced.kind, priced.statement, loss=priced.loss, rho=rho, orders="all", everywhere=rho)
 
     def gaussian(self, steps: Sequence[Step]) -> list[Certificate]:
@@ -368,11 +371,11 @@ def certify(
         raise PrivacyError(f"one law has one family of noise, not {', '.join(sorted(families))}")
     classes: dict[tuple[Fraction, Fraction], list[Row]] = {}
     for query in measured:
-        classes.setdefault((query.noise.precision, query.floor), []).append(query.row)
+        classes.setdefault((query.noise.precision, query.zero_weight), []).append(query.row)
     family = families.pop() if families else DEFAULT
     case = Case(constraints, tuple(map(tuple, classes.values())), family, neighbours)
-    precisions, floors = ([scale[which] for scale in classes] for which in (0, 1))
-    return certificate_of(case, precisions, k, floors=floors)
+    precisions, zero_weights = ([scale[which] for scale in classes] for which in (0, 1))
+    return certificate_of(case, precisions, k, zero_weights=zero_weights)
 
 
 def _rest(whole: Fraction, part: Fraction) -> str:

@@ -162,7 +162,7 @@ def _amount(certificate: Certificate) -> str:
 
 def _certificate(plan: Planned, k: int) -> Certificate:
     part = plan.parts[0]
-    return certificate_of(part.case, part.precisions, k, floors=part.floors)
+    return certificate_of(part.case, part.precisions, k, zero_weights=part.zero_weights)
 
 
 def add_up(found: Sequence[Certificate], k: int, statement: str) -> Certificate:
@@ -187,12 +187,12 @@ def _total(parts: Sequence[Fraction | None]) -> Fraction | None:
 
 @dataclass(frozen=True)
 class Part:
-    """One or more areas with one case and the precisions and floors of their release."""
+    """One or more areas with one case and the precisions and zero weights of their release."""
 
     case: Case
     precisions: tuple[Fraction, ...]
     n_areas: int = 1
-    floors: tuple[Fraction, ...] = ()
+    zero_weights: tuple[Fraction, ...] = ()
 
 
 def check_one_row(rows_per_unit: int) -> None:
@@ -253,7 +253,7 @@ def _at_one_record(part: Part, case: Case, try_all_pairs: bool) -> Certificate |
     if k is None or (k > 1 and case.neighbourhood.is_smallest):
         return None
     # Where it is open whether fewer than k records can change, the price of k covers them.
-    return certificate_of(case, part.precisions, k, floors=part.floors, try_all_pairs=try_all_pairs)
+    return certificate_of(case, part.precisions, k, zero_weights=part.zero_weights, try_all_pairs=try_all_pairs)
 
 
 def _at_leaving(part: Part, try_all_pairs: bool) -> Certificate | None:
@@ -268,7 +268,7 @@ def _at_fewest(part: Part) -> Certificate | None:
     neighbourhood = part.case.neighbourhood
     if neighbourhood.k is None or neighbourhood.k == 1 or not neighbourhood.is_smallest:
         return None
-    return certificate_of(part.case, part.precisions, floors=part.floors, try_all_pairs=False)
+    return certificate_of(part.case, part.precisions, zero_weights=part.zero_weights, try_all_pairs=False)
 
 
 def _worst(inside: Sequence[Fraction | None], passing: Sequence[Fraction | None]) -> Fraction | None:
@@ -325,13 +325,13 @@ class Pricing:
         return case.moves.one_record_without_invariants(precisions, case.family.exponent, self.neighbours)
 
     def certificate(
-        self, precisions: Sequence[Fraction], floors: Sequence[Fraction] = (), *, try_all_pairs: bool = True
+        self, precisions: Sequence[Fraction], zero_weights: Sequence[Fraction] = (), *, try_all_pairs: bool = True
     ) -> Certificate:
-        """Return the certificate of a release of every area, for one privacy unit; without floors they are 1."""
+        """Return the certificate of a release of every area, for one privacy unit; without zero weights they are 1."""
         if len(self.areas) == 1:
             case = self.structures[0].case
             if self.rows_per_unit == 1:
-                return certificate_of(case, precisions, floors=floors, try_all_pairs=try_all_pairs)
+                return certificate_of(case, precisions, zero_weights=zero_weights, try_all_pairs=try_all_pairs)
             if self.neighbours == "bounded" and not case.moves.total_is_fixed:
                 # A unit that changes may have fewer or more rows than before: no table of one size is its neighbour.
                 raise PrivacyError(
@@ -339,9 +339,10 @@ class Pricing:
                     " rows, which bounded neighbours never do: publish the total exactly, or use unbounded neighbours"
                 )
             k = self.rows_per_unit * (case.neighbourhood.k or 1)
-            return certificate_of(case, precisions, k, floors=floors, try_all_pairs=try_all_pairs)
+            return certificate_of(case, precisions, k, zero_weights=zero_weights, try_all_pairs=try_all_pairs)
         check_one_row(self.rows_per_unit)
         parts = [
-            Part(structure.case, tuple(precisions), structure.n_areas, tuple(floors)) for structure in self.structures
+            Part(structure.case, tuple(precisions), structure.n_areas, tuple(zero_weights))
+            for structure in self.structures
         ]
         return over_areas(parts, try_all_pairs=try_all_pairs)

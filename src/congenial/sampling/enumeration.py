@@ -248,7 +248,7 @@ class EnumeratedLaw:
             if np.abs(deviation).max(initial=0) >= 2**31:
                 raise TooLargeError("a measured query strays too far to hold its probabilities as exact fractions")
             powers[noise.base] = powers.get(noise.base, np.zeros(len(tables), np.int64)) + noise.power(deviation)
-        powers |= target.floors(tables)  # floors are above 1, bases below it
+        powers |= target.zero_weights(tables)  # zero weights are above 1, bases below it
         # A table's weight is prod base^power: over the common denominator of all tables it is an integer.
         bases, stacked = list(powers), np.column_stack(list(powers.values()))
         most = stacked.max(axis=0).tolist()

@@ -26,7 +26,7 @@ from congenial.noise import FAMILIES
 from congenial.pages.svg import Bar, error_bars
 from congenial.plan import Plan
 from congenial.privacy.disclosure import Review, review
-from congenial.privacy.zero_weights.calibrate import calibrated_lines, has_floor
+from congenial.privacy.zero_weights.calibrate import calibrated_lines, is_open_above
 from congenial.progress import give_way, patience
 from congenial.sampling.error_moments import Errors, exact_errors
 from congenial.sampling.system import System
@@ -180,7 +180,9 @@ def bounded_plan(mechanism: Mechanism, areas: Areas) -> Plan | None:
     if any(pattern.ranges for pattern in patterns):
         return None
     if not all(
-        pattern.is_fixed(c) or has_floor(pattern, c) for pattern in patterns for c in range(mechanism.schema.n_cells)
+        pattern.is_fixed(c) or is_open_above(pattern, c)
+        for pattern in patterns
+        for c in range(mechanism.schema.n_cells)
     ):
         return None
     found = calibrated_lines(budget.epsilon)

@@ -335,7 +335,7 @@ def _weight(holds: Callable[[str, Fraction], bool], clamped: Fraction, share: Fr
     return None
 
 
-# Which precision and floor each cell gets for a budget: every class of alike cells all that its theorem allows.
+# Which precision and zero weight each cell gets for a budget: every class of alike cells all that its theorem allows.
 #
 # What is proposed here is public structure and arithmetic; whether the budget covers it is for its certificate to
 # say.
@@ -346,16 +346,16 @@ _LEAST, _MOST = Fraction(1, 10**9), Fraction(100)  # outside there is no such no
 
 @dataclass(frozen=True)
 class CellClass:
-    """Cells that share a precision and a floor."""
+    """Cells that share a precision and a zero weight."""
 
     text: str
     cells: tuple[int, ...]
     precision: Fraction
-    floor: Fraction
+    zero_weight: Fraction
 
 
 class _Rule(NamedTuple):
-    """How a cell is calibrated: alone, in a group with an exact total, in a group, or without a floor.
+    """How a cell is calibrated: alone, in a group with an exact total, in a group, or without a zero weight.
 
     Attributes
     ----------
@@ -376,10 +376,10 @@ class _Rule(NamedTuple):
         )[self.theorem]
 
     def scale(self, budget: Fraction, neighbours: str, *, is_likely: bool) -> tuple[Fraction, Fraction]:
-        """Return the largest precision that costs no more than a budget in epsilon, and its floor; or about them."""
+        """Return the largest precision that a budget in epsilon covers, and its zero weight; or about them."""
         if self.theorem == _ALONE:
             precision = budget / (2 if neighbours == "bounded" else 1)
-            return precision, clamped_floor(precision)
+            return precision, clamped_zero_weight(precision)
         if self.theorem == _PLAIN:
             return calibrated_cells(budget, "bounded"), Fraction(1)
         if is_likely:
@@ -391,15 +391,15 @@ class _Rule(NamedTuple):
 _FIXED = _Rule(_PLAIN, -1)
 
 
-def clamped_floor(precision: Fraction) -> Fraction:
-    """Return the floor of noise that is clamped at the lower limit: all that lies below is moved there."""
+def clamped_zero_weight(precision: Fraction) -> Fraction:
+    """Return the zero weight of noise that is clamped at the lower limit: all that lies below is moved there."""
     return 1 / (1 - DoubleGeometric(precision).base)
 
 
 def weighted_cells(
     areas: Areas, neighbours: str, budget: Fraction, *, is_likely: bool = False
 ) -> tuple[CellClass, ...] | None:
-    """Return classes of all cells for a budget in epsilon for one record; None where no floor is proposed.
+    """Return classes of all cells for a budget in epsilon for one record; None where no zero weight is proposed.
 
     Parameters
     ----------
@@ -420,13 +420,13 @@ def weighted_cells(
         return None
     found = []
     for rule, cells in sorted(members.items()):
-        precision, floor = rule.scale(budget, neighbours, is_likely=is_likely)
+        precision, zero_weight = rule.scale(budget, neighbours, is_likely=is_likely)
         text = "every cell" if len(members) == 1 else rule.text
-        found.append(CellClass(text, tuple(sorted(cells)), precision, floor))
+        found.append(CellClass(text, tuple(sorted(cells)), precision, zero_weight))
     return tuple(found)
 
 
-def has_floor(constraints: Constraints, cell: int) -> bool:
+def is_open_above(constraints: Constraints, cell: int) -> bool:
     """Whether a cell has a lower limit and no upper one."""
     return constraints.lower[cell] is not None and constraints.upper[cell] is None
 
@@ -438,7 +438,9 @@ def _rules(pattern: Constraints, neighbours: str) -> list[_Rule]:
     equal = columns([limited.row for limited in pattern.equalities], n_cells)
     ranges = columns([limited.row for limited in pattern.ranges], n_cells)
     if neighbours == "unbounded" and not _is_fixed(pattern, loose, loose):
-        are_alone = all(has_floor(pattern, cell) and not equal[cell] and not ranges[cell] for cell in range(n_cells))
+        are_alone = all(
+            is_open_above(pattern, cell) and not equal[cell] and not ranges[cell] for cell in range(n_cells)
+        )
         return [_Rule(_ALONE if are_alone else _PLAIN)] * n_cells
     classes: dict[Column, list[int]] = {}
     for cell in sorted(loose):
@@ -447,7 +449,11 @@ def _rules(pattern: Constraints, neighbours: str) -> list[_Rule]:
     out = [_Rule(_PLAIN)] * n_cells if len(loose) == n_cells else [_FIXED] * n_cells
     for column, cells in classes.items():
         rule = _Rule(_PLAIN)
-        if len(cells) > 1 and len({ranges[cell] for cell in cells}) == 1 and all(has_floor(pattern, c) for c in cells):
+        if (
+            len(cells) > 1
+            and len({ranges[cell] for cell in cells}) == 1
+            and all(is_open_above(pattern, c) for c in cells)
+        ):
             is_alone = not column and not ranges[cells[0]]
             theorem = _ALONE if is_alone else _TOTAL if _is_fixed(pattern, set(cells), loose) else _GROUP
             rule = _Rule(theorem, 0 if is_alone else len(cells))
