@@ -22,12 +22,12 @@ from congenial.ledger.requests import Request, moment
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import shown
-from congenial.privacy.disclosure import Review
+from congenial.privacy.disclosure import Disclosure
 from congenial.progress import DRAWING, Progress, first_interrupt_held, no_news
 from congenial.randomness import RandomStream, Streams, UnitStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey, key_without_charge
 from congenial.table import Table, tables_by_area
-from congenial.tree.plan import ChainPlan, reviews_of
+from congenial.tree.plan import ChainPlan, disclosures_of
 from congenial.tree.steps import ChainWords
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Release:
     software: Mapping[str, str]
     below: tuple[Ints, ...] = ()
     chain: ChainPlan | None = None
-    reviews: tuple[Review, ...] = field(default=(), repr=False)
+    disclosures: tuple[Disclosure, ...] = field(default=(), repr=False)
     """What the exact numbers give away; looked for when it is not given."""
 
     @property
@@ -91,7 +91,7 @@ class Release:
             self.counts,
             self.receipt,
             self.software,
-            self.reviews,
+            self.disclosures,
         )
 
     def write(
@@ -191,9 +191,9 @@ class Prepared:
         return {"plan": self.digest, "software": dict(self.software), "source": source_in_use()}
 
     @cached_property
-    def reviews(self) -> tuple[Review, ...]:
+    def disclosures(self) -> tuple[Disclosure, ...]:
         """What the exact numbers give away by themselves; of a tree, for each level. Public with the release."""
-        return reviews_of(self.whole, self.conditions)
+        return disclosures_of(self.whole, self.conditions)
 
     @property
     def of_areas(self) -> Ints:
@@ -264,7 +264,7 @@ def charged(
         What draws it; on this machine if not given.
     """
     ready.whole.rehearse(progress)
-    _ = ready.reviews  # the manifest counts them: whatever could stop that stops it here
+    _ = ready.disclosures  # the manifest counts them: whatever could stop that stops it here
     request = Request(
         dataset=ready.naming.dataset,
         release=ready.naming.release,
@@ -503,7 +503,7 @@ def _drawn(ready: Prepared, receipt: Receipt | None, tables: tuple[Ints, ...], m
         *(ready.plan, ready.naming, ready.conditions, receipt, counts, made_at, ready.software),
         below=tuple(below),
         chain=ready.chain,
-        reviews=ready.reviews,
+        disclosures=ready.disclosures,
     )
 
 

@@ -20,7 +20,7 @@ from congenial.errors import BrokenError, BundleError, CongenialError, PrivacyEr
 from congenial.law import PublicLaw
 from congenial.plan import Asked, Plan
 from congenial.privacy.certificate import Certificate
-from congenial.privacy.disclosure import Review
+from congenial.privacy.disclosure import Disclosure
 from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream
 from congenial.resources import beside
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _BROKEN = "the conditions that the manifest states do not hold in its tables"
 
 
-def check_made_again(manifest: Manifest, tables: Ints) -> tuple[list[str], tuple[Review, ...]]:
+def check_made_again(manifest: Manifest, tables: Ints) -> tuple[list[str], tuple[Disclosure, ...]]:
     """Refuse a manifest that is not what follows from its tables (area, cell), its conditions and its precisions.
 
     Another version of `congenial` may prove a smaller bound, and say so in other words: then its figures are held to be
@@ -66,7 +66,7 @@ def check_made_again(manifest: Manifest, tables: Ints) -> tuple[list[str], tuple
         )
     if (again.exactly, again.law) != (manifest.exactly, manifest.law):
         raise BundleError("areas.parquet states other numbers than the tables and conditions have")
-    return not_checked + _check_precisions(manifest, others), again.known_reviews
+    return not_checked + _check_precisions(manifest, others), again.known_disclosures
 
 
 def _made_again(manifest: Manifest, tables: Ints) -> Manifest:
@@ -417,7 +417,7 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
 def check_bundle(opened: OpenedBundle) -> Bundle:
     """Compute again whatever follows from a bundle's tables, conditions and law; refuses one that says otherwise."""
     with beside(opened.check_other_table) as compared:
-        not_checked, reviews = check_made_again(opened.manifest, opened.counts)
+        not_checked, disclosures = check_made_again(opened.manifest, opened.counts)
         compared()
-    manifest = replace(opened.manifest, known_reviews=reviews)
+    manifest = replace(opened.manifest, known_disclosures=disclosures)
     return Bundle(manifest, opened.counts, opened.signed_by, tuple(not_checked), opened.below)

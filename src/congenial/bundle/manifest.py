@@ -44,10 +44,10 @@ from congenial.ledger.records import Receipt
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import Certificate
-from congenial.privacy.disclosure import Counted, Review
+from congenial.privacy.disclosure import Disclosure, DisclosureSummary
 from congenial.resources import parts_of
 from congenial.schema import Schema
-from congenial.tree.plan import ChainPlan, reviews_of
+from congenial.tree.plan import ChainPlan, disclosures_of
 
 # What a release states exactly, in words and with its values, read off tables that obey it.
 
@@ -164,7 +164,7 @@ class Manifest:
     files : mapping from file name to SHA-256
     left_out : mapping from file name to the reason
         What a bundle can have and this one has not.
-    given_away : tuple of Counted
+    given_away : tuple of DisclosureSummary
         How much the exact numbers give away by themselves; of a tree, for each level.
     chain : ChainPlan or None
         How the levels below are drawn, where areas are a tree.
@@ -182,9 +182,9 @@ class Manifest:
     software: Mapping[str, str]
     files: Mapping[str, str]
     left_out: Mapping[str, str]
-    given_away: tuple[Counted, ...]
+    given_away: tuple[DisclosureSummary, ...]
     chain: ChainPlan | None = None
-    known_reviews: tuple[Review, ...] = field(default=(), repr=False, compare=False)
+    known_disclosures: tuple[Disclosure, ...] = field(default=(), repr=False, compare=False)
     """What the exact numbers give away, if that was looked for already."""
 
     @classmethod
@@ -197,7 +197,7 @@ class Manifest:
         tables: Ints,
         receipt: Receipt | None,
         software: Mapping[str, str],
-        reviews: tuple[Review, ...] = (),
+        disclosures: tuple[Disclosure, ...] = (),
     ) -> "Manifest":
         """Return what follows from a plan and the drawn tables (area, cell); no file is listed yet.
 
@@ -205,7 +205,7 @@ class Manifest:
         """
         chain = plan if isinstance(plan, ChainPlan) else None
         top = plan.top if isinstance(plan, ChainPlan) else plan
-        law, found = top.law, reviews or reviews_of(plan, conditions)
+        law, found = top.law, disclosures or disclosures_of(plan, conditions)
         return cls(
             naming=naming,
             made_at=made_at,
@@ -219,20 +219,20 @@ class Manifest:
             software=software,
             files={},
             left_out={},
-            given_away=tuple(one.counted for one in found),
+            given_away=tuple(one.summary for one in found),
             chain=chain,
-            known_reviews=found,
+            known_disclosures=found,
         )
 
     @cached_property
-    def reviews(self) -> tuple[Review, ...]:
+    def disclosures(self) -> tuple[Disclosure, ...]:
         """What the exact numbers give away, area by area; of a tree, for each level."""
-        return self.known_reviews or reviews_of(self.chain or self.plan, self.conditions)
+        return self.known_disclosures or disclosures_of(self.chain or self.plan, self.conditions)
 
     @property
     def gives_cells_away(self) -> bool:
         """Whether the exact numbers determine any cell that was not declared to have its value."""
-        return any(counted.n_exact for counted in self.given_away)
+        return any(summary.n_exact for summary in self.given_away)
 
     @property
     def budget(self) -> Budget | None:
@@ -288,7 +288,7 @@ class Manifest:
                 "budget": budget_json(self.budget),
                 "certificate": certificate_json(self.certificate),
             },
-            "given_away": [counted_json(counted) for counted in self.given_away],
+            "given_away": [counted_json(summary) for summary in self.given_away],
             "sampler": {"name": self.sampler, "is_exact": self.is_exact},
             "law": {**law_as_json(self.law), "tree": None if self.chain is None else tree_as_json(self.chain)},
             "receipt": None if self.receipt is None else self.receipt.as_json(),

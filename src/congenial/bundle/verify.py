@@ -129,7 +129,7 @@ def _makers(bundle: Bundle, parts: Callable[[], dict[str, object]]) -> dict[str,
     return {
         README: lambda: readme(manifest).encode(),
         REPORT: lambda: report(manifest, tables, parts(), below).encode(),
-        EXACT_CELLS: lambda: exact_cells_to_parquet(manifest.reviews),
+        EXACT_CELLS: lambda: exact_cells_to_parquet(manifest.disclosures),
         EXPECTED_ERRORS: lambda: expected_errors_csv(manifest, tables, below, parts()),
     }
 

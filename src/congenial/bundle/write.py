@@ -230,7 +230,7 @@ def bundle_files(
         parts, not_made = made()
     left_out.update(not_made if has_csv else {**not_made, TABLE: TOO_LONG})
     if manifest.gives_cells_away:
-        add(EXACT_CELLS, lambda: exact_cells_to_parquet(manifest.reviews))
+        add(EXACT_CELLS, lambda: exact_cells_to_parquet(manifest.disclosures))
     add(EXPECTED_ERRORS, partial(expected_errors_csv, manifest, tables, below, parts))
     if REPORT not in left_out:
         add(REPORT, lambda: report(manifest, tables, parts, below).encode())

@@ -164,7 +164,7 @@ def plan(
         values: Any = preview_text.as_json(found) if as_json else preview_text.screen(found, full=full)
     before = published_before(found.planned, spends)
     if is_listed:
-        where = write_given_away(stated, spec.absolute().parent, found.reviews)
+        where = write_given_away(stated, spec.absolute().parent, found.disclosures)
         say(f"Every cell that the invariants give away {where} until the release", err=True)
     if as_json:
         show_json(values | _as_json(before))
@@ -192,7 +192,7 @@ def _plan_tree(
         step("drawing around a public population")
         header, rows = found.lines
     if is_listed:
-        where = write_given_away(spec, folder, found.reviews)
+        where = write_given_away(spec, folder, found.disclosures)
         say(f"Every cell that the invariants give away {where} until the release", err=True)
     before = published_before(found.planned, spends) if spends else None
     if as_json:

@@ -38,7 +38,7 @@ from congenial.curator.pipeline import prepare
 from congenial.curator.reference_tables import UNIFORM, even_table, made_up_sums, reference_plan, typical_tables
 from congenial.curator.section import Section, bare_section, cost_section
 from congenial.plan import Plan
-from congenial.privacy.disclosure import Review, level_sentences
+from congenial.privacy.disclosure import Disclosure, level_sentences
 from congenial.privacy.semantics import meaning
 from congenial.progress import Progress, no_news
 from congenial.randomness import replay_rng
@@ -54,18 +54,18 @@ from congenial.tree.tree import check_leaves
 # What the invariants give away, for `plan`: sentences, plain values, and a file that lists every cell.
 
 
-def given_away_lines(reviews: Sequence[Review], unit: str) -> list[str]:
+def given_away_lines(disclosures: Sequence[Disclosure], unit: str) -> list[str]:
     """Return what was found in every area, or at each level of a tree, in sentences."""
-    return level_sentences(reviews, unit)
+    return level_sentences(disclosures, unit)
 
 
-def given_away_json(reviews: Sequence[Review], unit: str) -> dict[str, Any]:
+def given_away_json(disclosures: Sequence[Disclosure], unit: str) -> dict[str, Any]:
     """Return the sentences and the counts as plain values."""
-    counts = [counted_json(found.counted) for found in reviews]
-    return {"sentences": given_away_lines(reviews, unit), "counts": counts}
+    counts = [counted_json(found.summary) for found in disclosures]
+    return {"sentences": given_away_lines(disclosures, unit), "counts": counts}
 
 
-def write_given_away(spec: Spec, folder: Path, reviews: Sequence[Review]) -> str:
+def write_given_away(spec: Spec, folder: Path, disclosures: Sequence[Disclosure]) -> str:
     """List every cell that is given away, with its value, and return where, as the end of a sentence.
 
     The values are published with the release; until then they are confidential.
@@ -73,14 +73,14 @@ def write_given_away(spec: Spec, folder: Path, reviews: Sequence[Review]) -> str
     dimensions = [found.name for found in spec.dimensions]
     header = ["level", "area", *dimensions, "value"]
     file = folder / f"{CONFIDENTIAL}given-away-{spec.release}.csv"
-    return write_confidential_csv(file, header, (row for found in reviews for row in _rows(found)), most_rows=None)
+    return write_confidential_csv(file, header, (row for found in disclosures for row in _rows(found)), most_rows=None)
 
 
-def _rows(review: Review) -> Iterator[tuple[object, ...]]:
-    schema = review.schema
+def _rows(disclosure: Disclosure) -> Iterator[tuple[object, ...]]:
+    schema = disclosure.schema
     labels = [tuple(part.values()) for part in map(schema.labels_of, range(schema.n_cells))]
-    for area, cell, value in review.cells():
-        yield review.counted.area or "", area or "", *labels[cell], value
+    for area, cell, value in disclosure.cells():
+        yield disclosure.summary.area or "", area or "", *labels[cell], value
 
 
 _MOST_COMPARED = 2_000  # areas whose numbers a ledger lists one by one
@@ -95,7 +95,7 @@ class Preview:
     plan: Plan
     errors: tuple[ExpectedError, ...]
     digest: str
-    reviews: tuple[Review, ...]
+    disclosures: tuple[Disclosure, ...]
     """What the invariants give away by themselves."""
     sums: AddingUp
     """What tables will add up to, around the reference or a made-up population."""
@@ -166,7 +166,7 @@ class Preview:
     @property
     def given_away(self) -> list[str]:
         """Cells and sums that the invariants give away, in words: no noise protects them."""
-        return given_away_lines(self.reviews, self.unit)
+        return given_away_lines(self.disclosures, self.unit)
 
 
 def _as_read(tables: Mapping[Area, Table]) -> Table | Mapping[str, Table]:
@@ -222,7 +222,7 @@ def preview(
     reached = None if target is None else reach(spec, around.law.areas, centres, target, progress)
     middle = list(centres.values())[len(centres) // 2]
     return Preview(
-        *(spec, plan, tuple(errors), ready.digest, ready.reviews, sums, around, rehearsed, middle, others, reached),
+        *(spec, plan, tuple(errors), ready.digest, ready.disclosures, sums, around, rehearsed, middle, others, reached),
         exact=exact_texts(ready),
     )
 
@@ -249,7 +249,7 @@ class TreePreview:
     spec: Spec
     chain: ChainPlan
     digest: str
-    reviews: tuple[Review, ...]
+    disclosures: tuple[Disclosure, ...]
     """What the invariants give away by themselves, level by level."""
     reference: TreeReference | None = None
     exact: tuple[tuple[str, str], ...] = ()
@@ -348,7 +348,7 @@ class TreePreview:
             if titles
         ]
         adding_up = f"A tree of tables that add up, of {cells}: {', '.join(files)}."
-        bare = bare_section(chain.not_protected_text, given_away_lines(self.reviews, self.unit))
+        bare = bare_section(chain.not_protected_text, given_away_lines(self.disclosures, self.unit))
         sections = [
             *([] if bare is None else [bare]),
             Section("What will be published", [adding_up, *(exactly or ["Nothing of it exactly."])]),
@@ -390,7 +390,7 @@ class TreePreview:
             "cost": {"currency": self.chain.spent.currency, "amount": str(self.chain.spent.amount)},
             "certificate": certificate_json(self.chain.certificate),
             "not_protected": self.chain.not_protected_text,
-            "given_away": given_away_json(self.reviews, self.unit),
+            "given_away": given_away_json(self.disclosures, self.unit),
             "plan_digest": self.digest,
             "around": self.around,
         }
@@ -426,4 +426,4 @@ def tree_preview(spec: Spec, folder: Path, reference: Path | None = None, progre
         check_leaves(law.tree, law.n_cells, law.zeros, leaves)
         hierarchy = spec.tree_mechanism(law.tree, law.zeros)
         given = TreeReference(reference.name, hierarchy.plan(hierarchy.disclose(leaves)), leaves)
-    return TreePreview(spec, ready.chain, ready.digest, ready.reviews, given, exact_texts(ready))
+    return TreePreview(spec, ready.chain, ready.digest, ready.disclosures, given, exact_texts(ready))

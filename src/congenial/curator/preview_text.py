@@ -279,7 +279,7 @@ def as_json(preview: Preview) -> dict[str, Any]:
         "meaning": str(plan.meaning),
         "warning": plan.meaning.warning,
         "not_protected": plan.not_protected_text,
-        "given_away": given_away_json(preview.reviews, preview.unit),
+        "given_away": given_away_json(preview.disclosures, preview.unit),
         "warnings": _warnings(preview),
         "sampler": {
             "name": plan.sampler.name,

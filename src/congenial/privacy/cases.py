@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Ints
 from congenial.conditions.areas import NONE, Areas, Group, quick_bounds
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.determined import distinct
+from congenial.conditions.determined_cells import distinct
 from congenial.conditions.linear_algebra import dependence
 from congenial.conditions.rows import Row
 from congenial.errors import PrivacyError, TooLargeError
@@ -235,7 +235,7 @@ def _split(group: Group) -> Iterator[tuple[Ints, Shared]]:
     Areas with equal values are alike, and limits of cells are those of some areas at a time: of a million areas they
     would take gigabytes.
     """
-    few, which = distinct(group)
+    few, kind_of_area = distinct(group)
     number_of: dict[bytes, int] = {}
     widest: list[Ints] = []
     known: list[dict[str, Closest]] = []
@@ -258,7 +258,7 @@ def _split(group: Group) -> Iterator[tuple[Ints, Shared]]:
             else:
                 widest[number] = np.maximum(widest[number], widths)
         kinds[numbers] = found[own.reshape(-1)]
-    of_area = kinds[which]
+    of_area = kinds[kind_of_area]
     _, starts = np.unique(of_area, return_index=True)
     for number in of_area[np.sort(starts)].tolist():  # those first that come first among the areas
         widths = tuple(None if width == NONE else width for width in widest[number].tolist())

@@ -42,7 +42,7 @@ def level_rho(exponent: int, precision: Fraction, neighbours: str, k: int, *, to
     return precision * squares / 2
 
 
-def chain_certificate(
+def tree_certificate(
     top: Certificate, noise: str, precisions: Sequence[Fraction], *, total_is_fixed: bool, why: Sequence[str] = ()
 ) -> Certificate:
     """Return the certificate of a whole tree: that of the top, and a charge for each level below.

@@ -203,8 +203,8 @@ class System:
             row, fall = query.row, query.fall
             if len(row.cells) == 1:
                 cell = row.cells[0]
-                is_open_above = constraints.lower[cell] is not None
-                falls[cell] *= (fall if is_open_above else query.noise.fall).stretched(row.coefficients[0])
+                has_limit = constraints.lower[cell] is not None
+                falls[cell] *= (fall if has_limit else query.noise.fall).stretched(row.coefficients[0])
             else:
                 soft[_coefficients(row)] = soft.get(_coefficients(row), FLAT) * fall
         rows = [

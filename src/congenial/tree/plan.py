@@ -23,8 +23,8 @@ from congenial.noise.base import DiscreteNoise
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.certificate import Certificate
-from congenial.privacy.disclosure import Review, review, reviewed, with_differences
-from congenial.privacy.tree import chain_certificate
+from congenial.privacy.disclosure import Disclosure, disclosure_of, disclosure_of_groups, with_differences
+from congenial.privacy.tree import tree_certificate
 from congenial.progress import REHEARSING, Progress, no_news
 from congenial.resources import parts_of
 from congenial.sampling.allocation.tilts import share_noise
@@ -207,7 +207,7 @@ class ChainPlan:
     def certificate(self) -> Certificate:
         """What the release costs at most; raises `PrivacyError` when nothing can be certified."""
         self._check_single_records()
-        return chain_certificate(
+        return tree_certificate(
             self.top.certificate,
             self.law.top.noise,
             [noise.precision for noise in self.law.noises],
@@ -342,14 +342,14 @@ class ChainPlan:
 Flags = NDArray[np.bool_]
 
 
-def reviews_of(plan: Plan | ChainPlan, conditions: Sequence[Condition]) -> tuple[Review, ...]:
+def disclosures_of(plan: Plan | ChainPlan, conditions: Sequence[Condition]) -> tuple[Disclosure, ...]:
     """Look at everything that a plan releases: one table, or one for each area; of a tree, level by level."""
     if isinstance(plan, ChainPlan):
-        return review_tree(plan.law, conditions)
-    return (review(plan.law.areas, conditions),)
+        return tree_disclosures(plan.law, conditions)
+    return (disclosure_of(plan.law.areas, conditions),)
 
 
-def review_tree(law: ChainLaw, conditions: Sequence[Condition]) -> tuple[Review, ...]:
+def tree_disclosures(law: ChainLaw, conditions: Sequence[Condition]) -> tuple[Disclosure, ...]:
     """Look at every unit of every level, the top first.
 
     Parameters
@@ -363,13 +363,13 @@ def review_tree(law: ChainLaw, conditions: Sequence[Condition]) -> tuple[Review,
     >>> tree = cg.Tree.of_prefixes(["1a", "1b", "2a"], {"county": 1}, "block")
     >>> hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants={"block": [cg.total()]}, rho="1")
     >>> plan = hierarchy.plan(hierarchy.disclose(hierarchy.counts_of([[3, 4], [0, 0], [0, 1]])))
-    >>> for level in review_tree(plan.law, hierarchy.invariants):
-    ...     print(level.counted.area, level.counted.n_exact, [(one.n_zero, one.n_one) for one in level.counted.sums])
+    >>> for level in tree_disclosures(plan.law, hierarchy.invariants):
+    ...     print(level.summary.area, level.summary.n_exact, [(one.n_zero, one.n_one) for one in level.summary.sums])
     county 0 [(0, 1)]
     block 2 [(1, 1)]
     """
     tree = law.tree
-    top = review(law.top.areas, conditions)
+    top = disclosure_of(law.top.areas, conditions)
     barred = law.zeros.bars[0] if law.zeros.bars else np.zeros((len(law.areas), law.n_cells), np.bool_)
     out, zero = [top], _zeros(top, law.n_cells) | barred
     for level, parents in enumerate(tree.parents, 1):
@@ -379,7 +379,7 @@ def review_tree(law: ChainLaw, conditions: Sequence[Condition]) -> tuple[Review,
         stated = () if exact is None else exact.rows.rows
         schema = law.top.schema
         others = [row for name in schema.names for row in margin(name).rows(schema)]
-        found = reviewed(
+        found = disclosure_of_groups(
             tree.levels[level], CodeTexts(tree.codes[level]), groups, with_differences(schema, stated, others)
         )
         out.append(found)
@@ -409,9 +409,9 @@ def _patterns(zero: Flags, barred: Flags) -> tuple[Ints, Ints]:
     return first, which.reshape(-1)
 
 
-def _zeros(found: Review, n_cells: int) -> Flags:
+def _zeros(found: Disclosure, n_cells: int) -> Flags:
     """Return which cells of each unit are known to be 0 (unit, cell)."""
     out = np.zeros((len(found.labels), n_cells), np.bool_)
     for one in found.kinds:
-        out[one.places] = (one.found.is_known & (one.found.values == 0))[one.which]
+        out[one.places] = (one.determined.is_known & (one.determined.values == 0))[one.kind_of_area]
     return out

@@ -25,7 +25,7 @@ from congenial.mechanism import Mechanism, prepare_tree
 from congenial.noise import FAMILIES
 from congenial.pages.svg import Bar, error_bars
 from congenial.plan import Plan
-from congenial.privacy.disclosure import Review, review
+from congenial.privacy.disclosure import Disclosure, disclosure_of
 from congenial.privacy.zero_weights.calibrate import calibrated_lines, is_open_above
 from congenial.progress import give_way, patience
 from congenial.sampling.error_moments import Errors, exact_errors
@@ -61,7 +61,7 @@ class Panel:
     grid: Grid
     area: Area
     centre: Ints
-    reviewed: Review
+    disclosure: Disclosure
     errors: Errors | None
     is_known: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
     is_bound: bool = False
@@ -87,7 +87,7 @@ class Panel:
     @property
     def given_away(self) -> list[str]:
         """Cells and sums that the invariants give away by themselves, in words."""
-        return given_away_lines([self.reviewed], self.unit)
+        return given_away_lines([self.disclosure], self.unit)
 
     @property
     def seconds(self) -> float:
@@ -134,7 +134,7 @@ def panel(spec: Spec, tables: Table | AreaTables, grid: Grid, *, seconds: float 
     area, centre = list(centres.items())[len(centres) // 2]
     errors = exact_errors(System.of(plan.law.areas[area], plan.law.measured), centre, grid.rows)
     give_way()
-    found = review(areas, mechanism.invariants)
+    found = disclosure_of(areas, mechanism.invariants)
     return Panel(spec, plan, grid, area, centre, found, errors, known_cells(found, plan, area), is_bound)
 
 
@@ -195,13 +195,13 @@ def bounded_plan(mechanism: Mechanism, areas: Areas) -> Plan | None:
     return plan if is_one else None
 
 
-def known_cells(found: Review, plan: Plan, area: Area) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+def known_cells(found: Disclosure, plan: Plan, area: Area) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     """Return which cells of an area the exact numbers give away."""
     place = list(plan.law.areas.labels).index(area)
     for kinds in found.kinds:
         where = np.flatnonzero(kinds.places == place)
         if where.size:
-            return np.asarray(kinds.is_news[kinds.which[where[0]]])
+            return np.asarray(kinds.is_disclosed[kinds.kind_of_area[where[0]]])
     return np.zeros(plan.law.schema.n_cells, np.bool_)
 
 
@@ -261,7 +261,7 @@ class TreePanel:
         ready = prepare_tree(spec.tree_mechanism(leaves.tree, leaves.zeros), leaves.counts, spec.naming)
         if ready.chain is None:
             raise ValueError("the spec has no hierarchy")
-        return cls(TreePreview(spec, ready.chain, ready.digest, ready.reviews), grid)
+        return cls(TreePreview(spec, ready.chain, ready.digest, ready.disclosures), grid)
 
     @property
     def chain(self) -> ChainPlan:
