@@ -22,7 +22,7 @@ from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.calibrate import precisions_of
 from congenial.privacy.cases import Structure
 from congenial.privacy.certificate import Certificate, shown, shown_below
-from congenial.privacy.compose import Part, Pricing
+from congenial.privacy.compose import PricedAreas, Pricing
 from congenial.privacy.neighbours import Neighbours
 from congenial.privacy.semantics import Meaning, meaning
 from congenial.privacy.zero_weights.calibrate import clamped_zero_weight, is_open_above, weighted_cells
@@ -299,11 +299,12 @@ class Plan:
         return self.pricing.structures
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[PricedAreas, ...]:
         """The areas with their precisions, as `compose` takes them."""
         law = self.law
         return tuple(
-            Part(structure.case, law.precisions, structure.n_areas, law.zero_weights) for structure in self.structures
+            PricedAreas(structure.case, law.precisions, structure.n_areas, law.zero_weights)
+            for structure in self.structures
         )
 
     @property
@@ -390,8 +391,10 @@ class Plan:
     def noise_lines(self) -> list[str]:
         """Say of every query how large its noise is, and how large GM's halving would make it."""
         make = self.law.family
-        moving = {soft.klass for structure in self.structures for soft in structure.case.moves.soft}
-        moving |= {c for structure in self.structures for kind in structure.case.moves.kinds for c, _ in kind.own}
+        moving = {soft.query_class for structure in self.structures for soft in structure.case.moves.soft}
+        moving |= {
+            c for structure in self.structures for group in structure.case.moves.groups for c, _ in group.queries
+        }
         lines = []
         for number, query in enumerate(self.law.queries):
             if not query.precision:

@@ -145,7 +145,7 @@ def test_no_pair_loses_more_than_its_certificate_says() -> None:
 def test_mutants_are_caught(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A class that is given a bound it does not meet the conditions of, or a bound that is too small."""
     if mutant == "upper limits":
-        monkeypatch.setattr(_Pricer, "_has_zeros_alone", lambda _, kind: len(kind.own) == 1)
+        monkeypatch.setattr(_Pricer, "_has_zeros_alone", lambda _, group: len(group.queries) == 1)
     elif mutant == "several records":
         monkeypatch.setattr(_Pricer, "is_sum_of_steps", lambda _self, _neighbours: True)
     elif mutant == "too small an excess":

@@ -9,16 +9,15 @@ it is said of how many areas nobody knows.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Ints
+from congenial.arrays import Ints, distinct_rows
 from congenial.conditions.areas import Group, quick_bounds
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.linear_algebra import dependence, reduced
-from congenial.conditions.rows import Limited, Row, cells_alike, dense
+from congenial.conditions.rows import Limited, Row, cells_alike, connected_parts, dense
 
 # Sums of cells whose values follow from the equalities: one elimination serves all areas of a pattern.
 
@@ -184,19 +183,13 @@ def determine_cells(
 
 def distinct(group: Group) -> tuple[Group, Ints]:
     """Return a group with one area of each kind, and which kind every area is of: equal values, equal cells."""
-    values = group.values
-    if values.dtype == object or not len(values):
-        return group, np.arange(len(group.places))
-    least = values.min(axis=0)
-    spans = (values.max(axis=0) - least + 1).tolist()
-    if prod(spans) < 2**62:  # one number a line is sorted in a tenth of the time that lines take
-        keys = np.zeros(len(values), np.int64)
-        for column, span in zip((values - least).T, spans, strict=True):
-            keys = keys * span + column
-        _, first, kinds = np.unique(keys, return_index=True, return_inverse=True)
-    else:
-        _, first, kinds = np.unique(values, axis=0, return_index=True, return_inverse=True)
-    return Group(group.pattern, group.places[first], values[first]), kinds.reshape(-1)
+    n_areas = len(group.places)
+    if group.values.dtype == object:
+        return group, np.arange(n_areas)
+    values, kinds = distinct_rows(group.values)
+    first = np.empty(len(values), np.int64)
+    first[kinds[::-1]] = np.arange(n_areas)[::-1]  # of areas of one kind the last that is set counts
+    return Group(group.pattern, group.places[first], values), kinds
 
 
 def is_tight(pattern: Constraints, known: set[tuple[int, ...]]) -> bool:
@@ -217,17 +210,8 @@ def is_tight(pattern: Constraints, known: set[tuple[int, ...]]) -> bool:
         return False
     open_groups = {g for g, cells in enumerate(loose) if cells and cells not in known}
     families = {frozenset(line) & open_groups for line in plain} - {frozenset()}
-    return all(_is_two_way(part) for part in _connected(families))
-
-
-def _connected(families: set[frozenset[int]]) -> list[set[frozenset[int]]]:
-    """Split sets of groups into parts that share none."""
-    parts: list[set[frozenset[int]]] = []
-    for family in families:
-        touching = [part for part in parts if any(family & other for other in part)]
-        parts = [part for part in parts if part not in touching]
-        parts.append({family}.union(*touching))
-    return parts
+    parts = connected_parts(families, sorted(frozenset().union(*families)))
+    return all(_is_two_way({family for family in families if not family.isdisjoint(part)}) for part in parts)
 
 
 def _is_two_way(part: set[frozenset[int]]) -> bool:

@@ -109,7 +109,7 @@ def _solve(
     program.a_matrix_.start_ = np.cumsum([0, *map(len, places)]).astype(np.int32)
     program.a_matrix_.index_ = np.concatenate([*places, np.zeros(0, np.int64)]).astype(np.int32)
     program.a_matrix_.value_ = np.concatenate(
-        [*(line[own] for line, own in zip(matrix, places, strict=True)), np.zeros(0)]
+        [*(line[place] for line, place in zip(matrix, places, strict=True)), np.zeros(0)]
     )
     solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
@@ -174,14 +174,12 @@ def _float_rows(rows: Sequence[Limited], n: int) -> tuple[Floats, Floats, Floats
     matrix = np.zeros((len(rows), n))
     for line, row in zip(matrix, rows, strict=True):
         line[list(row.terms)] = list(row.terms.values())
-    low = np.array([-np.inf if row.lower is None else float(row.lower) for row in rows])
-    high = np.array([np.inf if row.upper is None else float(row.upper) for row in rows])
-    return matrix, low, high
+    return matrix, *_float_box(Box.of(row.limits for row in rows))
 
 
 def _float_box(box: Box) -> tuple[Floats, Floats]:
-    low = np.array([-np.inf if end is None else float(end) for end in box[0]])
-    return low, np.array([np.inf if end is None else float(end) for end in box[1]])
+    low = np.array([-np.inf if end is None else float(end) for end in box.low])
+    return low, np.array([np.inf if end is None else float(end) for end in box.high])
 
 
 _NODES = 400
@@ -324,13 +322,13 @@ def _least_on_line(rows: Sequence[Limited], box: Box, objective: dict[int, int])
         return None
     start, line = solutions.point, (solutions.basis or ((0,) * n,))[0]
     steps = FREE
-    limited = [(start[g], line[g], own) for g, own in enumerate(box.limits)]
+    limited = [(start[g], line[g], interval) for g, interval in enumerate(box.limits)]
     limited += [(row.row.value(start), row.row.value(line), row.limits) for row in rows]
     for value, slope, limits in limited:
-        left = limits.shifted(-value) if slope >= 0 else limits.shifted(-value).negated
+        room = limits.shifted(-value) if slope >= 0 else limits.shifted(-value).negated
         if slope:
-            steps &= left.divided(abs(slope))
-        elif 0 not in left:
+            steps &= room.divided(abs(slope))
+        elif 0 not in room:
             raise EmptyError
     if steps.is_empty:
         raise EmptyError
@@ -359,22 +357,13 @@ def _search(rows: Sequence[Limited], box: Box, objective: dict[int, int]) -> tup
         next((end for end in (low, high) if end is not None), 0)
         for low, high in zip(*propagate(rows, box), strict=True)
     ]
-    bound, point = _branch_and_bound([_moved_row(row, origin) for row in rows], _moved_box(box, origin), objective)
+    moved = [Limited(row.row, row.limits.shifted(-row.row.value(origin))) for row in rows]
+    around = Box.of(limits.shifted(-shift) for limits, shift in zip(box.limits, origin, strict=True))
+    bound, point = _branch_and_bound(moved, around, objective)
     return (
         None if bound is None else bound + _value(objective, origin),
         None if point is None else [value + shift for value, shift in zip(point, origin, strict=True)],
     )
-
-
-def _moved_row(row: Limited, origin: Sequence[int]) -> Limited:
-    return Limited(row.row, row.limits.shifted(-row.row.value(origin)))
-
-
-def _moved_box(box: Box, origin: Sequence[int]) -> Box:
-    low, high = (
-        [None if end is None else end - shift for end, shift in zip(side, origin, strict=True)] for side in box
-    )
-    return Box(low, high)
 
 
 def _branch_and_bound(
@@ -402,9 +391,11 @@ def _branch_and_bound(
             lowest = _interval_bound(objective, node)
         else:
             lowest = None if relaxed.bound is None else ceil(relaxed.bound)
-            found = _integer_point(rows, node, point)
-            if found is not None and (best is None or _value(objective, found) < _value(objective, best)):
-                best = found
+            integer_point = _integer_point(rows, node, point)
+            if integer_point is not None and (
+                best is None or _value(objective, integer_point) < _value(objective, best)
+            ):
+                best = integer_point
         if best is not None and (not objective or (lowest is not None and lowest >= _value(objective, best))):
             if not objective:
                 return 0, best
@@ -415,7 +406,7 @@ def _branch_and_bound(
                 best = corner
             continue
         boxes += _split(node, point)
-    unsettled += [_interval_bound(objective, left) for left in boxes]
+    unsettled += [_interval_bound(objective, unexplored) for unexplored in boxes]
     if best is None and not unsettled:
         raise EmptyError
     bounds = [*unsettled, *([] if best is None else [_value(objective, best)])]
@@ -431,7 +422,7 @@ def _on_lattice(rows: Sequence[Limited], box: Box) -> tuple[Sequence[Limited], B
     moved = [
         row if row.is_equality else Limited(row.row, _inward(row.limits, *solutions.values(row.terms))) for row in rows
     ]
-    ends = (_inward(Interval(low, high), *steps) for low, high, steps in zip(*box, solutions.of_variables, strict=True))
+    ends = (_inward(limits, *steps) for limits, steps in zip(box.limits, solutions.of_variables, strict=True))
     return moved, Box.of(ends)
 
 
@@ -475,9 +466,8 @@ def _integer_point(rows: Sequence[Limited], box: Box, point: Floats) -> list[int
 
 
 def _obeys(rows: Sequence[Limited], box: Box, point: Sequence[int]) -> bool:
-    limits = zip(point, *box, strict=True)
-    inside = all((low is None or value >= low) and (high is None or value <= high) for value, low, high in limits)
-    return inside and all(row.holds(point) for row in rows)
+    is_inside = all(value in limits for value, limits in zip(point, box.limits, strict=True))
+    return is_inside and all(row.holds(point) for row in rows)
 
 
 def _split(box: Box, point: Floats | None) -> list[Box]:
@@ -495,9 +485,9 @@ def _split(box: Box, point: Floats | None) -> list[Box]:
         middle = min(middle, high - 1)
     if low is not None:
         middle = max(middle, low)
-    left, right = Box(list(box[0]), list(box[1])), Box(list(box[0]), list(box[1]))
-    left.high[g], right.low[g] = middle, middle + 1
-    return [left, right]
+    lower_half, upper_half = Box(list(box[0]), list(box[1])), Box(list(box[0]), list(box[1]))
+    lower_half.high[g], upper_half.low[g] = middle, middle + 1
+    return [lower_half, upper_half]
 
 
 # Which conditions contradict each other: an irreducible set, in words.
@@ -510,32 +500,32 @@ def raise_clash(claims: Sequence[Claim], n_cells: int) -> NoReturn:
     as far as tables were found that obey all but one claim.
     """
     n_cells = max([n_cells, *(max(limited.row.cells) + 1 for claim in claims for limited in claim.limits)])
-    kept: list[Claim] = []
-    is_irreducible = _keep_needed(list(claims), [], kept, n_cells)
-    if len(kept) == 1:
-        message = f"no table of whole numbers obeys the condition «{kept[0].text}»; correct it or leave it out"
+    needed: list[Claim] = []
+    is_irreducible = _keep_needed(list(claims), [], needed, n_cells)
+    if len(needed) == 1:
+        message = f"no table of whole numbers obeys the condition «{needed[0].text}»; correct it or leave it out"
     else:
         otherwise = ", while all but any one of them can be met" if is_irreducible else ""
-        listed = "\n".join(f"  - {claim.text}" for claim in kept)
+        listed = "\n".join(f"  - {claim.text}" for claim in needed)
         message = f"no table of whole numbers obeys these conditions together{otherwise}:\n{listed}\n"
         message += "correct or leave out one of them"
-    raise ClashError(message, tuple(claim.text for claim in kept), is_irreducible)
+    raise ClashError(message, tuple(claim.text for claim in needed), is_irreducible)
 
 
-def _keep_needed(claims: list[Claim], after: list[Claim], kept: list[Claim], n_cells: int) -> bool:
-    """Move the claims that a contradiction needs, beside those kept and after, to `kept`; say whether that is proven.
+def _keep_needed(claims: list[Claim], after: list[Claim], needed: list[Claim], n_cells: int) -> bool:
+    """Move the claims that a contradiction needs, beside those kept and after, to `needed`; say whether that is proven.
 
     A whole half that is not needed goes at once: the outcome is that of trying one by one.
     """
-    has_table = _has_table([*kept, *after], n_cells)
+    has_table = _has_table([*needed, *after], n_cells)
     if has_table is False:
         return True
     if len(claims) == 1:
-        kept += claims
+        needed += claims
         return has_table is True
     half = len(claims) // 2
-    first = _keep_needed(claims[:half], [*claims[half:], *after], kept, n_cells)
-    return _keep_needed(claims[half:], after, kept, n_cells) and first
+    first = _keep_needed(claims[:half], [*claims[half:], *after], needed, n_cells)
+    return _keep_needed(claims[half:], after, needed, n_cells) and first
 
 
 def _has_table(claims: Sequence[Claim], n_cells: int) -> bool | None:

@@ -83,14 +83,14 @@ def cell_limits(grouped: GroupedSystem, box: Box, limits: Sequence[Interval]) ->
         some_least = sum(value for cell in cells if (value := limits[cell].low) is not None)
         some_most = sum(value for cell in cells if (value := limits[cell].high) is not None)
         for cell in cells:
-            own = limits[cell]
+            interval = limits[cell]
             # What the other cells of the group can hold at most and at least, where that is limited.
             low = high = None
-            if group_low is not None and free_above == (own.high is None):
-                low = group_low - (some_most - (own.high or 0))
-            if group_high is not None and free_below == (own.low is None):
-                high = group_high - (some_least - (own.low or 0))
-            out[cell] = own & Interval(low, high)
+            if group_low is not None and free_above == (interval.high is None):
+                low = group_low - (some_most - (interval.high or 0))
+            if group_high is not None and free_below == (interval.low is None):
+                high = group_high - (some_least - (interval.low or 0))
+            out[cell] = interval & Interval(low, high)
     return out
 
 

@@ -14,6 +14,7 @@ From a spec to a kernel a row has six representations, and nothing else in the p
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,8 +173,8 @@ class Row:
     @classmethod
     def weighted(cls, terms: Mapping[int, int], name: str = "") -> "Row":
         """Return the combination of cells with these coefficients, those of 0 left out."""
-        kept = sorted((cell, times) for cell, times in terms.items() if times)
-        return cls(name, tuple(cell for cell, _ in kept), tuple(times for _, times in kept))
+        nonzero = sorted((cell, times) for cell, times in terms.items() if times)
+        return cls(name, tuple(cell for cell, _ in nonzero), tuple(times for _, times in nonzero))
 
     @cached_property
     def terms(self) -> dict[int, int]:
@@ -274,6 +275,31 @@ def cells_alike(rows: Sequence[Row], n_cells: int) -> dict[Column, tuple[int, ..
     return {column: tuple(cells) for column, cells in alike.items()}
 
 
+def connected_parts(families: Iterable[Iterable[int]], numbers: Iterable[int]) -> list[list[int]]:
+    """Split numbers into the smallest parts such that no family has numbers of two parts.
+
+    Examples
+    --------
+    >>> connected_parts([(0, 2), (2, 3)], range(5))
+    [[0, 2, 3], [1], [4]]
+    """
+    parent = {number: number for number in numbers}
+
+    def root(number: int) -> int:
+        while parent[number] != number:
+            parent[number] = parent[parent[number]]
+            number = parent[number]
+        return number
+
+    for family in families:
+        for first, second in pairwise(family):
+            parent[root(second)] = root(first)
+    parts: dict[int, list[int]] = {}
+    for number in parent:
+        parts.setdefault(root(number), []).append(number)
+    return list(parts.values())
+
+
 def dense(rows: Sequence[Row], n_cells: int) -> NDArray[np.int64]:
     """Return rows as a matrix, a line a row."""
     matrix = np.zeros((len(rows), n_cells), np.int64)
@@ -294,8 +320,8 @@ def where_text(where: Where) -> str:
     'sex=female, age in {0-17, 18+}'
     """
     parts = []
-    for name, wanted in where.items():
-        labels = [wanted] if isinstance(wanted, str) else list(wanted)
+    for name, chosen in where.items():
+        labels = [chosen] if isinstance(chosen, str) else list(chosen)
         if len(labels) == 1:
             parts.append(f"{name}={labels[0]}")
         else:

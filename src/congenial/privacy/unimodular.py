@@ -160,8 +160,8 @@ def _decided(matrix: Matrix) -> Unimodularity:
     if min(matrix.shape) > LARGEST_SEARCH:
         return Unimodularity(False, False, f"no theorem applies to a part of {size}, too large for a complete search")
     holds = _search(matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T)
-    found = "" if holds else "not "
-    return Unimodularity(holds, not holds, f"a complete search finds a part of {size} {found}totally unimodular")
+    negation = "" if holds else "not "
+    return Unimodularity(holds, not holds, f"a complete search finds a part of {size} {negation}totally unimodular")
 
 
 def _search(matrix: Matrix) -> bool:

@@ -17,8 +17,8 @@ from congenial.exact import positive_fraction
 from congenial.noise import FAMILIES
 from congenial.noise.base import DiscreteNoise
 from congenial.plan import Asked, Plan
+from congenial.privacy import check_relation
 from congenial.privacy.budget import Budget
-from congenial.privacy.relation import check_relation
 from congenial.privacy.tree import (
     checked_shares,
     default_shares,
