@@ -14,7 +14,7 @@ from congenial.bundle.expected_errors import warning_lines
 from congenial.conditions.areas import Areas
 from congenial.curator.preview import preview
 from congenial.curator.reference_tables import reference_plan
-from congenial.privacy.disclosure import review, sentences
+from congenial.privacy.disclosure import disclosure_of, sentences
 from congenial.reading.reference import read_reference
 from congenial.spec.load import load_spec
 
@@ -41,11 +41,11 @@ def review_blocks(counts: NDArray[np.int64]) -> bool:
     for name, invariants in cases.items():
         areas = Areas.disclosed(BLOCK_SCHEMA, invariants, by_label, name="block")
         start = time.process_time()
-        found = review(areas, invariants)
+        found = disclosure_of(areas, invariants)
         seconds = time.process_time() - start
-        print(f"{len(counts):,} blocks reviewed in {seconds:.2f} s, {name} exact, {found.counted.n_open} not settled")
+        print(f"{len(counts):,} blocks reviewed in {seconds:.2f} s, {name} exact, {found.summary.n_open} not settled")
         print(*(f"  {line}" for line in sentences(found, "person")), sep="\n", flush=True)
-        is_kept &= seconds < MOST_SECONDS and found.counted.n_open == 0
+        is_kept &= seconds < MOST_SECONDS and found.summary.n_open == 0
     return is_kept
 
 

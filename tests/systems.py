@@ -34,7 +34,8 @@ class System:
     def public(self) -> PublicLaw:
         """The law without its centre."""
         queries = tuple(
-            MeasuredQuery(one.row.name, one.noise.precision, (one.row,), one.floor) for one in self.target.measured
+            MeasuredQuery(one.row.name, one.noise.precision, (one.row,), one.zero_weight)
+            for one in self.target.measured
         )
         constraints, noise = self.target.constraints, self.target.measured[0].noise.family
         return PublicLaw(constraints.schema, noise, queries, Areas.one(constraints))

@@ -20,10 +20,10 @@ from congenial.law import MeasuredQuery, PublicLaw
 from congenial.noise import FAMILIES
 from congenial.noise.base import DiscreteNoise
 from congenial.plan import Plan
+from congenial.privacy import check_relation
 from congenial.privacy.budget import Budget
 from congenial.privacy.calibrate import precisions_of
 from congenial.privacy.compose import Pricing
-from congenial.privacy.relation import check_relation
 from congenial.privacy.tree import (
     checked_shares,
     default_shares,
@@ -32,7 +32,7 @@ from congenial.privacy.tree import (
     refuse_pure,
     total_rho,
 )
-from congenial.privacy.zero_weights.calibrate import clamped_floor, has_floor, weighted_cells
+from congenial.privacy.zero_weights.calibrate import clamped_zero_weight, is_open_above, weighted_cells
 from congenial.schema import Schema
 from congenial.tree.exact_sums import Disclosed, exact_rows, exact_sums, with_those_below
 from congenial.tree.steps import Subtree
@@ -116,7 +116,7 @@ class BudgetRequest:
             return None
         rows = self.queries[0].rows(self.schema)
         queries = tuple(
-            MeasuredQuery(part.text, part.precision, tuple(rows[cell] for cell in part.cells), part.floor)
+            MeasuredQuery(part.text, part.precision, tuple(rows[cell] for cell in part.cells), part.zero_weight)
             for part in parts
         )
         return PublicLaw(self.schema, self.noise, queries, areas)
@@ -125,9 +125,9 @@ class BudgetRequest:
         """Return the law for a budget in rho, where every floor costs the same: noise clamped at lower limits."""
         (query,) = self._plain(areas).law.queries
         patterns = [group.pattern for group in areas.groups]
-        if not all(has_floor(pattern, cell) for pattern in patterns for cell in range(self.schema.n_cells)):
+        if not all(is_open_above(pattern, cell) for pattern in patterns for cell in range(self.schema.n_cells)):
             return None
-        floor = clamped_floor(query.precision)
+        floor = clamped_zero_weight(query.precision)
         return PublicLaw(
             self.schema, self.noise, (MeasuredQuery(query.text, query.precision, query.rows, floor),), areas
         )

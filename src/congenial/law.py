@@ -47,19 +47,19 @@ class MeasuredQuery:
 
     Attributes
     ----------
-    floor : Fraction
+    zero_weight : Fraction
         Of single cells, what the weight of a cell's lower limit is multiplied by; 1 is the noise's own law.
     """
 
     text: str
     precision: Fraction
     rows: tuple[Row, ...]
-    floor: Fraction = Fraction(1)
+    zero_weight: Fraction = Fraction(1)
 
     @property
     def weighted(self) -> str:
-        """What is said of its floor beside its precision."""
-        return "" if self.floor == 1 else f", zeros weighted {float(self.floor):.4g}"
+        """What is said of its zero weight beside its precision."""
+        return "" if self.zero_weight == 1 else f", zeros weighted {float(self.zero_weight):.4g}"
 
 
 @dataclass(frozen=True)
@@ -209,9 +209,9 @@ class PublicLaw:
         return tuple(query.precision for query in self.queries)
 
     @property
-    def floors(self) -> tuple[Fraction, ...]:
-        """The floor of each measured query."""
-        return tuple(query.floor for query in self.queries)
+    def zero_weights(self) -> tuple[Fraction, ...]:
+        """The zero weight of each measured query."""
+        return tuple(query.zero_weight for query in self.queries)
 
     @property
     def classes(self) -> tuple[tuple[Row, ...], ...]:
@@ -222,7 +222,7 @@ class PublicLaw:
     def measured(self) -> tuple[Measured, ...]:
         """Every measured row with its noise."""
         return tuple(
-            Measured(row, self.family(query.precision), query.floor)
+            Measured(row, self.family(query.precision), query.zero_weight)
             for query in self.queries
             if query.precision
             for row in query.rows

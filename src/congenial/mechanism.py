@@ -22,10 +22,10 @@ from congenial.errors import ConditionError, PrivacyError, SuppressedError, Unde
 from congenial.law import Law, PublicLaw, measured_rows
 from congenial.noise import DEFAULT
 from congenial.plan import Plan
+from congenial.privacy import check_relation
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.compose import Pricing
-from congenial.privacy.relation import check_relation
 from congenial.release import Prepared, Release, charge_and_draw, check_first, resume_and_draw
 from congenial.schema import Schema
 from congenial.table import AreaTables, Table

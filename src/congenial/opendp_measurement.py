@@ -46,7 +46,7 @@ def as_measurement(mechanism: Mechanism, constraints: Constraints, measure: str 
         if case.is_one_table or smallest is None or (d_in < smallest and case.neighbourhood.is_smallest):
             return 0.0
         certificate = certificate_of(
-            case, plan.law.precisions, d_in, floors=plan.law.floors
+            case, plan.law.precisions, d_in, zero_weights=plan.law.zero_weights
         )  # fewer than the fewest that were found are covered too
         bound = certificate.loss if measure == "pure" else certificate.rho_at_all_orders
         if bound is None:

@@ -23,17 +23,17 @@ from congenial.noise import Noise
 from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.cases import Structure
 from congenial.privacy.certificate import Certificate, shown, shown_below
-from congenial.privacy.compose import Part, Pricing
-from congenial.privacy.disclosure import Review
+from congenial.privacy.compose import PricedAreas, Pricing
+from congenial.privacy.disclosure import Disclosure
 from congenial.privacy.neighbours import Neighbours
 from congenial.privacy.semantics import Meaning, meaning
-from congenial.privacy.tree import chain_certificate, total_rho
+from congenial.privacy.tree import total_rho, tree_certificate
 from congenial.progress import DRAWING, REHEARSING, Progress, no_news
 from congenial.randomness import RandomStream, Streams, TreeStreams, replay_rng
 from congenial.resources import in_threads, parts_of
 from congenial.sampling.registry import Sampler, choose_sampler
 from congenial.sampling.system import System
-from congenial.tree.disclosure import review_levels
+from congenial.tree.disclosure import disclosures_of_levels
 from congenial.tree.tree import TreeTables, check_leaves
 
 # The draw of some areas, wherever it runs: public structure, confidential tables and words in, drawn tables out.
@@ -388,11 +388,11 @@ class Plan:
     @cached_property
     def certificate(self) -> Certificate:
         """What the release costs at most; raises `PrivacyError` when nothing can be certified."""
-        first = self.pricing.certificate(self.law.precisions, self.law.floors)
+        first = self.pricing.certificate(self.law.precisions, self.law.zero_weights)
         if not self.law.noises_below:
             return first
         self._check_single_records()
-        return chain_certificate(
+        return tree_certificate(
             first,
             self.law.noise,
             [noise.precision for noise in self.law.noises_below],
@@ -443,9 +443,9 @@ class Plan:
             reasons.append(f"{name}: {reason}")
         return tuple(reasons)
 
-    def disclosures(self, conditions: Sequence[Condition]) -> tuple[Review, ...]:
+    def disclosures(self, conditions: Sequence[Condition]) -> tuple[Disclosure, ...]:
         """Return what the exact numbers give away by themselves, for each level."""
-        return review_levels(self.law.areas, self.law.below, conditions)
+        return disclosures_of_levels(self.law.areas, self.law.below, conditions)
 
     @property
     def spent(self) -> Spent:
@@ -458,11 +458,12 @@ class Plan:
         return self.pricing.structures
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[PricedAreas, ...]:
         """The areas with their precisions, as `compose` takes them."""
         law = self.law
         return tuple(
-            Part(structure.case, law.precisions, structure.n_areas, law.floors) for structure in self.structures
+            PricedAreas(structure.case, law.precisions, structure.n_areas, law.zero_weights)
+            for structure in self.structures
         )
 
     @property
@@ -549,10 +550,12 @@ class Plan:
     def _noise_of(self, query: MeasuredQuery) -> str:
         noise = self.law.family(query.precision)
         weighted = ""
-        if query.floor == 1 / (1 - noise.base):
+        if query.zero_weight == 1 / (1 - noise.base):
             weighted = ", clamped at a cell's lower limit"
-        elif query.floor != 1:
-            weighted = f"; a cell's lower limit has {float(query.floor):.4g} times the weight that the noise gives it"
+        elif query.zero_weight != 1:
+            weighted = (
+                f"; a cell's lower limit has {float(query.zero_weight):.4g} times the weight that the noise gives it"
+            )
         return (
             f"{query.text}: {noise.title} noise of precision {shown_below(query.precision)}, standard deviation"
             f" {sqrt(float(noise.variance)):.3g} before the invariants are imposed{weighted}"
@@ -561,8 +564,10 @@ class Plan:
     def noise_lines(self) -> list[str]:
         """Say of every query how large its noise is, and how large GM's halving would make it."""
         make = self.law.family
-        moving = {soft.klass for structure in self.structures for soft in structure.case.moves.soft}
-        moving |= {c for structure in self.structures for kind in structure.case.moves.kinds for c, _ in kind.own}
+        moving = {soft.query_class for structure in self.structures for soft in structure.case.moves.soft}
+        moving |= {
+            c for structure in self.structures for group in structure.case.moves.groups for c, _ in group.queries
+        }
         lines = []
         for number, query in enumerate(self.law.queries):
             if not query.precision:
@@ -588,7 +593,7 @@ class Plan:
         is_pure = self.law.family.currency == "epsilon"
         if not is_pure or self.budget is None or self.budget.epsilon is None or not plain or not certificate.k:
             return None
-        if any(floor != 1 for floor in self.law.floors):  # classes have precisions of their own
+        if any(floor != 1 for floor in self.law.zero_weights):  # classes have precisions of their own
             precision = max(self.law.precisions)
         halved = precision * self.budget.epsilon / (2 * certificate.k * plain)
         return halved if halved < precision else None

@@ -22,7 +22,7 @@ from congenial.ledger.requests import Request, moment
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import shown
-from congenial.privacy.disclosure import Review
+from congenial.privacy.disclosure import Disclosure
 from congenial.progress import DRAWING, Progress, first_interrupt_held, no_news
 from congenial.randomness import Streams, TreeStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey, key_without_charge
@@ -64,7 +64,7 @@ class Release:
     levels: TreeTables = field(repr=False)
     made_at: str
     software: Mapping[str, str]
-    reviews: tuple[Review, ...] = field(default=(), repr=False)
+    disclosures: tuple[Disclosure, ...] = field(default=(), repr=False)
     """What the exact numbers give away; looked for when it is not given."""
 
     @property
@@ -88,7 +88,7 @@ class Release:
             self.counts,
             self.receipt,
             self.software,
-            self.reviews,
+            self.disclosures,
         )
 
     def write(
@@ -180,7 +180,7 @@ class Prepared:
         return {"plan": self.digest, "software": dict(self.software), "source": source_in_use()}
 
     @cached_property
-    def reviews(self) -> tuple[Review, ...]:
+    def disclosures(self) -> tuple[Disclosure, ...]:
         """What the exact numbers give away by themselves, for each level. Public with the release."""
         return self.plan.disclosures(self.conditions)
 
@@ -246,7 +246,7 @@ def charged(
         What draws it; on this machine if not given.
     """
     ready.plan.rehearse(progress)
-    _ = ready.reviews  # the manifest counts them: whatever could stop that stops it here
+    _ = ready.disclosures  # the manifest counts them: whatever could stop that stops it here
     request = Request(
         dataset=ready.naming.dataset,
         release=ready.naming.release,
@@ -480,7 +480,7 @@ def check_not_confidential(status: str) -> None:
 
 
 def _drawn(ready: Prepared, receipt: Receipt | None, levels: TreeTables, made_at: str) -> Release:
-    facts = (ready.plan, ready.naming, ready.conditions, receipt, levels, made_at, ready.software, ready.reviews)
+    facts = (ready.plan, ready.naming, ready.conditions, receipt, levels, made_at, ready.software, ready.disclosures)
     return Release(*facts)
 
 

@@ -73,7 +73,7 @@ def test_laws_whose_precision_all_areas_decide_together(case: str, made: Maker, 
     law = law_from_the_file_alone(made, case, tmp_path)
     spec, tables = confidential(made, case)
     measured = [
-        cells(query.where, precision=one.precision, zeros=one.floor)
+        cells(query.where, precision=one.precision, zeros=one.zero_weight)
         for query, one in zip(spec.measured, law.queries, strict=True)
     ]
     conditions = [statement.condition for statement in (*spec.invariants, *spec.conditions)]

@@ -266,5 +266,5 @@ def _many(bundle: Bundle, copies: int) -> tuple[Any, Any]:
     }
     law = replace(one.law, areas=Areas.collected(one.law.areas.name, named))
     exactly = tuple(replace(each, values=np.concatenate([each.values] * copies)) for each in one.exactly)
-    manifest = replace(one, plan=Plan.of(law, one.plan.neighbours), exactly=exactly, known_reviews=())
+    manifest = replace(one, plan=Plan.of(law, one.plan.neighbours), exactly=exactly, known_disclosures=())
     return manifest, np.tile(bundle.counts, (copies, 1))

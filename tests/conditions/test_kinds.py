@@ -3,7 +3,7 @@
 import ast
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -21,9 +21,9 @@ from conditions.contract import SCHEMA
 from congenial.conditions.compile import check_conditions
 from congenial.conditions.condition import Claim, Condition, Counts, Entry, Key, Keys, SpecList, arguments
 from congenial.conditions.linear_algebra import Equalities
-from congenial.conditions.queries import Query
+from congenial.conditions.queries import Query, checked_fields, entry_options
 from congenial.conditions.registry import KINDS, from_json
-from congenial.conditions.rows import Limited, Row
+from congenial.conditions.rows import Limited, Row, where_text
 from congenial.sampling.enumeration import enumerate_tables
 from congenial.schema import Schema, Where
 from congenial.spec.conditions import Reader
@@ -201,10 +201,10 @@ class Difference(Condition):
         return cls(entry.where("difference"), entry.where("minus"), entry.whole_numbers("equals"))
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Condition:
-        said = arguments(given, cls.kind, ("first", "second", "equals"))
-        first, second = ({k: tuple(v) for k, v in said[part].items()} for part in ("first", "second"))
-        return cls(first, second, said.get("equals"))
+    def from_json(cls, values: Mapping[str, Any]) -> Condition:
+        fields = arguments(values, cls.kind, ("first", "second", "equals"))
+        first, second = ({k: tuple(v) for k, v in fields[part].items()} for part in ("first", "second"))
+        return cls(first, second, fields.get("equals"))
 
 
 @pytest.fixture
@@ -238,3 +238,58 @@ def test_a_spec_can_state_a_new_kind(toy: Difference) -> None:
     assert Reader(levels, SCHEMA).invariant(said) == Difference(toy.first, toy.second, 2)
     with pytest.raises(cg.CongenialError, match="`minus` goes with `difference`, not with `total`"):
         Reader(levels, SCHEMA).invariant({"total": "f", "minus": "m"})
+
+
+@dataclass(frozen=True)
+class GroupedMargin(Query):
+    """One sum for each of some sets of cells: a margin over grouped levels."""
+
+    groups: tuple[Any, ...] = ()
+
+    kind: ClassVar[str] = "grouped_margin"
+    word: ClassVar[str] = "groups"
+    keys: ClassVar[Mapping[SpecList, Keys]] = {
+        "measure": {"groups": Key("dimensions", "one sum for each of these groups")},
+        "invariants": {"groups": Key("dimensions", "one sum for each of these groups")},
+    }
+
+    def rows(self, schema: Schema) -> list[Row]:
+        return [Row.of(where_text(where), schema.cells(where)) for where in self.groups]
+
+    @classmethod
+    def from_entry(cls, entry: Entry) -> Query:
+        groups = tuple(entry.picks.where(group) for group in entry.values["groups"])
+        return cls(groups=groups, **checked_fields(cls.kind, **entry_options(entry, cls.kind)))
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Query:
+        fields = arguments(values, cls.kind, ("groups", "precision", "portion", "equals"))
+        groups = tuple({name: tuple(labels) for name, labels in where.items()} for where in fields.pop("groups", ()))
+        return cls(groups=groups, **checked_fields(cls.kind, **fields))
+
+
+@pytest.fixture
+def grouped() -> Iterator[GroupedMargin]:
+    """A third kind of margin, registered for one test."""
+    KINDS[GroupedMargin.kind] = GroupedMargin
+    yield GroupedMargin(groups=({"age": ("y", "o")}, {"age": ("v",)}))
+    del KINDS[GroupedMargin.kind]
+
+
+def test_a_third_kind_of_margin_is_exact_or_measured(grouped: GroupedMargin) -> None:
+    """A class and a name in the registry: the contract, the compiler, the plan and the spec go by what it says."""
+    counts = [3, 4, 1, 2, 0, 5]
+    contract.check(grouped, counts)
+    constraints = cg.Constraints.of(SCHEMA, [grouped], counts)
+    assert [limited.text for limited in constraints.rows] == ["age in {y, o} is 9", "age=v is 6"]
+    measured = GroupedMargin(groups=grouped.groups, precision=Fraction(1, 2))
+    contract.check_json(measured)
+    mechanism = cg.Mechanism(SCHEMA, measure=[measured], invariants=[cg.total()])
+    certificate = mechanism.plan(mechanism.disclose(cg.Table(SCHEMA, np.reshape(counts, (2, 3))))).certificate
+    # A record that changes its group moves two sums, at 1/2 each; limits of cells that are not measured double that.
+    assert (certificate.kind, certificate.loss) == ("general", Fraction(2))
+    levels = tuple(Levels(one.name, one.name, one.labels, one.labels) for one in SCHEMA.dimensions)
+    reader = Reader(levels, SCHEMA)
+    stated = {"age": ("y",)}, {"age": ("o",)}
+    assert reader.invariant({"groups": ["y", "o"]}) == GroupedMargin(groups=stated)
+    assert reader.measured({"groups": ["y", "o"], "precision": "1/2"}) == replace(measured, groups=stated)

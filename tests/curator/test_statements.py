@@ -18,7 +18,7 @@ from congenial.ledger import Ledger, open_ledger
 from congenial.privacy.bounds import epsilon_at
 from congenial.privacy.disclosure import level_sentences
 from congenial.spec.load import load_spec
-from congenial.tree.disclosure import review_levels
+from congenial.tree.disclosure import disclosures_of_levels
 from previews import tables_preview as preview
 from releases import release
 
@@ -234,6 +234,6 @@ def test_a_level_without_a_name_is_called_the_top() -> None:
     exact = {"state": [cg.total(), cg.total({"sex": "f"})]}
     hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants=exact, rho="1")
     plan = hierarchy.plan(hierarchy.disclose(hierarchy.counts_of([[3, 4], [2, 1]])))
-    said = level_sentences(review_levels(plan.law.areas, plan.law.below, hierarchy.invariants))
+    said = level_sentences(disclosures_of_levels(plan.law.areas, plan.law.below, hierarchy.invariants))
     assert said
     assert all(line.startswith(("at the top: ", "block: ")) for line in said)

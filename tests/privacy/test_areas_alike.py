@@ -23,7 +23,7 @@ from congenial.privacy import cases as areas_alike
 from congenial.privacy.cases import Case
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.certify import certificate_of
-from congenial.privacy.compose import Part, Pricing, over_areas
+from congenial.privacy.compose import PricedAreas, Pricing, over_areas
 from congenial.privacy.neighbours import closest_pair
 from congenial.randomness import replay_rng
 from drawn import drawn
@@ -170,7 +170,7 @@ def test_structures_cost_what_every_area_by_value_costs(seed: int, relation: str
     pricing = many.pricing(relation)
     places = np.concatenate([structure.places for structure in pricing.structures])
     assert sorted(places.tolist()) == list(range(len(many.tables)))
-    parts = [Part(case, many.precisions) for case in by_value(pricing)]
+    parts = [PricedAreas(case, many.precisions) for case in by_value(pricing)]
     try:
         alone = over_areas(parts, try_all_pairs=False)
     except PrivacyError as refused:

@@ -41,7 +41,7 @@ def test_exact_audit_agrees_with_the_certificate() -> None:
     found = audit(CONSTRAINTS, MEASURED, certificate, rng=replay_rng(1))
     assert found.confidence == 1
     assert not found.is_violated
-    assert float(certificate.loss or 0) - found.found < 1e-9
+    assert float(certificate.loss or 0) - found.loss < 1e-9
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ class TestByDraws:
         table, other, exact = self.pair(rng)
         found = audit_draws(sampler(MEASURED, rng), table, other, exact, n_draws=self.n)
         assert not found.is_violated
-        assert found.found > 0.95 * float(exact)  # an audit that finds nothing would find no defect either
+        assert found.loss > 0.95 * float(exact)  # an audit that finds nothing would find no defect either
 
     @pytest.mark.parametrize(
         ("defect", "claim"), [("charged without the cost of conditioning", "1"), ("sensitivity off by two", "1/2")]
@@ -101,7 +101,7 @@ class TestByDraws:
 
         found = audit_draws(stuck, [8, 0, 0, 0], [7, 1, 0, 0], "1.49", n_draws=400)
         assert found.is_violated
-        assert found.found > 2.5
+        assert found.loss > 2.5
 
     def test_an_approximate_claim_needs_its_delta(self, request: pytest.FixtureRequest) -> None:
         """A mechanism that now and then publishes the table itself is no pure one, and is one at a delta."""
@@ -126,7 +126,7 @@ def test_large_systems_are_audited_at_the_pair_that_a_search_finds() -> None:
     found = audit(constraints, measured, certificate, rng=replay_rng("p12"), n_draws=40_000)
     assert not found.is_violated
     assert found.confidence < 1
-    assert found.found > 0.2  # the worst pair's best event is rare, so draws see little of its 1.49
+    assert found.loss > 0.2  # the worst pair's best event is rare, so draws see little of its 1.49
     small = replace(certificate, loss=Fraction(1, 5))
     again = audit(constraints, measured, small, rng=replay_rng("p12"), n_draws=40_000)
     assert again.is_violated

@@ -16,7 +16,7 @@ from congenial.errors import ConditionError, CongenialError, FractionError, Nois
 from congenial.examples import p12_mechanism, p12_schema, p12_table
 from congenial.privacy.bounds import calibrated_cells
 from congenial.privacy.budget import Budget
-from congenial.privacy.calibrate import Asked, calibrate
+from congenial.privacy.calibrate import PrecisionRequest, calibrate
 from congenial.privacy.cases import Case
 from congenial.privacy.certify import certificate_of
 from congenial.privacy.compose import Pricing
@@ -145,7 +145,7 @@ def test_calibration_by_all_pairs_stays_within_its_budget(name: str, request: py
     epsilon = Dice(replay_rng(request.node.name)).between("1/5", "5")
     case = system.case("bounded")
     pricing = Pricing(Areas.one(case.constraints), case.classes, case.noise, case.neighbours)
-    (precision,) = calibrate(pricing, [Asked(None)], Budget(epsilon=epsilon))
+    (precision,) = calibrate(pricing, [PrecisionRequest(None)], Budget(epsilon=epsilon))
     brute = Brute.of(replace(system, precisions=(precision,)))
     assert brute.worst(brute.pairs("bounded", case.neighbourhood.k)) <= ball(epsilon)
     closed = certificate_of(case, [precision], try_all_pairs=False).loss

@@ -278,7 +278,7 @@ def test_no_step_between_many_kinds_of_cells_is_farther(
         for cell in range(n)
     )
     moves = system.case("bounded").moves
-    assert len(moves.kinds) > 200
+    assert len(moves.groups) > 200
     for k in (1, 2):
         most = max(step.distance for step in moves.steps(precisions, power, "bounded", k))
         assert float(most) >= farthest / power * k**power * (1 - 1e-12)

@@ -234,7 +234,7 @@ def test_levels_are_bounded_from_below() -> None:
         for count in range(k):
             others = series.cell(others, count)
         found = Others(series, others, 30, 20)
-        least = np.array([float(found.later_floor[n]) for n in range(31)])
+        least = np.array([float(found.later_spare[n]) for n in range(31)])
         for level in range(1, 60):
             exact = series.cell(series.cell(others, level), level + 1)[level : level + 31]
             assert (least <= np.array([float(x) for x in exact]) * (1 + 1e-9)).all(), (base, weight, k, level)

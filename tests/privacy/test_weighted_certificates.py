@@ -39,7 +39,7 @@ class Drawn:
     constraints: Constraints
     classes: tuple[tuple[Row, ...], ...]
     precisions: tuple[Fraction, ...]
-    floors: tuple[Fraction, ...]
+    zero_weights: tuple[Fraction, ...]
 
     def case(self, neighbours: str) -> Case:
         return Case(self.constraints, self.classes, "double_geometric", neighbours)
@@ -48,7 +48,7 @@ class Drawn:
     def listed(self) -> tuple[Ints, Floats]:
         """All tables, and the log probability of each (second) as a release of each (first)."""
         tables = enumerate_tables(self.constraints, 1_500)
-        measured = self.case("bounded").measured(self.precisions, self.floors)
+        measured = self.case("bounded").measured(self.precisions, self.zero_weights)
         log_weight = np.array([Target(self.constraints, measured, table).log_weight(tables) for table in tables])
         return tables, log_weight - np.log(np.exp(log_weight).sum(axis=1, keepdims=True))
 
@@ -73,16 +73,16 @@ def some_systems(seed: str, n_systems: int) -> Iterator[Drawn]:
         counts = [dice.choice([0, 0, 1, 2, 3]) for _ in range(n)]
         conditions = list(some_conditions(dice, n))
         groups = [dice.choice([0, 0, 0, 1, 2]) for _ in range(n)]
-        classes, precisions, floors = [], [], []
+        classes, precisions, zero_weights = [], [], []
         for number in sorted(set(groups)):
             classes.append(tuple(Row.of(f"c{i}", [i]) for i in range(n) if groups[i] == number))
             precisions.append(Fraction(dice.choice(PRECISIONS)))
             base = DoubleGeometric(precisions[-1]).base
-            floors.append(dice.choice([Fraction(1), 1 / (1 - base), 1 / (1 - base), Fraction(3, 2), Fraction(6)]))
+            zero_weights.append(dice.choice([Fraction(1), 1 / (1 - base), 1 / (1 - base), Fraction(3, 2), Fraction(6)]))
         if dice.random() < 0.25:
             classes.append((Row.of("sum", sorted(dice.sample(range(n), 2))),))
             precisions.append(Fraction(dice.choice(PRECISIONS)))
-            floors.append(Fraction(1))
+            zero_weights.append(Fraction(1))
         try:
             constraints = Constraints.of(schema, conditions, counts)
             if len(enumerate_tables(constraints, 300)) < 2:
@@ -90,7 +90,7 @@ def some_systems(seed: str, n_systems: int) -> Iterator[Drawn]:
         except CongenialError:
             continue
         made += 1
-        yield Drawn(constraints, tuple(classes), tuple(precisions), tuple(floors))
+        yield Drawn(constraints, tuple(classes), tuple(precisions), tuple(zero_weights))
 
 
 def some_conditions(dice: random.Random, n: int) -> Iterator[Condition]:
@@ -123,7 +123,9 @@ def is_broken(kinds: Counter[str]) -> bool:
                 continue
             for k in (fewest, fewest + 1):
                 try:
-                    found = certificate_of(case, system.precisions, k, floors=system.floors, try_all_pairs=False)
+                    found = certificate_of(
+                        case, system.precisions, k, zero_weights=system.zero_weights, try_all_pairs=False
+                    )
                 except PrivacyError:
                     continue
                 kinds[found.kind] += 1
@@ -143,7 +145,7 @@ def test_no_pair_loses_more_than_its_certificate_says() -> None:
 def test_mutants_are_caught(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A class that is given a bound it does not meet the conditions of, or a bound that is too small."""
     if mutant == "upper limits":
-        monkeypatch.setattr(_Pricer, "_has_zeros_alone", lambda _, kind: len(kind.own) == 1)
+        monkeypatch.setattr(_Pricer, "_has_zeros_alone", lambda _, group: len(group.queries) == 1)
     elif mutant == "several records":
         monkeypatch.setattr(_Pricer, "is_sum_of_steps", lambda _self, _neighbours: True)
     elif mutant == "too small an excess":
@@ -164,7 +166,7 @@ def test_p12_at_several_budgets() -> None:
         (case,) = (structure.case for structure in plan.structures)
         for number in range(len(plan.law.queries)):
             more = [p * (Fraction(1002, 1000) if i == number else 1) for i, p in enumerate(plan.law.precisions)]
-            dearer = certificate_of(case, more, floors=plan.law.floors)
+            dearer = certificate_of(case, more, zero_weights=plan.law.zero_weights)
             assert dearer.loss is not None
             assert dearer.loss > Fraction(epsilon)
 
@@ -176,7 +178,7 @@ def test_cells_in_no_sum_pay_nothing_for_their_limits() -> None:
         plan = mechanism.plan(Constraints.of(schema, []))
         (query,) = plan.law.queries
         assert query.precision == Fraction(1, records)
-        assert query.floor == 1 / (1 - DoubleGeometric(query.precision).base)
+        assert query.zero_weight == 1 / (1 - DoubleGeometric(query.precision).base)
         assert plan.certificate.kind == "clamped_unbounded"
         assert plan.certificate.loss == 1
 
@@ -191,7 +193,7 @@ def test_under_rho_noise_is_clamped_at_no_cost() -> None:
     clamped, plain = made[None], made["unweighted"]
     assert clamped.law.precisions == plain.law.precisions
     assert clamped.certificate.rho == plain.certificate.rho == Fraction(1, 2)
-    assert clamped.law.floors[0] == 1 / (1 - DoubleGeometric(clamped.law.precisions[0]).base)
+    assert clamped.law.zero_weights[0] == 1 / (1 - DoubleGeometric(clamped.law.precisions[0]).base)
 
 
 def test_what_keeps_the_noises_own_law() -> None:
@@ -208,7 +210,7 @@ def test_what_keeps_the_noises_own_law() -> None:
         cg.Mechanism(schema, measure=[cg.cells(zeros="unweighted")], invariants=total, epsilon="1"),
     ]
     for mechanism in laws:
-        assert set(mechanism.calibrate(mechanism.disclose(table)).floors) == {1}
+        assert set(mechanism.calibrate(mechanism.disclose(table)).zero_weights) == {1}
 
 
 def test_what_is_said_of_zeros_is_checked() -> None:
@@ -236,4 +238,4 @@ def test_a_sum_has_no_floor() -> None:
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1"), cg.total(precision="1")])
     case = mechanism.plan(mechanism.disclose(cg.Table(schema, [1, 2]))).structures[0].case
     with pytest.raises(PrivacyError, match="sums of several cells"):
-        certificate_of(case, [Fraction(1), Fraction(1)], floors=[Fraction(1), Fraction(2)])
+        certificate_of(case, [Fraction(1), Fraction(1)], zero_weights=[Fraction(1), Fraction(2)])

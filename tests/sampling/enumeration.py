@@ -11,7 +11,8 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.conditions.integer_program import propagate
-from congenial.conditions.linear_algebra import Box, GroupedRow
+from congenial.conditions.linear_algebra import Box
+from congenial.conditions.rows import Limited, Row
 from congenial.exact import log_of
 from congenial.noise.inversion import exact_choice, weights_cdf
 from congenial.randomness import RandomStream, Streams
@@ -20,7 +21,7 @@ from congenial.sampling.system import System, SystemRow
 MOST_TABLES = 2_500
 
 
-def box_of(system: System, hard: list[GroupedRow]) -> Box:
+def box_of(system: System, hard: list[Limited]) -> Box:
     return propagate(hard, Box(list(system.lower), list(system.upper)))
 
 
@@ -40,10 +41,10 @@ class EnumerationAt:
     def tables(self) -> Ints:
         rows = [row for row in self.system.rows if row.kind in {"equal", "range"}]
         limits = [self._limits(row) for row in rows]
-        hard = [GroupedRow.of(dict(row.coefficients), *ends) for row, ends in zip(rows, limits, strict=True)]
+        hard = [Limited.of(Row.weighted(dict(row.coefficients)), *ends) for row, ends in zip(rows, limits, strict=True)]
         low, high = box_of(self.system, hard)
         values = [range(a, b + 1) for a, b in zip(low, high, strict=True) if a is not None and b is not None]
-        return np.array([table for table in product(*values) if all(row.allows(table) for row in hard)], np.int64)
+        return np.array([table for table in product(*values) if all(row.holds(table) for row in hard)], np.int64)
 
     def _limits(self, row: SystemRow) -> tuple[int | None, int | None]:
         if row.kind == "range":
@@ -87,7 +88,7 @@ class Enumeration:
     @classmethod
     def of(cls, system: System) -> "Enumeration | None":
         hard = [row for row in system.rows if row.kind in {"equal", "range"}]
-        rows = [GroupedRow.of(dict(row.coefficients), row.lower, row.upper) for row in hard]
+        rows = [Limited.of(Row.weighted(dict(row.coefficients)), row.lower, row.upper) for row in hard]
         return cls(system) if size_of(box_of(system, rows)) <= MOST_TABLES else None
 
     def check(self) -> None:

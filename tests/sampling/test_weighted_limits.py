@@ -33,11 +33,11 @@ def small(request: pytest.FixtureRequest) -> Small:
 
 
 def without_floors(target: Target) -> Target:
-    return replace(target, measured=tuple(replace(one, floor=Fraction(1)) for one in target.measured))
+    return replace(target, measured=tuple(replace(one, zero_weight=Fraction(1)) for one in target.measured))
 
 
 def test_the_oracle_is_the_definition() -> None:
-    """weight(t) = prod a^|t - s| times the floor of every zero, table by table."""
+    """weight(t) = prod a^|t - s| times the zero weight of every zero, table by table."""
     target = WEIGHTED["one total"]().target
     law, a = EnumeratedLaw.of(target), DoubleGeometric("1/2").base
     by_hand = {
@@ -96,7 +96,7 @@ def test_probabilities_moments_and_errors(small: Small) -> None:
 
 @pytest.mark.parametrize(("n_cells", "precision"), [(46, "1/2"), (20, "1/20"), (300, "1/2")])
 def test_long_messages_and_wide_numbers(n_cells: int, precision: str) -> None:
-    """Recurrences, points and wide numbers; a floor of 1 in the same system is the plain law."""
+    """Recurrences, points and wide numbers; a zero weight of 1 in the same system is the plain law."""
     dice = np.random.default_rng(3)
     centre = dice.choice([0, 0, 1, 2, 50, 300] if n_cells < 100 else [0, 0, 1, 2, 5, 9], n_cells)
     schema = cg.Schema({"cell": [f"c{i}" for i in range(n_cells)]})
@@ -116,7 +116,7 @@ def log_normaliser_by_convolution(system: System, centre: np.ndarray) -> float:
     for cell, at in enumerate(centre.tolist()):
         fall = system.falls[cell]
         weights = float(fall.linear) ** np.abs(np.arange(reach + 1) - at)
-        weights[0] *= float(fall.floor)
+        weights[0] *= float(fall.zero_weight)
         total = np.convolve(total, weights)[: reach + 1]
         log_scale += log(total.max())
         total = total / total.max()

@@ -18,7 +18,7 @@ from congenial.errors import BrokenError, BundleError, CongenialError, PrivacyEr
 from congenial.law import PublicLaw
 from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
-from congenial.privacy.disclosure import Review
+from congenial.privacy.disclosure import Disclosure
 from congenial.resources import beside
 from congenial.tree.exact_sums import Disclosed
 from congenial.tree.tree import Tree, TreeTables
@@ -28,7 +28,7 @@ from congenial.tree.tree import Tree, TreeTables
 _BROKEN = "the conditions that the manifest states do not hold in its tables"
 
 
-def check_made_again(manifest: Manifest, tables: Ints) -> tuple[list[str], tuple[Review, ...]]:
+def check_made_again(manifest: Manifest, tables: Ints) -> tuple[list[str], tuple[Disclosure, ...]]:
     """Refuse a manifest that is not what follows from its tables (area, cell), its conditions and its precisions.
 
     Another version of `congenial` may prove a smaller bound, and say so in other words: then its figures are held to be
@@ -51,7 +51,7 @@ def check_made_again(manifest: Manifest, tables: Ints) -> tuple[list[str], tuple
         )
     if (again.exactly, again.law) != (manifest.exactly, manifest.law):
         raise BundleError("areas.parquet states other numbers than the tables and conditions have")
-    return not_checked + _check_precisions(manifest, others), again.known_reviews
+    return not_checked + _check_precisions(manifest, others), again.known_disclosures
 
 
 def _made_again(manifest: Manifest, tables: Ints) -> Manifest:
@@ -231,7 +231,7 @@ class VerifiedBundle:
 def check_bundle(opened: OpenedBundle) -> VerifiedBundle:
     """Compute again whatever follows from a bundle's tables, conditions and law; refuses one that says otherwise."""
     with beside(opened.check_other_table) as compared:
-        not_checked, reviews = check_made_again(opened.manifest, opened.levels[0])
+        not_checked, disclosures = check_made_again(opened.manifest, opened.levels[0])
         compared()
-    manifest = replace(opened.manifest, known_reviews=reviews)
+    manifest = replace(opened.manifest, known_disclosures=disclosures)
     return VerifiedBundle(manifest, opened.levels, opened.signed_by, tuple(not_checked))

@@ -10,7 +10,7 @@ from congenial.errors import BundleError
 from congenial.ledger.requests import certificate_as_json, certificate_from_json
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import THEOREMS, Certificate
-from congenial.privacy.disclosure import Counted, SmallSum
+from congenial.privacy.disclosure import DisclosureSummary, SmallSum
 from congenial.text import what_is_hidden
 
 _DEEPEST = 4  # levels that get a line for each key
@@ -158,27 +158,27 @@ def certificate_of_json(given: Mapping[str, Any]) -> Certificate:
 # What exact numbers give away, counted, as plain values for a manifest.
 
 
-def counted_json(counted: Counted) -> dict[str, Any]:
+def counted_json(counted: DisclosureSummary) -> dict[str, Any]:
     """Return counts as plain values; no area is named.
 
     Examples
     --------
-    >>> counts = Counted("block", 9, 2, 1, 1, 2, 0, 0, (SmallSum("total", 2, True, 9, 1, 3),))
+    >>> counts = DisclosureSummary("block", 9, 2, 1, 1, 2, 0, 0, (SmallSum("total", 2, True, 9, 1, 3),))
     >>> counted_of_json(counted_json(counts)) == counts
     True
     """
     return {**asdict(counted), "sums": [asdict(one) for one in counted.sums]}
 
 
-def counted_of_json(given: Mapping[str, Any]) -> Counted:
+def counted_of_json(given: Mapping[str, Any]) -> DisclosureSummary:
     """Read what `counted_json` wrote."""
     values = dict(given)
     area, sums = values.pop("area"), values.pop("sums")
-    names = [field.name for field in fields(Counted) if field.name not in {"area", "sums"}]
+    names = [field.name for field in fields(DisclosureSummary) if field.name not in {"area", "sums"}]
     if list(values) != names:
         raise BundleError("what the exact numbers give away is not counted as this software counts it")
     own = {name: read_as(int, value) for name, value in values.items()}
-    return Counted(
+    return DisclosureSummary(
         area=None if area is None else read_as(str, area), sums=tuple(_sum_of_json(one) for one in sums), **own
     )
 

@@ -152,7 +152,7 @@ def _level(number: int, contents: BundleContents) -> Content:
 def _exact_cells(contents: BundleContents) -> Content:
     from congenial.bundle.structure_files import exact_cells_to_parquet
 
-    return exact_cells_to_parquet(contents.manifest.reviews)
+    return exact_cells_to_parquet(contents.manifest.disclosures)
 
 
 def _expected_errors(contents: BundleContents) -> Content:

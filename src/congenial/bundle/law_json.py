@@ -75,7 +75,7 @@ def _query_json(law: PublicLaw, query: MeasuredQuery) -> dict[str, Any]:
         "query": query.text,
         "precision": str(query.precision),
         "base": _base(law.noise, query),
-        "floor": str(query.floor),
+        "floor": str(query.zero_weight),
         "rows": rows,
     }
 

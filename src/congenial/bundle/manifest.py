@@ -44,7 +44,7 @@ from congenial.law import PublicLaw
 from congenial.ledger.records import Receipt
 from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
-from congenial.privacy.disclosure import Counted, Review
+from congenial.privacy.disclosure import Disclosure, DisclosureSummary
 from congenial.resources import parts_of
 from congenial.schema import Schema
 
@@ -163,7 +163,7 @@ class Manifest:
     files : mapping from file name to SHA-256
     left_out : mapping from file name to the reason
         What a bundle can have and this one has not.
-    given_away : tuple of Counted
+    given_away : tuple of DisclosureSummary
         How much the exact numbers give away by themselves, for each level.
     """
 
@@ -179,8 +179,8 @@ class Manifest:
     software: Mapping[str, str]
     files: Mapping[str, str]
     left_out: Mapping[str, str]
-    given_away: tuple[Counted, ...]
-    known_reviews: tuple[Review, ...] = field(default=(), repr=False, compare=False)
+    given_away: tuple[DisclosureSummary, ...]
+    known_disclosures: tuple[Disclosure, ...] = field(default=(), repr=False, compare=False)
     """What the exact numbers give away, if that was looked for already."""
 
     @classmethod
@@ -193,13 +193,13 @@ class Manifest:
         tables: Ints,
         receipt: Receipt | None,
         software: Mapping[str, str],
-        reviews: tuple[Review, ...] = (),
+        disclosures: tuple[Disclosure, ...] = (),
     ) -> "Manifest":
         """Return what follows from a plan and the drawn tables (area, cell); no file is listed yet.
 
         Of a tree, the tables are those of the units at the top.
         """
-        reviews = reviews or plan.disclosures(conditions)
+        disclosures = disclosures or plan.disclosures(conditions)
         titles = [sampler.title for sampler in plan.samplers] + [step.title for step in plan.law.steps]
         return cls(
             naming=naming,
@@ -214,14 +214,14 @@ class Manifest:
             software=software,
             files={},
             left_out={},
-            given_away=tuple(review.counted for review in reviews),
-            known_reviews=reviews,
+            given_away=tuple(disclosure.summary for disclosure in disclosures),
+            known_disclosures=disclosures,
         )
 
     @cached_property
-    def reviews(self) -> tuple[Review, ...]:
+    def disclosures(self) -> tuple[Disclosure, ...]:
         """What the exact numbers give away, unit by unit, for each level."""
-        return self.known_reviews or self.plan.disclosures(self.conditions)
+        return self.known_disclosures or self.plan.disclosures(self.conditions)
 
     @property
     def gives_cells_away(self) -> bool:

@@ -25,7 +25,7 @@ from congenial.bundle.parquet import (
 )
 from congenial.conditions.areas import Areas
 from congenial.errors import BundleError, HierarchyError
-from congenial.privacy.disclosure import Review
+from congenial.privacy.disclosure import Disclosure
 from congenial.schema import Schema
 from congenial.tree.tree import Mask, Tree, Zeros, check_room
 
@@ -293,27 +293,27 @@ def _is_same(codes: Codes, others: Codes) -> bool:
 # What exact numbers give away, cell by cell.
 
 
-def exact_cells_to_parquet(reviews: Sequence[Review]) -> bytes:
+def exact_cells_to_parquet(disclosures: Sequence[Disclosure]) -> bytes:
     """Return exact-cells.parquet: of each area in which a cell is given away, a digit 1 for each such cell.
 
     Their values are those of the released table.
     """
-    columns = [np.concatenate(parts) for parts in zip(*map(_columns, reviews), strict=True)]
+    columns = [np.concatenate(parts) for parts in zip(*map(_columns, disclosures), strict=True)]
     return arrays_to_parquet(dict(zip(("level", "area", "cells"), columns, strict=True)))
 
 
-def _columns(review: Review) -> list[NDArray[np.object_]]:
+def _columns(review: Disclosure) -> list[NDArray[np.object_]]:
     """Return level, label and digits of the areas in which a cell is given away, in their order."""
     places, digits = [np.zeros(0, np.int64)], [np.zeros(0, object)]
     for one in review.kinds:
-        has_news = one.has_news
-        texts = np.array([""] * len(has_news), object)
-        letters = (one.is_news[has_news] + np.uint8(ord("0"))).astype(np.uint8)
-        texts[has_news] = [line.tobytes().decode() for line in letters]  # once for areas with the same values
-        chosen = np.flatnonzero(has_news[one.which])
+        has_disclosed = one.has_disclosed
+        texts = np.array([""] * len(has_disclosed), object)
+        letters = (one.is_disclosed[has_disclosed] + np.uint8(ord("0"))).astype(np.uint8)
+        texts[has_disclosed] = [line.tobytes().decode() for line in letters]  # once for areas with the same values
+        chosen = np.flatnonzero(has_disclosed[one.kind_of_area])
         places.append(one.places[chosen])
-        digits.append(texts[one.which[chosen]])
+        digits.append(texts[one.kind_of_area[chosen]])
     joined = np.concatenate(places)
     order = np.argsort(joined, kind="stable")
     labels = np.array([label or "" for label in review.labels], object)[joined[order]]
-    return [np.array([review.counted.area or ""] * len(order), object), labels, np.concatenate(digits)[order]]
+    return [np.array([review.summary.area or ""] * len(order), object), labels, np.concatenate(digits)[order]]

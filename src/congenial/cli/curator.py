@@ -157,7 +157,7 @@ def plan(
         levels = found.level_table
     before = published_before(found.planned, spends) if spends else None
     if is_listed:
-        where = write_given_away(stated, spec.absolute().parent, found.reviews)
+        where = write_given_away(stated, spec.absolute().parent, found.disclosures)
         say(f"Every cell that the invariants give away {where} until the release", err=True)
     if as_json:
         show_json(values | _as_json(before))

@@ -7,7 +7,7 @@ import click
 from congenial.cli.output import as_json_option, refusals_in_words, say, show_json, show_lines, show_table
 from congenial.cli.release import ledger_option, user_name, who_option
 from congenial.errors import LedgerError, OtherVersionError, reason_of
-from congenial.privacy.relation import RELATIONS
+from congenial.privacy import RELATIONS
 
 _MOST_LISTED = 200
 

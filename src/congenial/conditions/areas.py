@@ -23,14 +23,13 @@ from congenial.text import LONGEST, shows, what_is_wrong
 Area = str | None
 """An area's label; None where there is one table."""
 
-Pattern = tuple[tuple[tuple[Row, Interval | None], ...], tuple[Interval, ...]]
+Pattern = tuple[tuple[Row | Limited, ...], tuple[Interval, ...]]
 """Everything that constraints say but the values of their equalities."""
 
 
 def pattern_of(constraints: Constraints) -> Pattern:
     """Return what constraints may have in common with those of other areas: rows and limits, no disclosed value."""
-    rows = tuple((limited.row, None if limited.is_equality else limited.limits) for limited in constraints.rows)
-    return rows, constraints.limits
+    return tuple(row.row if row.is_equality else row for row in constraints.rows), constraints.limits
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +124,8 @@ class Areas(Mapping[Area, Constraints]):
             raise ConditionError("several areas need a name for what they are, such as county; one table has none")
         members: dict[Pattern, list[int]] = {}
         known = list(constraints.values())
-        for place, own in enumerate(known):
-            members.setdefault(pattern_of(own), []).append(place)
+        for place, of_area in enumerate(known):
+            members.setdefault(pattern_of(of_area), []).append(place)
         groups = []
         for places in members.values():
             values = [[limited.lower or 0 for limited in known[place].equalities] for place in places]
@@ -160,17 +159,17 @@ class Areas(Mapping[Area, Constraints]):
             for part in parts_of(len(counts)):
                 is_right = group.part(part).holds(counts[part]) & _obeys_stated(schema, conditions, counts[part])
                 for place in np.flatnonzero(~is_right)[:1]:
-                    own = counts[part][place].tolist()
-                    compile_conditions(schema, conditions, own)  # says what is wrong, not in which area
+                    table = counts[part][place].tolist()
+                    compile_conditions(schema, conditions, table)  # says what is wrong, not in which area
                     raise ConditionError("a confidential table does not obey the conditions that are stated")
             return cls(name, tuple(labels), (group,))
-        found: dict[Area, Constraints] = {}
+        by_label: dict[Area, Constraints] = {}
         for label, line in zip(labels, counts.tolist(), strict=True):
             for condition in conditions:
                 if isinstance(condition, ByArea):
                     condition.check_table(schema, label, line)
-            found[label] = Constraints.of(schema, [condition.of_area(label) for condition in conditions], line)
-        return cls.collected(name, found)
+            by_label[label] = Constraints.of(schema, [condition.of_area(label) for condition in conditions], line)
+        return cls.collected(name, by_label)
 
     @cached_property
     def places(self) -> dict[Area, int]:
@@ -211,10 +210,10 @@ class Areas(Mapping[Area, Constraints]):
     @cached_property
     def group_numbers(self) -> Ints:
         """Which group each area is in (area,)."""
-        found = np.zeros(len(self.labels), np.int64)
+        numbers = np.zeros(len(self.labels), np.int64)
         for number, group in enumerate(self.groups):
-            found[group.places] = number
-        return found
+            numbers[group.places] = number
+        return numbers
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Areas) or (self.name, self.labels) != (other.name, other.labels):
@@ -268,8 +267,8 @@ def _obeys_stated(schema: Schema, conditions: Sequence[Condition], counts: Ints)
     limits = [limited for query in stated for limited in query.limits(schema, None)]
     if not limits:
         return np.ones(len(counts), bool)
-    wanted = np.array([limited.lower for limited in limits], object)
-    answers: NDArray[np.bool_] = (row_values([limited.row for limited in limits], counts) == wanted).all(axis=1)
+    values = np.array([limited.lower for limited in limits], object)
+    answers: NDArray[np.bool_] = (row_values([limited.row for limited in limits], counts) == values).all(axis=1)
     return answers
 
 
@@ -313,7 +312,7 @@ def quick_bounds(group: Group) -> ManyBounds:
     rows = pattern.grouped.rows
     ends = [end for row in rows for end in (row.lower, row.upper) if end is not None]
     ends += [end for side in (pattern.lower, pattern.upper) for end in side if end is not None]
-    sizes = [sum(map(abs, row.coefficients.values())) for row in rows]
+    sizes = [sum(map(abs, row.terms.values())) for row in rows]
     largest = max([abs(end) for end in ends] + [int(np.abs(values).max(initial=0))], default=0)
     if values.dtype == object or max([*sizes, pattern.schema.n_cells]) * max(largest, 1) >= _SAFE:
         return _one_by_one(group)
@@ -332,9 +331,9 @@ def quick_bounds(group: Group) -> ManyBounds:
         else:
             most, least = (None if end is None else np.full(n_tables, end) for end in (upper, lower))  # type: ignore[assignment]
         if most is not None:
-            limits.append((row.coefficients, most))
+            limits.append((row.terms, most))
         if least is not None:
-            limits.append(({g: -times for g, times in row.coefficients.items()}, -least))
+            limits.append(({g: -times for g, times in row.terms.items()}, -least))
     for _ in range(ROUNDS):
         changed = False
         for coefficients, limit in limits:
@@ -394,10 +393,10 @@ def _of_cells(group: Group, group_low: Ints, group_high: Ints) -> ManyBounds:
 
 def _one_by_one(group: Group) -> ManyBounds:
     """Return the same in Python's integers, where 64 bits might not hold them; what they do not hold has no limit."""
-    found: list[CellBounds] = [group.constraints(number).quick_bounds for number in range(len(group.places))]
+    all_bounds: list[CellBounds] = [group.constraints(number).quick_bounds for number in range(len(group.places))]
 
     def fitted(end: int | None, missing: int) -> int:
         return missing if end is None or abs(end) >= NONE else end
 
-    low = np.array([[fitted(end, -NONE) for end in bounds.lower] for bounds in found], np.int64)
-    return ManyBounds(low, np.array([[fitted(end, NONE) for end in bounds.upper] for bounds in found], np.int64))
+    low = np.array([[fitted(end, -NONE) for end in bounds.lower] for bounds in all_bounds], np.int64)
+    return ManyBounds(low, np.array([[fitted(end, NONE) for end in bounds.upper] for bounds in all_bounds], np.int64))

@@ -8,7 +8,7 @@ from math import gcd
 from congenial.conditions.condition import Claim, Condition, Counts
 from congenial.conditions.integer_program import EmptyError, find_point, minimise, propagate, raise_clash
 from congenial.conditions.limits import cells_claim
-from congenial.conditions.linear_algebra import Box, Equalities, GroupedRow, cells_fixed, group_cells
+from congenial.conditions.linear_algebra import Box, Equalities, cells_fixed, group_cells
 from congenial.conditions.registry import KINDS
 from congenial.conditions.rows import FREE, NONNEGATIVE, Interval, Limited, Row
 from congenial.errors import BrokenError, ConditionError, UndecidedError
@@ -46,7 +46,8 @@ def compile_conditions(schema: Schema, conditions: Iterable[Condition], counts: 
         _check_table(claims, counts)
     compiled = compile_claims(schema.n_cells, claims, is_feasible=counts is not None)
     notes = [
-        f"«{limited.text}» is exact too: it follows from «{said}» and the other exact values" for said, limited in too
+        f"«{limited.text}» is exact too: it follows from «{stated}» and the other exact values"
+        for stated, limited in too
     ]
     return replace(compiled, notes=(*compiled.notes, *notes), also_exact=tuple(limited for _, limited in too))
 
@@ -95,8 +96,8 @@ def _claims(
     claims = list(before)
     for condition in conditions:
         known = _equalities(claims) if condition.needs_others else Equalities()
-        own = condition.claims(schema, counts, known)
-        claims += [replace(claim, of=claim.text if len(own) == 1 else condition.title) for claim in own]
+        its_claims = condition.claims(schema, counts, known)
+        claims += [replace(claim, of=claim.text if len(its_claims) == 1 else condition.title) for claim in its_claims]
     return claims
 
 
@@ -137,7 +138,7 @@ def _exact_too(
 def _check_table(claims: Sequence[Claim], counts: Counts) -> None:
     """Refuse a table that breaks a condition: which one is said, and not where, for that would be a free answer."""
     for claim in claims:
-        if not all(limited.allows(limited.row.value(counts)) for limited in claim.limits):
+        if not all(limited.holds(counts) for limited in claim.limits):
             raise BrokenError(claim.of)
 
 
@@ -183,12 +184,12 @@ def _without_consequences(
             )
         dropped.add(position - fixed)
         notes.append(f"«{limited.text}» follows from {_listed(causes)} and was dropped")
-    kept, place = [], 0
+    remaining, place = [], 0
     for limited in rows:
         if not limited.is_equality or place not in dropped:
-            kept.append(limited)
+            remaining.append(limited)
         place += limited.is_equality
-    return kept, notes
+    return remaining, notes
 
 
 def _listed(causes: Sequence[Limited]) -> str:
@@ -206,10 +207,10 @@ def _check_feasible(rows: Sequence[Limited], limits: Sequence[Interval], claims:
     """Raise a clash if no integer table obeys the system."""
     grouped = group_cells(rows, limits)
     try:
-        found = find_point(grouped.rows, grouped.box)
+        point = find_point(grouped.rows, grouped.box)
     except EmptyError:
         raise_clash(claims, len(limits))
-    if found is None:
+    if point is None:
         raise UndecidedError(
             "whether any table of whole numbers obeys the conditions could not be decided within the search limit;"
             " state fewer or simpler conditions, give cells bounds(lower, upper), or disclose the values from a table"
@@ -218,24 +219,24 @@ def _check_feasible(rows: Sequence[Limited], limits: Sequence[Interval], claims:
 
 def _without_idle_ranges(rows: Sequence[Limited], limits: Sequence[Interval]) -> tuple[list[Limited], list[str]]:
     """Drop inequality limits that all the other conditions imply: an exact proof is needed, doubt keeps the row."""
-    kept = list(rows)
+    remaining = list(rows)
     notes: list[str] = []
     ranges = [limited for limited in rows if not limited.is_equality]
     for limited in ranges[:_MOST_IMPLIED_CHECKS]:
-        others = [other for other in kept if other is not limited]
+        others = [other for other in remaining if other is not limited]
         grouped = group_cells([*others, limited], limits)
         target, system = grouped.rows[-1], grouped.rows[:-1]
         if _implied(target, system, propagate(system, grouped.box)):
-            kept = others
+            remaining = others
             notes.append(f"«{limited.text}» follows from the other conditions and was dropped")
-    return kept, notes
+    return remaining, notes
 
 
-def _implied(target: GroupedRow, system: Sequence[GroupedRow], box: Box) -> bool:
+def _implied(target: Limited, system: Sequence[Limited], box: Box) -> bool:
     for sign, limit in ((1, target.limits.low), (-1, target.limits.negated.low)):
         if limit is None:
             continue
-        least = minimise(system, box, {g: sign * times for g, times in target.coefficients.items()}).bound
+        least = minimise(system, box, {g: sign * times for g, times in target.terms.items()}).bound
         if least is None or least < limit:
             return False
     return True

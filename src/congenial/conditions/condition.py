@@ -62,10 +62,10 @@ OF_EVERY_ENTRY: Mapping[SpecList, Keys] = {
 class Picks(Protocol):
     """How a spec's words for cells and dimensions are read."""
 
-    def where(self, said: Any) -> dict[str, tuple[str, ...]] | None:
+    def where(self, values: Any) -> dict[str, tuple[str, ...]] | None:
         """Return a set of cells; None is every cell."""
 
-    def dimensions_named(self, said: Any) -> tuple[str, ...]:
+    def dimensions_named(self, values: Any) -> tuple[str, ...]:
         """Return names of dimensions."""
 
     def coefficients(self, terms: Sequence[Any]) -> Any:
@@ -77,43 +77,43 @@ class Picks(Protocol):
 
 @dataclass(frozen=True)
 class Entry:
-    """What one entry says.
+    """One entry of a list.
 
     Attributes
     ----------
-    said : mapping
+    values : mapping
         The keys that it has, with their values.
     """
 
     stands_in: SpecList
-    said: Mapping[str, Any]
+    values: Mapping[str, Any]
     picks: Picks
 
     @property
     def name(self) -> str | None:
         """What the entry calls itself."""
-        return self.said.get("name")
+        return self.values.get("name")
 
     def where(self, key: str) -> dict[str, tuple[str, ...]] | None:
         """Return the set of cells after a key; None is every cell, also where the key is left out."""
-        return self.picks.where(self.said[key]) if key in self.said else None
+        return self.picks.where(self.values[key]) if key in self.values else None
 
     def dimensions(self, key: str) -> tuple[str, ...]:
         """Return the dimensions after a key; none where it is left out."""
-        return self.picks.dimensions_named(self.said[key]) if key in self.said else ()
+        return self.picks.dimensions_named(self.values[key]) if key in self.values else ()
 
     def limit(self, key: str) -> int | None:
         """Return a limit; None where the key is left out, or says `none`."""
-        limit = self.said.get(key)
+        limit = self.values.get(key)
         return None if limit == "none" else limit
 
     def whole_numbers(self, key: str) -> Any:
         """Return stated values: one whole number, or lists of them in the order of the levels."""
-        return _whole_numbers(self.said.get(key), key)
+        return _whole_numbers(self.values.get(key), key)
 
     def fraction(self, key: str) -> Fraction | None:
         """Return one stated number."""
-        value = self.said.get(key)
+        value = self.values.get(key)
         if value is not None and not isinstance(value, str):
             raise ConditionError(f"`{key}` is one number here, not a list")
         return None if value is None else exact_fraction(value, f"`{key}`")
@@ -248,12 +248,12 @@ class Condition(ABC):
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values that determine the condition again."""
-        said = {part.name: plain(getattr(self, part.name)) for part in fields(self)}
-        return {"kind": self.kind, **{name: value for name, value in said.items() if value is not None}}
+        values = {part.name: plain(getattr(self, part.name)) for part in fields(self)}
+        return {"kind": self.kind, **{name: value for name, value in values.items() if value is not None}}
 
     @classmethod
     @abstractmethod
-    def from_json(cls, given: Mapping[str, Any]) -> "Condition":
+    def from_json(cls, values: Mapping[str, Any]) -> "Condition":
         """Return the condition that plain values determine; refuses what it does not know."""
 
 
@@ -268,17 +268,17 @@ def plain(value: Any) -> Any:
     return value
 
 
-def arguments(given: Mapping[str, Any], kind: str, known: Iterable[str]) -> dict[str, Any]:
+def arguments(values: Mapping[str, Any], kind: str, known: Iterable[str]) -> dict[str, Any]:
     """Return what plain values say besides their kind, or refuse what the kind does not know."""
-    if given.get("kind") != kind:
-        raise ConditionError(f"this is not a {kind}, but of kind {str(given.get('kind'))[:40]!r}")
+    if values.get("kind") != kind:
+        raise ConditionError(f"this is not a {kind}, but of kind {str(values.get('kind'))[:40]!r}")
     known = list(known)
-    for name in given:
+    for name in values:
         if name != "kind" and name not in known:
             raise ConditionError(f"{str(name)[:40]!r} is not a part of a {kind}; {did_you_mean(str(name), known)}")
-    if not isinstance(given.get("name", ""), str):
+    if not isinstance(values.get("name", ""), str):
         raise ConditionError(f"the name of a {kind} is text")
-    return {name: value for name, value in given.items() if name != "kind"}
+    return {name: value for name, value in values.items() if name != "kind"}
 
 
 def as_list(conditions: object, name: str) -> tuple[Any, ...]:
@@ -328,21 +328,21 @@ class ByArea(Condition):
 
     def check(self, schema: Schema) -> None:
         """Refuse labels, shapes and values that do not fit in some area."""
-        for _, own in self.areas:
-            own.check(schema)
+        for _, condition in self.areas:
+            condition.check(schema)
 
     def of_area(self, area: str | None) -> Condition:
         """Return the condition of one area."""
-        found = None if area is None else self._by_label.get(area)
-        if found is None:
+        condition = None if area is None else self._by_label.get(area)
+        if condition is None:
             where = "one table has no area" if area is None else f"area {area!r} has none"
             raise ConditionError(f"{self.text} states values by area, and {where}")
-        return found
+        return condition
 
     def check_table(self, schema: Schema, area: str, counts: Counts) -> None:
         """Refuse a table that does not have what its area states; the message is the same for every area."""
-        limits = [one for claim in self.of_area(area).claims(schema, counts, Equalities()) for one in claim.limits]
-        if not all(one.allows(one.row.value(counts)) for one in limits):
+        claims = self.of_area(area).claims(schema, counts, Equalities())
+        if not all(limited.holds(counts) for claim in claims for limited in claim.limits):
             raise BrokenError(self.title)
 
     def claims(self, schema: Schema, counts: Counts | None, known: Equalities) -> list[Claim]:
@@ -363,30 +363,30 @@ class ByArea(Condition):
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values: what all areas have in common, and by area what differs."""
-        written = {label: own.as_json() for label, own in self.areas}
+        written = {label: condition.as_json() for label, condition in self.areas}
         first = next(iter(written.values()))
-        keys = {key for own in written.values() for key in own}
-        varying = sorted(key for key in keys if any(own.get(key) != first.get(key) for own in written.values()))
-        called = {part: text for part in ("name", "mandate") if (text := getattr(self, part)) is not None}
+        keys = {key for values in written.values() for key in values}
+        varying = sorted(key for key in keys if any(values.get(key) != first.get(key) for values in written.values()))
+        names = {part: text for part in ("name", "mandate") if (text := getattr(self, part)) is not None}
         return {
             "kind": self.kind,
-            **called,
+            **names,
             "each": {key: value for key, value in first.items() if key not in varying},
-            "areas": {label: {key: own[key] for key in varying if key in own} for label, own in written.items()},
+            "areas": {label: {key: each[key] for key in varying if key in each} for label, each in written.items()},
         }
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Condition:
+    def from_json(cls, values: Mapping[str, Any]) -> Condition:
         """Return the condition that plain values determine."""
         from congenial.conditions.registry import from_json
 
-        said = arguments(given, cls.kind, ("each", "areas"))
-        each, areas = said.get("each"), said.get("areas")
+        parts = arguments(values, cls.kind, ("each", "areas"))
+        each, areas = parts.get("each"), parts.get("areas")
         if not isinstance(each, Mapping) or not isinstance(areas, Mapping):
             raise ConditionError("values by area have an `each`, which all areas share, and `areas`")
-        if not all(isinstance(label, str) and isinstance(own, Mapping) for label, own in areas.items()):
+        if not all(isinstance(label, str) and isinstance(varying, Mapping) for label, varying in areas.items()):
             raise ConditionError("values by area are a mapping from labels to values")
-        return by_area({label: from_json({**each, **own}) for label, own in areas.items()})
+        return by_area({label: from_json({**each, **varying}) for label, varying in areas.items()})
 
 
 def by_area(conditions: Mapping[str, Condition], *, name: str | None = None, mandate: str | None = None) -> ByArea:
@@ -404,9 +404,9 @@ def by_area(conditions: Mapping[str, Condition], *, name: str | None = None, man
     >>> caps.of_area("south").upper
     99
     """
-    found = tuple(conditions.items())
-    if not found:
+    areas = tuple(conditions.items())
+    if not areas:
         raise ConditionError("values by area need at least one area")
-    if len({(own.kind, str(own.as_json().get("where"))) for _, own in found}) > 1:
+    if len({(condition.kind, str(condition.as_json().get("where"))) for _, condition in areas}) > 1:
         raise ConditionError("values by area are of one kind of condition, and of the same cells in every area")
-    return ByArea(found, name=name, mandate=mandate)
+    return ByArea(areas, name=name, mandate=mandate)

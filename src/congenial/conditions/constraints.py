@@ -11,7 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from congenial.conditions.compile import Compiled, compile_claims, compile_conditions
 from congenial.conditions.condition import Claim, Condition, Counts, as_list
 from congenial.conditions.integer_program import find_point, minimise, propagate
-from congenial.conditions.linear_algebra import Box, Equalities, Grouped, cell_limits, cells_fixed, group_cells, spread
+from congenial.conditions.linear_algebra import (
+    Box,
+    Equalities,
+    GroupedSystem,
+    cell_limits,
+    cells_fixed,
+    group_cells,
+    spread,
+)
 from congenial.conditions.rows import NONNEGATIVE, Column, Interval, Limited, Row, cell_names, cells_alike, row_values
 from congenial.errors import ConditionError, UndecidedError
 from congenial.schema import Schema
@@ -20,8 +28,29 @@ if TYPE_CHECKING:
     from congenial.sampling.counting import EstimatedCount
 
 
+class CellLimits:
+    """The limits of every cell."""
+
+    limits: tuple[Interval, ...]
+
+    @cached_property
+    def lower(self) -> tuple[int | None, ...]:
+        """The lower limits, None where there is none."""
+        return tuple(interval.low for interval in self.limits)
+
+    @cached_property
+    def upper(self) -> tuple[int | None, ...]:
+        """The upper limits, None where there is none."""
+        return tuple(interval.high for interval in self.limits)
+
+    @cached_property
+    def fixed_cells(self) -> tuple[int, ...]:
+        """The cells whose limits leave them one value."""
+        return tuple(cell for cell, interval in enumerate(self.limits) if interval.is_point)
+
+
 @dataclass(frozen=True)
-class CellBounds:
+class CellBounds(CellLimits):
     """The limits of every cell that follow from all conditions together.
 
     Attributes
@@ -35,24 +64,14 @@ class CellBounds:
     limits: tuple[Interval, ...]
     is_tight: tuple[bool, ...]
 
-    @cached_property
-    def lower(self) -> tuple[int | None, ...]:
-        """The lower limits, None where there is none."""
-        return tuple(interval.low for interval in self.limits)
-
-    @cached_property
-    def upper(self) -> tuple[int | None, ...]:
-        """The upper limits, None where there is none."""
-        return tuple(interval.high for interval in self.limits)
-
     @property
     def pinned(self) -> tuple[int, ...]:
         """Cells with one possible value: the conditions alone disclose them."""
-        return tuple(cell for cell, interval in enumerate(self.limits) if interval.is_point)
+        return self.fixed_cells
 
 
 @dataclass(frozen=True)
-class Constraints:
+class Constraints(CellLimits):
     """The conditions as integer rows and cell limits; public, and knows nothing of the confidential cells.
 
     Attributes
@@ -60,7 +79,8 @@ class Constraints:
     rows : tuple of Limited
         Equalities and ranges over two or more cells; equalities are linearly independent.
     limits : tuple of Interval
-        Stated limits of single cells; `cell_bounds` has those that follow.
+        Stated limits of single cells; `cell_bounds` has those that follow, and `cell_bounds.pinned` what all
+        conditions together fix.
     notes : tuple of str
         Which conditions were dropped because they follow from others, and what is exact besides them.
     also_exact : tuple of Limited
@@ -129,24 +149,9 @@ class Constraints:
         )
         return first == second
 
-    @cached_property
-    def lower(self) -> tuple[int | None, ...]:
-        """The stated lower limits of single cells, None where there is none."""
-        return tuple(interval.low for interval in self.limits)
-
-    @cached_property
-    def upper(self) -> tuple[int | None, ...]:
-        """The stated upper limits of single cells, None where there is none."""
-        return tuple(interval.high for interval in self.limits)
-
     def is_fixed(self, cell: int) -> bool:
-        """Whether a cell's own limits leave it one value; `cell_bounds.pinned` has those that all conditions pin."""
+        """Whether a cell's own limits leave it one value."""
         return self.limits[cell].is_point
-
-    @cached_property
-    def fixed_cells(self) -> tuple[int, ...]:
-        """The cells whose own limits leave them one value."""
-        return tuple(cell for cell, interval in enumerate(self.limits) if interval.is_point)
 
     @property
     def equalities(self) -> tuple[Limited, ...]:
@@ -203,7 +208,7 @@ class Constraints:
         return [
             f"{limited.row.name} is {value:,}, and must be {limited.limits.text.removeprefix('is ')}"
             for limited in (*self.rows, *cells)
-            if not limited.allows(value := limited.row.value(counts))
+            if (value := limited.row.value(counts)) not in limited.limits
         ]
 
     def _cells(self, draw: ArrayLike) -> tuple[NDArray[np.int64], bool]:
@@ -226,7 +231,7 @@ class Constraints:
         return cells_alike([limited.row for limited in self.equalities], self.schema.n_cells)
 
     @cached_property
-    def grouped(self) -> Grouped:
+    def grouped(self) -> GroupedSystem:
         """Cells with identical columns merged."""
         return group_cells(self.rows, self.limits)
 
@@ -286,10 +291,10 @@ class Constraints:
     @cached_property
     def point(self) -> tuple[int, ...]:
         """A table that obeys the conditions; public, and nothing to do with the confidential one."""
-        found = find_point(self.grouped.rows, self.grouped.box)
-        if found is None:
+        sums = find_point(self.grouped.rows, self.grouped.box)
+        if sums is None:
             raise UndecidedError("no table that obeys the conditions was found within the search limit")
-        return spread(self.grouped, found, self.lower, self.upper)
+        return spread(self.grouped, sums, self.lower, self.upper)
 
     @property
     def disclosed_cells(self) -> dict[str, int]:

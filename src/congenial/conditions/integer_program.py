@@ -19,13 +19,12 @@ from congenial.conditions.condition import Claim
 from congenial.conditions.linear_algebra import (
     ROUNDS,
     Box,
-    GroupedRow,
     IntegerSolutions,
     group_cells,
     integer_solutions,
     solve_equalities,
 )
-from congenial.conditions.rows import FREE, Interval
+from congenial.conditions.rows import FREE, Interval, Limited
 from congenial.errors import ClashError
 from congenial.progress import give_way
 
@@ -46,7 +45,7 @@ class Relaxed:
     seems_unlimited: bool = False
 
 
-def relax(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> Relaxed:
+def relax(rows: Sequence[Limited], box: Box, objective: dict[int, int]) -> Relaxed:
     """Minimise the objective over the real points of a system."""
     matrix, low, high = _float_rows(rows, len(box[0]))
     cost = np.zeros(len(box[0]))
@@ -57,7 +56,7 @@ def relax(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> Re
     return Relaxed(best_dual_bound(rows, box, objective, solution.multipliers), solution.point)
 
 
-def infeasibility_multipliers(rows: Sequence[GroupedRow], box: Box) -> Floats | None:
+def infeasibility_multipliers(rows: Sequence[Limited], box: Box) -> Floats | None:
     """Return multipliers that may prove the relaxation empty: those of the least total violation."""
     matrix, low, high = _float_rows(rows, len(box[0]))
     n_rows, n = matrix.shape
@@ -68,7 +67,7 @@ def infeasibility_multipliers(rows: Sequence[GroupedRow], box: Box) -> Floats | 
     return None if solution.point is None else solution.multipliers
 
 
-def nearest_integers(rows: Sequence[GroupedRow], box: Box, target: Floats, weights: Floats) -> list[int] | None:
+def nearest_integers(rows: Sequence[Limited], box: Box, target: Floats, weights: Floats) -> list[int] | None:
     """Return an integer point with a small ``sum weights |y - target|`` by a bounded search; None if none was found.
 
     The solver works in floats: whoever needs the point substitutes it.
@@ -110,7 +109,7 @@ def _solve(
     program.a_matrix_.start_ = np.cumsum([0, *map(len, places)]).astype(np.int32)
     program.a_matrix_.index_ = np.concatenate([*places, np.zeros(0, np.int64)]).astype(np.int32)
     program.a_matrix_.value_ = np.concatenate(
-        [*(line[own] for line, own in zip(matrix, places, strict=True)), np.zeros(0)]
+        [*(line[place] for line, place in zip(matrix, places, strict=True)), np.zeros(0)]
     )
     solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
@@ -130,14 +129,14 @@ def _solve(
     return _Solution(np.array(solution.col_value), np.array(solution.row_dual), is_unlimited=False)
 
 
-def is_proven_empty(rows: Sequence[GroupedRow], box: Box, multipliers: Floats) -> bool:
+def is_proven_empty(rows: Sequence[Limited], box: Box, multipliers: Floats) -> bool:
     """Whether these multipliers prove, in exact arithmetic, that no real point obeys the rows (Farkas)."""
     bound = best_dual_bound(rows, box, {}, multipliers)
     return bound is not None and bound > 0
 
 
 def best_dual_bound(
-    rows: Sequence[GroupedRow], box: Box, objective: dict[int, int], multipliers: Floats
+    rows: Sequence[Limited], box: Box, objective: dict[int, int], multipliers: Floats
 ) -> Fraction | None:
     """Return the better of the exact bounds by the multipliers rounded to simple fractions and as they are."""
     exact = [Fraction(float(value)) for value in multipliers]
@@ -147,7 +146,7 @@ def best_dual_bound(
 
 
 def _dual_bound(
-    rows: Sequence[GroupedRow], box: Box, objective: dict[int, int], multipliers: Sequence[Fraction]
+    rows: Sequence[Limited], box: Box, objective: dict[int, int], multipliers: Sequence[Fraction]
 ) -> Fraction | None:
     """Return ``min objective >= sum_r min(m_r * range_r) + sum_g min(reduced_g * box_g)``; None is minus infinity."""
     reduced = {g: Fraction(cost) for g, cost in objective.items()}
@@ -159,7 +158,7 @@ def _dual_bound(
         if end is None:
             return None
         bound += multiplier * end
-        for g, times in row.coefficients.items():
+        for g, times in row.terms.items():
             reduced[g] = reduced.get(g, Fraction(0)) - multiplier * times
     for g, cost in reduced.items():
         if cost == 0:
@@ -171,18 +170,16 @@ def _dual_bound(
     return bound
 
 
-def _float_rows(rows: Sequence[GroupedRow], n: int) -> tuple[Floats, Floats, Floats]:
+def _float_rows(rows: Sequence[Limited], n: int) -> tuple[Floats, Floats, Floats]:
     matrix = np.zeros((len(rows), n))
     for line, row in zip(matrix, rows, strict=True):
-        line[list(row.coefficients)] = list(row.coefficients.values())
-    low = np.array([-np.inf if row.lower is None else float(row.lower) for row in rows])
-    high = np.array([np.inf if row.upper is None else float(row.upper) for row in rows])
-    return matrix, low, high
+        line[list(row.terms)] = list(row.terms.values())
+    return matrix, *_float_box(Box.of(row.limits for row in rows))
 
 
 def _float_box(box: Box) -> tuple[Floats, Floats]:
-    low = np.array([-np.inf if end is None else float(end) for end in box[0]])
-    return low, np.array([np.inf if end is None else float(end) for end in box[1]])
+    low = np.array([-np.inf if end is None else float(end) for end in box.low])
+    return low, np.array([np.inf if end is None else float(end) for end in box.high])
 
 
 _NODES = 400
@@ -203,15 +200,15 @@ class Minimum:
     point: tuple[int, ...] | None = None
 
 
-def propagate(rows: Sequence[GroupedRow], box: Box) -> Box:
+def propagate(rows: Sequence[Limited], box: Box) -> Box:
     """Narrow the limits by each row in turn until nothing changes; raises `EmptyError` when no integer is left."""
     low, high = list(box[0]), list(box[1])
     sides: list[tuple[dict[int, int], int]] = []
     for row in rows:
         if row.upper is not None:
-            sides.append((row.coefficients, row.upper))
+            sides.append((row.terms, row.upper))
         if row.lower is not None:
-            sides.append(({g: -times for g, times in row.coefficients.items()}, -row.lower))
+            sides.append(({g: -times for g, times in row.terms.items()}, -row.lower))
     for _ in range(ROUNDS):
         changed = False
         for coefficients, limit in sides:
@@ -251,7 +248,7 @@ def _least(times: int, low: int | None, high: int | None) -> int | None:
     return None if end is None else times * end
 
 
-def find_point(rows: Sequence[GroupedRow], box: Box) -> list[int] | None:
+def find_point(rows: Sequence[Limited], box: Box) -> list[int] | None:
     """Return an integer point that obeys everything; raises `EmptyError` when there is provably none.
 
     None means that the search ran into its limit: with cells unlimited on both sides it may not end by itself.
@@ -259,7 +256,7 @@ def find_point(rows: Sequence[GroupedRow], box: Box) -> list[int] | None:
     return _quick_point(rows, box) or _search(rows, box, {})[1]
 
 
-def _quick_point(rows: Sequence[GroupedRow], box: Box) -> list[int] | None:
+def _quick_point(rows: Sequence[Limited], box: Box) -> list[int] | None:
     """Return a corner of the relaxation if it is an integer point, as it always is for totals and two-way margins.
 
     The lattice of all integer solutions, which the full search starts from, takes minutes for thousands of cells.
@@ -275,13 +272,13 @@ def _quick_point(rows: Sequence[GroupedRow], box: Box) -> list[int] | None:
     return None if point is None else _integer_point(rows, node, point)
 
 
-def _even_point(rows: Sequence[GroupedRow], box: Box) -> list[int] | None:
+def _even_point(rows: Sequence[Limited], box: Box) -> list[int] | None:
     """Return the integer solution of the equalities next to the lower limits, or next to the middle of both.
 
     For a few sums over roomy cells one of them fits, and the solver of linear programs (0.4 s to load) is not needed.
     """
     low, high = box
-    equal = [(row.coefficients, row.lower or 0) for row in rows if row.is_equality]
+    equal = [(row.terms, row.lower or 0) for row in rows if row.is_equality]
     solutions = integer_solutions(equal, len(low)) if len(low) <= _FEW_GROUPS else None
     if solutions is None:
         return None
@@ -305,7 +302,7 @@ def _towards(low: int | None, high: int | None, *, is_middle: bool) -> int:
     return (low + high) // 2 if is_middle else low
 
 
-def minimise(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> Minimum:
+def minimise(rows: Sequence[Limited], box: Box, objective: dict[int, int]) -> Minimum:
     """Return a proven lower bound of ``sum objective[g] * y[g]`` over the integer points (None: no bound found)."""
     give_way()
     on_line = _least_on_line(rows, box, objective)
@@ -317,7 +314,7 @@ def minimise(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) ->
     return Minimum(bound, _value(objective, point) == bound, tuple(point))
 
 
-def _least_on_line(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> Minimum | None:
+def _least_on_line(rows: Sequence[Limited], box: Box, objective: dict[int, int]) -> Minimum | None:
     """Return the minimum where the equalities leave a point or a line, whose ends are found by division; else None."""
     n = len(box.limits)
     solutions = _solutions(rows, n) if n <= _FEW_GROUPS else None
@@ -325,13 +322,13 @@ def _least_on_line(rows: Sequence[GroupedRow], box: Box, objective: dict[int, in
         return None
     start, line = solutions.point, (solutions.basis or ((0,) * n,))[0]
     steps = FREE
-    limited = [(start[g], line[g], own) for g, own in enumerate(box.limits)]
-    limited += [(row.value(start), row.value(line), row.limits) for row in rows]
+    limited = [(start[g], line[g], interval) for g, interval in enumerate(box.limits)]
+    limited += [(row.row.value(start), row.row.value(line), row.limits) for row in rows]
     for value, slope, limits in limited:
-        left = limits.shifted(-value) if slope >= 0 else limits.shifted(-value).negated
+        room = limits.shifted(-value) if slope >= 0 else limits.shifted(-value).negated
         if slope:
-            steps &= left.divided(abs(slope))
-        elif 0 not in left:
+            steps &= room.divided(abs(slope))
+        elif 0 not in room:
             raise EmptyError
     if steps.is_empty:
         raise EmptyError
@@ -348,7 +345,7 @@ def _value(objective: dict[int, int], point: Sequence[int]) -> int:
     return sum(cost * point[g] for g, cost in objective.items())
 
 
-def _search(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> tuple[int | None, list[int] | None]:
+def _search(rows: Sequence[Limited], box: Box, objective: dict[int, int]) -> tuple[int | None, list[int] | None]:
     """Move the system to the origin, where floats are accurate, and search there; returns a bound and a point."""
     rows, box = _on_lattice(rows, box)
     if None in box[0] or None in box[1]:
@@ -360,26 +357,17 @@ def _search(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]) -> 
         next((end for end in (low, high) if end is not None), 0)
         for low, high in zip(*propagate(rows, box), strict=True)
     ]
-    bound, point = _branch_and_bound([_moved_row(row, origin) for row in rows], _moved_box(box, origin), objective)
+    moved = [Limited(row.row, row.limits.shifted(-row.row.value(origin))) for row in rows]
+    around = Box.of(limits.shifted(-shift) for limits, shift in zip(box.limits, origin, strict=True))
+    bound, point = _branch_and_bound(moved, around, objective)
     return (
         None if bound is None else bound + _value(objective, origin),
         None if point is None else [value + shift for value, shift in zip(point, origin, strict=True)],
     )
 
 
-def _moved_row(row: GroupedRow, origin: Sequence[int]) -> GroupedRow:
-    return GroupedRow(row.coefficients, row.limits.shifted(-row.value(origin)))
-
-
-def _moved_box(box: Box, origin: Sequence[int]) -> Box:
-    low, high = (
-        [None if end is None else end - shift for end, shift in zip(side, origin, strict=True)] for side in box
-    )
-    return Box(low, high)
-
-
 def _branch_and_bound(
-    rows: Sequence[GroupedRow], box: Box, objective: dict[int, int]
+    rows: Sequence[Limited], box: Box, objective: dict[int, int]
 ) -> tuple[int | None, list[int] | None]:
     """Return a proven bound of the objective and the best feasible point found."""
     best: list[int] | None = None
@@ -403,9 +391,11 @@ def _branch_and_bound(
             lowest = _interval_bound(objective, node)
         else:
             lowest = None if relaxed.bound is None else ceil(relaxed.bound)
-            found = _integer_point(rows, node, point)
-            if found is not None and (best is None or _value(objective, found) < _value(objective, best)):
-                best = found
+            integer_point = _integer_point(rows, node, point)
+            if integer_point is not None and (
+                best is None or _value(objective, integer_point) < _value(objective, best)
+            ):
+                best = integer_point
         if best is not None and (not objective or (lowest is not None and lowest >= _value(objective, best))):
             if not objective:
                 return 0, best
@@ -416,7 +406,7 @@ def _branch_and_bound(
                 best = corner
             continue
         boxes += _split(node, point)
-    unsettled += [_interval_bound(objective, left) for left in boxes]
+    unsettled += [_interval_bound(objective, unexplored) for unexplored in boxes]
     if best is None and not unsettled:
         raise EmptyError
     bounds = [*unsettled, *([] if best is None else [_value(objective, best)])]
@@ -424,30 +414,27 @@ def _branch_and_bound(
     return (min(proven) if len(proven) == len(bounds) else None), best
 
 
-def _on_lattice(rows: Sequence[GroupedRow], box: Box) -> tuple[Sequence[GroupedRow], Box]:
+def _on_lattice(rows: Sequence[Limited], box: Box) -> tuple[Sequence[Limited], Box]:
     """Move the limits of rows and variables inward to values that the equalities' integer solutions can take."""
     solutions = _solutions(rows, len(box[0]))
     if solutions is None:
         raise EmptyError
     moved = [
-        row
-        if row.is_equality
-        else GroupedRow(row.coefficients, _inward(row.limits, *solutions.values(row.coefficients)))
-        for row in rows
+        row if row.is_equality else Limited(row.row, _inward(row.limits, *solutions.values(row.terms))) for row in rows
     ]
-    ends = (_inward(Interval(low, high), *steps) for low, high, steps in zip(*box, solutions.of_variables, strict=True))
+    ends = (_inward(limits, *steps) for limits, steps in zip(box.limits, solutions.of_variables, strict=True))
     return moved, Box.of(ends)
 
 
-def _solutions(rows: Sequence[GroupedRow], n: int) -> IntegerSolutions | None:
+def _solutions(rows: Sequence[Limited], n: int) -> IntegerSolutions | None:
     """Return all integer solutions of the equalities among rows."""
-    return _solved(tuple((tuple(row.coefficients.items()), row.lower or 0) for row in rows if row.is_equality), n)
+    return _solved(tuple(row for row in rows if row.is_equality), n)
 
 
 # The limits of every cell ask for the same system twice a cell: of 46 cells with 25 margins, 60 % of the time.
 @lru_cache(maxsize=8)
-def _solved(equalities: tuple[tuple[tuple[tuple[int, int], ...], int], ...], n: int) -> IntegerSolutions | None:
-    return integer_solutions([(dict(row), value) for row, value in equalities], n)
+def _solved(equalities: tuple[Limited, ...], n: int) -> IntegerSolutions | None:
+    return integer_solutions([(row.terms, row.lower or 0) for row in equalities], n)
 
 
 def _inward(limits: Interval, value: int, step: int) -> Interval:
@@ -464,7 +451,7 @@ def _interval_bound(objective: dict[int, int], box: Box) -> int | None:
     return sum(known) if len(known) == len(terms) else None
 
 
-def _integer_point(rows: Sequence[GroupedRow], box: Box, point: Floats) -> list[int] | None:
+def _integer_point(rows: Sequence[Limited], box: Box, point: Floats) -> list[int] | None:
     """Return an exact feasible point near the solver's: rounded, or solved for from what sits at its limits."""
     rounded = [int(value) for value in np.rint(point).tolist()]
     if _obeys(rows, box, rounded):
@@ -478,10 +465,9 @@ def _integer_point(rows: Sequence[GroupedRow], box: Box, point: Floats) -> list[
     return solved if solved is not None and _obeys(rows, box, solved) else None
 
 
-def _obeys(rows: Sequence[GroupedRow], box: Box, point: Sequence[int]) -> bool:
-    limits = zip(point, *box, strict=True)
-    inside = all((low is None or value >= low) and (high is None or value <= high) for value, low, high in limits)
-    return inside and all(row.allows(point) for row in rows)
+def _obeys(rows: Sequence[Limited], box: Box, point: Sequence[int]) -> bool:
+    is_inside = all(value in limits for value, limits in zip(point, box.limits, strict=True))
+    return is_inside and all(row.holds(point) for row in rows)
 
 
 def _split(box: Box, point: Floats | None) -> list[Box]:
@@ -499,9 +485,9 @@ def _split(box: Box, point: Floats | None) -> list[Box]:
         middle = min(middle, high - 1)
     if low is not None:
         middle = max(middle, low)
-    left, right = Box(list(box[0]), list(box[1])), Box(list(box[0]), list(box[1]))
-    left.high[g], right.low[g] = middle, middle + 1
-    return [left, right]
+    lower_half, upper_half = Box(list(box[0]), list(box[1])), Box(list(box[0]), list(box[1]))
+    lower_half.high[g], upper_half.low[g] = middle, middle + 1
+    return [lower_half, upper_half]
 
 
 # Which conditions contradict each other: an irreducible set, in words.
@@ -514,32 +500,32 @@ def raise_clash(claims: Sequence[Claim], n_cells: int) -> NoReturn:
     as far as tables were found that obey all but one claim.
     """
     n_cells = max([n_cells, *(max(limited.row.cells) + 1 for claim in claims for limited in claim.limits)])
-    kept: list[Claim] = []
-    is_irreducible = _keep_needed(list(claims), [], kept, n_cells)
-    if len(kept) == 1:
-        message = f"no table of whole numbers obeys the condition «{kept[0].text}»; correct it or leave it out"
+    needed: list[Claim] = []
+    is_irreducible = _keep_needed(list(claims), [], needed, n_cells)
+    if len(needed) == 1:
+        message = f"no table of whole numbers obeys the condition «{needed[0].text}»; correct it or leave it out"
     else:
         otherwise = ", while all but any one of them can be met" if is_irreducible else ""
-        listed = "\n".join(f"  - {claim.text}" for claim in kept)
+        listed = "\n".join(f"  - {claim.text}" for claim in needed)
         message = f"no table of whole numbers obeys these conditions together{otherwise}:\n{listed}\n"
         message += "correct or leave out one of them"
-    raise ClashError(message, tuple(claim.text for claim in kept), is_irreducible)
+    raise ClashError(message, tuple(claim.text for claim in needed), is_irreducible)
 
 
-def _keep_needed(claims: list[Claim], after: list[Claim], kept: list[Claim], n_cells: int) -> bool:
-    """Move the claims that a contradiction needs, beside those kept and after, to `kept`; say whether that is proven.
+def _keep_needed(claims: list[Claim], after: list[Claim], needed: list[Claim], n_cells: int) -> bool:
+    """Move the claims that a contradiction needs, beside those kept and after, to `needed`; say whether that is proven.
 
     A whole half that is not needed goes at once: the outcome is that of trying one by one.
     """
-    has_table = _has_table([*kept, *after], n_cells)
+    has_table = _has_table([*needed, *after], n_cells)
     if has_table is False:
         return True
     if len(claims) == 1:
-        kept += claims
+        needed += claims
         return has_table is True
     half = len(claims) // 2
-    first = _keep_needed(claims[:half], [*claims[half:], *after], kept, n_cells)
-    return _keep_needed(claims[half:], after, kept, n_cells) and first
+    first = _keep_needed(claims[:half], [*claims[half:], *after], needed, n_cells)
+    return _keep_needed(claims[half:], after, needed, n_cells) and first
 
 
 def _has_table(claims: Sequence[Claim], n_cells: int) -> bool | None:

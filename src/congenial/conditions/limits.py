@@ -1,4 +1,4 @@
-"""Limits of single cells, and cells that are 0 by logic."""
+"""Limits of single cells, structural zeros, and shares."""
 
 import re
 from abc import abstractmethod
@@ -18,7 +18,7 @@ from congenial.schema import Schema, Where, frozen_where
 
 
 @dataclass(frozen=True)
-class OfCells(Condition):
+class CellCondition(Condition):
     """What is known of each of some cells. It states nothing exactly that is not public by itself."""
 
     where: Where | None
@@ -64,7 +64,7 @@ def cells_claim(schema: Schema, cells: Sequence[int], text: str, limits: Interva
 
 
 @dataclass(frozen=True)
-class Bounds(OfCells):
+class Bounds(CellCondition):
     """Limits of single cells."""
 
     limits: Interval = FREE
@@ -101,9 +101,9 @@ class Bounds(OfCells):
     @classmethod
     def from_entry(cls, entry: Entry) -> Condition:
         """Read ``bounds: all`` with ``at_most: 100``."""
-        if "at_least" not in entry.said and "at_most" not in entry.said:
+        if "at_least" not in entry.values and "at_most" not in entry.values:
             raise ConditionError("bounds need an `at_least`, an `at_most` or both")
-        low = entry.limit("at_least") if "at_least" in entry.said else 0
+        low = entry.limit("at_least") if "at_least" in entry.values else 0
         return bounds(low, entry.limit("at_most"), where=entry.where("bounds"))
 
     def as_json(self) -> dict[str, Any]:
@@ -114,15 +114,15 @@ class Bounds(OfCells):
         return {**written, **{name: end for name, end in ends.items() if end is not None}}
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Condition:
+    def from_json(cls, values: Mapping[str, Any]) -> Condition:
         """Return the condition that plain values determine."""
-        said = arguments(given, cls.kind, ("where", "lower", "upper"))
-        return bounds(said.get("lower"), said.get("upper"), where=said.get("where"))
+        fields = arguments(values, cls.kind, ("where", "lower", "upper"))
+        return bounds(fields.get("lower"), fields.get("upper"), where=fields.get("where"))
 
 
 @dataclass(frozen=True)
-class StructuralZeros(OfCells):
-    """Cells that are 0 by logic."""
+class StructuralZeros(CellCondition):
+    """Structural zeros: cells that are 0 by logic."""
 
     kind: ClassVar[str] = "structural_zeros"
     word: ClassVar[str] = "zeros"
@@ -147,9 +147,9 @@ class StructuralZeros(OfCells):
         return structural_zeros(where)
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Condition:
+    def from_json(cls, values: Mapping[str, Any]) -> Condition:
         """Return the condition that plain values determine."""
-        return structural_zeros(arguments(given, cls.kind, ("where",)).get("where", {}))
+        return structural_zeros(arguments(values, cls.kind, ("where",)).get("where", {}))
 
 
 def bounds(
@@ -239,18 +239,11 @@ class Share(Condition):
 
     def check(self, schema: Schema) -> None:
         """Refuse unknown labels, and a part outside its whole."""
-        self.part(schema)
-
-    def part(self, schema: Schema) -> Row:
-        """The count above the line: cells of the whole that `where` picks."""
-        return self._both(schema)[0]
-
-    def whole(self, schema: Schema) -> Row:
-        """The count below the line."""
-        return Row.of(total_text(self.of), schema.cells(self.of))
+        self._both(schema)
 
     def _both(self, schema: Schema) -> tuple[Row, Row]:
-        whole = self.whole(schema)
+        """Return the count above the line, cells of the whole that `where` picks, and the count below it."""
+        whole = Row.of(total_text(self.of), schema.cells(self.of))
         inside = set(whole.cells)
         cells = [cell for cell in schema.cells(self.where).tolist() if cell in inside]
         if not cells:
@@ -262,11 +255,8 @@ class Share(Condition):
         """Return the counts above and below the line: where one of them is exact, the other is too."""
         return list(self._both(schema)) if self.rounded is None else []
 
-    def value(self, schema: Schema, counts: Counts | None) -> Fraction | None:
-        """Return the share as stated or as the confidential counts have it; None for 0/0."""
-        return self._value(*self._both(schema), counts)
-
     def _value(self, part: Row, whole: Row, counts: Counts | None) -> Fraction | None:
+        """Return the share as stated or as the confidential counts have it; None for 0/0."""
         if self.equals is not None:
             return self.equals
         if counts is None:
@@ -303,18 +293,18 @@ class Share(Condition):
         if where is None:
             raise ConditionError("the share of all cells is 1; name the cells of the part")
         if entry.stands_in == "conditions":
-            if "rounded" not in entry.said:
+            if "rounded" not in entry.values:
                 raise ConditionError(
                     "a share here needs its published value, `rounded: 83.3 %`; an exact one is invariant"
                 )
-            return share(where, of=entry.where("of"), rounded=entry.said["rounded"])
+            return share(where, of=entry.where("of"), rounded=entry.values["rounded"])
         return share(where, of=entry.where("of"), equals=entry.fraction("equals"))
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Condition:
+    def from_json(cls, values: Mapping[str, Any]) -> Condition:
         """Return the condition that plain values determine."""
-        said = arguments(given, cls.kind, ("where", "of", "equals", "rounded"))
-        return share(said.pop("where", {}), **said)
+        fields = arguments(values, cls.kind, ("where", "of", "equals", "rounded"))
+        return share(fields.pop("where", {}), **fields)
 
 
 def share(
@@ -356,10 +346,10 @@ def rounded_range(published: object) -> tuple[Fraction, Fraction]:
     >>> [str(end) for end in rounded_range("83.3 %")], [str(end) for end in rounded_range("0.0")]
     (['333/400', '1667/2000'], ['0', '1/20'])
     """
-    found = _PUBLISHED.fullmatch(published) if isinstance(published, str) else None
-    if found is None:
+    match = _PUBLISHED.fullmatch(published) if isinstance(published, str) else None
+    if match is None:
         raise ConditionError(f'a rounded share is written as it was published, "83.3 %" or "0.833", not {published!r}')
-    number, sign = found.groups()
+    number, sign = match.groups()
     unit = Fraction(1, 10 ** len(number.partition(".")[2])) / (100 if sign else 1)
     value = Fraction(number) / (100 if sign else 1)
     if value > 1:
@@ -400,7 +390,6 @@ def _held(part: Row, whole: Row, end: Fraction, limits: tuple[int | None, int | 
 def _difference(part: Row, whole: Row, value: Fraction) -> Row | None:
     """Return ``q * part - p * whole`` for the share p/q; None where it is 0 whatever the counts."""
     above = set(part.cells)
-    of_cell = {cell: value.denominator * (cell in above) - value.numerator for cell in whole.cells}
-    kept = {cell: times for cell, times in of_cell.items() if times}
+    terms = {cell: value.denominator * (cell in above) - value.numerator for cell in whole.cells}
     name = f"{value.denominator:,} x [{part.name}] - {value.numerator:,} x [{whole.name}]"
-    return Row(name, tuple(kept), tuple(kept.values())) if kept else None
+    return Row.weighted(terms, name) if any(terms.values()) else None

@@ -8,8 +8,10 @@ from math import gcd
 from typing import NamedTuple
 
 import flint
+import numpy as np
 
-from congenial.conditions.rows import Interval, Limited, Ranged, Row, cells_alike, total_interval
+from congenial.arrays import Ints
+from congenial.conditions.rows import Interval, Limited, Row, cells_alike, total_interval
 
 # Cells with identical columns act on the rows only through their sum, so one variable stands for all of them.
 
@@ -39,48 +41,37 @@ class Box(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GroupedRow(Ranged):
-    """A limited row over groups: ``sum coefficients[g] * y[g]`` lies in its limits."""
+class GroupedSystem:
+    """A system of rows and cell limits, with one variable for each set of cells with equal columns.
 
-    coefficients: dict[int, int]
-    limits: Interval
-
-    @classmethod
-    def of(cls, coefficients: dict[int, int], lower: int | None, upper: int | None) -> "GroupedRow":
-        """Return a row with its two ends, None where there is no limit."""
-        return cls(coefficients, Interval(lower, upper))
-
-    def value(self, point: Sequence[int]) -> int:
-        """Return the row's value of a point, in exact integers."""
-        return sum(times * point[g] for g, times in self.coefficients.items())
-
-    def allows(self, point: Sequence[int]) -> bool:
-        """Whether a point's value is in range."""
-        return self.value(point) in self.limits
-
-
-@dataclass(frozen=True)
-class Grouped:
-    """A system of rows and cell limits, with one variable for each set of cells with equal columns."""
+    Attributes
+    ----------
+    members : tuple of tuples of int
+        The cells of each group.
+    rows : tuple of Limited
+        Rows over numbers of groups in place of cells.
+    box : Box
+        The limits of each group's sum.
+    """
 
     members: tuple[tuple[int, ...], ...]
-    rows: tuple[GroupedRow, ...]
+    rows: tuple[Limited, ...]
     box: Box
 
 
-def group_cells(rows: Sequence[Limited], limits: Sequence[Interval]) -> Grouped:
+def group_cells(rows: Sequence[Limited], limits: Sequence[Interval]) -> GroupedSystem:
     """Merge cells whose coefficients agree in every row; a group ranges over the sums of its cells."""
     members = cells_alike([limited.row for limited in rows], len(limits))
     of_row: list[dict[int, int]] = [{} for _ in rows]
     for group, shared in enumerate(members):
         for number, times in shared:
             of_row[number][group] = times
-    merged = tuple(GroupedRow(of_group, limited.limits) for of_group, limited in zip(of_row, rows, strict=True))
+    merged = tuple(Limited(Row.weighted(terms), limited.limits) for terms, limited in zip(of_row, rows, strict=True))
     box = Box.of(total_interval(limits[cell] for cell in cells) for cells in members.values())
-    return Grouped(tuple(members.values()), merged, box)
+    return GroupedSystem(tuple(members.values()), merged, box)
 
 
-def cell_limits(grouped: Grouped, box: Box, limits: Sequence[Interval]) -> list[Interval]:
+def cell_limits(grouped: GroupedSystem, box: Box, limits: Sequence[Interval]) -> list[Interval]:
     """Return the tightest limits of each cell, given those of its group's sum: the others take the slack."""
     out = list(limits)
     for cells, group_low, group_high in zip(grouped.members, *box, strict=True):
@@ -92,19 +83,19 @@ def cell_limits(grouped: Grouped, box: Box, limits: Sequence[Interval]) -> list[
         some_least = sum(value for cell in cells if (value := limits[cell].low) is not None)
         some_most = sum(value for cell in cells if (value := limits[cell].high) is not None)
         for cell in cells:
-            own = limits[cell]
+            interval = limits[cell]
             # What the other cells of the group can hold at most and at least, where that is limited.
             low = high = None
-            if group_low is not None and free_above == (own.high is None):
-                low = group_low - (some_most - (own.high or 0))
-            if group_high is not None and free_below == (own.low is None):
-                high = group_high - (some_least - (own.low or 0))
-            out[cell] = own & Interval(low, high)
+            if group_low is not None and free_above == (interval.high is None):
+                low = group_low - (some_most - (interval.high or 0))
+            if group_high is not None and free_below == (interval.low is None):
+                high = group_high - (some_least - (interval.low or 0))
+            out[cell] = interval & Interval(low, high)
     return out
 
 
 def spread(
-    grouped: Grouped, sums: Sequence[int], lower: Sequence[int | None], upper: Sequence[int | None]
+    grouped: GroupedSystem, sums: Sequence[int], lower: Sequence[int | None], upper: Sequence[int | None]
 ) -> tuple[int, ...]:
     """Return cells within their limits that add up to given sums of their groups."""
     out = [0] * len(lower)
@@ -180,37 +171,21 @@ def dependence(rows: Sequence[Mapping[int, int]]) -> Dependence:
     return Dependence(tuple(pivots), follows)
 
 
-@dataclass(frozen=True, eq=False)
-class Reduced:
-    """Rows of a matrix in reduced form, with what of each row every line is made of: all times `scale`.
+def reduced(matrix: Ints) -> tuple[list[list[int]], list[list[int]], int]:
+    """Reduce integer rows by exact elimination; returns lines, what of each row they are made of, and a scale of both.
 
-    Attributes
-    ----------
-    lines : list of list of int
-        Each begins where no other has anything; lines of nothing but zeros are left out.
-    multiples : list of list of int
-    """
-
-    lines: list[list[int]]
-    multiples: list[list[int]]
-    scale: int
-
-
-def reduced(rows: Sequence[Sequence[int]]) -> Reduced:
-    """Reduce integer rows by exact elimination, and keep how.
+    Each line begins where no other has anything; lines of nothing but zeros are left out.
 
     Examples
     --------
-    >>> found = reduced([[1, 1, 1], [0, 1, 1]])
-    >>> found.lines, found.multiples, found.scale
+    >>> reduced(np.array([[1, 1, 1], [0, 1, 1]]))
     ([[1, 0, 0], [0, 1, 1]], [[1, -1], [0, 1]], 1)
     """
-    n_rows, n_columns = len(rows), len(rows[0])
-    entries = [entry for place, row in enumerate(rows) for entry in (*row, *(int(place == k) for k in range(n_rows)))]
-    matrix, scale, _ = flint.fmpz_mat(n_rows, n_columns + n_rows, entries).rref()
-    found = [[int(entry) for entry in line] for line in matrix.table()]
-    kept = [line for line in found if any(line[:n_columns])]
-    return Reduced([line[:n_columns] for line in kept], [line[n_columns:] for line in kept], int(scale))
+    n_rows, n_columns = matrix.shape
+    echelon_form, scale, _ = flint.fmpz_mat(np.hstack([matrix, np.eye(n_rows, dtype=np.int64)]).tolist()).rref()
+    lines = [[int(entry) for entry in line] for line in echelon_form.table()]
+    lines = [line for line in lines if any(line[:n_columns])]
+    return [line[:n_columns] for line in lines], [line[n_columns:] for line in lines], int(scale)
 
 
 def echelon(equalities: Sequence[Limited]) -> list[Limited]:
@@ -227,16 +202,14 @@ def echelon(equalities: Sequence[Limited]) -> list[Limited]:
         return []
     entries = []
     for equality in equalities:
-        of_cell = dict(zip(equality.row.cells, equality.row.coefficients, strict=True))
-        entries += [*(of_cell.get(cell, 0) for cell in cells), equality.lower or 0]
+        entries += [*(equality.terms.get(cell, 0) for cell in cells), equality.lower or 0]
     reduced, _, rank = flint.fmpz_mat(len(equalities), len(cells) + 1, entries).rref()
     out = []
     for line in range(rank):
         numbers = [int(reduced[line, column]) for column in range(len(cells) + 1)]
         divisor = gcd(*numbers) * (1 if next(filter(None, numbers)) > 0 else -1)
         *reduced_row, value = (number // divisor for number in numbers)
-        kept = sorted((cell, times) for cell, times in zip(cells, reduced_row, strict=True) if times)
-        out.append(Limited.equal(Row("", tuple(cell for cell, _ in kept), tuple(times for _, times in kept)), value))
+        out.append(Limited.equal(Row.weighted(dict(zip(cells, reduced_row, strict=True))), value))
     return out
 
 
@@ -296,17 +269,17 @@ def integer_solutions(equalities: Sequence[tuple[Mapping[int, int], int]], n: in
     return IntegerSolutions(tuple(spread(kernel[0], g) for g in range(n)), (*basis, *free))
 
 
-def solve_equalities(rows: Sequence[GroupedRow], fixed: Mapping[int, int], guess: Sequence[int]) -> list[int] | None:
+def solve_equalities(rows: Sequence[Limited], fixed: Mapping[int, int], guess: Sequence[int]) -> list[int] | None:
     """Return an integer point that obeys the equalities exactly, with some variables fixed and free ones as guessed."""
     equal = [row for row in rows if row.is_equality]
-    unknown = sorted({g for row in equal for g in row.coefficients} - set(fixed))
+    unknown = sorted({g for row in equal for g in row.terms} - set(fixed))
     point = [fixed.get(g, value) for g, value in enumerate(guess)]
     if not equal or not unknown:
         return point
     entries: list[int] = []
     for row in equal:
-        settled = sum(times * fixed[g] for g, times in row.coefficients.items() if g in fixed)
-        entries += [*(row.coefficients.get(g, 0) for g in unknown), (row.lower or 0) - settled]
+        settled = sum(times * fixed[g] for g, times in row.terms.items() if g in fixed)
+        entries += [*(row.terms.get(g, 0) for g in unknown), (row.lower or 0) - settled]
     reduced, denominator, rank = flint.fmpz_mat(len(equal), len(unknown) + 1, entries).rref()
     for line in range(rank):
         pivot = next(column for column in range(len(unknown) + 1) if reduced[line, column] != 0)
@@ -342,7 +315,7 @@ class Equalities:
     @cached_property
     def dependence(self) -> Dependence:
         """Which of them follow from which earlier ones."""
-        return _dependence(self.limits)
+        return dependence([limited.terms for limited in self.limits])
 
     @property
     def rank(self) -> int:
@@ -358,7 +331,7 @@ class Equalities:
         if not rows or not self.limits:
             return [None] * len(rows)
         n = len(self.limits)
-        follows = _dependence([*self.limits, *(Limited.of(row, None, None) for row in rows)]).follows
+        follows = dependence([*(limited.terms for limited in self.limits), *(row.terms for row in rows)]).follows
         of_row = [follows.get(n + place) for place in range(len(rows))]
         # What rests on another of the rows is as free as that one: the combination is the only one.
         return [None if how is None or max(how, default=0) >= n else self.combined(how) for how in of_row]
@@ -371,7 +344,3 @@ class Equalities:
 def cells_fixed(limits: Sequence[Interval]) -> list[Limited]:
     """Return the cells whose own limits leave one value, as equalities without a name."""
     return [Limited(Row.of("", [cell]), interval) for cell, interval in enumerate(limits) if interval.is_point]
-
-
-def _dependence(limits: Sequence[Limited]) -> Dependence:
-    return dependence([dict(zip(limited.row.cells, limited.row.coefficients, strict=True)) for limited in limits])

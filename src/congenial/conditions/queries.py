@@ -1,8 +1,12 @@
-"""Queries: families of linear statistics, which can be measured with noise or held exactly."""
+"""Queries: families of linear statistics, which can be measured with noise or held exactly.
+
+In ``measure=[...]`` a query gets noise; in ``invariants=[...]`` it comes out exactly, at the confidential table's value
+unless one is stated (``equals``, ``at_least``, ``at_most``).
+"""
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -60,6 +64,10 @@ class Query(Condition):
 
     def _inside(self) -> list[str]:
         return [] if self.where is None else [where_text(self.where)]
+
+    @property
+    def _with_where(self) -> str:
+        return "" if self.where is None else f" with {where_text(self.where)}"
 
     @property
     def stated_range(self) -> Interval:
@@ -128,8 +136,8 @@ class Query(Condition):
         return [(f"{head}{row.name}", str(row.value(counts))) for row in rows]
 
 
-def asked(
-    kind: str, *, where: Where | None = None, precision: object, portion: object, equals: object = None
+def checked_fields(
+    kind: str, *, where: Where | None = None, precision: object = None, portion: object = None, equals: object = None
 ) -> dict[str, Any]:
     """Return the fields that every query has, checked; a precision is exact, and a portion above 0."""
     exact = None if precision is None else exact_fraction(precision, "precision")
@@ -141,7 +149,7 @@ def asked(
     return {"where": frozen_where(where), "precision": exact, "portion": part, "equals": nested(equals)}
 
 
-def limited(kind: str, equals: object, at_least: object, at_most: object) -> dict[str, Any]:
+def checked_limits(kind: str, equals: object, at_least: object, at_most: object) -> dict[str, Any]:
     """Return the limits of a query that can have such, checked."""
     low, high = whole_limit(at_least, "at_least"), whole_limit(at_most, "at_most")
     if equals is not None and (low is not None or high is not None):
@@ -151,12 +159,12 @@ def limited(kind: str, equals: object, at_least: object, at_most: object) -> dic
     return {"at_least": low, "at_most": high}
 
 
-def stated(entry: Entry, kind: str) -> dict[str, Any]:
+def entry_options(entry: Entry, kind: str) -> dict[str, Any]:
     """Return what an entry of a spec says of a query besides its cells: its noise, its value or its limits."""
     if entry.stands_in == "measure":
-        if "portion" in entry.said and "precision" in entry.said:
+        if "portion" in entry.values and "precision" in entry.values:
             raise ConditionError("give a `portion` of the budget or a `precision`, not both")
-        return {"precision": entry.said.get("precision"), "portion": entry.said.get("portion")}
+        return {"precision": entry.values.get("precision"), "portion": entry.values.get("portion")}
     if entry.stands_in == "invariants":
         return {"equals": entry.whole_numbers("equals")}
     low, high = entry.limit("at_least"), entry.limit("at_most")
@@ -232,19 +240,18 @@ class Cells(Query):
     @classmethod
     def from_entry(cls, entry: Entry) -> Query:
         """Read ``cells: all``."""
-        zeros = {"zeros": entry.said["zeros"]} if "zeros" in entry.said else {}
-        return cells(entry.where("cells"), **stated(entry, cls.kind), **zeros)
+        zeros = {"zeros": entry.values["zeros"]} if "zeros" in entry.values else {}
+        return cells(entry.where("cells"), **entry_options(entry, cls.kind), **zeros)
 
     @property
     def title(self) -> str:
         """The cells as readers see them."""
-        where = "" if self.where is None else f" with {where_text(self.where)}"
-        return self.name or f"every cell{where}"
+        return self.name or f"every cell{self._with_where}"
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Query:
+    def from_json(cls, values: Mapping[str, Any]) -> Query:
         """Return the query that plain values determine."""
-        return cells(**arguments(given, cls.kind, ("where", "precision", "portion", "equals", "zeros")))
+        return cells(**arguments(values, cls.kind, ("where", "precision", "portion", "equals", "zeros")))
 
 
 def cells(
@@ -271,8 +278,8 @@ def cells(
     >>> cells(precision="1/2").precision
     Fraction(1, 2)
     """
-    said = asked("cells", where=where, precision=precision, portion=portion, equals=equals)
-    return Cells(name=name, mandate=mandate, zeros=_weight(zeros, said["precision"]), **said)
+    fields = checked_fields("cells", where=where, precision=precision, portion=portion, equals=equals)
+    return Cells(name=name, mandate=mandate, zeros=_weight(zeros, fields["precision"]), **fields)
 
 
 def _weight(zeros: object, precision: Fraction | None) -> Fraction | None:
@@ -325,35 +332,32 @@ class Margin(Query):
             )
         shape = self.shape(schema)
         key = np.ravel_multi_index(tuple(index[axis] for axis in axes), shape)
-        suffix = "" if self.where is None else f" with {where_text(self.where)}"
         rows = []
         for combination in range(int(np.prod(shape))):
             at = np.unravel_index(combination, shape)
-            words = ", ".join(
-                f"{schema.names[axis]}={schema.dimensions[axis].labels[i]}" for axis, i in zip(axes, at, strict=True)
-            )
-            rows.append(Row.of(words + suffix, picked[key == combination]))
+            labels = (schema.dimensions[axis].labels[i] for axis, i in zip(axes, at, strict=True))
+            name = ", ".join(f"{dimension}={label}" for dimension, label in zip(self.dimensions, labels, strict=True))
+            rows.append(Row.of(name + self._with_where, picked[key == combination]))
         return rows
 
     @classmethod
     def from_entry(cls, entry: Entry) -> Query:
         """Read ``margin: [sex, age]``."""
-        return margin(*entry.dimensions("margin"), where=entry.where("where"), **stated(entry, cls.kind))
+        return margin(*entry.dimensions("margin"), where=entry.where("where"), **entry_options(entry, cls.kind))
 
     @property
     def title(self) -> str:
         """The sums as readers see them."""
-        where = "" if self.where is None else f" with {where_text(self.where)}"
-        return self.name or f"margin of {' and '.join(self.dimensions)}{where}"
+        return self.name or f"margin of {' and '.join(self.dimensions)}{self._with_where}"
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Query:
+    def from_json(cls, values: Mapping[str, Any]) -> Query:
         """Return the query that plain values determine."""
-        said = arguments(given, cls.kind, ("dimensions", "where", "precision", "portion", "equals"))
-        dimensions = said.pop("dimensions", ())
+        fields = arguments(values, cls.kind, ("dimensions", "where", "precision", "portion", "equals"))
+        dimensions = fields.pop("dimensions", ())
         if not isinstance(dimensions, list | tuple):
             raise ConditionError("the dimensions of a margin are a list of names")
-        return margin(*dimensions, **said)
+        return margin(*dimensions, **fields)
 
 
 def margin(
@@ -378,8 +382,8 @@ def margin(
         raise ConditionError("a margin needs at least one dimension; for the sum of all cells write total()")
     if len(set(dimensions)) != len(dimensions):
         raise ConditionError(f"margin{dimensions} names a dimension twice")
-    said = asked("margin", where=where, precision=precision, portion=portion, equals=equals)
-    return Margin(dimensions=dimensions, name=name, mandate=mandate, **said)
+    fields = checked_fields("margin", where=where, precision=precision, portion=portion, equals=equals)
+    return Margin(dimensions=dimensions, name=name, mandate=mandate, **fields)
 
 
 # The sum of all cells, or of some.
@@ -419,8 +423,8 @@ class Total(Query):
         """Read ``total: female``; with ``by: age`` it is a margin of these cells."""
         where, by = entry.where("total"), entry.dimensions("by")
         if by:
-            return margin(*by, where=where, **stated(entry, cls.kind))
-        return total(where, name=entry.name, **stated(entry, cls.kind))
+            return margin(*by, where=where, **entry_options(entry, cls.kind))
+        return total(where, name=entry.name, **entry_options(entry, cls.kind))
 
     @property
     def title(self) -> str:
@@ -428,10 +432,10 @@ class Total(Query):
         return self.name or total_text(self.where)
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Query:
+    def from_json(cls, values: Mapping[str, Any]) -> Query:
         """Return the query that plain values determine."""
         parts = ("where", "precision", "portion", "equals", "at_least", "at_most", "name")
-        return total(**arguments(given, cls.kind, parts))
+        return total(**arguments(values, cls.kind, parts))
 
 
 def total(
@@ -455,8 +459,8 @@ def total(
     return Total(
         name=name,
         mandate=mandate,
-        **asked("total", where=where, precision=precision, portion=portion, equals=equals),
-        **limited("total", equals, at_least, at_most),
+        **checked_fields("total", where=where, precision=precision, portion=portion, equals=equals),
+        **checked_limits("total", equals, at_least, at_most),
     )
 
 
@@ -468,7 +472,7 @@ _TERMS = Key("terms", "a whole-number combination of cells")
 
 
 @dataclass(frozen=True)
-class OfCell:
+class CellCoefficient:
     """The coefficient of one cell, which is named by its labels."""
 
     cell: Any
@@ -518,25 +522,24 @@ class Linear(Query):
                     f"linear: coefficients have shape {array.shape}, the schema {schema} needs {schema.shape}"
                 )
             of_cell = {cell: _coefficient(times) for cell, times in enumerate(array.reshape(-1).tolist())}
-        kept = sorted((cell, times) for cell, times in of_cell.items() if times)
-        if not kept:
+        row = Row.weighted(of_cell)
+        if not row.cells:
             raise ConditionError("linear: every coefficient is 0; name at least one cell")
-        shown = " ".join(f"{times:+d} x [{schema.cell_name(cell)}]" for cell, times in kept[:3])
-        more = f" and {len(kept) - 3} more cells" if len(kept) > 3 else ""
-        name = self.name or shown.removeprefix("+") + more
-        return [Row(name, tuple(cell for cell, _ in kept), tuple(times for _, times in kept))]
+        shown = " ".join(f"{times:+d} x [{schema.cell_name(cell)}]" for cell, times in [*row.terms.items()][:3])
+        more = f" and {len(row.cells) - 3} more cells" if len(row.cells) > 3 else ""
+        return [replace(row, name=self.name or shown.removeprefix("+") + more)]
 
     @property
     def _names_cells(self) -> bool:
         is_listed = isinstance(self.coefficients, tuple)
-        return is_listed and all(isinstance(entry, OfCell) for entry in self.coefficients)
+        return is_listed and all(isinstance(entry, CellCoefficient) for entry in self.coefficients)
 
     @classmethod
     def from_entry(cls, entry: Entry) -> Query:
         """Read ``linear: [{times: 2, of: female}, {times: -1, of: male}]``."""
-        terms = entry.said["linear"]
+        terms = entry.values["linear"]
         name = entry.name or entry.picks.terms_text(terms)
-        return linear(entry.picks.coefficients(terms), name=name, **stated(entry, cls.kind))
+        return linear(entry.picks.coefficients(terms), name=name, **entry_options(entry, cls.kind))
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values; cells that are named stand beside their coefficients."""
@@ -546,16 +549,16 @@ class Linear(Query):
         return {**super().as_json(), "coefficients": named}
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Query:
+    def from_json(cls, values: Mapping[str, Any]) -> Query:
         """Return the query that plain values determine."""
         parts = ("coefficients", "precision", "portion", "equals", "at_least", "at_most", "name")
-        said = arguments(given, cls.kind, parts)
-        coefficients = said.pop("coefficients", None)
+        fields = arguments(values, cls.kind, parts)
+        coefficients = fields.pop("coefficients", None)
         if isinstance(coefficients, list) and any(isinstance(entry, Mapping) for entry in coefficients):
             if not all(isinstance(entry, Mapping) and set(entry) == {"cell", "times"} for entry in coefficients):
                 raise ConditionError("linear: a coefficient of a named cell has a `cell` and a `times`")
-            coefficients = tuple(OfCell(nested(entry["cell"]), entry["times"]) for entry in coefficients)
-        return linear(coefficients, **said)
+            coefficients = tuple(CellCoefficient(nested(entry["cell"]), entry["times"]) for entry in coefficients)
+        return linear(coefficients, **fields)
 
 
 def linear(
@@ -582,13 +585,13 @@ def linear(
     0
     """
     if isinstance(coefficients, Mapping):
-        coefficients = tuple(OfCell(labels, nested(times)) for labels, times in coefficients.items())
+        coefficients = tuple(CellCoefficient(labels, nested(times)) for labels, times in coefficients.items())
     return Linear(
         coefficients=nested(coefficients),
         name=name,
         mandate=mandate,
-        **asked("linear", precision=precision, portion=portion, equals=equals),
-        **limited("linear", equals, at_least, at_most),
+        **checked_fields("linear", precision=precision, portion=portion, equals=equals),
+        **checked_limits("linear", equals, at_least, at_most),
     )
 
 

@@ -18,7 +18,7 @@ def kinds_of(stands_in: SpecList) -> list[type[Condition]]:
     return [kind for kind in KINDS.values() if stands_in in kind.keys]
 
 
-def from_json(given: Any) -> Condition:
+def from_json(values: Any) -> Condition:
     """Return the condition that plain values determine, whatever its kind.
 
     Examples
@@ -27,20 +27,14 @@ def from_json(given: Any) -> Condition:
     >>> from_json(total({"sex": "female"}, equals=3).as_json()).text
     'total(sex=female)'
     """
-    if not isinstance(given, Mapping):
-        raise ConditionError(f"a condition is a mapping with a kind, not a {type(given).__name__}")
-    kind = given.get("kind")
+    if not isinstance(values, Mapping):
+        raise ConditionError(f"a condition is a mapping with a kind, not a {type(values).__name__}")
+    kind = values.get("kind")
     every: dict[str, type[Condition]] = {**KINDS, ByArea.kind: ByArea}
     if not isinstance(kind, str) or kind not in every:
         raise ConditionError(f"{str(kind)[:40]!r} is not a kind of condition; {did_you_mean(str(kind), KINDS)}")
-    said = dict(given)
-    called = {part: said.pop(part, None) for part in ("name", "mandate")}
-    if not all(text is None or isinstance(text, str) for text in called.values()):
+    fields = dict(values)
+    names = {part: fields.pop(part, None) for part in ("name", "mandate")}
+    if not all(text is None or isinstance(text, str) for text in names.values()):
         raise ConditionError("the name and the mandate of a condition are text")
-    return replace(every[kind].from_json(said), **called)
-
-
-# What a user says: queries that can be measured or held exactly, and conditions on the table.
-#
-# A query is a family of linear statistics. In ``measure=[...]`` it gets noise; in ``invariants=[...]`` it comes out
-# exactly, at the confidential table's value unless one is stated (``equals``, ``at_least``, ``at_most``).
+    return replace(every[kind].from_json(fields), **names)

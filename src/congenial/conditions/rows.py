@@ -1,7 +1,20 @@
-"""One linear statistic of a table, with integer coefficients."""
+"""Linear rows over cells, with integer coefficients, and ranges of integers.
 
-from collections.abc import Iterable, Sequence
+From a spec to a kernel a row has six representations, and nothing else in the package holds coefficients:
+
+1. `Row`, cells and coefficients with a name. `Limited` adds limits, `sampling.system.Measured` adds noise. A row over
+   groups of cells is a `Row` of their numbers.
+2. `Row.terms`, a mapping from cell to coefficient: the input of exact algebra and of integer programs.
+3. `Column`, the transpose: a cell's (row, coefficient), by which cells are compared.
+4. `dense`, a matrix of 64-bit integers: values of many tables at once, and the solver of linear programs.
+5. `sampling.system.SystemRow`, the row of a law without its centre: limits or weights, no name.
+6. What a sampler lays out for its kernels, in `sampling.elimination` and `sampling.two_way`.
+"""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,27 +123,6 @@ class Interval:
         return "is free" if self.high is None else f"is at most {self.high:,}"
 
 
-class Ranged:
-    """Something with limits, whose ends are often wanted one by one."""
-
-    limits: Interval
-
-    @property
-    def lower(self) -> int | None:
-        """The lower limit."""
-        return self.limits.low
-
-    @property
-    def upper(self) -> int | None:
-        """The upper limit."""
-        return self.limits.high
-
-    @property
-    def is_equality(self) -> bool:
-        """Whether it must have one value."""
-        return self.limits.is_point
-
-
 FREE = Interval(None, None)
 NONNEGATIVE = Interval(0, None)
 POINT_ZERO = Interval(0, 0)
@@ -159,7 +151,7 @@ Column = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Row:
-    """An integer combination of cells, with a name for people.
+    """An integer combination of cells, or of groups of cells, with a name for people.
 
     Parameters
     ----------
@@ -178,13 +170,28 @@ class Row:
         """Return the plain sum of some cells."""
         return cls(name, tuple(map(int, cells)), (1,) * len(cells))
 
+    @classmethod
+    def weighted(cls, terms: Mapping[int, int], name: str = "") -> "Row":
+        """Return the combination of cells with these coefficients, those of 0 left out."""
+        nonzero = sorted((cell, times) for cell, times in terms.items() if times)
+        return cls(name, tuple(cell for cell, _ in nonzero), tuple(times for _, times in nonzero))
+
+    @cached_property
+    def terms(self) -> dict[int, int]:
+        """The coefficient of each cell: what exact algebra and integer programs compute with."""
+        return dict(zip(self.cells, self.coefficients, strict=True))
+
+    def within(self, cells: Container[int]) -> dict[int, int]:
+        """Return the terms of some cells only."""
+        return {cell: times for cell, times in self.terms.items() if cell in cells}
+
     def value(self, counts: Sequence[int]) -> int:
         """Return the statistic of one table, in exact integers."""
         return sum(times * int(counts[cell]) for cell, times in zip(self.cells, self.coefficients, strict=True))
 
 
 @dataclass(frozen=True)
-class Limited(Ranged):
+class Limited:
     """A row that must lie in a range: what a condition says in the end."""
 
     row: Row
@@ -200,9 +207,29 @@ class Limited(Ranged):
         """Return a row that must have one value."""
         return cls(row, Interval(value, value))
 
-    def allows(self, value: int) -> bool:
-        """Whether a value of the row is in range."""
-        return value in self.limits
+    @property
+    def terms(self) -> dict[int, int]:
+        """The coefficient of each cell of the row."""
+        return self.row.terms
+
+    @property
+    def lower(self) -> int | None:
+        """The lower limit."""
+        return self.limits.low
+
+    @property
+    def upper(self) -> int | None:
+        """The upper limit."""
+        return self.limits.high
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether it must have one value."""
+        return self.limits.is_point
+
+    def holds(self, counts: Sequence[int]) -> bool:
+        """Whether the row's value of a table is in range."""
+        return self.row.value(counts) in self.limits
 
     @property
     def text(self) -> str:
@@ -248,6 +275,31 @@ def cells_alike(rows: Sequence[Row], n_cells: int) -> dict[Column, tuple[int, ..
     return {column: tuple(cells) for column, cells in alike.items()}
 
 
+def connected_parts(families: Iterable[Iterable[int]], numbers: Iterable[int]) -> list[list[int]]:
+    """Split numbers into the smallest parts such that no family has numbers of two parts.
+
+    Examples
+    --------
+    >>> connected_parts([(0, 2), (2, 3)], range(5))
+    [[0, 2, 3], [1], [4]]
+    """
+    parent = {number: number for number in numbers}
+
+    def root(number: int) -> int:
+        while parent[number] != number:
+            parent[number] = parent[parent[number]]
+            number = parent[number]
+        return number
+
+    for family in families:
+        for first, second in pairwise(family):
+            parent[root(second)] = root(first)
+    parts: dict[int, list[int]] = {}
+    for number in parent:
+        parts.setdefault(root(number), []).append(number)
+    return list(parts.values())
+
+
 def dense(rows: Sequence[Row], n_cells: int) -> NDArray[np.int64]:
     """Return rows as a matrix, a line a row."""
     matrix = np.zeros((len(rows), n_cells), np.int64)
@@ -268,8 +320,8 @@ def where_text(where: Where) -> str:
     'sex=female, age in {0-17, 18+}'
     """
     parts = []
-    for name, wanted in where.items():
-        labels = [wanted] if isinstance(wanted, str) else list(wanted)
+    for name, chosen in where.items():
+        labels = [chosen] if isinstance(chosen, str) else list(chosen)
         if len(labels) == 1:
             parts.append(f"{name}={labels[0]}")
         else:

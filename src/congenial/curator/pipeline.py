@@ -151,7 +151,7 @@ def _of_one(mechanism: Mechanism, area: Area, table: Table) -> Iterator[Breach]:
     for claim in claims_of(mechanism.schema, conditions, counts):
         for limited in claim.limits:
             value = limited.row.value(counts)
-            if not limited.allows(value):
+            if value not in limited.limits:
                 needed = limited.limits.text.removeprefix("is ")
                 yield Breach(area, claim.of, limited.row.name, value, needed)
 

@@ -37,7 +37,7 @@ from congenial.curator.pipeline import prepare
 from congenial.curator.reference_tables import UNIFORM, even_table, made_up_sums, reference_plan, typical_tables
 from congenial.errors import StudyError
 from congenial.plan import Plan
-from congenial.privacy.disclosure import Review, level_sentences
+from congenial.privacy.disclosure import Disclosure, level_sentences
 from congenial.progress import Progress, no_news
 from congenial.randomness import replay_rng
 from congenial.reading.confidential_csv import write_confidential_csv
@@ -50,21 +50,23 @@ from congenial.tree.tree import TreeTables, check_leaves
 # What the invariants give away, for `plan`: sentences, plain values, and a file that lists every cell.
 
 
-def write_given_away(spec: Spec, folder: Path, reviews: Sequence[Review]) -> str:
+def write_given_away(spec: Spec, folder: Path, disclosures: Sequence[Disclosure]) -> str:
     """List every cell that is given away, with its value, and return where, as the end of a sentence.
 
     The values are published with the release; until then they are confidential.
     """
     header = ["level", "area", *(dimension.name for dimension in spec.dimensions), "value"]
     file = folder / f"{CONFIDENTIAL}given-away-{spec.release}.csv"
-    return write_confidential_csv(file, header, (row for review in reviews for row in _rows(review)), most_rows=None)
+    return write_confidential_csv(
+        file, header, (row for disclosure in disclosures for row in _rows(disclosure)), most_rows=None
+    )
 
 
-def _rows(review: Review) -> Iterator[tuple[object, ...]]:
-    schema = review.schema
+def _rows(disclosure: Disclosure) -> Iterator[tuple[object, ...]]:
+    schema = disclosure.schema
     labels = [tuple(part.values()) for part in map(schema.labels_of, range(schema.n_cells))]
-    for area, cell, value in review.cells():
-        yield review.counted.area or "", area or "", *labels[cell], value
+    for area, cell, value in disclosure.cells():
+        yield disclosure.summary.area or "", area or "", *labels[cell], value
 
 
 _MOST_COMPARED = 2_000  # areas whose numbers a ledger lists one by one
@@ -79,7 +81,7 @@ class Preview(ABC):
     ----------
     digest : str
         Of the plan.
-    reviews : tuple of Review
+    disclosures : tuple of Disclosure
         What the invariants give away by themselves, level by level.
     exact : tuple of (str, str)
         What will be stated exactly, as a ledger records it; confidential until the release.
@@ -88,7 +90,7 @@ class Preview(ABC):
     spec: Spec
     plan: Plan
     digest: str
-    reviews: tuple[Review, ...]
+    disclosures: tuple[Disclosure, ...]
     exact: tuple[tuple[str, str], ...]
 
     @property
@@ -99,7 +101,7 @@ class Preview(ABC):
     @property
     def given_away(self) -> list[str]:
         """Cells and sums that the invariants give away, in words: no noise protects them."""
-        return level_sentences(self.reviews, self.unit)
+        return level_sentences(self.disclosures, self.unit)
 
     @property
     def seconds(self) -> float:
@@ -225,8 +227,8 @@ def preview(
     return _tables_preview(spec, ready, reference, target, progress)
 
 
-def _facts(spec: Spec, ready: Prepared) -> tuple[Spec, Plan, str, tuple[Review, ...], tuple[tuple[str, str], ...]]:
-    return spec, ready.plan, ready.digest, ready.reviews, exact_texts(ready)
+def _facts(spec: Spec, ready: Prepared) -> tuple[Spec, Plan, str, tuple[Disclosure, ...], tuple[tuple[str, str], ...]]:
+    return spec, ready.plan, ready.digest, ready.disclosures, exact_texts(ready)
 
 
 def _tables_preview(

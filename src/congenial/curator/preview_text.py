@@ -293,7 +293,7 @@ def as_json(preview: Preview) -> dict[str, Any]:
         "not_protected": plan.not_protected_text,
         "given_away": {
             "sentences": preview.given_away,
-            "counts": [counted_json(review.counted) for review in preview.reviews],
+            "counts": [counted_json(review.summary) for review in preview.disclosures],
         },
         "warnings": _warnings(preview),
         "plan_digest": preview.digest,

@@ -56,7 +56,7 @@ def even_table(law: PublicLaw, constraints: Constraints) -> Ints:
 def _even_sums(constraints: Constraints, level: float) -> list[int] | None:
     """Return sums of groups of cells that no condition tells apart, near even, from the equalities alone."""
     grouped = constraints.grouped
-    equal = [(dict(row.coefficients), row.lower or 0) for row in grouped.rows if row.is_equality]
+    equal = [(row.terms, row.lower or 0) for row in grouped.rows if row.is_equality]
     sizes = np.array([len(cells) for cells in grouped.members])
     solutions = integer_solutions(equal, len(sizes))
     if solutions is None:

@@ -74,4 +74,4 @@ def cost_section(plan: Plan, dataset: str, more: Sequence[str] = ()) -> Section:
 
 def no_proven_intervals(law: PublicLaw) -> list[str]:
     """Say what weighted zeros take from readers; nothing where they are not weighted."""
-    return [NO_PROVEN_INTERVALS] if any(floor != 1 for floor in law.floors) else []
+    return [NO_PROVEN_INTERVALS] if any(zero_weight != 1 for zero_weight in law.zero_weights) else []

@@ -411,7 +411,7 @@ def _strange_cells(law: PublicLaw, constraints: Constraints) -> dict[int, str]:
             out |= dict.fromkeys(
                 query.row.cells, "sums are measured beside the cells, which ties their errors together"
             )
-        elif query.floor != 1 and constraints.lower[query.cell] is not None:
+        elif query.zero_weight != 1 and constraints.lower[query.cell] is not None:
             out[query.cell] = "lower limits are weighted, and no bound of errors holds for such a law"
     if not law.family.is_discrete:
         out = dict.fromkeys(range(law.schema.n_cells), "the noise is not on the integers")

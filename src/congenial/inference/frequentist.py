@@ -374,6 +374,6 @@ def possible_values(constraints: Constraints, row: Row) -> Interval:
     grouped = group_cells([*constraints.rows, Limited.of(row, None, None)], constraints.limits)
     *rows, own = grouped.rows
     box = propagate(rows, grouped.box)
-    least = minimise(rows, box, own.coefficients).bound
-    most = minimise(rows, box, {group: -times for group, times in own.coefficients.items()}).bound
+    least = minimise(rows, box, own.terms).bound
+    most = minimise(rows, box, {group: -times for group, times in own.terms.items()}).bound
     return Interval(least, None if most is None else -most)

@@ -284,7 +284,7 @@ class Moving:
     @cached_property
     def floors(self) -> Floats:
         """The weight of each cell's lower limit."""
-        return np.array([float(fall.floor) for fall in self.system.falls])
+        return np.array([float(fall.zero_weight) for fall in self.system.falls])
 
     @cached_property
     def _kinds(self) -> tuple[Ints, Ints]:

@@ -57,8 +57,8 @@ def enumerated_posterior(target: Target, prior: Prior, tables: Ints) -> tuple[In
         column = values[:, place]
         log_weights += measured.noise.log_weight(column[:, None] - column[None, :])
         log_posterior = log_posterior + measured.noise.log_weight(column - own[place])
-    for floor, n_floors in target.floors(tables).items():
-        log_weights += n_floors * log_of(floor)
+    for zero_weight, n_at_limit in target.zero_weights(tables).items():
+        log_weights += n_at_limit * log_of(zero_weight)
     log_posterior = log_posterior - _log_sum(log_weights)
     if not np.isfinite(log_posterior).any():
         raise InferenceError("the prior gives no table that fits any chance; check it")

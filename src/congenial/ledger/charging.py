@@ -18,9 +18,9 @@ from congenial.ledger.records import (
     link_hash,
 )
 from congenial.ledger.requests import Request, check_amount, check_name, read_time
+from congenial.privacy import RELATIONS
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import Certificate, shown, shown_left
-from congenial.privacy.relation import RELATIONS
 
 LONGEST_SUM = 2_000
 CLOCKS_DIFFER = timedelta(minutes=2)

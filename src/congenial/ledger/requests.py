@@ -9,8 +9,8 @@ from fractions import Fraction
 from unicodedata import is_normalized
 
 from congenial.errors import LedgerError
+from congenial.privacy import RELATIONS
 from congenial.privacy.certificate import THEOREMS, Certificate
-from congenial.privacy.relation import RELATIONS
 from congenial.text import what_is_hidden
 
 # The one way to write amounts, lists and certificates as text, so that equal records have equal hashes.

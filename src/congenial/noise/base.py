@@ -29,7 +29,7 @@ class Fall:
 
     Attributes
     ----------
-    floor : Fraction
+    zero_weight : Fraction
         What the weight of a cell's lower limit is multiplied by, wherever the cell is centred; at least 1.
 
     Examples
@@ -40,7 +40,7 @@ class Fall:
 
     linear: Fraction = Fraction(1)
     quadratic: Fraction = Fraction(1)
-    floor: Fraction = Fraction(1)
+    zero_weight: Fraction = Fraction(1)
 
     def __hash__(self) -> int:
         return self._hash
@@ -48,7 +48,7 @@ class Fall:
     @cached_property
     def _hash(self) -> int:
         # Of three fractions it takes a microsecond each time, and samplers ask for every cell of every table.
-        return hash((self.linear, self.quadratic, self.floor))
+        return hash((self.linear, self.quadratic, self.zero_weight))
 
     @cached_property
     def is_flat(self) -> bool:
@@ -56,7 +56,7 @@ class Fall:
         return self.linear == self.quadratic == 1
 
     def __mul__(self, other: "Fall") -> "Fall":
-        return Fall(self.linear * other.linear, self.quadratic * other.quadratic, self.floor * other.floor)
+        return Fall(self.linear * other.linear, self.quadratic * other.quadratic, self.zero_weight * other.zero_weight)
 
     def stretched(self, factor: int) -> "Fall":
         """Return the weight as a function of v when the deviation is ``factor * v``."""
@@ -66,12 +66,12 @@ class Fall:
                 f"a measured query of one cell has coefficient {factor:,}, too large to hold its noise as an exact"
                 " fraction; measure the cell itself, at a higher precision"
             )
-        return Fall(self.linear ** abs(factor), self.quadratic ** (factor * factor), self.floor)
+        return Fall(self.linear ** abs(factor), self.quadratic ** (factor * factor), self.zero_weight)
 
     def weight(self, deviation: int, *, is_floor: bool = False) -> Fraction:
         """Return the weight at a deviation, which may be that of the lower limit, exactly."""
         own = self.linear ** abs(deviation) * self.quadratic ** (deviation * deviation)
-        return self.floor * own if is_floor else own
+        return self.zero_weight * own if is_floor else own
 
 
 FLAT = Fall()

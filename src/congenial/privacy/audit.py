@@ -6,22 +6,22 @@ An audit can only find a claim too small. That it finds nothing is no proof: cer
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf, log, log1p, prod
+from math import inf, log, log1p
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.arrays import Ints
+from congenial.arrays import Ints, distinct_rows
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.integer_program import minimise
 from congenial.conditions.linear_algebra import integer_solutions, spread
 from congenial.conditions.rows import row_values
 from congenial.errors import PrivacyError, TooLargeError, import_extra
 from congenial.exact import exact_fraction, log_of
+from congenial.privacy import check_relation
 from congenial.privacy.bounds import Enumerated, round_up
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.neighbours import neighbours_of
-from congenial.privacy.relation import check_relation
 from congenial.randomness import RandomStream
 from congenial.sampling.elimination.layout import Engine
 from congenial.sampling.elimination.sampler import Messages, engine_of
@@ -95,9 +95,9 @@ class Losses:
 
     def log_normaliser(self, table: ArrayLike) -> tuple[float, float]:
         """Return ``log c(s)`` and a bound of its error."""
-        made = Messages.of(self.engine, self._checked(table))
-        value = made.log_normaliser
-        return value, log1p(made.relative_error) + 8 * _UNIT * (1 + abs(value))
+        messages = Messages.of(self.engine, self._checked(table))
+        value = messages.log_normaliser
+        return value, log1p(messages.relative_error) + 8 * _UNIT * (1 + abs(value))
 
     def pair(self, table: ArrayLike, other: ArrayLike) -> PairLoss:
         """Return the loss of a release of `table` against one of `other`."""
@@ -164,8 +164,8 @@ def search_worst_pair(
     >>> from congenial.examples import two_bins
     >>> from congenial.randomness import replay_rng
     >>> target = two_bins().target
-    >>> found = search_worst_pair(target.constraints, target.measured, rng=replay_rng(1), n_steps=50)
-    >>> round(found.loss, 4)
+    >>> worst = search_worst_pair(target.constraints, target.measured, rng=replay_rng(1), n_steps=50)
+    >>> round(worst.loss, 4)
     2.1106
     """
     neighbourhood = neighbours_of(constraints, check_relation(neighbours))
@@ -195,8 +195,8 @@ def search_worst_pair(
                 pair, value = moved, attempt
         if value > best_loss:
             best, best_loss = pair, value
-    found = losses.pair(*best)
-    return Attack(best_loss, found.gamma, tuple(best[0].tolist()), tuple(best[1].tolist()), tried)
+    worst = losses.pair(*best)
+    return Attack(best_loss, worst.gamma, tuple(best[0].tolist()), tuple(best[1].tolist()), tried)
 
 
 Circuit = list[tuple[Ints, int]]
@@ -210,15 +210,15 @@ def _corners(constraints: Constraints) -> Iterator[Ints]:
         return
     for group in range(len(grouped.members)):
         for sign in (1, -1):
-            found = minimise(grouped.rows, grouped.box, {group: sign}).point
-            if found is not None:
-                yield np.array(spread(grouped, list(found), constraints.lower, constraints.upper), np.int64)
+            point = minimise(grouped.rows, grouped.box, {group: sign}).point
+            if point is not None:
+                yield np.array(spread(grouped, list(point), constraints.lower, constraints.upper), np.int64)
 
 
 def _across(constraints: Constraints) -> list[Circuit]:
     """Return steps between groups of cells that keep every equality."""
     grouped = constraints.grouped
-    equal = [(row.coefficients, 0) for row in grouped.rows if row.is_equality]
+    equal = [(row.terms, 0) for row in grouped.rows if row.is_equality]
     solutions = integer_solutions(equal, len(grouped.members)) if len(grouped.members) <= _FEW_GROUPS else None
     lines = () if solutions is None else solutions.basis
     return [[(np.array(grouped.members[g]), weight) for g, weight in enumerate(line) if weight] for line in lines]
@@ -226,9 +226,9 @@ def _across(constraints: Constraints) -> list[Circuit]:
 
 def _shifted(pair: tuple[Ints, Ints], across: Sequence[Circuit], size: int, rng: RandomStream) -> tuple[Ints, Ints]:
     """Take some steps of one circuit in both tables at once, out of cells that hold records where it can."""
-    which, records, way = rng.below(np.array([len(across), size, 2], np.int64)).tolist()
+    number, records, way = rng.below(np.array([len(across), size, 2], np.int64)).tolist()
     first, second = pair[0].copy(), pair[1].copy()
-    for cells, weight in across[which]:
+    for cells, weight in across[number]:
         signed = weight if way else -weight
         held = cells[np.minimum(first[cells], second[cells]) > 0] if signed < 0 else cells
         choice = held if len(held) else cells
@@ -255,8 +255,8 @@ def _in_each_class(
 
 
 def _value(losses: Losses, table: Ints, other: Ints) -> float:
-    found = losses.pair(table, other)
-    return found.value - found.error
+    loss = losses.pair(table, other)
+    return loss.value - loss.error
 
 
 def _moved(pair: tuple[Ints, Ints], classes: Sequence[Ints], size: int, rng: RandomStream) -> tuple[Ints, Ints] | None:
@@ -298,8 +298,8 @@ class Audit:
 
     Attributes
     ----------
-    found : float
-        The largest loss: exactly, or a lower bound that holds with `confidence`.
+    loss : float
+        The largest that was found: exactly, or a lower bound that holds with `confidence`.
     claimed : Fraction
         The loss that was claimed.
     confidence : float
@@ -309,7 +309,7 @@ class Audit:
     """
 
     method: str
-    found: float
+    loss: float
     claimed: Fraction
     confidence: float
     pair: tuple[tuple[int, ...], tuple[int, ...]] | None
@@ -318,12 +318,12 @@ class Audit:
     @property
     def is_violated(self) -> bool:
         """Whether the claim is shown to be too small."""
-        return Fraction(self.found) > self.claimed if self.found < inf else True
+        return Fraction(self.loss) > self.claimed if self.loss < inf else True
 
     def __repr__(self) -> str:
         verdict = "VIOLATED" if self.is_violated else "not violated"
         sure = "exactly" if self.confidence == 1 else f"at least, with confidence {self.confidence:g}"
-        return f"claim of {float(self.claimed):.6g} {verdict}: {self.method} found {self.found:.6g} {sure}"
+        return f"claim of {float(self.claimed):.6g} {verdict}: {self.method} found {self.loss:.6g} {sure}"
 
 
 def audit(
@@ -422,28 +422,18 @@ def audit_draws(
     draws = [np.asarray(draw(side, n_draws)) for side in (first, second)]
     outcomes = _outcomes(draws, first != second)
     error = (1 - confidence) / 2
-    found = max(_bound(*pair, error, float(slack)) for pair in (outcomes, outcomes[::-1]))
+    bound = max(_bound(*pair, error, float(slack)) for pair in (outcomes, outcomes[::-1]))
     pair = (tuple(first.tolist()), tuple(second.tolist()))
-    return Audit(f"{n_draws:,} draws of each table", max(0.0, found), claim, confidence, pair, 1)
+    return Audit(f"{n_draws:,} draws of each table", max(0.0, bound), claim, confidence, pair, 1)
 
 
 def _outcomes(draws: Sequence[Ints], changed: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     """Number the outcomes: whole tables where they repeat often enough, else the cells that differ in the pair."""
     stacked = np.concatenate(draws)
-    labels = _numbered(stacked)
+    _, labels = distinct_rows(stacked)
     if labels.max() + 1 > len(labels) / _FEW_OUTCOMES:
-        labels = _numbered(stacked[:, changed])
+        _, labels = distinct_rows(stacked[:, changed])
     return labels[: len(draws[0])], labels[len(draws[0]) :]
-
-
-def _numbered(draws: Ints) -> Ints:
-    """Give equal draws equal numbers, from 0 on."""
-    low = draws.min(axis=0)
-    sizes = (draws.max(axis=0) - low + 1).tolist()
-    if prod(sizes) < 2**62:  # one whole number for each draw: ten times faster than comparing rows
-        draws = ((draws - low) @ np.cumprod([1, *sizes[:-1]])).reshape(-1, 1)
-        return np.unique(draws[:, 0], return_inverse=True)[1].reshape(-1)
-    return np.unique(draws, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def _bound(first: Ints, two: Ints, error: float, delta: float) -> float:

@@ -221,7 +221,7 @@ class Enumerated:
             raise TooLargeError(f"more than {limit} tables obey the conditions")
         tables = enumerate_tables(constraints, limit)
         values = row_values([query.row for query in measured], tables)
-        n, n_rows = len(tables), 2 * len(measured)  # a measured cell may have a floor too
+        n, n_rows = len(tables), 2 * len(measured)  # a measured cell may have a zero weight too
         log_weight = np.zeros((n, n))
         for position, query in enumerate(measured):
             if not query.noise.is_discrete:
@@ -229,9 +229,9 @@ class Enumerated:
             # Whole numbers until here: values beyond 2^53 would lose their differences.
             gap = np.abs(values[:, None, position] - values[None, :, position]).astype(np.float64)
             log_weight += gap**query.noise.exponent * np.log(float(query.noise.base))
-        floors = Target(constraints, tuple(measured), tables[0]).floors(tables)
-        for weight, n_floors in floors.items():
-            log_weight += n_floors * log_of(weight)
+        zero_weights = Target(constraints, tuple(measured), tables[0]).zero_weights(tables)
+        for weight, n_at_limit in zero_weights.items():
+            log_weight += n_at_limit * log_of(weight)
         # Each row's term is a whole number times a logarithm, each off by one unit in the last place at most, so a sum
         # of R rows is off by (R + 2) u of its size: so is, relatively, every weight, and c(s), which is their sum.
         unit = 2.0**-53

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import floor
 
 from congenial.conditions.queries import Query
@@ -19,8 +20,8 @@ _SMALL_ENOUGH = 1000  # of epsilon: beyond it precisions end before budgets do
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a user said of one measured query: its precision, or its portion of the budget."""
+class PrecisionRequest:
+    """What a user requests of one measured query: a precision, or a portion of the budget."""
 
     precision: Fraction | None
     portion: Fraction = Fraction(1)
@@ -30,10 +31,12 @@ def precisions_of(pricing: Pricing, queries: Sequence[Query], budget: Budget | N
     """Return the precision of each measured query: its own, or what the budget leaves for its portion."""
     if budget is None:
         return tuple(query.precision or Fraction(0) for query in queries)
-    return calibrate(pricing, [Asked(query.precision, query.portion or Fraction(1)) for query in queries], budget)
+    return calibrate(
+        pricing, [PrecisionRequest(query.precision, query.portion or Fraction(1)) for query in queries], budget
+    )
 
 
-def calibrate(pricing: Pricing, asked: Sequence[Asked], budget: Budget) -> tuple[Fraction, ...]:
+def calibrate(pricing: Pricing, requests: Sequence[PrecisionRequest], budget: Budget) -> tuple[Fraction, ...]:
     """Return a precision for each measured query: given ones stay, the others get a common scale times their portion.
 
     Parameters
@@ -46,18 +49,20 @@ def calibrate(pricing: Pricing, asked: Sequence[Asked], budget: Budget) -> tuple
     >>> from congenial.examples import p12_mechanism, p12_table
     >>> mechanism = p12_mechanism(epsilon="1")
     >>> pricing = mechanism.pricing(mechanism.disclose(p12_table()))
-    >>> (precision,) = calibrate(pricing, [Asked(None)], Budget.of(epsilon="1"))
+    >>> (precision,) = calibrate(pricing, [PrecisionRequest(None)], Budget.of(epsilon="1"))
     >>> float(2 * precision)  # log((1 + e) / 2), where GM's halving has 0.5
     0.620114506958276
     """
     family = FAMILIES[pricing.noise]
-    largest = max((query.portion for query in asked if query.precision is None), default=Fraction(1))
+    largest = max((request.portion for request in requests if request.precision is None), default=Fraction(1))
 
     def at(scale: Fraction) -> tuple[Fraction, ...]:
-        return tuple(scale * query.portion / largest if query.precision is None else query.precision for query in asked)
+        portions = [scale * request.portion / largest for request in requests]
+        pairs = zip(requests, portions, strict=True)
+        return tuple(share if request.precision is None else request.precision for request, share in pairs)
 
     if budget.is_nothing:
-        if any(query.precision for query in asked):
+        if any(request.precision for request in requests):
             raise PrivacyError("a budget of 0 leaves nothing for the queries that have a precision of their own")
         return at(Fraction(0))
 
@@ -69,14 +74,14 @@ def calibrate(pricing: Pricing, asked: Sequence[Asked], budget: Budget) -> tuple
             return False
         return budget.covers(pricing.certificate(chosen, try_all_pairs=try_all_pairs))
 
-    found = _largest(is_within, start=_closed_form(budget, pricing))
-    if found is None:
+    scale = _largest(is_within, start=_closed_form(budget, pricing))
+    if scale is None:
         raise PrivacyError(_too_small(pricing, at(Fraction(0)), budget))
-    is_supported = all(precision >= family.least for precision in at(found) if precision)
+    is_supported = all(precision >= family.least for precision in at(scale) if precision)
     if is_supported and pricing.has_small_sets:
-        better = _largest(lambda scale: is_within(scale, try_all_pairs=True), digits=_ROUGH_DIGITS, start=found)
-        found = found if better is None else max(found, better)
-    chosen = at(found)
+        better = _largest(partial(is_within, try_all_pairs=True), digits=_ROUGH_DIGITS, start=scale)
+        scale = scale if better is None else max(scale, better)
+    chosen = at(scale)
     for precision in chosen:
         if 0 < precision < family.least:
             raise PrivacyError(
@@ -86,10 +91,10 @@ def calibrate(pricing: Pricing, asked: Sequence[Asked], budget: Budget) -> tuple
     return chosen
 
 
-def _too_small(pricing: Pricing, given: tuple[Fraction, ...], budget: Budget) -> str:
+def _too_small(pricing: Pricing, precisions: tuple[Fraction, ...], budget: Budget) -> str:
     already = ""
-    if any(given):
-        cost = budget.cost(certificate := pricing.certificate(given))
+    if any(precisions):
+        cost = budget.cost(certificate := pricing.certificate(precisions))
         words = "more than any epsilon" if cost is None else spent(certificate, budget).text
         already = f" beside those with a precision of their own, which cost {words}"
     counted = "" if pricing.is_simple else ", once all rows of a unit and all areas are counted"

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from congenial.arrays import Ints
 from congenial.conditions.areas import NONE, Areas, Group, quick_bounds
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.determined import distinct
+from congenial.conditions.determined_cells import distinct
 from congenial.conditions.linear_algebra import dependence
-from congenial.conditions.rows import Row
+from congenial.conditions.rows import Row, connected_parts
 from congenial.errors import PrivacyError, TooLargeError
 from congenial.noise import FAMILIES, Noise
+from congenial.privacy import RELATIONS, check_relation
 from congenial.privacy.bounds import MOST_TABLES, Enumerated
 from congenial.privacy.moves import Moves
 from congenial.privacy.neighbours import Closest, Neighbours, closest_pair, neighbours_of
-from congenial.privacy.relation import RELATIONS, check_relation
 from congenial.privacy.unimodular import Unimodularity, certify_unimodular
 from congenial.resources import parts_of
 from congenial.sampling.enumeration import may_be_few
@@ -121,37 +121,21 @@ class Case:
     @property
     def mobile_cells(self) -> list[int]:
         """Cells that can move, ascending."""
-        return sorted(cell for kind in self.moves.kinds for cell in kind.cells)
+        return sorted(cell for group in self.moves.groups for cell in group.cells)
 
     @cached_property
     def is_rank_one(self) -> bool:
         """Whether every independent part of S* is a line: cells without rows, pairs with a fixed sum, and the like."""
         mobile = set(self.mobile_cells)
-        hard = [_inside(limited.row, mobile) for limited in self.constraints.equalities]
-        rows = [
-            *(_inside(limited.row, mobile) for limited in self.constraints.rows),
-            *(_inside(soft.row, mobile) for soft in self.moves.soft),
-        ]
-        parent = {cell: cell for cell in mobile}
-
-        def root(cell: int) -> int:
-            while parent[cell] != cell:
-                parent[cell] = parent[parent[cell]]
-                cell = parent[cell]
-            return cell
-
-        for row in rows:
-            for cell in row:
-                parent[root(cell)] = root(next(iter(row)))
-        sizes: dict[int, int] = {}
-        for cell in mobile:
-            sizes[root(cell)] = sizes.get(root(cell), 0) + 1
+        hard = [limited.row.within(mobile) for limited in self.constraints.equalities]
+        rows = [*(limited.row for limited in self.constraints.rows), *(soft.row for soft in self.moves.soft)]
+        parts = connected_parts((row.within(mobile) for row in rows), mobile)
+        part_of = {cell: number for number, cells in enumerate(parts) for cell in cells}
         # One rank for all parts would hide a part of rank two beside one of rank zero.
-        own: dict[int, list[dict[int, int]]] = {}
-        for row in hard:
-            if row:
-                own.setdefault(root(next(iter(row))), []).append(row)
-        return all(size - dependence(own.get(part, [])).rank <= 1 for part, size in sizes.items())
+        by_part: list[list[dict[int, int]]] = [[] for _ in parts]
+        for row in filter(None, hard):
+            by_part[part_of[next(iter(row))]].append(row)
+        return all(len(cells) - dependence(some).rank <= 1 for cells, some in zip(parts, by_part, strict=True))
 
     @cached_property
     def widths(self) -> tuple[int | None, ...]:
@@ -162,12 +146,12 @@ class Case:
         pairs = zip(bounds.lower, bounds.upper, strict=True)
         return tuple(None if low is None or high is None else high - low for low, high in pairs)
 
-    def measured(self, precisions: Sequence[Fraction], floors: Sequence[Fraction] = ()) -> tuple[Measured, ...]:
-        """Return the rows with their noise and floors (1 if none are given); classes of precision 0 are left out."""
-        classes = zip(self.classes, precisions, floors or [Fraction(1)] * len(self.classes), strict=True)
+    def measured(self, precisions: Sequence[Fraction], zero_weights: Sequence[Fraction] = ()) -> tuple[Measured, ...]:
+        """Return the rows with their noise and zero weights (1 by default); classes of precision 0 are left out."""
+        classes = zip(self.classes, precisions, zero_weights or [Fraction(1)] * len(self.classes), strict=True)
         return tuple(
-            Measured(row, self.family(precision), floor)
-            for rows, precision, floor in classes
+            Measured(row, self.family(precision), zero_weight)
+            for rows, precision, zero_weight in classes
             if precision
             for row in rows
         )
@@ -177,18 +161,14 @@ class Case:
         """Whether few tables obey the conditions, as far as a rough count tells; never for several areas at once."""
         return self.shared is None and may_be_few(self.constraints, MOST_TABLES)
 
-    def listed(self, precisions: Sequence[Fraction], floors: Sequence[Fraction] = ()) -> Enumerated | None:
+    def listed(self, precisions: Sequence[Fraction], zero_weights: Sequence[Fraction] = ()) -> Enumerated | None:
         """Return all tables with their probabilities where they are few."""
         if not self.is_small:
             return None
         try:
-            return Enumerated.of(self.constraints, self.measured(precisions, floors), self.neighbours)
+            return Enumerated.of(self.constraints, self.measured(precisions, zero_weights), self.neighbours)
         except TooLargeError:
             return None
-
-
-def _inside(row: Row, cells: set[int]) -> dict[int, int]:
-    return {cell: weight for cell, weight in zip(row.cells, row.coefficients, strict=True) if cell in cells}
 
 
 # Areas that no certificate tells apart: the same rows, limits and pinned cells, and as few records that can change.
@@ -239,7 +219,7 @@ def _split(group: Group) -> Iterator[tuple[Ints, Shared]]:
     Areas with equal values are alike, and limits of cells are those of some areas at a time: of a million areas they
     would take gigabytes.
     """
-    few, which = distinct(group)
+    few, kind_of_area = distinct(group)
     number_of: dict[bytes, int] = {}
     widest: list[Ints] = []
     known: list[dict[str, Closest]] = []
@@ -250,19 +230,19 @@ def _split(group: Group) -> Iterator[tuple[Ints, Shared]]:
         closest = {relation: _closest_codes(some, bounds.pinned, relation) for relation in RELATIONS}
         lines = [np.packbits(bounds.pinned, axis=1), *(codes[:, None].view(np.uint8) for codes in closest.values())]
         keys = np.ascontiguousarray(np.concatenate(lines, axis=1))
-        _, first, own = np.unique(keys.view(f"V{keys.shape[1]}"), return_index=True, return_inverse=True)
-        found = np.empty(len(first), np.int64)
+        _, first, kind_of = np.unique(keys.view(f"V{keys.shape[1]}"), return_index=True, return_inverse=True)
+        numbers_of_kinds = np.empty(len(first), np.int64)
         for kind, place in enumerate(first.tolist()):
-            members = np.flatnonzero(own.reshape(-1) == kind)
+            members = np.flatnonzero(kind_of.reshape(-1) == kind)
             widths = bounds.widths[members].max(axis=0)
-            found[kind] = number = number_of.setdefault(keys[place].tobytes(), len(widest))
+            numbers_of_kinds[kind] = number = number_of.setdefault(keys[place].tobytes(), len(widest))
             if number == len(widest):
                 widest.append(widths)
                 known.append({relation: _closest(int(codes[place])) for relation, codes in closest.items()})
             else:
                 widest[number] = np.maximum(widest[number], widths)
-        kinds[numbers] = found[own.reshape(-1)]
-    of_area = kinds[which]
+        kinds[numbers] = numbers_of_kinds[kind_of.reshape(-1)]
+    of_area = kinds[kind_of_area]
     _, starts = np.unique(of_area, return_index=True)
     for number in of_area[np.sort(starts)].tolist():  # those first that come first among the areas
         widths = tuple(None if width == NONE else width for width in widest[number].tolist())
@@ -271,10 +251,10 @@ def _split(group: Group) -> Iterator[tuple[Ints, Shared]]:
 
 def _closest_codes(group: Group, pinned: NDArray[np.bool_], relation: str) -> Ints:
     """Say of each area how few records can change, as a code."""
-    found = _quick_closest(group, pinned, relation)
-    for number in np.flatnonzero(found == _UNKNOWN):  # by integer programs, area by area: milliseconds each
-        found[number] = _code(closest_pair(group.constraints(int(number)), relation))
-    return found
+    codes = _quick_closest(group, pinned, relation)
+    for number in np.flatnonzero(codes == _UNKNOWN):  # by integer programs, area by area: milliseconds each
+        codes[number] = _code(closest_pair(group.constraints(int(number)), relation))
+    return codes
 
 
 _UNKNOWN, _NOBODY = -2, -1  # codes of fewest records; others are 2 k + (1 if fewer are proven impossible)
@@ -296,26 +276,26 @@ def _quick_closest(group: Group, pinned: NDArray[np.bool_], relation: str) -> In
     table is: so a sum in which every such cell has a partner decides. Cells in no row at all can be filled first.
     """
     pattern = group.pattern
-    found = np.full(len(group.places), _UNKNOWN)
+    codes = np.full(len(group.places), _UNKNOWN)
     is_free = {cell for cells in _cells_in_no_row(pattern) for cell in cells}
     if relation == "unbounded":
         if any(_can_rise(pattern, cell) for cell in is_free):
-            found[:] = _code(_ONE)
+            codes[:] = _code(_ONE)
         elif () not in pattern.alike:
             bounded = _quick_closest(group, pinned, "bounded")
-            found[bounded == _code(_ONE)] = _code(_TWO)  # no record comes or goes alone, and one can change
+            codes[bounded == _code(_ONE)] = _code(_TWO)  # no record comes or goes alone, and one can change
     else:
         has_partner = {cell for cells in pattern.grouped.members if _pairs_up(pattern, cells) for cell in cells}
         if is_free & has_partner:
-            found[:] = _code(_ONE)
+            codes[:] = _code(_ONE)
         for number, limited in enumerate(pattern.equalities):
             lowers = [pattern.lower[cell] for cell in limited.row.cells]
             loose = {cell for cell in limited.row.cells if not pattern.is_fixed(cell)}
             if set(limited.row.coefficients) == {1} and None not in lowers and loose <= has_partner:
                 least = sum(end for end in lowers if end is not None)
-                found[group.values[:, number] > least] = _code(_ONE)
-    found[pinned.all(axis=1)] = _NOBODY
-    return found
+                codes[group.values[:, number] > least] = _code(_ONE)
+    codes[pinned.all(axis=1)] = _NOBODY
+    return codes
 
 
 def _can_rise(pattern: Constraints, cell: int) -> bool:

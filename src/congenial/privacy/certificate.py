@@ -135,9 +135,9 @@ class Certificate:
         exact = exact_fraction(delta, "delta")
         if not 0 < exact < 1:
             raise PrivacyError(f'delta lies strictly between 0 and 1, such as "1e-10", and it is {exact}')
-        found = [] if self.loss is None else [self.loss]
-        found += [] if self.rho is None else [epsilon_at(self.rho, exact)]
-        return min(found)
+        bounds = [] if self.loss is None else [self.loss]
+        bounds += [] if self.rho is None else [epsilon_at(self.rho, exact)]
+        return min(bounds)
 
     @property
     def per_record(self) -> str:
@@ -221,7 +221,7 @@ def shown_below(value: Fraction) -> str:
     return f"{float(floor(value / unit) * unit):.6g}"
 
 
-def shown_left(left: Fraction, cap: Fraction) -> str:
+def shown_left(remaining: Fraction, cap: Fraction) -> str:
     """Return what remains of a cap, rounded down for people: less than a hundred-thousandth of it is nothing.
 
     Precisions are rounded toward more noise, so a budget that is used up leaves a trifle.
@@ -231,7 +231,7 @@ def shown_left(left: Fraction, cap: Fraction) -> str:
     >>> shown_left(Fraction(1, 3), Fraction(4)), shown_left(Fraction(7, 10**6), Fraction(4))
     ('0.333333', '0')
     """
-    return "0" if left * 10**5 < cap else shown_below(left)
+    return "0" if remaining * 10**5 < cap else shown_below(remaining)
 
 
 def shown(value: Fraction, digits: int = 4) -> str:
@@ -248,6 +248,3 @@ def shown(value: Fraction, digits: int = 4) -> str:
             unit /= 10
         return f"{float(ceil(value / unit) * unit):.3g}"
     return f"{ceil(value * 10**digits) / 10**digits:.{digits}f}".rstrip("0").rstrip(".")
-
-
-# Which tables are neighbours: one record changes its value, or one is added or removed.

@@ -18,11 +18,11 @@ from congenial.privacy.neighbours import Neighbours, neighbours_of
 WAYS = ("data", "areas")
 
 
-class Planned(Protocol):
+class PlannedRelease(Protocol):
     """A release that is planned: `congenial.plan.Plan` is one."""
 
     @property
-    def parts(self) -> tuple["Part", ...]:
+    def parts(self) -> tuple["PricedAreas", ...]:
         """Its areas with their precisions."""
 
     @property
@@ -69,7 +69,7 @@ class Composition:
         return "\n".join(lines)
 
 
-def compose(plans: Sequence[Planned], over: str = "data") -> Composition:
+def compose(plans: Sequence[PlannedRelease], over: str = "data") -> Composition:
     """Return what several releases cost together.
 
     Parameters
@@ -117,7 +117,7 @@ def _check_arguments(plans: object, over: object) -> None:
         raise PrivacyError(f"over={shown} is not a way to compose; {did_you_mean(str(over)[:40], WAYS)}")
 
 
-def _over_data(plans: Sequence[Planned]) -> Composition:
+def _over_data(plans: Sequence[PlannedRelease]) -> Composition:
     """Add up, on the pairs of tables that obey every release's invariants."""
     if any(len(plan.parts) != 1 or plan.parts[0].n_areas != 1 for plan in plans):
         raise PrivacyError(
@@ -127,25 +127,26 @@ def _over_data(plans: Sequence[Planned]) -> Composition:
     union = reduce(Constraints.together, [plan.parts[0].case.constraints for plan in plans])
     neighbourhood = neighbours_of(union, plans[0].neighbours)
     most_rows = max(plan.rows_per_unit for plan in plans)
-    found = []
+    certificates = []
     for plan in plans:
         # A pair that obeys all invariants obeys each; when all together leave no pair, each keeps its own price.
         k = most_rows * (neighbourhood.k or 0)
         is_enough = plan.certificate.k == 0 or plan.certificate.k >= k
-        found.append(plan.certificate if is_enough else _certificate(plan, k))
+        certificates.append(plan.certificate if is_enough else _certificate(plan, k))
     alone = {name for plan in plans for name in plan.parts[0].case.constraints.disclosed_cells}
     pinned = {name: value for name, value in union.disclosed_cells.items() if name not in alone}
-    k = max((certificate.k for certificate in found), default=1)
+    k = max((certificate.k for certificate in certificates), default=1)
     statement = f"{len(plans)} releases of one dataset: losses add up at k = {k}, under all invariants together"
     if neighbourhood.k is None:
         statement = f"{len(plans)} releases of one dataset: all invariants together leave no pair; each keeps its price"
     each = tuple(
-        _part(number, plan, certificate) for number, (plan, certificate) in enumerate(zip(plans, found, strict=True), 1)
+        _part(number, plan, certificate)
+        for number, (plan, certificate) in enumerate(zip(plans, certificates, strict=True), 1)
     )
-    return Composition(replace(add_up(found, k, statement), reasons=each), union, neighbourhood, pinned)
+    return Composition(replace(add_up(certificates, k, statement), reasons=each), union, neighbourhood, pinned)
 
 
-def _part(number: int, plan: Planned, joint: Certificate) -> str:
+def _part(number: int, plan: PlannedRelease, joint: Certificate) -> str:
     """Say what a release costs alone and in company."""
     alone = plan.certificate
     text = f"release {number}: {_amount(alone)} at k = {alone.k}"
@@ -160,22 +161,22 @@ def _amount(certificate: Certificate) -> str:
     )
 
 
-def _certificate(plan: Planned, k: int) -> Certificate:
+def _certificate(plan: PlannedRelease, k: int) -> Certificate:
     part = plan.parts[0]
-    return certificate_of(part.case, part.precisions, k, floors=part.floors)
+    return certificate_of(part.case, part.precisions, k, zero_weights=part.zero_weights)
 
 
-def add_up(found: Sequence[Certificate], k: int, statement: str) -> Certificate:
+def add_up(certificates: Sequence[Certificate], k: int, statement: str) -> Certificate:
     """Return the certificate of independent releases of one dataset: each bound adds up where every release has it."""
     return Certificate(
         "composition",
-        found[0].neighbours,
+        certificates[0].neighbours,
         k,
-        _total([certificate.loss for certificate in found]),
-        _total([certificate.rho for certificate in found]),
-        "all" if all(certificate.orders == "all" for certificate in found) else "integer",
-        _total([certificate.rho_at_all_orders for certificate in found]),
-        sum((certificate.loss_without_invariants for certificate in found), Fraction(0)),
+        _total([certificate.loss for certificate in certificates]),
+        _total([certificate.rho for certificate in certificates]),
+        "all" if all(certificate.orders == "all" for certificate in certificates) else "integer",
+        _total([certificate.rho_at_all_orders for certificate in certificates]),
+        sum((certificate.loss_without_invariants for certificate in certificates), Fraction(0)),
         statement,
     )
 
@@ -186,13 +187,13 @@ def _total(parts: Sequence[Fraction | None]) -> Fraction | None:
 
 
 @dataclass(frozen=True)
-class Part:
-    """One or more areas with one case and the precisions and floors of their release."""
+class PricedAreas:
+    """One or more areas with one case and the precisions and zero weights of their release."""
 
     case: Case
     precisions: tuple[Fraction, ...]
     n_areas: int = 1
-    floors: tuple[Fraction, ...] = ()
+    zero_weights: tuple[Fraction, ...] = ()
 
 
 def check_one_row(rows_per_unit: int) -> None:
@@ -204,7 +205,7 @@ def check_one_row(rows_per_unit: int) -> None:
         )
 
 
-def over_areas(parts: Sequence[Part], *, try_all_pairs: bool = True) -> Certificate:
+def over_areas(parts: Sequence[PricedAreas], *, try_all_pairs: bool = True) -> Certificate:
     """Take the worst of what one record can do: change inside an area, or leave one and enter another."""
     relation, n_areas = parts[0].case.neighbours, sum(part.n_areas for part in parts)
     inside = [price for part in parts if (price := _at_one_record(part, part.case, try_all_pairs)) is not None]
@@ -247,28 +248,28 @@ def over_areas(parts: Sequence[Part], *, try_all_pairs: bool = True) -> Certific
     )
 
 
-def _at_one_record(part: Part, case: Case, try_all_pairs: bool) -> Certificate | None:
+def _at_one_record(part: PricedAreas, case: Case, try_all_pairs: bool) -> Certificate | None:
     """Return the price of one record in an area; None when it is proven that none can change alone."""
     k = case.neighbourhood.k
     if k is None or (k > 1 and case.neighbourhood.is_smallest):
         return None
     # Where it is open whether fewer than k records can change, the price of k covers them.
-    return certificate_of(case, part.precisions, k, floors=part.floors, try_all_pairs=try_all_pairs)
+    return certificate_of(case, part.precisions, k, zero_weights=part.zero_weights, try_all_pairs=try_all_pairs)
 
 
-def _at_leaving(part: Part, try_all_pairs: bool) -> Certificate | None:
+def _at_leaving(part: PricedAreas, try_all_pairs: bool) -> Certificate | None:
     """Return the price of one record that leaves an area for another, or comes from there; None when none can."""
     if part.case.neighbours != "bounded" or part.case.moves.total_is_fixed:
         return None
     return _at_one_record(part, part.case.unbounded, try_all_pairs)
 
 
-def _at_fewest(part: Part) -> Certificate | None:
+def _at_fewest(part: PricedAreas) -> Certificate | None:
     """Return the price of the fewest records that can change in an area, where that is proven to be several."""
     neighbourhood = part.case.neighbourhood
     if neighbourhood.k is None or neighbourhood.k == 1 or not neighbourhood.is_smallest:
         return None
-    return certificate_of(part.case, part.precisions, floors=part.floors, try_all_pairs=False)
+    return certificate_of(part.case, part.precisions, zero_weights=part.zero_weights, try_all_pairs=False)
 
 
 def _worst(inside: Sequence[Fraction | None], passing: Sequence[Fraction | None]) -> Fraction | None:
@@ -325,13 +326,13 @@ class Pricing:
         return case.moves.one_record_without_invariants(precisions, case.family.exponent, self.neighbours)
 
     def certificate(
-        self, precisions: Sequence[Fraction], floors: Sequence[Fraction] = (), *, try_all_pairs: bool = True
+        self, precisions: Sequence[Fraction], zero_weights: Sequence[Fraction] = (), *, try_all_pairs: bool = True
     ) -> Certificate:
-        """Return the certificate of a release of every area, for one privacy unit; without floors they are 1."""
+        """Return the certificate of a release of every area, for one privacy unit; without zero weights they are 1."""
         if len(self.areas) == 1:
             case = self.structures[0].case
             if self.rows_per_unit == 1:
-                return certificate_of(case, precisions, floors=floors, try_all_pairs=try_all_pairs)
+                return certificate_of(case, precisions, zero_weights=zero_weights, try_all_pairs=try_all_pairs)
             if self.neighbours == "bounded" and not case.moves.total_is_fixed:
                 # A unit that changes may have fewer or more rows than before: no table of one size is its neighbour.
                 raise PrivacyError(
@@ -339,9 +340,10 @@ class Pricing:
                     " rows, which bounded neighbours never do: publish the total exactly, or use unbounded neighbours"
                 )
             k = self.rows_per_unit * (case.neighbourhood.k or 1)
-            return certificate_of(case, precisions, k, floors=floors, try_all_pairs=try_all_pairs)
+            return certificate_of(case, precisions, k, zero_weights=zero_weights, try_all_pairs=try_all_pairs)
         check_one_row(self.rows_per_unit)
         parts = [
-            Part(structure.case, tuple(precisions), structure.n_areas, tuple(floors)) for structure in self.structures
+            PricedAreas(structure.case, tuple(precisions), structure.n_areas, tuple(zero_weights))
+            for structure in self.structures
         ]
         return over_areas(parts, try_all_pairs=try_all_pairs)

@@ -13,23 +13,23 @@ from typing import Any
 
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.integer_program import EmptyError, minimise
-from congenial.conditions.linear_algebra import Box, GroupedRow, dependence
-from congenial.conditions.rows import Column, Row, columns
+from congenial.conditions.linear_algebra import Box, dependence
+from congenial.conditions.rows import Column, Limited, Row, columns
 
 MOST_PAIRS = 20_000
-MOST_KINDS = 150
+MOST_GROUPS = 150
 
 
 @dataclass(frozen=True)
-class Kind:
+class MobileGroup:
     """Cells that can move and that conditions and measured queries treat alike.
 
     Attributes
     ----------
     equal, ranges, soft : tuple of (row, weight)
         The cells' columns in the equalities, in the ranges and in the measured rows over several cells.
-    own : tuple of (class, weight)
-        Measurements of the cell alone: the class of the query and the size of the weight.
+    queries : tuple of (class, weight)
+        Of the cell alone: the class of the query and the size of the weight.
     is_limited : bool
         Whether the cells have a limit that they could meet.
     """
@@ -38,16 +38,16 @@ class Kind:
     equal: Column
     ranges: Column
     soft: Column
-    own: Column
+    queries: Column
     is_limited: bool
 
 
 @dataclass(frozen=True)
-class Soft:
+class MeasuredSum:
     """A measured row over several cells that can move, with the class of its query."""
 
     row: Row
-    klass: int
+    query_class: int
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Shape:
     counts : tuple of int
         For each class, the sum of ``|q_r(z)|`` over its rows, or of its square.
     limits : frozenset of columns
-        For each limit that the step can meet, its own measurements as (class, size of the weight).
+        For each limit that the step can meet, the queries of it alone as (class, size of the weight).
     """
 
     counts: tuple[int, ...]
@@ -87,7 +87,7 @@ class Shape:
 
     def least(self, precisions: Sequence[Fraction]) -> Fraction | None:
         """Return the smallest precision among the limits; None when there is none."""
-        return min((sum((precisions[c] * w for c, w in own), Fraction(0)) for own in self.limits), default=None)
+        return min((sum((precisions[c] * w for c, w in queries), Fraction(0)) for queries in self.limits), default=None)
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,11 @@ class Moves:
 
     constraints: Constraints
     n_classes: int
-    kinds: tuple[Kind, ...]
-    soft: tuple[Soft, ...]
-    range_own: tuple[Column, ...]
-    free_kinds: tuple[Kind, ...]
-    all_soft: tuple[Soft, ...]
+    groups: tuple[MobileGroup, ...]
+    soft: tuple[MeasuredSum, ...]
+    range_queries: tuple[Column, ...]
+    all_groups: tuple[MobileGroup, ...]
+    all_soft: tuple[MeasuredSum, ...]
     total_is_fixed: bool
     _known: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -114,35 +114,29 @@ class Moves:
             The measured rows; rows of one class share a precision.
         """
         n_cells = constraints.schema.n_cells
-        bounds = constraints.quick_bounds
-        limits = list(zip(bounds.lower, bounds.upper, strict=True))
-        mobile = [cell for cell, (low, high) in enumerate(limits) if low is None or low != high]
+        mobile = [cell for cell, interval in enumerate(constraints.quick_bounds.limits) if not interval.is_point]
         equal = [limited.row for limited in constraints.equalities]
         ranges = [limited.row for limited in constraints.ranges]
-        several = tuple(Soft(row, c) for c, rows in enumerate(classes) for row in rows if len(row.cells) > 1)
-        own: list[list[tuple[int, int]]] = [[] for _ in range(n_cells)]
+        several = tuple(MeasuredSum(row, c) for c, rows in enumerate(classes) for row in rows if len(row.cells) > 1)
+        queries: list[list[tuple[int, int]]] = [[] for _ in range(n_cells)]
         for c, rows in enumerate(classes):
             for row in rows:
                 if len(row.cells) == 1:
-                    own[row.cells[0]].append((c, abs(row.coefficients[0])))
+                    queries[row.cells[0]].append((c, abs(row.coefficients[0])))
         everyone = Row.of("everyone", mobile)
         # A measured row that the equalities fix never changes.
-        *is_fixed, total_is_fixed = _fixed(
-            [*(sum_of_cells.row for sum_of_cells in several), everyone], equal, set(mobile)
-        )
-        moving = tuple(sum_of_cells for sum_of_cells, is_idle in zip(several, is_fixed, strict=True) if not is_idle)
-        limited = [
-            low is not None or high is not None for low, high in zip(constraints.lower, constraints.upper, strict=True)
-        ]
-        kinds = _kinds(mobile, equal, ranges, [sum_of_cells.row for sum_of_cells in moving], own, limited)
-        free = _kinds(range(n_cells), [], [], [sum_of_cells.row for sum_of_cells in several], own, limited)
+        *is_fixed, total_is_fixed = _fixed([*(total.row for total in several), everyone], equal, set(mobile))
+        moving = tuple(total for total, is_idle in zip(several, is_fixed, strict=True) if not is_idle)
+        limited = [not interval.is_free for interval in constraints.limits]
+        groups = _mobile_groups(mobile, (equal, ranges, [total.row for total in moving]), queries, limited)
+        free = _mobile_groups(range(n_cells), ([], [], [total.row for total in several]), queries, limited)
         measured_ranges = tuple(_proportional(row, several) for row in ranges)
-        return cls(constraints, len(classes), kinds, moving, measured_ranges, free, several, total_is_fixed)
+        return cls(constraints, len(classes), groups, moving, measured_ranges, free, several, total_is_fixed)
 
     def one_record_without_invariants(self, precisions: Sequence[Fraction], power: int, neighbours: str) -> Fraction:
         """Return the worst distance of one record on tables without any condition: the loss of M itself."""
         shapes = self._once(
-            ("free", power, neighbours), lambda: self._any(self.free_kinds, self.all_soft, power, neighbours)
+            ("free", power, neighbours), lambda: self._any(self.all_groups, self.all_soft, power, neighbours)
         )
         return max((shape.distance(precisions) for shape in shapes), default=Fraction(0)) / power
 
@@ -156,7 +150,7 @@ class Moves:
         """
         if neighbours == "unbounded" and self.total_is_fixed:  # records leave and enter in pairs
             neighbours, k = "bounded", k // 2
-        if k < 1 or not self.kinds:
+        if k < 1 or not self.groups:
             return [Step(Fraction(0), None)]
         if k > 1:
             return [self._several(precisions, power, neighbours, k)]
@@ -175,102 +169,97 @@ class Moves:
     def _single(self, power: int, neighbours: str) -> set[Shape]:
         """Return the shapes of all steps of one record that the equalities allow."""
         if neighbours == "unbounded":
-            return {self._shape(kind, None, self.soft, power) for kind in self.kinds if not kind.equal}
+            return {self._shape(group, None, self.soft, power) for group in self.groups if not group.equal}
         # Areas that differ in nothing but their own total give the same steps.
         different = {
-            tuple((k.ranges, k.soft, k.own, k.is_limited, len(k.cells) > 1) for k in members): members
+            tuple((k.ranges, k.soft, k.queries, k.is_limited, len(k.cells) > 1) for k in members): members
             for members in self.exchanging
         }
         return set().union(*(self._any(members, self.soft, power, neighbours) for members in different.values()))
 
     @property
-    def exchanging(self) -> list[list[Kind]]:
-        """The kinds between which one record can pass: those with equal columns in the equalities."""
-        alike: dict[Column, list[Kind]] = {}
-        for kind in self.kinds:
-            alike.setdefault(kind.equal, []).append(kind)
+    def exchanging(self) -> list[list[MobileGroup]]:
+        """The groups between which one record can pass: those with equal columns in the equalities."""
+        alike: dict[Column, list[MobileGroup]] = {}
+        for group in self.groups:
+            alike.setdefault(group.equal, []).append(group)
         return list(alike.values())
 
-    def steps_among(self, kinds: Sequence[Kind], precisions: Sequence[Fraction], neighbours: str) -> list[Step]:
-        """Return steps at least as bad as those of one record that comes to, leaves or passes between some kinds."""
-        shapes = self._any(kinds, self.soft, 1, neighbours)
+    def steps_among(self, groups: Sequence[MobileGroup], precisions: Sequence[Fraction], neighbours: str) -> list[Step]:
+        """Return steps at least as bad as those of one record that comes to, leaves or passes between some groups."""
+        shapes = self._any(groups, self.soft, 1, neighbours)
         return [Step(shape.distance(precisions), shape.least(precisions)) for shape in shapes]
 
     def is_fixed(self, cells: Sequence[int]) -> bool:
         """Whether the equalities leave the sum of some cells one value."""
-        mobile = {cell for kind in self.kinds for cell in kind.cells}
+        mobile = {cell for group in self.groups for cell in group.cells}
         equal = [limited.row for limited in self.constraints.equalities]
         (answer,) = self._once(("fixed", tuple(cells)), lambda: _fixed([Row.of("", list(cells))], equal, mobile))
         return bool(answer)
 
-    def _any(self, kinds: Sequence[Kind], soft: Sequence[Soft], power: int, neighbours: str) -> set[Shape]:
-        """Return the shapes of a record that passes between any two of the kinds, or at least as bad ones."""
+    def _any(
+        self, groups: Sequence[MobileGroup], soft: Sequence[MeasuredSum], power: int, neighbours: str
+    ) -> set[Shape]:
+        """Return the shapes of a record that passes between any two of the groups, or at least as bad ones."""
         if neighbours == "unbounded":
-            return {self._shape(kind, None, soft, power) for kind in kinds}
-        if len(kinds) * (len(kinds) + 1) // 2 <= MOST_PAIRS:
-            same = [(kind, kind) for kind in kinds if len(kind.cells) > 1]
-            return {self._shape(a, b, soft, power) for a, b in [*same, *combinations(kinds, 2)]}
+            return {self._shape(group, None, soft, power) for group in groups}
+        if len(groups) * (len(groups) + 1) // 2 <= MOST_PAIRS:
+            same = [(group, group) for group in groups if len(group.cells) > 1]
+            return {self._shape(a, b, soft, power) for a, b in [*same, *combinations(groups, 2)]}
         # Too many pairs: |w - w'| <= |w| + |w'|, and (w - w')^2 <= w^2 + w'^2, twice that if signs differ.
-        mixed = any(
-            min(sum_of_cells.row.coefficients) < 0 < max(sum_of_cells.row.coefficients) for sum_of_cells in soft
-        )
-        alone = {self._shape(kind, None, soft, power, 2 if power == 2 and mixed else 1) for kind in kinds}
-        limits = frozenset(own for shape in alone for own in shape.limits) | self._range_limits
-        sides = {shape.counts for shape in alone}  # two cells of one kind are a pair too
+        mixed = any(min(total.row.coefficients) < 0 < max(total.row.coefficients) for total in soft)
+        alone = {self._shape(group, None, soft, power, 2 if power == 2 and mixed else 1) for group in groups}
+        limits = frozenset(queries for shape in alone for queries in shape.limits).union(self.range_queries)
+        sides = {shape.counts for shape in alone}  # two cells of one group are a pair too
         if len(sides) ** 2 > MOST_PAIRS:
             sides = {tuple(max(column) for column in zip(*sides, strict=True))}
         return {Shape(tuple(x + y for x, y in zip(a, b, strict=True)), limits) for a in sides for b in sides}
 
-    @property
-    def _range_limits(self) -> frozenset[Column]:
-        return frozenset(self.range_own)
-
-    def _shape(self, kind: Kind, other: Kind | None, soft: Sequence[Soft], power: int, times: int = 1) -> Shape:
+    def _shape(
+        self, group: MobileGroup, other: MobileGroup | None, soft: Sequence[MeasuredSum], power: int, times: int = 1
+    ) -> Shape:
         counts = [0] * self.n_classes
-        ends = [kind] if other is None else [kind, other]
+        ends = [group] if other is None else [group, other]
         for end in ends:
-            for c, weight in end.own:
+            for c, weight in end.queries:
                 counts[c] += weight**power
-        for row, weight in _difference(kind.soft, other.soft if other else ()).items():
-            counts[soft[row].klass] += times * abs(weight) ** power
-        crossed = _difference(kind.ranges, other.ranges if other else ())
-        limits = {end.own for end in ends if end.is_limited} | {self.range_own[row] for row in crossed}
+        for row, weight in _difference(group.soft, other.soft if other else ()).items():
+            counts[soft[row].query_class] += times * abs(weight) ** power
+        crossed = _difference(group.ranges, other.ranges if other else ())
+        limits = {end.queries for end in ends if end.is_limited} | {self.range_queries[row] for row in crossed}
         return Shape(tuple(counts), frozenset(limits))
 
     def _several(self, precisions: Sequence[Fraction], power: int, neighbours: str, k: int) -> Step:
         # k records are k steps of one record, each between any two cells that can move: distances of steps add up, and
         # so do square roots of rho.
-        shapes = self._once(("any", power, neighbours), lambda: self._any(self.kinds, self.soft, power, neighbours))
+        shapes = self._once(("any", power, neighbours), lambda: self._any(self.groups, self.soft, power, neighbours))
         crude = max((shape.distance(precisions) for shape in shapes), default=Fraction(0)) / power * k**power
         most = self._most(neighbours, k)
-        reachable = list(self.kinds)
+        reachable = list(self.groups)
         if most is not None:
             entries, rows = most
             norm = 2 * k if neighbours == "bounded" else k
-            pairs = [(kind, entry) for kind, entry in zip(self.kinds, entries, strict=True) if entry]
-            reachable = [kind for kind, _ in pairs]
+            pairs = [(group, entry) for group, entry in zip(self.groups, entries, strict=True) if entry]
+            reachable = [group for group, _ in pairs]
             of_cells = max(
-                (_own(kind, precisions, power) * entry ** (power - 1) for kind, entry in pairs), default=Fraction(0)
+                (_weight_of_cell(group, precisions, power) * entry ** (power - 1) for group, entry in pairs),
+                default=Fraction(0),
             )
-            of_rows = (
-                precisions[sum_of_cells.klass] * size**power for sum_of_cells, size in zip(self.soft, rows, strict=True)
-            )
+            of_rows = (precisions[total.query_class] * size**power for total, size in zip(self.soft, rows, strict=True))
             crude = min(crude, (of_cells * norm + sum(of_rows, Fraction(0))) / power)
-        limits = frozenset(kind.own for kind in reachable if kind.is_limited) | self._range_limits
+        limits = frozenset(group.queries for group in reachable if group.is_limited).union(self.range_queries)
         return Step(crude, Shape((), limits).least(precisions))
 
     def _most(self, neighbours: str, k: int) -> tuple[list[int], list[int]] | None:
-        """Return how much of a step of `k` records each kind and soft row can take at most; None: nothing better."""
+        """Return how much of a step of `k` records each group and soft row can take at most; None: nothing better."""
         if self._has_distinct_ends(neighbours, k):
-            largest = [max(map(abs, sum_of_cells.row.coefficients)) for sum_of_cells in self.soft]
-            mixed = [min(sum_of_cells.row.coefficients) < 0 for sum_of_cells in self.soft]
-            return [1] * len(self.kinds), [k * a * (1 + both) for a, both in zip(largest, mixed, strict=True)]
-        if len(self.kinds) + len(self.soft) > MOST_KINDS:
+            largest = [max(map(abs, total.row.coefficients)) for total in self.soft]
+            mixed = [min(total.row.coefficients) < 0 for total in self.soft]
+            return [1] * len(self.groups), [k * a * (1 + both) for a, both in zip(largest, mixed, strict=True)]
+        if len(self.groups) + len(self.soft) > MOST_GROUPS:
             return None
-        found: tuple[list[int], list[int]] = self._once(
-            ("most", neighbours, k), lambda: self._solve_most(neighbours, k)
-        )
-        return found
+        most: tuple[list[int], list[int]] = self._once(("most", neighbours, k), lambda: self._solve_most(neighbours, k))
+        return most
 
     def _has_distinct_ends(self, neighbours: str, k: int) -> bool:
         """Whether the two cells that two changed records enter, and those they leave, are four different ones.
@@ -280,38 +269,38 @@ class Moves:
         """
         if neighbours != "bounded" or k != 2:
             return False
-        is_alone = all(len(kinds) == 1 and len(kinds[0].cells) == 1 for kinds in self.exchanging)
-        return is_alone and all(weight == 1 for kind in self.kinds for _, weight in kind.equal)
+        is_alone = all(len(groups) == 1 and len(groups[0].cells) == 1 for groups in self.exchanging)
+        return is_alone and all(weight == 1 for group in self.groups for _, weight in group.equal)
 
     def _solve_most(self, neighbours: str, k: int) -> tuple[list[int], list[int]]:
-        n = len(self.kinds)  # variables: records that enter each kind, then records that leave it
+        n = len(self.groups)  # variables: records that enter each group, then records that leave it
         norm = 2 * k if neighbours == "bounded" else k
         by_row: dict[int, dict[int, int]] = {}
-        for number, kind in enumerate(self.kinds):
-            for row, weight in kind.equal:
+        for number, group in enumerate(self.groups):
+            for row, weight in group.equal:
                 by_row.setdefault(row, {}).update({number: weight, n + number: -weight})
-        rows = [GroupedRow.of(weights, 0, 0) for weights in by_row.values()]
+        rows = [Limited.equal(Row.weighted(weights), 0) for weights in by_row.values()]
         if neighbours == "bounded":
-            rows += [GroupedRow.of(dict.fromkeys(range(start, start + n), 1), 0, k) for start in (0, n)]
-            rows.append(GroupedRow.of({i: 1 if i < n else -1 for i in range(2 * n)}, 0, 0))
+            rows += [Limited.of(Row.of("", range(start, start + n)), 0, k) for start in (0, n)]
+            rows.append(Limited.equal(Row.weighted({i: 1 if i < n else -1 for i in range(2 * n)}), 0))
         else:
-            rows.append(GroupedRow.of(dict.fromkeys(range(2 * n), 1), 0, norm))
+            rows.append(Limited.of(Row.of("", range(2 * n)), 0, norm))
         box = Box([0] * (2 * n), [norm] * (2 * n))
         entries = []
-        for number, kind in enumerate(self.kinds):
-            # A single cell cannot be entered and left at once; a kind of several cells can.
-            barred = n + number if len(kind.cells) == 1 else None
-            own_box = Box(box[0], [0 if i == barred else norm for i in range(2 * n)])
-            entries.append(_largest(rows, own_box, {number: 1}, norm))
+        for number, group in enumerate(self.groups):
+            # A single cell cannot be entered and left at once; a group of several cells can.
+            leaving = n + number if len(group.cells) == 1 else None
+            without = Box(box.low, [0 if i == leaving else norm for i in range(2 * n)])
+            entries.append(_largest(rows, without, {number: 1}, norm))
         soft = []
-        for number, sum_of_cells in enumerate(self.soft):
-            weights = {i: w for i, kind in enumerate(self.kinds) for row, w in kind.soft if row == number}
+        for number, total in enumerate(self.soft):
+            weights = {i: w for i, group in enumerate(self.groups) for row, w in group.soft if row == number}
             both = {**weights, **{n + i: -w for i, w in weights.items()}}
-            soft.append(_largest(rows, box, both, norm * max(map(abs, sum_of_cells.row.coefficients))))
+            soft.append(_largest(rows, box, both, norm * max(map(abs, total.row.coefficients))))
         return entries, soft
 
 
-def _largest(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int], otherwise: int) -> int:
+def _largest(rows: Sequence[Limited], box: Box, objective: dict[int, int], otherwise: int) -> int:
     try:
         bound = minimise(rows, box, {i: -w for i, w in objective.items()}).bound
     except EmptyError:
@@ -319,8 +308,8 @@ def _largest(rows: Sequence[GroupedRow], box: Box, objective: dict[int, int], ot
     return otherwise if bound is None else min(otherwise, -bound)
 
 
-def _own(kind: Kind, precisions: Sequence[Fraction], power: int) -> Fraction:
-    return sum((precisions[c] * weight**power for c, weight in kind.own), Fraction(0))
+def _weight_of_cell(group: MobileGroup, precisions: Sequence[Fraction], power: int) -> Fraction:
+    return sum((precisions[c] * weight**power for c, weight in group.queries), Fraction(0))
 
 
 def _difference(first: Column, second: Column) -> dict[int, int]:
@@ -330,26 +319,23 @@ def _difference(first: Column, second: Column) -> dict[int, int]:
     return {row: weight for row, weight in out.items() if weight}
 
 
-def _kinds(
+def _mobile_groups(
     cells: Sequence[int],
-    equal: Sequence[Row],
-    ranges: Sequence[Row],
-    soft: Sequence[Row],
-    own: Sequence[Sequence[tuple[int, int]]],
+    rows: tuple[Sequence[Row], Sequence[Row], Sequence[Row]],
+    queries: Sequence[Sequence[tuple[int, int]]],
     limited: Sequence[bool],
-) -> tuple[Kind, ...]:
-    by_cell = [columns(rows, len(limited)) for rows in (equal, ranges, soft)]
+) -> tuple[MobileGroup, ...]:
+    equal, ranges, soft = (columns(some, len(limited)) for some in rows)
     members: dict[tuple[Column, Column, Column, Column, bool], list[int]] = {}
     for cell in cells:
-        parts = [of_cell[cell] for of_cell in by_cell]
-        key = (parts[0], parts[1], parts[2], tuple(sorted(own[cell])), limited[cell])
+        key = (equal[cell], ranges[cell], soft[cell], tuple(sorted(queries[cell])), limited[cell])
         members.setdefault(key, []).append(cell)
-    return tuple(Kind(tuple(found), *key) for key, found in members.items())
+    return tuple(MobileGroup(tuple(alike), *key) for key, alike in members.items())
 
 
 def _fixed(rows: Sequence[Row], equal: Sequence[Row], mobile: set[int]) -> list[bool]:
     """Say of each row whether the equalities leave it one value; other cells do not move."""
-    lines = [{c: w for c, w in zip(row.cells, row.coefficients, strict=True) if c in mobile} for row in (*equal, *rows)]
+    lines = [row.within(mobile) for row in (*equal, *rows)]
     follows = dependence(lines).follows
     # Independent rows are the earliest possible: a row that follows from equalities alone names no other.
     return [
@@ -358,14 +344,13 @@ def _fixed(rows: Sequence[Row], equal: Sequence[Row], mobile: set[int]) -> list[
     ]
 
 
-def _proportional(row: Row, several: Sequence[Soft]) -> Column:
+def _proportional(row: Row, several: Sequence[MeasuredSum]) -> Column:
     """Return the measurements of a range's own row, or of multiples of it, as (class, size of the multiple)."""
     out = []
-    for sum_of_cells in several:
-        first, second = (sum_of_cells.row, row)
-        if first.cells == second.cells:
-            ratio = Fraction(first.coefficients[0], second.coefficients[0])
-            if all(a == ratio * b for a, b in zip(first.coefficients, second.coefficients, strict=True)):
+    for total in several:
+        if total.row.cells == row.cells:
+            ratio = Fraction(total.row.coefficients[0], row.coefficients[0])
+            if all(a == ratio * b for a, b in zip(total.row.coefficients, row.coefficients, strict=True)):
                 # Both are integer rows and a range row is divided by its gcd, so the multiple is whole.
-                out.append((sum_of_cells.klass, abs(int(ratio)) * gcd(*second.coefficients)))
+                out.append((total.query_class, abs(int(ratio)) * gcd(*row.coefficients)))
     return tuple(out)

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations, islice
 
+import numpy as np
+
 from congenial.conditions.constraints import CellBounds, Constraints
 from congenial.conditions.integer_program import EmptyError, find_point, minimise, propagate
-from congenial.conditions.linear_algebra import Box, GroupedRow, spread
-from congenial.conditions.rows import Column
+from congenial.conditions.linear_algebra import Box, spread
+from congenial.conditions.rows import Column, Limited, Row, connected_parts
 from congenial.errors import PrivacyError
-from congenial.privacy.relation import check_relation
+from congenial.privacy import check_relation
 
 # Two tables of S* that differ in the fewest records, by integer programs in exact integers.
 
@@ -42,18 +44,18 @@ def closest_pair(constraints: Constraints, relation: str) -> Closest:
     >>> closest_pair(two_bins().target.constraints, "unbounded").k
     2
     """
-    found, is_decided = _one_record(constraints, relation)
-    if found is not None:
-        return Closest(1, is_smallest=True, pair=found)
+    pair, is_decided = _one_record(constraints, relation)
+    if pair is not None:
+        return Closest(1, is_smallest=True, pair=pair)
     # From here on no record changes inside a group of cells with identical columns, so programs over groups see every
     # pair; one that leaves a cell and enters another of its group would be the pair that follows.
     if relation == "unbounded":
-        found, also = _one_record(constraints, "bounded")
+        pair, also = _one_record(constraints, "bounded")
         is_decided &= also
-        if found is not None:
-            return Closest(2, is_smallest=is_decided, pair=found)
-    elif (found := _two_records(constraints)) is not None:
-        return Closest(2, is_smallest=is_decided, pair=found)
+        if pair is not None:
+            return Closest(2, is_smallest=is_decided, pair=pair)
+    elif (pair := _two_records(constraints)) is not None:
+        return Closest(2, is_smallest=is_decided, pair=pair)
     return _several_records(constraints, relation, is_decided=is_decided)
 
 
@@ -64,7 +66,7 @@ def _two_records(constraints: Constraints) -> Pair | None:
     """
     grouped = constraints.grouped
     columns = [
-        tuple((number, row.coefficients[group]) for number, row in enumerate(grouped.rows) if group in row.coefficients)
+        tuple((number, row.terms[group]) for number, row in enumerate(grouped.rows) if group in row.terms)
         for group in range(len(grouped.members))
     ]
     seen: dict[tuple[tuple[int, int], ...], tuple[int, int]] = {}
@@ -76,13 +78,8 @@ def _two_records(constraints: Constraints) -> Pair | None:
         other = seen.setdefault(key, (first, second))
         if other != (first, second) and not {first, second} & set(other):
             entering, leaving = (second, other[0]), (first, other[1])
-            low, high = list(grouped.box[0]), list(grouped.box[1])
-            for group in leaving:
-                low[group] = None if low[group] is None else low[group] + 1  # type: ignore[operator]
-            for group in entering:
-                high[group] = None if high[group] is None else high[group] - 1  # type: ignore[operator]
-            try:
-                point = find_point(grouped.rows, Box(low, high))  # what crosses is equal, so ranges hold too
+            try:  # what crosses is equal, so ranges hold too
+                point = find_point(grouped.rows, _with_room(grouped.box, entering, leaving))
             except EmptyError:
                 continue
             if point is not None:
@@ -96,15 +93,9 @@ def _one_record(constraints: Constraints, relation: str) -> tuple[Pair | None, b
     grouped = constraints.grouped
     is_decided = True
     for entering, leaving in _candidates(constraints, relation):
-        low, high = list(grouped.box[0]), list(grouped.box[1])
-        # Before the change there is room in the entered cell and a record in the left one.
-        if entering is not None:
-            high[entering] = None if high[entering] is None else high[entering] - 1  # type: ignore[operator]
-        if leaving is not None:
-            low[leaving] = None if low[leaving] is None else low[leaving] + 1  # type: ignore[operator]
+        box = _with_room(grouped.box, *([] if group is None else [group] for group in (entering, leaving)))
         try:
-            rows = [_moved_range(row, entering, leaving) for row in grouped.rows]
-            point = find_point(rows, Box(low, high))
+            point = find_point([_moved_range(row, entering, leaving) for row in grouped.rows], box)
         except EmptyError:
             continue
         if point is not None:
@@ -113,15 +104,21 @@ def _one_record(constraints: Constraints, relation: str) -> tuple[Pair | None, b
     return None, is_decided
 
 
+def _with_room(box: Box, entering: Sequence[int], leaving: Sequence[int]) -> Box:
+    """Return limits with room for a record in each entered group and a record in each left one, before the change."""
+    low = [end if end is None else end + (number in leaving) for number, end in enumerate(box.low)]
+    return Box(low, [end if end is None else end - (number in entering) for number, end in enumerate(box.high)])
+
+
 def _candidates(constraints: Constraints, relation: str) -> Iterator[tuple[int | None, int | None]]:
     """Go through groups (entering, leaving) between which the equalities allow one record to pass."""
     grouped = constraints.grouped
     columns: dict[tuple[tuple[int, int], ...], list[int]] = {}
     for group in range(len(grouped.members)):
         column = tuple(
-            (number, row.coefficients[group])
+            (number, row.terms[group])
             for number, row in enumerate(grouped.rows)
-            if row.is_equality and group in row.coefficients
+            if row.is_equality and group in row.terms
         )
         columns.setdefault(column, []).append(group)
     if relation == "unbounded":
@@ -134,10 +131,10 @@ def _candidates(constraints: Constraints, relation: str) -> Iterator[tuple[int |
             yield from ((first, second), (second, first))
 
 
-def _moved_range(row: GroupedRow, entering: int | None, leaving: int | None) -> GroupedRow:
+def _moved_range(row: Limited, entering: int | None, leaving: int | None) -> Limited:
     """Narrow a row so that it holds before and after one record passes."""
-    change = (row.coefficients.get(entering, 0) if entering is not None else 0) - (
-        row.coefficients.get(leaving, 0) if leaving is not None else 0
+    change = (row.terms.get(entering, 0) if entering is not None else 0) - (
+        row.terms.get(leaving, 0) if leaving is not None else 0
     )
     if change == 0:
         return row
@@ -145,7 +142,7 @@ def _moved_range(row: GroupedRow, entering: int | None, leaving: int | None) -> 
     high = None if row.upper is None else row.upper - max(0, change)
     if low is not None and high is not None and low > high:
         raise EmptyError
-    return GroupedRow.of(row.coefficients, low, high)
+    return Limited.of(row.row, low, high)
 
 
 def _loose(constraints: Constraints, group: int) -> list[int]:
@@ -154,20 +151,10 @@ def _loose(constraints: Constraints, group: int) -> list[int]:
 
 
 def _pair(constraints: Constraints, point: Sequence[int], entering: int | None, leaving: int | None) -> Pair:
-    grouped, lower, upper = constraints.grouped, list(constraints.lower), list(constraints.upper)
-    source = None if leaving is None else _loose(constraints, leaving)[0]
-    into = None if entering is None else next(c for c in _loose(constraints, entering) if c != source)
-    if source is not None and lower[source] is not None:
-        lower[source] += 1  # type: ignore[operator]
-    if into is not None and upper[into] is not None:
-        upper[into] -= 1  # type: ignore[operator]
-    before = spread(grouped, point, lower, upper)
-    after = list(before)
-    if source is not None:
-        after[source] -= 1
-    if into is not None:
-        after[into] += 1
-    return before, tuple(after)
+    sources = [] if leaving is None else _loose(constraints, leaving)[:1]
+    into = [] if entering is None else [c for c in _loose(constraints, entering) if c not in sources][:1]
+    before = spread(constraints.grouped, point, *_with_room(Box.of(constraints.limits), into, sources))
+    return before, tuple(count + (cell in into) - (cell in sources) for cell, count in enumerate(before))
 
 
 def _several_records(constraints: Constraints, relation: str, *, is_decided: bool) -> Closest:
@@ -183,16 +170,16 @@ def _several_records(constraints: Constraints, relation: str, *, is_decided: boo
         most = None if best is None else best[0] - step
         try:
             rows, box = _pair_program(constraints, relation, group, least, most)
-            found = minimise(rows, box, dict.fromkeys(range(n, 3 * n), 1))
+            minimum = minimise(rows, box, dict.fromkeys(range(n, 3 * n), 1))
         except EmptyError:
             continue
-        bounds.append(found.bound)
-        if found.point is None:
+        bounds.append(minimum.bound)
+        if minimum.point is None:
             continue
-        norm = sum(found.point[n:])
+        norm = sum(minimum.point[n:])
         if best is None or norm < best[0]:
-            sums = found.point[:n]
-            after = [s + p - m for s, p, m in zip(sums, found.point[n : 2 * n], found.point[2 * n :], strict=True)]
+            sums = minimum.point[:n]
+            after = [s + p - m for s, p, m in zip(sums, minimum.point[n : 2 * n], minimum.point[2 * n :], strict=True)]
             best = norm, _monotone_pair(constraints, sums, after)
         if best[0] == least and is_decided:
             bounds = [least]
@@ -210,21 +197,20 @@ def _several_records(constraints: Constraints, relation: str, *, is_decided: boo
 
 def _pair_program(
     constraints: Constraints, relation: str, group: int, least: int, most: int | None
-) -> tuple[list[GroupedRow], Box]:
+) -> tuple[list[Limited], Box]:
     """Return the program whose variables are a table's group sums, what enters each group, and what leaves it."""
     grouped = constraints.grouped
     n = len(grouped.members)
     low, high = propagate(grouped.rows, grouped.box)
     rows = list(grouped.rows)
     for row in grouped.rows:  # the table after the change
-        weights = {**row.coefficients, **{n + g: w for g, w in row.coefficients.items()}}
-        rows.append(
-            GroupedRow.of({**weights, **{2 * n + g: -w for g, w in row.coefficients.items()}}, row.lower, row.upper)
-        )
-    rows += [GroupedRow.of({g: 1, n + g: 1, 2 * n + g: -1}, low[g], high[g]) for g in range(n)]
+        entered = {n + g: w for g, w in row.terms.items()}
+        leaving = {2 * n + g: -w for g, w in row.terms.items()}
+        rows.append(Limited(Row.weighted({**row.terms, **entered, **leaving}), row.limits))
+    rows += [Limited.of(Row.weighted({g: 1, n + g: 1, 2 * n + g: -1}), low[g], high[g]) for g in range(n)]
     if relation == "bounded":
-        rows.append(GroupedRow.of({i: 1 if i < 2 * n else -1 for i in range(n, 3 * n)}, 0, 0))
-    rows.append(GroupedRow.of(dict.fromkeys(range(n, 3 * n), 1), least, most))
+        rows.append(Limited.equal(Row.weighted({i: 1 if i < 2 * n else -1 for i in range(n, 3 * n)}), 0))
+    rows.append(Limited.of(Row.of("", range(n, 3 * n)), least, most))
     widths = [None if a is None or b is None else b - a for a, b in zip(low, high, strict=True)]
     box = Box([*low, *([0] * (2 * n))], [*high, *widths, *widths])
     box[0][n + group], box[1][2 * n + group] = 1, 0
@@ -381,21 +367,9 @@ class Neighbours:
         out = []
         for axis, dimension in enumerate(schema.names):
             labels = schema.labels(dimension)
-            parent = list(range(len(labels)))
-
-            def root(label: int, parent: list[int] = parent) -> int:
-                while parent[label] != label:
-                    label = parent[label]
-                return label
-
-            for cells in alike:
-                first = root(_label(schema.shape, cells[0], axis))
-                for cell in cells[1:]:
-                    parent[root(_label(schema.shape, cell, axis))] = first
-            members: dict[int, list[str]] = {}
-            for number, label in enumerate(labels):
-                members.setdefault(root(number), []).append(label)
-            out.append(Attribute(dimension, tuple(tuple(group) for group in members.values())))
+            families = (np.unravel_index(cells, schema.shape)[axis].tolist() for cells in alike)
+            parts = connected_parts(families, range(len(labels)))
+            out.append(Attribute(dimension, tuple(tuple(labels[number] for number in part) for part in parts)))
         return tuple(out)
 
     @property
@@ -433,18 +407,12 @@ class Neighbours:
 
 def neighbours_of(constraints: Constraints, relation: str) -> Neighbours:
     """Find the fewest records in which two tables of S* can differ, by integer programming."""
-    found = closest_pair(constraints, check_relation(relation))
-    return Neighbours(constraints, relation, found.k, found.is_smallest, found.pair)
+    closest = closest_pair(constraints, check_relation(relation))
+    return Neighbours(constraints, relation, closest.k, closest.is_smallest, closest.pair)
 
 
 def _is_alone(column: Column, cells: Sequence[int], relation: str) -> bool:
     return len(cells) == 1 if relation == "bounded" else bool(column)
-
-
-def _label(shape: Sequence[int], cell: int, axis: int) -> int:
-    for size in reversed(shape[axis + 1 :]):
-        cell //= size
-    return cell % shape[axis]
 
 
 def _listed(parts: Sequence[str]) -> str:

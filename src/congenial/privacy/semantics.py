@@ -143,8 +143,8 @@ def two_people(precision: Exact = 1, prior: Exact = "1/1000") -> Counterexample:
 
     Examples
     --------
-    >>> found = two_people()
-    >>> round(found.ratio, 1), round(found.one_record_factor, 1), round(found.all_pairs_factor, 1)
+    >>> example = two_people()
+    >>> round(example.ratio, 1), round(example.one_record_factor, 1), round(example.all_pairs_factor, 1)
     (51.8, 13.8, 54.6)
     """
     schema = Schema({"sex": ["F", "M"], "age": ["Y", "O"]})
@@ -153,8 +153,8 @@ def two_people(precision: Exact = 1, prior: Exact = "1/1000") -> Counterexample:
     measured = tuple(Measured(row, noise) for row in cells().rows(schema))
     # Person 1 FY and person 2 MO, or person 1 MY and person 2 FO.
     first, second = (np.array(counts, np.int64) for counts in ([1, 0, 0, 1], [0, 1, 1, 0]))
-    own, other = (EnumeratedLaw.of(Target(constraints, measured, centre)) for centre in (first, second))
-    worst = worst_ratio(own, other)
+    law, other = (EnumeratedLaw.of(Target(constraints, measured, centre)) for centre in (first, second))
+    worst = worst_ratio(law, other)
     ratio = worst / (belief * worst + 1 - belief)
     loss = conditional_loss(2 * noise.precision, noise.precision)
     return Counterexample(float(ratio), exp(loss), float(worst))

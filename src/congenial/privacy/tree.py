@@ -7,10 +7,10 @@ from math import floor, isqrt
 from congenial.errors import PrivacyError
 from congenial.exact import exact_fraction
 from congenial.noise import FAMILIES
+from congenial.privacy import check_relation
 from congenial.privacy.bounds import epsilon_at, rho_at_all_orders, unit_of
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import Certificate, shown
-from congenial.privacy.relation import check_relation
 
 KINDS = {2: "chain_gaussian", 1: "chain_double_geometric"}
 """The kind of certificate for weights that fall with the square of the deviation, and with the deviation."""
@@ -42,7 +42,7 @@ def level_rho(exponent: int, precision: Fraction, neighbours: str, k: int, *, to
     return precision * squares / 2
 
 
-def chain_certificate(
+def tree_certificate(
     top: Certificate, noise: str, precisions: Sequence[Fraction], *, total_is_fixed: bool, why: Sequence[str] = ()
 ) -> Certificate:
     """Return the certificate of a whole tree: that of the top, and a charge for each level below.

@@ -21,10 +21,9 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.conditions.rows import Row
+from congenial.conditions.rows import Row, columns
 
 Matrix: TypeAlias = NDArray[np.int8]
-Weights: TypeAlias = dict[int, int]
 
 LARGEST_SEARCH = 13  # 3^13 = 1.6 million sign vectors, about a second
 LARGEST_ELIMINATION = 2_000_000  # entries; 200 dense random rows of 3,000 cells take 7 seconds
@@ -75,21 +74,15 @@ def certify_unimodular(hard: Sequence[Row], soft: Sequence[Row], cells: Sequence
     >>> certify_unimodular([], [Row.of("ab", [0, 1]), Row.of("bc", [1, 2]), Row.of("ca", [0, 2])], range(3)).is_refuted
     True
     """
-    names, rows, n_hard = _restricted(hard, soft, cells)
+    rows, n_hard = _restricted(hard, soft, cells)
     if not rows:
         return Unimodularity(True, False, "no row ties several cells together")
-    columns: dict[tuple[tuple[int, int], ...], int] = {}
-    entries: dict[int, list[tuple[int, int]]] = {cell: [] for cell in cells}
-    for number, row in enumerate(rows):
-        for cell, weight in row.items():
-            entries[cell].append((number, weight))
+    names, of_cell = [row.name for row in rows], columns(rows, max(cells) + 1)
     # Cells with identical columns are parallel elements: one of them decides for all.
-    for column in entries.values():
-        if column:
-            columns.setdefault(tuple(column), len(columns))
-    stack = np.zeros((len(rows), len(columns)), object)
-    for key, place in columns.items():
-        stack[[number for number, _ in key], place] = [weight for _, weight in key]
+    distinct = dict.fromkeys(of_cell[cell] for cell in cells if of_cell[cell])
+    stack = np.zeros((len(rows), len(distinct)), object)
+    for place, column in enumerate(distinct):
+        stack[[number for number, _ in column], place] = [weight for _, weight in column]
     if why := _theorem(stack, names):
         return Unimodularity(True, False, why)
     verdicts = []
@@ -102,27 +95,23 @@ def certify_unimodular(hard: Sequence[Row], soft: Sequence[Row], cells: Sequence
     return _together(verdicts)
 
 
-def _restricted(hard: Sequence[Row], soft: Sequence[Row], cells: Sequence[int]) -> tuple[list[str], list[Weights], int]:
-    """Return names and weights of rows over several moving cells, hard ones first, and the number of hard ones."""
+def _restricted(hard: Sequence[Row], soft: Sequence[Row], cells: Sequence[int]) -> tuple[list[Row], int]:
+    """Return the rows over several moving cells, hard ones first, each over its gcd, and the number of hard ones."""
     moving = set(cells)
     while True:
-        kept: list[list[tuple[str, Weights]]] = [[], []]
+        several: list[list[Row]] = [[], []]
         pinned: set[int] = set()
-        for rows, out in zip((hard, soft), kept, strict=True):
+        for rows, out in zip((hard, soft), several, strict=True):
             for row in rows:
-                weights: Weights = {}
-                for cell, weight in zip(row.cells, row.coefficients, strict=True):
-                    if cell in moving:
-                        weights[cell] = weights.get(cell, 0) + int(weight)
-                divisor = gcd(*weights.values())
-                weights = {cell: weight // divisor for cell, weight in weights.items() if weight}
-                if len(weights) > 1:
-                    out.append((row.name or f"row {len(kept[0]) + len(kept[1]) + 1}", weights))
-                elif weights and rows is hard:
-                    pinned |= set(weights)
+                terms = row.within(moving)
+                if len(terms) > 1:
+                    divisor = gcd(*terms.values())
+                    name = row.name or f"row {len(several[0]) + len(several[1]) + 1}"
+                    out.append(Row.weighted({cell: times // divisor for cell, times in terms.items()}, name))
+                elif rows is hard:
+                    pinned |= set(terms)
         if not pinned:
-            both = kept[0] + kept[1]
-            return [name for name, _ in both], [weights for _, weights in both], len(kept[0])
+            return several[0] + several[1], len(several[0])
         moving -= pinned
 
 
@@ -171,8 +160,8 @@ def _decided(matrix: Matrix) -> Unimodularity:
     if min(matrix.shape) > LARGEST_SEARCH:
         return Unimodularity(False, False, f"no theorem applies to a part of {size}, too large for a complete search")
     holds = _search(matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T)
-    found = "" if holds else "not "
-    return Unimodularity(holds, not holds, f"a complete search finds a part of {size} {found}totally unimodular")
+    negation = "" if holds else "not "
+    return Unimodularity(holds, not holds, f"a complete search finds a part of {size} {negation}totally unimodular")
 
 
 def _search(matrix: Matrix) -> bool:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.linear_algebra import echelon
-from congenial.conditions.rows import Limited, Row, dense
+from congenial.conditions.rows import Limited, dense
 from congenial.errors import SamplingError, TooLargeError
 from congenial.exact import log_of
 from congenial.noise.inversion import exact_choice, weights_cdf
@@ -129,11 +129,8 @@ def estimate_log10_count(constraints: Constraints) -> float:
     """
     lower, upper = _limits(constraints)
     grouped = constraints.grouped
-    rows = [
-        Limited(Row("", tuple(row.coefficients), tuple(row.coefficients.values())), row.limits) for row in grouped.rows
-    ]
     low, high = ([sum(side[cell] for cell in cells) for cells in grouped.members] for side in (lower, upper))
-    descent = _descent(rows, low, high)
+    descent = _descent(grouped.rows, low, high)
     rng = replay_rng("estimate the number of tables")
     sums = np.zeros((_PROBES, len(descent.matrix)), np.int64)
     log_count = np.zeros(_PROBES)
@@ -251,7 +248,7 @@ class EnumeratedLaw:
             if np.abs(deviation).max(initial=0) >= 2**31:
                 raise TooLargeError("a measured query strays too far to hold its probabilities as exact fractions")
             powers[noise.base] = powers.get(noise.base, np.zeros(len(tables), np.int64)) + noise.power(deviation)
-        powers |= target.floors(tables)  # floors are above 1, bases below it
+        powers |= target.zero_weights(tables)  # zero weights are above 1, bases below it
         # A table's weight is prod base^power: over the common denominator of all tables it is an integer.
         bases, stacked = list(powers), np.column_stack(list(powers.values()))
         most = stacked.max(axis=0).tolist()

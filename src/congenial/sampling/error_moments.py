@@ -247,7 +247,7 @@ def _weights_of(reach: _Reach) -> Floats:
     """Return the weights of a cell's deviations, from its least on."""
     fall, below, above, meets_floor = reach
     out = np.exp(_log_weight(fall, np.abs(np.arange(-below, above + 1)).astype(np.float64)))
-    out[0] *= float(fall.floor) if meets_floor else 1.0
+    out[0] *= float(fall.zero_weight) if meets_floor else 1.0
     return out
 
 

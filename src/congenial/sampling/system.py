@@ -25,25 +25,25 @@ class Measured:
 
     Attributes
     ----------
-    floor : Fraction
+    zero_weight : Fraction
         For a statistic of one cell, what the weight of the cell's lower limit is multiplied by; at least 1.
     """
 
     row: Row
     noise: Noise
-    floor: Fraction = Fraction(1)
+    zero_weight: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:
-        if self.floor != 1 and (self.floor < 1 or len(self.row.cells) > 1 or self.noise.exponent != 1):
+        if self.zero_weight != 1 and (self.zero_weight < 1 or len(self.row.cells) > 1 or self.noise.exponent != 1):
             raise SamplingError(
                 f"a weight of lower limits is at least 1, and for single cells under noise that falls linearly;"
-                f" {self.floor} is given for {len(self.row.cells)} cells under {self.noise.title} noise"
+                f" {self.zero_weight} is given for {len(self.row.cells)} cells under {self.noise.title} noise"
             )
 
     @property
     def fall(self) -> Fall:
         """How its weight falls with deviation."""
-        return replace(self.noise.fall, floor=self.floor)
+        return replace(self.noise.fall, zero_weight=self.zero_weight)
 
     @property
     def cell(self) -> int | None:
@@ -55,7 +55,7 @@ class Measured:
 class Target:
     """``weight(t) = prod_r w_r(q_r(t) - q_r(s))`` over the tables t that obey the constraints; s is confidential.
 
-    Where a measured cell has a floor, the weight is multiplied by it in tables that have the cell at its lower limit.
+    Where a measured cell has a zero weight, tables that have the cell at its lower limit are multiplied by it.
 
     Examples
     --------
@@ -86,8 +86,8 @@ class Target:
 
     @property
     def unweighted(self) -> "Target":
-        """The noise alone. How likely a released table is, as a function of s, depends on floors through c(s) only."""
-        return replace(self, measured=tuple(replace(query, floor=Fraction(1)) for query in self.measured))
+        """The noise alone. How likely a table is, as a function of s, depends on zero weights through c(s) only."""
+        return replace(self, measured=tuple(replace(query, zero_weight=Fraction(1)) for query in self.measured))
 
     @property
     def is_discrete(self) -> bool:
@@ -120,17 +120,17 @@ class Target:
             deviations = self.deviations(tables)
         for position, query in enumerate(self.measured):
             out += query.noise.log_weight(deviations[:, position])
-        for floor, n_floors in self.floors(tables).items():
-            out += n_floors * log_of(floor)
+        for zero_weight, n_at_limit in self.zero_weights(tables).items():
+            out += n_at_limit * log_of(zero_weight)
         return out
 
-    def floors(self, tables: Ints | Floats) -> dict[Fraction, Ints]:
-        """Return for each floor how many cells of each table are at a lower limit with it."""
+    def zero_weights(self, tables: Ints | Floats) -> dict[Fraction, Ints]:
+        """Return for each zero weight how many cells of each table are at a lower limit with it."""
         out: dict[Fraction, Ints] = {}
         for query in self.measured:
-            if query.floor != 1 and (low := self.constraints.lower[query.row.cells[0]]) is not None:
+            if query.zero_weight != 1 and (low := self.constraints.lower[query.row.cells[0]]) is not None:
                 is_there = (tables[:, query.row.cells[0]] == low).astype(np.int64)
-                out[query.floor] = out.get(query.floor, np.zeros(len(tables), np.int64)) + is_there
+                out[query.zero_weight] = out.get(query.zero_weight, np.zeros(len(tables), np.int64)) + is_there
         return out
 
 
@@ -203,8 +203,8 @@ class System:
             row, fall = query.row, query.fall
             if len(row.cells) == 1:
                 cell = row.cells[0]
-                has_floor = constraints.lower[cell] is not None
-                falls[cell] *= (fall if has_floor else query.noise.fall).stretched(row.coefficients[0])
+                has_limit = constraints.lower[cell] is not None
+                falls[cell] *= (fall if has_limit else query.noise.fall).stretched(row.coefficients[0])
             else:
                 soft[_coefficients(row)] = soft.get(_coefficients(row), FLAT) * fall
         rows = [

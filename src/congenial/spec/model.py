@@ -25,7 +25,7 @@ from congenial.conditions.condition import OF_EVERY_ENTRY, Key, SpecList
 from congenial.conditions.registry import kinds_of
 from congenial.exact import exact_fraction, positive_fraction
 from congenial.noise import DEFAULT, FAMILIES
-from congenial.privacy.relation import RELATIONS
+from congenial.privacy import RELATIONS
 from congenial.release import OUTPUTS
 from congenial.text import LONGEST, what_is_hidden
 

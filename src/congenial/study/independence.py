@@ -325,7 +325,7 @@ class _Chain:
 
     @classmethod
     def of(cls, target: Target, precision: Exact | Sequence[Exact] | None, index_set: Sequence[int] | None) -> "_Chain":
-        if any(query.floor != 1 for query in target.measured):
+        if any(query.zero_weight != 1 for query in target.measured):
             raise SamplingError("Algorithm 1 is for the noise's own law, and this one has weighted limits")
         split = _split(target, index_set)
         proposals = _proposals(target, split.free, precision)

@@ -16,7 +16,7 @@ from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import margin
 from congenial.conditions.rows import NONNEGATIVE, POINT_ZERO, Limited
-from congenial.privacy.disclosure import Review, review, reviewed, with_differences
+from congenial.privacy.disclosure import Disclosure, disclosure_of, disclosure_of_groups, with_differences
 from congenial.schema import Schema
 from congenial.tree.exact_sums import ExactSums
 from congenial.tree.steps import Subtree
@@ -24,7 +24,7 @@ from congenial.tree.steps import Subtree
 Flags = NDArray[np.bool_]
 
 
-def review_levels(areas: Areas, below: Subtree, conditions: Sequence[Condition]) -> tuple[Review, ...]:
+def disclosures_of_levels(areas: Areas, below: Subtree, conditions: Sequence[Condition]) -> tuple[Disclosure, ...]:
     """Look at every unit of every level, the first being that of the areas, or one table.
 
     Parameters
@@ -40,22 +40,22 @@ def review_levels(areas: Areas, below: Subtree, conditions: Sequence[Condition])
     >>> tree = cg.Tree.of_prefixes(["1a", "1b", "2a"], {"county": 1}, "block")
     >>> hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants={"block": [cg.total()]}, rho="1")
     >>> law = hierarchy.plan(hierarchy.disclose(hierarchy.counts_of([[3, 4], [0, 0], [0, 1]]))).law
-    >>> for level in review_levels(law.areas, law.below, hierarchy.invariants):
-    ...     print(level.counted.area, level.counted.n_exact, [(one.n_zero, one.n_one) for one in level.counted.sums])
+    >>> for level in disclosures_of_levels(law.areas, law.below, hierarchy.invariants):
+    ...     print(level.summary.area, level.summary.n_exact, [(one.n_zero, one.n_one) for one in level.summary.sums])
     county 0 [(0, 1)]
     block 2 [(1, 1)]
     """
-    reviews = [review(areas, conditions)]
+    disclosures = [disclosure_of(areas, conditions)]
     tree, schema = below.tree, areas.groups[0].pattern.schema
     margins = [row for name in schema.names for row in margin(name).rows(schema)]
     masks = below.zeros.masks or [np.zeros((n_units, schema.n_cells), np.bool_) for n_units in tree.n_units]
     for level, parents in enumerate(tree.parents, 1):
-        is_zero_above = _known_zeros(reviews[-1], schema.n_cells) | masks[level - 1]
+        is_zero_above = _known_zeros(disclosures[-1], schema.n_cells) | masks[level - 1]
         exact = below.exact[level - 1] if below.exact else None
         groups = list(_groups(schema, exact, is_zero_above[parents] | masks[level], masks[level]))
         rows = with_differences(schema, () if exact is None else exact.rows.rows, margins)
-        reviews.append(reviewed(tree.levels[level], CodeTexts(tree.codes[level]), groups, rows))
-    return tuple(reviews)
+        disclosures.append(disclosure_of_groups(tree.levels[level], CodeTexts(tree.codes[level]), groups, rows))
+    return tuple(disclosures)
 
 
 def _groups(
@@ -82,9 +82,9 @@ def _patterns(is_zero: Flags, is_structural: Flags) -> tuple[Ints, Ints]:
     return first, which.reshape(-1)
 
 
-def _known_zeros(review_of_level: Review, n_cells: int) -> Flags:
+def _known_zeros(disclosure: Disclosure, n_cells: int) -> Flags:
     """Return which cells of each unit are known to be 0 (unit, cell)."""
-    out = np.zeros((len(review_of_level.labels), n_cells), np.bool_)
-    for kind in review_of_level.kinds:
-        out[kind.places] = (kind.found.is_known & (kind.found.values == 0))[kind.which]
+    out = np.zeros((len(disclosure.labels), n_cells), np.bool_)
+    for kind in disclosure.kinds:
+        out[kind.places] = (kind.determined.is_known & (kind.determined.values == 0))[kind.kind_of_area]
     return out

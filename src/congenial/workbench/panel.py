@@ -24,8 +24,8 @@ from congenial.mechanism import Mechanism
 from congenial.noise import FAMILIES
 from congenial.pages.svg import Bar, error_bars
 from congenial.plan import Plan
-from congenial.privacy.disclosure import Review, level_sentences, review
-from congenial.privacy.zero_weights.calibrate import calibrated_lines, has_floor
+from congenial.privacy.disclosure import Disclosure, disclosure_of, level_sentences
+from congenial.privacy.zero_weights.calibrate import calibrated_lines, is_open_above
 from congenial.progress import give_way, patience
 from congenial.sampling.error_moments import Errors, exact_errors
 from congenial.sampling.system import System
@@ -59,7 +59,7 @@ class Panel:
     grid: Grid
     area: Area
     centre: Ints
-    reviewed: Review
+    reviewed: Disclosure
     errors: Errors | None
     is_known: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
     is_bound: bool = False
@@ -132,7 +132,7 @@ def panel(spec: Spec, tables: Table | AreaTables, grid: Grid, *, seconds: float 
     area, centre = list(centres.items())[len(centres) // 2]
     errors = exact_errors(System.of(plan.law.areas[area], plan.law.measured), centre, grid.rows)
     give_way()
-    found = review(areas, mechanism.invariants)
+    found = disclosure_of(areas, mechanism.invariants)
     return Panel(spec, plan, grid, area, centre, found, errors, known_cells(found, plan, area), is_bound)
 
 
@@ -178,7 +178,9 @@ def bounded_plan(mechanism: Mechanism, areas: Areas) -> Plan | None:
     if any(pattern.ranges for pattern in patterns):
         return None
     if not all(
-        pattern.is_fixed(c) or has_floor(pattern, c) for pattern in patterns for c in range(mechanism.schema.n_cells)
+        pattern.is_fixed(c) or is_open_above(pattern, c)
+        for pattern in patterns
+        for c in range(mechanism.schema.n_cells)
     ):
         return None
     found = calibrated_lines(budget.epsilon)
@@ -191,13 +193,13 @@ def bounded_plan(mechanism: Mechanism, areas: Areas) -> Plan | None:
     return plan if is_one else None
 
 
-def known_cells(found: Review, plan: Plan, area: Area) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+def known_cells(found: Disclosure, plan: Plan, area: Area) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     """Return which cells of an area the exact numbers give away."""
     place = list(plan.law.areas.labels).index(area)
     for kinds in found.kinds:
         where = np.flatnonzero(kinds.places == place)
         if where.size:
-            return np.asarray(kinds.is_news[kinds.which[where[0]]])
+            return np.asarray(kinds.is_disclosed[kinds.kind_of_area[where[0]]])
     return np.zeros(plan.law.schema.n_cells, np.bool_)
 
 

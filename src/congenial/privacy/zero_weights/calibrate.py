@@ -118,8 +118,8 @@ def calibrated_zeros(epsilon: Fraction, cells: int, *, is_total_fixed: bool = Fa
 
     Examples
     --------
-    >>> found = calibrated_zeros(Fraction(1), 4)
-    >>> float(found.precision), float(found.weight), found.theorem
+    >>> zeros = calibrated_zeros(Fraction(1), 4)
+    >>> float(zeros.precision), float(zeros.weight), zeros.theorem
     (0.39576, 4.968, 'group')
     >>> float(calibrated_zeros(Fraction(1), 4, is_total_fixed=True).precision) > 0.47
     True
@@ -130,14 +130,14 @@ def calibrated_zeros(epsilon: Fraction, cells: int, *, is_total_fixed: bool = Fa
         raise PrivacyError(f"a group has a number of cells, from 1 on, not {cells!r}")
     if cells == 1:
         return _alone(epsilon)
-    found: list[WeightedZeros | None] = [calibrated_lines(epsilon)]
+    candidates: list[WeightedZeros | None] = [calibrated_lines(epsilon)]
     if _LEAST_EPSILON <= epsilon <= _MAX_EPSILON:
-        found.append(_calibrated_group(epsilon, cells))
+        candidates.append(_calibrated_group(epsilon, cells))
         if is_total_fixed and 2 < cells <= _most_cells_of_totals(epsilon):
-            found.append(_calibrated_total(epsilon, cells))
+            candidates.append(_calibrated_total(epsilon, cells))
     if is_total_fixed and cells == 2:
-        found.append(_closed_form(epsilon, "total", _balanced, pair_excess))
-    return max((one for one in found if one is not None), key=lambda one: one.precision)
+        candidates.append(_closed_form(epsilon, "total", _balanced, pair_excess))
+    return max((zeros for zeros in candidates if zeros is not None), key=lambda zeros: zeros.precision)
 
 
 @lru_cache(maxsize=256)
@@ -149,13 +149,13 @@ def likely_zeros(epsilon: Fraction, cells: int, *, is_total_fixed: bool = False)
     Examples
     --------
     >>> precision, _ = likely_zeros(Fraction(1), 8, is_total_fixed=True)
-    >>> found = calibrated_zeros(Fraction(1), 8, is_total_fixed=True)
-    >>> abs(precision / found.precision - 1) < Fraction(1, 100)
+    >>> zeros = calibrated_zeros(Fraction(1), 8, is_total_fixed=True)
+    >>> abs(precision / zeros.precision - 1) < Fraction(1, 100)
     True
     """
     if not _LEAST_EPSILON <= epsilon <= _MAX_EPSILON or cells <= 2:
-        found = calibrated_zeros(epsilon, cells, is_total_fixed=is_total_fixed)
-        return found.precision, found.weight
+        zeros = calibrated_zeros(epsilon, cells, is_total_fixed=is_total_fixed)
+        return zeros.precision, zeros.weight
     size = min(cells, MOST_CELLS if epsilon >= _SMALL else _FEW_CELLS)
     group = _search(partial(_quick_group, size), epsilon, "group", digits=_FEW_DIGITS) or calibrated_lines(epsilon)
     if is_total_fixed and cells <= _most_cells_of_totals(epsilon):
@@ -186,10 +186,10 @@ def _calibrated_group(epsilon: Fraction, cells: int) -> WeightedZeros | None:
     def whole(side: str, base: Fraction, weight: Fraction, excess: Fraction) -> bool:
         return group_side_holds(side, size, base, weight, excess)
 
-    found = _search(partial(_quick_group, size), epsilon, "group")
-    if found is None or group_excess_holds(size, found.base, found.weight, found.excess):
-        return found
-    return _search(whole, epsilon, "group", most=found.precision)
+    zeros = _search(partial(_quick_group, size), epsilon, "group")
+    if zeros is None or group_excess_holds(size, zeros.base, zeros.weight, zeros.excess):
+        return zeros
+    return _search(whole, epsilon, "group", most=zeros.precision)
 
 
 def _calibrated_total(epsilon: Fraction, cells: int) -> WeightedZeros | None:
@@ -201,22 +201,22 @@ def _calibrated_total(epsilon: Fraction, cells: int) -> WeightedZeros | None:
     is_quick = True
     for _ in range(MOST_ROUNDS):
         likely = partial(total_side_is_likely, tuple(tried), cells, is_quick=is_quick)
-        found = _search(likely, epsilon, "total", least=least, most=most)
-        if found is None:
+        zeros = _search(likely, epsilon, "total", least=least, most=most)
+        if zeros is None:
             return None
         if len(tried) > 1:  # the certificate will ask the same, and all multisets take a second
-            proven = total_excess(cells, found.base, found.weight)
-            if proven is not None and proven <= found.excess:
-                return found
-        broken = broken_multiset(cells, found.base, found.weight, found.excess)
+            proven = total_excess(cells, zeros.base, zeros.weight)
+            if proven is not None and proven <= zeros.excess:
+                return zeros
+        broken = broken_multiset(cells, zeros.base, zeros.weight, zeros.excess)
         if broken is None:
-            is_proven = group_excess_holds(cells, found.base, found.weight, found.excess, sides=("upper",))
-            return found if is_proven else None
-        most = found.precision
+            is_proven = group_excess_holds(cells, zeros.base, zeros.weight, zeros.excess, sides=("upper",))
+            return zeros if is_proven else None
+        most = zeros.precision
         if broken in tried:
             is_quick = False
         elif len(tried) == 1:
-            tried = [broken, *spread_multisets(cells, found.base)]
+            tried = [broken, *spread_multisets(cells, zeros.base)]
         else:
             tried = [broken, *tried]
     return None
@@ -231,24 +231,25 @@ def calibrated_lines(epsilon: Fraction) -> WeightedZeros:
     >>> float(calibrated_lines(Fraction(1)).precision)
     0.35377
     """
-    found = _closed_form(epsilon, "lines", clamped_weight, lines_excess)
-    if found is None:
+    zeros = _closed_form(epsilon, "lines", clamped_weight, lines_excess)
+    if zeros is None:
         raise PrivacyError(f"a budget of epsilon {float(epsilon):.3g} leaves no precision that noise can have")
-    return found
+    return zeros
 
 
 def clamped_weight(base: Fraction) -> Fraction:
     """Return the weight of noise that is clamped at zero, ``1 / (1 - base)``, as a short decimal above it."""
-    exact = 1 / (1 - base)
-    unit = unit_of(exact, _WEIGHT_DIGITS)
-    return ceil(exact / unit) * unit
+    return _rounded_up(1 / (1 - base), _WEIGHT_DIGITS)
 
 
 def _balanced(base: Fraction) -> Fraction:
     """Return ``1 / (1 - b)`` to ten digits: two cells with a fixed total then have all but equal normalisers."""
-    exact = 1 / (1 - base * base)
-    unit = unit_of(exact, 10)
-    return ceil(exact / unit) * unit
+    return _rounded_up(1 / (1 - base * base), 10)
+
+
+def _rounded_up(value: Fraction, digits: int) -> Fraction:
+    unit = unit_of(value, digits)
+    return ceil(value / unit) * unit
 
 
 def _closed_form(
@@ -260,8 +261,8 @@ def _closed_form(
     def at(precision: Fraction) -> WeightedZeros | None:
         base = Fraction(double_above_exp(precision))
         weight = weight_of(base)
-        found = WeightedZeros(precision, weight, round_up(excess_of(base, weight)), theorem)
-        return found if found.loss() <= epsilon else None
+        zeros = WeightedZeros(precision, weight, round_up(excess_of(base, weight)), theorem)
+        return zeros if zeros.loss() <= epsilon else None
 
     return _bisect(at, epsilon)
 
@@ -285,10 +286,10 @@ def _bisect(
     best = None
     while high - low > 1:
         middle = (low + high) // 2
-        if (found := at(middle * unit)) is None:
+        if (zeros := at(middle * unit)) is None:
             high = middle
         else:
-            low, best = middle, found
+            low, best = middle, zeros
     return best
 
 
@@ -306,14 +307,14 @@ def _search(
 
     def at(precision: Fraction) -> WeightedZeros | None:
         nonlocal share
-        base, left = Fraction(double_above_exp(precision)), excess_left(epsilon, precision)
-        if left <= 0:
+        base, excess = Fraction(double_above_exp(precision)), excess_left(epsilon, precision)
+        if excess <= 0:
             return None
-        weight = _weight(lambda side, weight: holds(side, base, weight, left), 1 / (1 - base), share)
+        weight = _weight(lambda side, weight: holds(side, base, weight, excess), 1 / (1 - base), share)
         if weight is None:
             return None
         share = weight * (1 - base)
-        return WeightedZeros(precision, weight, left, theorem)
+        return WeightedZeros(precision, weight, excess, theorem)
 
     return _bisect(at, epsilon, least, most, digits)
 
@@ -335,7 +336,7 @@ def _weight(holds: Callable[[str, Fraction], bool], clamped: Fraction, share: Fr
     return None
 
 
-# Which precision and floor each cell gets for a budget: every class of alike cells all that its theorem allows.
+# Which precision and zero weight each cell gets for a budget: every class of alike cells all that its theorem allows.
 #
 # What is proposed here is public structure and arithmetic; whether the budget covers it is for its certificate to
 # say.
@@ -346,16 +347,16 @@ _LEAST, _MOST = Fraction(1, 10**9), Fraction(100)  # outside there is no such no
 
 @dataclass(frozen=True)
 class CellClass:
-    """Cells that share a precision and a floor."""
+    """Cells that share a precision and a zero weight."""
 
     text: str
     cells: tuple[int, ...]
     precision: Fraction
-    floor: Fraction
+    zero_weight: Fraction
 
 
 class _Rule(NamedTuple):
-    """How a cell is calibrated: alone, in a group with an exact total, in a group, or without a floor.
+    """How a cell is calibrated: alone, in a group with an exact total, in a group, or without a zero weight.
 
     Attributes
     ----------
@@ -376,30 +377,30 @@ class _Rule(NamedTuple):
         )[self.theorem]
 
     def scale(self, budget: Fraction, neighbours: str, *, is_likely: bool) -> tuple[Fraction, Fraction]:
-        """Return the largest precision that costs no more than a budget in epsilon, and its floor; or about them."""
+        """Return the largest precision that a budget in epsilon covers, and its zero weight; or about them."""
         if self.theorem == _ALONE:
             precision = budget / (2 if neighbours == "bounded" else 1)
-            return precision, clamped_floor(precision)
+            return precision, clamped_zero_weight(precision)
         if self.theorem == _PLAIN:
             return calibrated_cells(budget, "bounded"), Fraction(1)
         if is_likely:
             return likely_zeros(budget, self.n_cells, is_total_fixed=self.theorem == _TOTAL)
-        found = calibrated_zeros(budget, self.n_cells, is_total_fixed=self.theorem == _TOTAL)
-        return found.precision, found.weight
+        zeros = calibrated_zeros(budget, self.n_cells, is_total_fixed=self.theorem == _TOTAL)
+        return zeros.precision, zeros.weight
 
 
 _FIXED = _Rule(_PLAIN, -1)
 
 
-def clamped_floor(precision: Fraction) -> Fraction:
-    """Return the floor of noise that is clamped at the lower limit: all that lies below is moved there."""
+def clamped_zero_weight(precision: Fraction) -> Fraction:
+    """Return the zero weight of noise that is clamped at the lower limit: all that lies below is moved there."""
     return 1 / (1 - DoubleGeometric(precision).base)
 
 
 def weighted_cells(
     areas: Areas, neighbours: str, budget: Fraction, *, is_likely: bool = False
 ) -> tuple[CellClass, ...] | None:
-    """Return classes of all cells for a budget in epsilon for one record; None where no floor is proposed.
+    """Return classes of all cells for a budget in epsilon for one record; None where no zero weight is proposed.
 
     Parameters
     ----------
@@ -418,15 +419,15 @@ def weighted_cells(
         members[min(members)].extend(idle)
     if all(rule.theorem == _PLAIN for rule in members):
         return None
-    found = []
+    classes = []
     for rule, cells in sorted(members.items()):
-        precision, floor = rule.scale(budget, neighbours, is_likely=is_likely)
+        precision, zero_weight = rule.scale(budget, neighbours, is_likely=is_likely)
         text = "every cell" if len(members) == 1 else rule.text
-        found.append(CellClass(text, tuple(sorted(cells)), precision, floor))
-    return tuple(found)
+        classes.append(CellClass(text, tuple(sorted(cells)), precision, zero_weight))
+    return tuple(classes)
 
 
-def has_floor(constraints: Constraints, cell: int) -> bool:
+def is_open_above(constraints: Constraints, cell: int) -> bool:
     """Whether a cell has a lower limit and no upper one."""
     return constraints.lower[cell] is not None and constraints.upper[cell] is None
 
@@ -438,7 +439,9 @@ def _rules(pattern: Constraints, neighbours: str) -> list[_Rule]:
     equal = columns([limited.row for limited in pattern.equalities], n_cells)
     ranges = columns([limited.row for limited in pattern.ranges], n_cells)
     if neighbours == "unbounded" and not _is_fixed(pattern, loose, loose):
-        are_alone = all(has_floor(pattern, cell) and not equal[cell] and not ranges[cell] for cell in range(n_cells))
+        are_alone = all(
+            is_open_above(pattern, cell) and not equal[cell] and not ranges[cell] for cell in range(n_cells)
+        )
         return [_Rule(_ALONE if are_alone else _PLAIN)] * n_cells
     classes: dict[Column, list[int]] = {}
     for cell in sorted(loose):
@@ -447,7 +450,11 @@ def _rules(pattern: Constraints, neighbours: str) -> list[_Rule]:
     out = [_Rule(_PLAIN)] * n_cells if len(loose) == n_cells else [_FIXED] * n_cells
     for column, cells in classes.items():
         rule = _Rule(_PLAIN)
-        if len(cells) > 1 and len({ranges[cell] for cell in cells}) == 1 and all(has_floor(pattern, c) for c in cells):
+        if (
+            len(cells) > 1
+            and len({ranges[cell] for cell in cells}) == 1
+            and all(is_open_above(pattern, c) for c in cells)
+        ):
             is_alone = not column and not ranges[cells[0]]
             theorem = _ALONE if is_alone else _TOTAL if _is_fixed(pattern, set(cells), loose) else _GROUP
             rule = _Rule(theorem, 0 if is_alone else len(cells))
@@ -458,14 +465,7 @@ def _rules(pattern: Constraints, neighbours: str) -> list[_Rule]:
 
 def _is_fixed(pattern: Constraints, cells: set[int], loose: set[int]) -> bool:
     """Whether the equalities leave the sum of some cells one value."""
-    lines = [
-        {
-            cell: times
-            for cell, times in zip(equality.row.cells, equality.row.coefficients, strict=True)
-            if cell in loose
-        }
-        for equality in pattern.equalities
-    ]
+    lines = [equality.row.within(loose) for equality in pattern.equalities]
     return len(lines) in dependence([*lines, dict.fromkeys(sorted(cells), 1)]).follows
 
 

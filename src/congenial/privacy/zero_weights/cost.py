@@ -174,7 +174,7 @@ def first_level_holds(side: str, k: int, base: float, weight: float, excess: flo
     falls: Floats = np.power(fall, np.arange(end + 2), dtype=np.float64)  # 1, b, b^2, ...
     if not (falls[-1] > _SMALLEST and isfinite(weight ** (k + 3))):
         return None
-    empty, one = falls.copy(), np.concatenate([[weight], falls[:-1]])
+    empty, single = falls.copy(), np.concatenate([[weight], falls[:-1]])
     empty[0] = weight
     others = _power(empty, k)
     step = (1 - fall) * _times(falls, others)
@@ -183,32 +183,32 @@ def first_level_holds(side: str, k: int, base: float, weight: float, excess: flo
         grown = np.concatenate([[0.0], _times(empty, step)[:-1]])
         terms = excess * grown - (weight * step - (weight - 1) * before)
     else:
-        grown = _times(one, step)
+        grown = _times(single, step)
         terms = excess * grown + (weight * step - (weight - 1) * before)
     doubt = _ROUNDING * (excess * grown + weight * step + (weight - 1) * before)
-    floor = excess * _times(_times(empty, one), others)
-    if not (np.isfinite(floor).all() and step[-1] > _SMALLEST):
+    spare = excess * _times(_times(empty, single), others)
+    if not (np.isfinite(spare).all() and step[-1] > _SMALLEST):
         return None
-    return _float_sums_hold((terms - doubt).tolist(), (terms + doubt).tolist(), floor.tolist(), end)
+    return _float_sums_hold((terms - doubt).tolist(), (terms + doubt).tolist(), spare.tolist(), end)
 
 
-def _float_sums_hold(least: list[float], most: list[float], floor: list[float], end: int) -> bool | None:
+def _float_sums_hold(least: list[float], most: list[float], spare: list[float], end: int) -> bool | None:
     """Decide as `weighted_group` does, for terms that lie between two ends."""
     low = high = 0.0
     is_sure = True
     for n in range(end):
         low, high = least[n] + min(low, 0.0), most[n] + min(high, 0.0)
-        if high < 0 and (1 + _ROUNDING) * floor[n + 1] + high < 0:
+        if high < 0 and (1 + _ROUNDING) * spare[n + 1] + high < 0:
             return False
-        is_sure = is_sure and (low >= 0 or (1 - _ROUNDING) * floor[n + 1] + low >= 0)
+        is_sure = is_sure and (low >= 0 or (1 - _ROUNDING) * spare[n + 1] + low >= 0)
     if high < 0:
         return False
     return True if is_sure and low >= 0 else None
 
 
 def _times(a: Floats, b: Floats) -> Floats:
-    found: Floats = np.convolve(a, b)
-    return found[: len(a)]
+    product: Floats = np.convolve(a, b)
+    return product[: len(a)]
 
 
 def _power(series: Floats, k: int) -> Floats:
@@ -285,22 +285,22 @@ class Others:
         return self.series.edge(self._step)
 
     @cached_property
-    def first_floor(self) -> Balls:
+    def first_spare(self) -> Balls:
         """What (L) and (U) at level 0 have to spare: ``[T^N] M_0 M_1 p`` at N = 0, ..., `end`."""
-        return self._floor(0)
+        return self._spare(0)
 
-    def _floor(self, level: int) -> Balls:
+    def _spare(self, level: int) -> Balls:
         """Return ``[T^(N + x)] M_x M_(x+1) p``, x the level."""
         product = self.series.cell(self.series.cell(self.product, level), level + 1)
         return product[level : level + self.end + 1]
 
     @cached_property
-    def later_floor(self) -> "LaterFloor":
+    def later_spare(self) -> "LaterSpare":
         """A lower bound of the same at all levels from 1 on."""
-        return LaterFloor(self, self._floor(1))
+        return LaterSpare(self, self._spare(1))
 
 
-class LaterFloor:
+class LaterSpare:
     """A lower bound of ``[T^(N + x)] M_x M_(x+1) p`` at all levels x from 1 on, for each N that is asked for.
 
     From 1 to x it grows by ``w^2 p_(N+x) + 2w (p_(N+2) + ... + p_(N+x-1)) - (w^2 - 2w) p_(N+1)`` and, for k from 1 to
@@ -355,20 +355,20 @@ def levels_hold(
         Look at level 0 only, which most often decides: for a search, never for a certificate.
     """
     begin = [0, 0] if first is None else [first, first + 1]
-    if not _sums_hold(terms(others, 0, excess), others.first_floor, excess, begin[0], others.end):
+    if not _sums_hold(terms(others, 0, excess), others.first_spare, excess, begin[0], others.end):
         return False
-    return is_quick or _sums_hold(terms(others, 1, excess), others.later_floor, excess, begin[1], others.end)
+    return is_quick or _sums_hold(terms(others, 1, excess), others.later_spare, excess, begin[1], others.end)
 
 
-def _sums_hold(terms: Balls, floor: Balls | LaterFloor, excess: flint.arb, first: int, end: int) -> bool:
-    """Whether every sum of terms from some M >= first to N - 1, plus excess times the floor at N, is at least 0.
+def _sums_hold(terms: Balls, spare: Balls | LaterSpare, excess: flint.arb, first: int, end: int) -> bool:
+    """Whether every sum of terms from some M >= first to N - 1, plus excess times what is spare at N, is at least 0.
 
     And whether the sums that reach `end` are so by themselves: they stay so, as no later term is negative.
     """
     zero, least = flint.arb(0), flint.arb(0)
     for n in range(first, end):
         least = terms[n] + least.min(zero)
-        if not least >= 0 and not excess * floor[n + 1] + least >= 0:
+        if not least >= 0 and not excess * spare[n + 1] + least >= 0:
             return False
     return bool(least >= 0)
 
@@ -381,8 +381,8 @@ def tail_holds(others: Others, terms: Terms, excess: flint.arb, regular: int, de
     regular, degree : int
         From `regular` on the terms are ``b^n`` times a polynomial of this degree at most.
     """
-    found, fall = terms(others, 0, excess), others.series.fall
-    scaled = [found[n] / fall**n for n in range(regular, regular + degree + 1)]
+    first_terms, fall = terms(others, 0, excess), others.series.fall
+    scaled = [first_terms[n] / fall**n for n in range(regular, regular + degree + 1)]
     return stays_nonnegative(scaled, others.end - regular)
 
 
@@ -476,9 +476,9 @@ def group_excess(cells: int, base: Fraction, weight: Fraction) -> Fraction | Non
     if tail_from(base, 0) > _LONGEST:
         return None
     for is_quick in (True, False):  # where what is likely is not proven, the search goes by what is
-        found = smallest_likely(partial(_sides_hold, cells, base, weight, is_quick=is_quick))
-        if found is not None and group_excess_holds(cells, base, weight, found):
-            return found
+        excess = smallest_likely(partial(_sides_hold, cells, base, weight, is_quick=is_quick))
+        if excess is not None and group_excess_holds(cells, base, weight, excess):
+            return excess
     return None
 
 

@@ -83,8 +83,8 @@ def spread_multisets(cells: int, base: Fraction) -> list[Multiset]:
     """Return a few multisets far apart: one cell, half of the cells or all of them of one type, others empty."""
     k, top = cells - 2, top_type(cells, base) or 1
     types = {0, 1, 2, 4, 8, top} & set(range(top + 1))
-    found = {(one,) * n + (0,) * (k - n) for one in types for n in {1, (k + 1) // 2, k}}
-    return sorted(found, reverse=True)
+    chosen = {(count,) * n + (0,) * (k - n) for count in types for n in {1, (k + 1) // 2, k}}
+    return sorted(chosen, reverse=True)
 
 
 def top_type(cells: int, base: Fraction) -> int | None:
@@ -129,14 +129,14 @@ def total_side_is_likely(
     """Whether one half holds as far as some multisets show: for a search, never for a certificate."""
     if side == "upper":
         return group_side_holds(side, cells, base, weight, excess, is_quick=is_quick)
-    return all(_multiset_holds(one, cells, base, weight, excess, is_quick=is_quick) for one in tried)
+    return all(_multiset_holds(multiset, cells, base, weight, excess, is_quick=is_quick) for multiset in tried)
 
 
 def broken_multiset(cells: int, base: Fraction, weight: Fraction, excess: Fraction) -> Multiset | None:
     """Return the first multiset of types for which (L) is not proven; None if it is for all."""
     check_group(cells, base, weight)
     every = multisets(cells, top_type(cells, base) or 1)
-    return next((one for one in every if not _multiset_holds(one, cells, base, weight, excess)), None)
+    return next((multiset for multiset in every if not _multiset_holds(multiset, cells, base, weight, excess)), None)
 
 
 def _multiset_holds(
@@ -179,12 +179,12 @@ def total_excess(cells: int, base: Fraction, weight: Fraction) -> Fraction | Non
         return None
     tried, is_quick = spread_multisets(cells, base), True
     for _ in range(MOST_ROUNDS):
-        found = smallest_likely(partial(_sides_are_likely, tuple(tried), cells, base, weight, is_quick=is_quick))
-        if found is None:
+        excess = smallest_likely(partial(_sides_are_likely, tuple(tried), cells, base, weight, is_quick=is_quick))
+        if excess is None:
             return None
-        broken = broken_multiset(cells, base, weight, found)
-        if broken is None and group_excess_holds(cells, base, weight, found, sides=("upper",)):
-            return found
+        broken = broken_multiset(cells, base, weight, excess)
+        if broken is None and group_excess_holds(cells, base, weight, excess, sides=("upper",)):
+            return excess
         if broken is None or broken in tried:
             if not is_quick:
                 return None

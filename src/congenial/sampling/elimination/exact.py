@@ -149,7 +149,7 @@ class ExactMessages:
         up = _tail(x, x_low, ratio, above, low, length, zero)
         down = _tail(x[::-1], -(x_low + len(x) - 1), ratio, below - 1, -(low + length), length, zero)
         out = [a + ratio * b for a, b in zip(up, down[::-1], strict=True)] if below > 0 else up
-        if fall.floor != 1:  # what the lower limit weighs more
+        if fall.zero_weight != 1:  # what the lower limit weighs more
             excess = self.weight(fall, below, True) - self.weight(fall, below, False)
             for k in range(length):
                 if 0 <= (i := low + k + below - x_low) < len(x):
@@ -293,7 +293,7 @@ class Certain:
 
                 def weight(fall: Fall, v: int, is_floor: bool) -> flint.arb:
                     if fall not in bases:
-                        bases[fall] = (ball(fall.linear), ball(fall.quadratic), ball(fall.floor))
+                        bases[fall] = (ball(fall.linear), ball(fall.quadratic), ball(fall.zero_weight))
                     linear, quadratic, floor = bases[fall]
                     own = linear ** abs(v) * quadratic ** (v * v) if fall.quadratic != 1 else linear ** abs(v)
                     return floor * own if is_floor else own

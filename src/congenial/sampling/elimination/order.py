@@ -7,7 +7,8 @@ from itertools import accumulate
 from math import inf, prod
 
 from congenial.conditions.integer_program import propagate
-from congenial.conditions.linear_algebra import Box, GroupedRow
+from congenial.conditions.linear_algebra import Box
+from congenial.conditions.rows import Limited, Row
 from congenial.errors import TooLargeError
 from congenial.noise.base import Fall
 from congenial.sampling.elimination.algebra import Merge, Node, Rows, leaf, merge_nodes
@@ -255,7 +256,7 @@ class _Public:
     @classmethod
     def of(cls, system: System, rows: Rows, groups: tuple[tuple[int, ...], ...]) -> "_Public":
         hard = [(number, row) for number, row in enumerate(system.rows) if row.kind in {"equal", "range"}]
-        grouped = [GroupedRow.of(_coefficients(rows, number), row.lower, row.upper) for number, row in hard]
+        grouped = [Limited.of(Row.weighted(_coefficients(rows, number)), row.lower, row.upper) for number, row in hard]
         low = [_sum(system.lower[cell] for cell in cells) for cells in groups]
         high = [_sum(system.upper[cell] for cell in cells) for cells in groups]
         made = cls(system, rows, groups, propagate(grouped, Box(low, high)), 0.0)

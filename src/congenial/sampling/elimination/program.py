@@ -130,8 +130,8 @@ def make_program(order: MergeOrder, *, has_weights: bool = True) -> Program:
         table_length=lengths,
         table_reach=np.array([_cell_reach(fall, order.nats) for fall in falls], np.int64),
         base=np.array([float(fall.linear) if fall.quadratic == 1 else NONE for fall in falls], np.float64),
-        floor=np.array([float(fall.floor) for fall in falls]),
-        floor_excess=np.array([float(fall.floor - 1) for fall in falls]),
+        floor=np.array([float(fall.zero_weight) for fall in falls]),
+        floor_excess=np.array([float(fall.zero_weight - 1) for fall in falls]),
         powers=_stacked_numbers(
             [_powers(fall.linear, _block(order) + 1) for fall in falls if has_weights], is_wide=order.is_wide
         ),

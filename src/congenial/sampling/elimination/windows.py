@@ -120,4 +120,6 @@ def log_mass_of(fall: Fall, n_values: float) -> float:
 
 
 def _with_floor(log_size: float, fall: Fall) -> float:
-    return log_size if fall.floor == 1 or log_size == inf else log_e(exp_e(log_size) + float(fall.floor) - 1)
+    return (
+        log_size if fall.zero_weight == 1 or log_size == inf else log_e(exp_e(log_size) + float(fall.zero_weight) - 1)
+    )

@@ -104,7 +104,7 @@ class Grid:
         if low is not None and spare < inf:
             high = int(spare) + low if high is None else min(high, int(spare) + low)
         kind = CellWeight(self.system.falls[cell], low, high)
-        return POINT if low == high == 0 and kind.fall.floor == 1 else kind
+        return POINT if low == high == 0 and kind.fall.zero_weight == 1 else kind
 
     def _of_row(self, row: SystemRow, centre: Ints) -> CellWeight:
         """Return the weight of what makes up for a row's sum: minus its deviation."""

@@ -47,7 +47,7 @@ class TiltedCell:
         if (self.low is not None and x < self.low) or (self.high is not None and x > self.high):
             return flint.arb(0)
         own = self._unlimited(x)
-        return own * ball(self.fall.floor) if x == self.low else own
+        return own * ball(self.fall.zero_weight) if x == self.low else own
 
     def _unlimited(self, x: int) -> flint.arb:
         squares = ball(self.fall.quadratic) ** (x * x - self.anchor * self.anchor)
@@ -75,7 +75,7 @@ class TiltedCell:
         ):
             if is_there:
                 at = self._unlimited(edge)
-                total += ball(self.fall.floor) * at / (1 - self._unlimited(edge + step) / at)
+                total += ball(self.fall.zero_weight) * at / (1 - self._unlimited(edge + step) / at)
         return total
 
 
@@ -230,7 +230,7 @@ class CellWeight:
         """Return the weights of ``first .. last``, each the double next to it."""
         sizes = _sizes(self.fall, max(-self.first, self.last))
         out = sizes[np.abs(np.arange(self.first, self.last + 1))]
-        if self.low is not None and self.low == self.first and self.fall.floor != 1:
+        if self.low is not None and self.low == self.first and self.fall.zero_weight != 1:
             out[0] = float(self.fall.weight(self.low, is_floor=True))
         return out
 
@@ -245,7 +245,9 @@ class CellWeight:
         """
         edge = (self.half if half is None else half) + 1
         return (
-            0.0 if self.low is not None and self.low > -edge else self._tail(edge, 1 / tilt) * float(self.fall.floor),
+            0.0
+            if self.low is not None and self.low > -edge
+            else self._tail(edge, 1 / tilt) * float(self.fall.zero_weight),
             0.0 if self.high is not None and self.high < edge else self._tail(edge, tilt),
         )
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 import congenial as cg
 from agreement import own_rng
-from congenial.conditions import determined as determined_module
+from congenial.conditions import determined_cells as determined_module
 from congenial.conditions.areas import Areas
 from congenial.conditions.condition import Condition
-from congenial.privacy.disclosure import Review, review, sentences
-from congenial.tree.disclosure import review_levels
+from congenial.privacy.disclosure import Disclosure, disclosure_of, sentences
+from congenial.tree.disclosure import disclosures_of_levels
 
 Ints = NDArray[np.int64]
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["a", "b", "c"]})
@@ -70,14 +70,14 @@ def brute_force(conditions: Sequence[Condition], tables: Ints) -> tuple[NDArray[
     return np.array(known), tables
 
 
-def check_counts(found: Review, conditions: Sequence[Condition], tables: Ints) -> None:
+def check_counts(found: Disclosure, conditions: Sequence[Condition], tables: Ints) -> None:
     known, truth = brute_force(conditions, tables)
     if any(condition.kind == "structural_zeros" for condition in conditions):
         known[:, 0] = False  # declared, and no news
         every = known[:, 1:].all(axis=1)
     else:
         every = known.all(axis=1)
-    counted = found.counted
+    counted = found.summary
     assert counted.n_areas == len(tables)
     assert counted.n_exact == known.sum()
     assert counted.n_exact_not_zero == (known & (truth != 0)).sum()
@@ -94,9 +94,9 @@ def check_counts(found: Review, conditions: Sequence[Condition], tables: Ints) -
             assert (one.n_zero, one.n_one) == ((own == 0).sum(), (own == 1).sum()), one.text
 
 
-def found_in(conditions: Sequence[Condition], tables: Ints) -> Review:
+def found_in(conditions: Sequence[Condition], tables: Ints) -> Disclosure:
     by_label = {str(number): table for number, table in enumerate(tables)}
-    return review(Areas.disclosed(SCHEMA, conditions, by_label, name="block"), conditions)
+    return disclosure_of(Areas.disclosed(SCHEMA, conditions, by_label, name="block"), conditions)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -125,8 +125,8 @@ def test_what_no_search_settled_is_counted(monkeypatch: pytest.MonkeyPatch, requ
     monkeypatch.setattr("congenial.privacy.disclosure.MOST_PROGRAMS", 1)
     found = found_in(conditions, tables)
     known, _ = brute_force(conditions, tables)
-    assert 0 < found.counted.n_open < len(tables)
-    assert found.counted.n_exact <= known.sum()
+    assert 0 < found.summary.n_open < len(tables)
+    assert found.summary.n_exact <= known.sum()
     assert any("further cells may be exact" in line for line in sentences(found))
 
 
@@ -151,7 +151,7 @@ def test_a_tree_is_looked_at_level_by_level() -> None:
     hierarchy = cg.Hierarchy(tree, SCHEMA, invariants={"county": [cg.total()]}, rho="1")
     leaves = np.array([[1, 2, 0, 0, 0, 1], [0] * 6, [0] * 6, [0] * 6])
     plan = hierarchy.plan(hierarchy.disclose(hierarchy.counts_of(leaves)))
-    county, block = review_levels(plan.law.areas, plan.law.below, hierarchy.invariants)
-    assert (county.counted.n_exact, county.counted.n_all_exact) == (6, 1)
-    assert (block.counted.n_exact, block.counted.n_all_exact) == (12, 2)
+    county, block = disclosures_of_levels(plan.law.areas, plan.law.below, hierarchy.invariants)
+    assert (county.summary.n_exact, county.summary.n_all_exact) == (6, 1)
+    assert (block.summary.n_exact, block.summary.n_all_exact) == (12, 2)
     assert {area for area, _, _ in block.cells()} == {"2a", "2b"}

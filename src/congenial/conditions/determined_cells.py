@@ -9,16 +9,15 @@ it is said of how many areas nobody knows.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrays import Ints
+from congenial.arrays import Ints, distinct_rows
 from congenial.conditions.areas import Group, quick_bounds
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.linear_algebra import dependence, reduced
-from congenial.conditions.rows import Limited, Row, cells_alike, dense
+from congenial.conditions.rows import Limited, Row, cells_alike, connected_parts, dense
 
 # Sums of cells whose values follow from the equalities: one elimination serves all areas of a pattern.
 
@@ -27,7 +26,7 @@ _SAFE = 2**52  # products of whole numbers below it are whole in doubles, which 
 
 
 @dataclass(frozen=True)
-class KnownSum:
+class ImpliedSum:
     """A sum of cells with its value in every area of a group (area,)."""
 
     row: Row
@@ -35,7 +34,7 @@ class KnownSum:
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
+class SolvedEqualities:
     """The equalities of a pattern, reduced: what follows from them is read off.
 
     Attributes
@@ -58,8 +57,8 @@ class Solved:
     >>> tables = {"north": [3, 4, 5, 6], "south": [0, 1, 2, 3]}
     >>> areas = Areas.disclosed(schema, [total(), margin("sex")], tables, name="region")
     >>> group = areas.groups[0]
-    >>> [(known.row.name, known.values.tolist()) for known in Solved.of(group.pattern).sums(
-    ...     group, [*margin("sex").rows(schema), *margin("age").rows(schema)])]
+    >>> rows = [*margin("sex").rows(schema), *margin("age").rows(schema)]
+    >>> [(known.row.name, known.values.tolist()) for known in SolvedEqualities.of(group.pattern).sums(group, rows)]
     [('sex=female', [7, 1]), ('sex=male', [11, 5])]
     """
 
@@ -71,7 +70,7 @@ class Solved:
     scale: int
 
     @classmethod
-    def of(cls, pattern: Constraints) -> "Solved":
+    def of(cls, pattern: Constraints) -> "SolvedEqualities":
         """Reduce the equalities of a pattern; where the numbers are too large for this, nothing follows."""
         rows = [limited.row for limited in pattern.equalities]
         alike = cells_alike(rows, pattern.schema.n_cells).values()
@@ -81,50 +80,42 @@ class Solved:
         nothing = cls(pattern, members, *no_lines, 1)
         if not rows or not members:
             return nothing
-        found = reduced(dense(rows, pattern.schema.n_cells)[:, [cells[0] for cells in members]].tolist())
-        entries = (entry for line in (*found.lines, *found.multiples, [found.scale]) for entry in line)
-        if not found.lines or max(map(abs, entries)) >= _LARGE:
+        lines, multiples, scale = reduced(dense(rows, pattern.schema.n_cells)[:, [cells[0] for cells in members]])
+        if not lines or max(abs(entry) for line in (*lines, *multiples, [scale]) for entry in line) >= _LARGE:
             return nothing
-        lines = np.array(found.lines, np.int64)
-        return cls(
-            pattern,
-            members,
-            lines,
-            np.argmax(lines != 0, axis=1),
-            np.array(found.multiples, np.int64),
-            found.scale,
-        )
+        matrix = np.array(lines, np.int64)
+        return cls(pattern, members, matrix, np.argmax(matrix != 0, axis=1), np.array(multiples, np.int64), scale)
 
-    def sums(self, group: Group, rows: Sequence[Row]) -> list[KnownSum]:
+    def sums(self, group: Group, rows: Sequence[Row]) -> list[ImpliedSum]:
         """Return those of some rows that the equalities and the fixed cells determine, in every area of a group."""
         if not rows:
             return []
-        wanted = dense(rows, self.pattern.schema.n_cells)
-        firsts = wanted[:, [cells[0] for cells in self.members]]
+        matrix = dense(rows, self.pattern.schema.n_cells)
+        firsts = matrix[:, [cells[0] for cells in self.members]]
         loose = [cell for cells in self.members for cell in cells]
         sizes = [len(cells) for cells in self.members]
-        is_even = (wanted[:, loose] == np.repeat(firsts, sizes, axis=1)).all(axis=1)
+        is_even = (matrix[:, loose] == np.repeat(firsts, sizes, axis=1)).all(axis=1)
         times = firsts[:, self.starts]
         if np.abs(times).max(initial=0) * np.abs(self.reduced).max(initial=1) * max(1, len(self.reduced)) >= _SAFE:
             return []
-        made = np.rint(times.astype(np.float64) @ self.reduced.astype(np.float64)).astype(np.int64)
-        chosen = np.flatnonzero(is_even & (made == self.scale * firsts).all(axis=1)).tolist()
-        return [KnownSum(rows[number], self._values(group, wanted[number], times[number])) for number in chosen]
+        combined = np.rint(times.astype(np.float64) @ self.reduced.astype(np.float64)).astype(np.int64)
+        implied = np.flatnonzero(is_even & (combined == self.scale * firsts).all(axis=1)).tolist()
+        return [ImpliedSum(rows[number], self._values(group, matrix[number], times[number])) for number in implied]
 
-    def own_sums(self, group: Group) -> list[KnownSum]:
+    def group_sums(self, group: Group) -> list[ImpliedSum]:
         """Return the groups of cells whose sum the equalities determine."""
         alone = np.flatnonzero((self.reduced != 0).sum(axis=1) == 1)
         return self.sums(group, [Row.of("", self.members[start]) for start in self.starts[alone].tolist()])
 
-    def _values(self, group: Group, wanted: Ints, times: Ints) -> Ints:
+    def _values(self, group: Group, coefficients: Ints, times: Ints) -> Ints:
         fixed = np.array(self.pattern.fixed_cells, np.int64)
         amounts = np.array([self.pattern.lower[cell] for cell in fixed.tolist()], group.values.dtype)
-        rows = dense([limited.row for limited in self.pattern.equalities], len(wanted))
-        left = group.values - rows[:, fixed] @ amounts
-        return np.asarray(left @ (times @ self.multiples) // self.scale + wanted[fixed] @ amounts)
+        rows = dense([limited.row for limited in self.pattern.equalities], len(coefficients))
+        of_loose = group.values - rows[:, fixed] @ amounts
+        return np.asarray(of_loose @ (times @ self.multiples) // self.scale + coefficients[fixed] @ amounts)
 
 
-def with_sums(group: Group, sums: Sequence[KnownSum]) -> Group:
+def with_sums(group: Group, sums: Sequence[ImpliedSum]) -> Group:
     """Return a group that states sums which follow as rows of their own: limits of cells are narrowed by them, too."""
     if not sums:
         return group
@@ -138,7 +129,7 @@ MOST_PROGRAMS = 60
 
 
 @dataclass(frozen=True, eq=False)
-class Determined:
+class DeterminedCells:
     """What the conditions say of single cells in each area of a group.
 
     Attributes
@@ -156,53 +147,49 @@ class Determined:
     is_settled: NDArray[np.bool_]
 
 
-def determined(group: Group, solved: Solved, sums: Sequence[KnownSum], n_programs: int) -> tuple[Determined, int]:
+def determine_cells(
+    group: Group, solved: SolvedEqualities, sums: Sequence[ImpliedSum], n_programs: int
+) -> tuple[DeterminedCells, int]:
     """Return the determined cells of a group, and how many integer programs are left to spend.
 
     Parameters
     ----------
     group : Group
         Areas that differ in values: `distinct` makes one of each kind.
-    solved : Solved
+    solved : SolvedEqualities
         The equalities of the group's pattern.
-    sums : sequence of KnownSum
+    sums : sequence of ImpliedSum
         What is known to follow from them; limits are narrowed by it.
     n_programs : int
         How many areas may be settled by integer programs.
     """
-    own = solved.own_sums(group)
-    wider = with_sums(group, [*sums, *own])
+    group_sums = solved.group_sums(group)
+    wider = with_sums(group, [*sums, *group_sums])
     bounds = quick_bounds(wider)
     known = bounds.pinned
     values = np.where(known, bounds.low, 0)
-    if is_tight(wider.pattern, {one.row.cells for one in own}):
-        return Determined(known, values, np.ones(len(known), np.bool_)), n_programs
+    if is_tight(wider.pattern, {known.row.cells for known in group_sums}):
+        return DeterminedCells(known, values, np.ones(len(known), np.bool_)), n_programs
     is_settled: NDArray[np.bool_] = np.asarray(known.all(axis=1))
     for place in np.flatnonzero(~is_settled)[:n_programs].tolist():
-        found = group.constraints(place).cell_bounds
-        pinned = list(found.pinned)
-        known[place, pinned], values[place, pinned] = True, [found.lower[cell] for cell in pinned]
-        open_cells = [cell for cell, limits in enumerate(found.limits) if not limits.is_point]
-        is_settled[place] = all(found.is_tight[cell] or found.limits[cell].high is None for cell in open_cells)
+        proven = group.constraints(place).cell_bounds
+        pinned = list(proven.pinned)
+        known[place, pinned], values[place, pinned] = True, [proven.lower[cell] for cell in pinned]
+        open_cells = [cell for cell, limits in enumerate(proven.limits) if not limits.is_point]
+        is_settled[place] = all(proven.is_tight[cell] or proven.limits[cell].high is None for cell in open_cells)
         n_programs -= 1
-    return Determined(known, values, is_settled), n_programs
+    return DeterminedCells(known, values, is_settled), n_programs
 
 
 def distinct(group: Group) -> tuple[Group, Ints]:
     """Return a group with one area of each kind, and which kind every area is of: equal values, equal cells."""
-    values = group.values
-    if values.dtype == object or not len(values):
-        return group, np.arange(len(group.places))
-    least = values.min(axis=0)
-    spans = (values.max(axis=0) - least + 1).tolist()
-    if prod(spans) < 2**62:  # one number a line is sorted in a tenth of the time that lines take
-        keys = np.zeros(len(values), np.int64)
-        for column, span in zip((values - least).T, spans, strict=True):
-            keys = keys * span + column
-        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    else:
-        _, first, which = np.unique(values, axis=0, return_index=True, return_inverse=True)
-    return Group(group.pattern, group.places[first], values[first]), which.reshape(-1)
+    n_areas = len(group.places)
+    if group.values.dtype == object:
+        return group, np.arange(n_areas)
+    values, kinds = distinct_rows(group.values)
+    first = np.empty(len(values), np.int64)
+    first[kinds[::-1]] = np.arange(n_areas)[::-1]  # of areas of one kind the last that is set counts
+    return Group(group.pattern, group.places[first], values), kinds
 
 
 def is_tight(pattern: Constraints, known: set[tuple[int, ...]]) -> bool:
@@ -213,26 +200,18 @@ def is_tight(pattern: Constraints, known: set[tuple[int, ...]]) -> bool:
     known : set of tuples of cells
         Groups of cells whose sum is known.
     """
-    if pattern.ranges or any(not own.is_point and (own.low is None or own.high is not None) for own in pattern.limits):
+    loose_limits = [interval for interval in pattern.limits if not interval.is_point]
+    if pattern.ranges or any(interval.low is None or interval.high is not None for interval in loose_limits):
         return False
     loose = [tuple(cell for cell in cells if not pattern.is_fixed(cell)) for cells in pattern.grouped.members]
-    lines = [{g: times for g, times in row.coefficients.items() if loose[g]} for row in pattern.grouped.rows]
+    lines = [{g: times for g, times in row.terms.items() if loose[g]} for row in pattern.grouped.rows]
     plain = [line for line in lines if set(line.values()) == {1}]
     if dependence(plain).rank < dependence(lines).rank:  # a share, for one, that does not come down to sums
         return False
     open_groups = {g for g, cells in enumerate(loose) if cells and cells not in known}
     families = {frozenset(line) & open_groups for line in plain} - {frozenset()}
-    return all(_is_two_way(part) for part in _connected(families))
-
-
-def _connected(families: set[frozenset[int]]) -> list[set[frozenset[int]]]:
-    """Split sets of groups into parts that share none."""
-    parts: list[set[frozenset[int]]] = []
-    for family in families:
-        touching = [part for part in parts if any(family & other for other in part)]
-        parts = [part for part in parts if part not in touching]
-        parts.append({family}.union(*touching))
-    return parts
+    parts = connected_parts(families, sorted(frozenset().union(*families)))
+    return all(_is_two_way({family for family in families if not family.isdisjoint(part)}) for part in parts)
 
 
 def _is_two_way(part: set[frozenset[int]]) -> bool:
@@ -240,9 +219,9 @@ def _is_two_way(part: set[frozenset[int]]) -> bool:
 
     The others must follow from these, as the sum of all does.
     """
-    smallest = [one for one in part if not any(other < one for other in part)]
-    lines = [one for one in smallest if one == smallest[0] or not one & smallest[0]]
-    columns = [one for one in smallest if one not in lines]
+    smallest = [family for family in part if not any(other < family for other in part)]
+    lines = [family for family in smallest if family == smallest[0] or not family & smallest[0]]
+    columns = [family for family in smallest if family not in lines]
     everything = frozenset().union(*part)
     is_cut = all(
         frozenset().union(*side) == everything and not any(a & b for a, b in combinations(side, 2))
@@ -250,4 +229,4 @@ def _is_two_way(part: set[frozenset[int]]) -> bool:
     )
     if not is_cut or any(len(line & column) != 1 for line in lines for column in columns):
         return False
-    return dependence([dict.fromkeys(one, 1) for one in part]).rank == len(lines) + len(columns) - 1
+    return dependence([dict.fromkeys(family, 1) for family in part]).rank == len(lines) + len(columns) - 1
