@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, quiet_bar, refusals_in_words, say, show_json, show_table
+from congenial.cli.output import (
+    bundle_argument,
+    command,
+    progress_bar,
+    quiet_bar,
+    say,
+    seed_option,
+    show_json,
+    show_table,
+)
 
 if TYPE_CHECKING:
     from congenial.bundle.bundle import Bundle
@@ -14,14 +23,12 @@ NOT_CHECKED = 3
 """Exit code when nothing was found wrong, and something could not be checked."""
 
 
-@click.command()
-@click.argument("bundle", type=click.Path(path_type=Path))
+@command
+@bundle_argument
 @click.option(
     "--key", type=click.Path(path_type=Path), help="The publisher's public key; the bundle must be signed by it."
 )
 @click.option("--ledger", "place", help="A ledger that must hold the bundle's receipt: a file or a postgresql:// URL.")
-@as_json_option
-@refusals_in_words
 def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> None:
     """Check BUNDLE against itself: whatever follows from its tables and conditions is computed again.
 
@@ -73,13 +80,11 @@ def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> 
 _MOST_UNITS = 100
 
 
-@click.command()
-@click.argument("bundle", type=click.Path(path_type=Path))
+@command
+@bundle_argument
 @click.option("--area", help="Which area's table to show; the first when not given.")
 @click.option("--level", help="Of a tree: show the units of this level, a line each.")
 @click.option("--within", help="With --level: only units whose codes begin so.", default="")
-@as_json_option
-@refusals_in_words
 def show(bundle: Path, area: str | None, level: str | None, within: str, as_json: bool) -> None:
     """Show what BUNDLE publishes: exact numbers, privacy, and a table. It is verified first."""
     from congenial.bundle import report as promises
@@ -162,8 +167,8 @@ def _show_level(found: "Bundle", level: str, within: str, *, as_json: bool) -> N
 _FEW_UNITS = 10
 
 
-@click.command()
-@click.argument("bundle", type=click.Path(path_type=Path))
+@command
+@bundle_argument
 @click.option("--query", "queries", multiple=True, required=True, help='Such as "sex=female & age in {65-66, 67-69}".')
 @click.option("--level", type=float, default=0.9, show_default=True, help="Probability of the intervals.")
 @click.option("--area", "areas", multiple=True, help="Area to ask about; may be repeated. Default: all of them.")
@@ -171,11 +176,9 @@ _FEW_UNITS = 10
 @click.option("--prior", default="smooth", show_default=True, help="smooth, flat, dirichlet or independence.")
 @click.option("--draws", type=int, default=4_000, show_default=True, help="Posterior draws of each area.")
 @click.option("--simultaneous", is_flag=True, help="Intervals that hold for all numbers of an area together.")
-@click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
+@seed_option
 @click.option("--plot", type=click.Path(path_type=Path), help="Write a picture of the intervals (SVG or PNG).")
 @click.option("--export-draws", type=click.Path(path_type=Path), help="Write the draws behind these intervals as CSV.")
-@as_json_option
-@refusals_in_words
 def infer(
     bundle: Path,
     queries: tuple[str, ...],
@@ -288,14 +291,12 @@ def _about(bundle: "Bundle") -> list[str]:
 # `congenial estimate`: what the release of a tree says of every unit, as files.
 
 
-@click.command()
-@click.argument("bundle", type=click.Path(path_type=Path))
+@command
+@bundle_argument
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="A new folder for the estimates.")
 @click.option("--level", type=float, default=0.9, show_default=True, help="Probability of the intervals.")
 @click.option("--draws", type=int, help="Posterior draws to keep; 1,000 for small trees, 100 for large ones.")
-@click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
-@as_json_option
-@refusals_in_words
+@seed_option
 def estimate(bundle: Path, out: Path, level: float, draws: int | None, seed: int | None, as_json: bool) -> None:
     """Estimate every unit and cell of a tree from BUNDLE alone: mean, median, integers that add up, intervals.
 

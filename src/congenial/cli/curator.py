@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_grid, show_json, show_table
-from congenial.errors import ReadingError, reason_of
+from congenial.cli.output import command, progress_bar, say, show_grid, show_json, show_table, spec_argument
+from congenial.cli.release import ledger_option, user_name, who_option
+from congenial.errors import CongenialError, ReadingError, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,11 +21,9 @@ if TYPE_CHECKING:
     from congenial.spec.spec import Spec
 
 
-@click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@command
+@spec_argument
 @click.option("--spec-only", is_flag=True, help="Do not read the data.")
-@as_json_option
-@refusals_in_words
 def check(spec: Path, spec_only: bool, as_json: bool) -> None:
     """Check SPEC and the files it names, public lists and data. Nothing is spent, nothing is shown of the data."""
     from congenial.bundle.tables import formula_warnings
@@ -68,13 +67,11 @@ def check(spec: Path, spec_only: bool, as_json: bool) -> None:
 # `congenial init`: a commented starter spec for a data file.
 
 
-@click.command()
+@command
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("spec.yaml"), show_default=True, help="File to write."
 )
-@as_json_option
-@refusals_in_words
 def init(data: Path, out: Path, as_json: bool) -> None:
     """Write a commented starter spec for DATA, a CSV or Parquet file.
 
@@ -100,8 +97,8 @@ def init(data: Path, out: Path, as_json: bool) -> None:
 # `congenial plan`: what a release will publish, cost and protect, before it is made.
 
 
-@click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@command
+@spec_argument
 @click.option(
     "--reference",
     type=click.Path(path_type=Path),
@@ -126,8 +123,6 @@ def init(data: Path, out: Path, as_json: bool) -> None:
     "place",
     help="A budget ledger: says which numbers earlier releases of the dataset have published. Nothing is charged.",
 )
-@as_json_option
-@refusals_in_words
 def plan(
     spec: Path,
     reference: Path | None,
@@ -234,12 +229,10 @@ def _wrapped(line: str) -> list[str]:
 # `congenial demo`: the P12 example of Gong and Meng released from its spec, and both tables side by side.
 
 
-@click.command()
+@command
 @click.option(
     "--out", type=click.Path(path_type=Path), help="New folder for the demo. Default: congenial-demo, or the next free."
 )
-@as_json_option
-@refusals_in_words
 def demo(out: Path | None, as_json: bool) -> None:
     """Release Gong and Meng's P12 example: a spec, its data, a budget ledger and a bundle, in a new folder.
 
@@ -307,12 +300,10 @@ def _side_by_side(confidential: list[list[int]], released: list[list[int]]) -> "
 # `congenial simulate`: a bundle that looks like a release and is marked as none.
 
 
-@click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@command
+@spec_argument
 @click.option("--out", type=click.Path(path_type=Path), help="Folder. Default: NOT-FOR-RELEASE-<release>.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Public: the same seed gives the same tables.")
-@as_json_option
-@refusals_in_words
 def simulate(spec: Path, out: Path | None, seed: int, as_json: bool) -> None:
     """Make a bundle from public or simulated data and a public seed. Nothing is charged, nobody is protected."""
     from congenial.curator.pipeline import simulate as run
@@ -326,3 +317,50 @@ def simulate(spec: Path, out: Path | None, seed: int, as_json: bool) -> None:
         show_json({"bundle": str(made.folder), "is_for_release": False})
     else:
         say(f"NOT FOR RELEASE: a simulation in {made.folder}")
+
+
+# `congenial workbench`: a web application on this computer.
+
+
+@command
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path())
+@ledger_option
+@click.option("--key", type=click.Path(path_type=Path), help="Private key to sign releases with; see congenial keygen.")
+@who_option
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port to listen on. Default: any that is free.")
+@click.option("--no-browser", is_flag=True, help="Print the link without opening it.")
+def workbench(
+    folder: Path, place: str | None, key: Path | None, who: str | None, port: int, no_browser: bool, as_json: bool
+) -> None:
+    """Open FOLDER in a web browser: choose what is exact and see what it costs, release, ask bundles.
+
+    It listens on this computer only. Whoever has the link that it prints can use it until it ends: keep the link to
+    yourself. No file outside of FOLDER is read or written but the ledger and the key that are named here. Ctrl-C ends
+    it. Needs the extra: pip install "congenial[workbench]".
+    """
+    import os
+
+    try:
+        from congenial.workbench.app import serve
+    except ModuleNotFoundError as missing:
+        package = (missing.name or "").partition(".")[0]
+        if package not in {"starlette", "uvicorn", "python_multipart"}:
+            raise
+        raise CongenialError(
+            f'the workbench needs the package {package!r}: pip install "congenial[workbench]"'
+        ) from None
+
+    def announce(link: str) -> None:
+        if as_json:
+            show_json({"folder": str(folder.absolute()), "link": link})
+            return
+        say(f"The workbench of {folder.absolute()} is open at this link, which is for you alone:")
+        say(f"  {link}")
+        say("Ctrl-C ends it.")
+
+    ledger = place or os.environ.get("CONGENIAL_LEDGER")
+    serve(
+        folder, ledger=ledger, key=key, who=user_name(who), port=port, opens_browser=not no_browser, announce=announce
+    )
+    if not as_json:
+        say("The workbench is closed.")

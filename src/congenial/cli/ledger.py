@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, refusals_in_words, say, show_json, show_lines, show_table
+from congenial.cli.output import command, say, show_json, show_lines, show_table
 from congenial.cli.release import ledger_option, user_name, who_option
 from congenial.errors import LedgerError, OtherVersionError, reason_of
 from congenial.privacy.relation import RELATIONS
@@ -12,12 +12,7 @@ from congenial.privacy.relation import RELATIONS
 _MOST_LISTED = 200
 
 
-@click.group()
-def ledger() -> None:
-    """Keep the budget ledger: create datasets, see what was spent, verify, export."""
-
-
-@ledger.command()
+@command
 @click.argument("dataset")
 @ledger_option
 @click.option("--epsilon", help="The cap in pure epsilon, exactly: 4, 0.5 or 1/2.")
@@ -25,8 +20,6 @@ def ledger() -> None:
 @click.option("--delta", help="With --rho: show the account as an epsilon at this delta, too.")
 @click.option("--neighbours", type=click.Choice(RELATIONS), default=RELATIONS[0], show_default=True, help="Relation.")
 @who_option
-@as_json_option
-@refusals_in_words
 def create(
     dataset: str,
     place: str | None,
@@ -48,10 +41,8 @@ def create(
         say(*str(book.status(dataset)).split("\n"))
 
 
-@ledger.command()
+@command
 @ledger_option
-@as_json_option
-@refusals_in_words
 def upgrade(place: str | None, as_json: bool) -> None:
     """Bring the tables of a ledger that an older version made up to date; its records stay as they are."""
     from congenial.ledger import open_ledger
@@ -69,11 +60,9 @@ def upgrade(place: str | None, as_json: bool) -> None:
         say(told, *str(found).split("\n"))
 
 
-@ledger.command()
+@command
 @click.argument("dataset", required=False)
 @ledger_option
-@as_json_option
-@refusals_in_words
 def status(dataset: str | None, place: str | None, as_json: bool) -> None:
     """Show what is spent and left, of DATASET or of all."""
     from congenial.ledger import open_ledger
@@ -90,12 +79,10 @@ def status(dataset: str | None, place: str | None, as_json: bool) -> None:
         say("The ledger has no datasets yet; congenial ledger create NAME --epsilon 4 adds one.")
 
 
-@ledger.command()
+@command
 @click.argument("dataset")
 @click.option("--release", "name", help="Only this release, with every number that it disclosed exactly.")
 @ledger_option
-@as_json_option
-@refusals_in_words
 def history(dataset: str, name: str | None, place: str | None, as_json: bool) -> None:
     """List what was charged to DATASET, the newest first, what became of it, and what was disclosed exactly."""
     from congenial.ledger import open_ledger
@@ -137,12 +124,10 @@ def history(dataset: str, name: str | None, place: str | None, as_json: bool) ->
     say("Every number of one release: --release NAME.")
 
 
-@ledger.command()
+@command
 @click.argument("dataset", required=False)
 @ledger_option
 @click.option("--bundle", type=click.Path(path_type=Path), help="A bundle whose receipt must still be in the ledger.")
-@as_json_option
-@refusals_in_words
 def verify(dataset: str | None, place: str | None, bundle: Path | None, as_json: bool) -> None:
     """Recompute every hash and every sum. With --bundle, truncation and rewriting show as well."""
     from congenial.ledger import open_ledger
@@ -160,12 +145,10 @@ def verify(dataset: str | None, place: str | None, bundle: Path | None, as_json:
         say(*str(found).split("\n"))
 
 
-@ledger.command()
+@command
 @click.argument("dataset", required=False)
 @ledger_option
 @click.option("--out", type=click.Path(path_type=Path), help="File to write; standard output when not given.")
-@as_json_option
-@refusals_in_words
 def export(dataset: str | None, place: str | None, out: Path | None, as_json: bool) -> None:
     """Write all records as JSON lines, which can be verified without the database; with --json as one list."""
     from congenial.ledger import open_ledger

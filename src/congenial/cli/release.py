@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from congenial.cli.output import as_json_option, ask, progress_bar, refusals_in_words, say, show_json
+from congenial.cli.output import ask, command, progress_bar, say, show_json, spec_argument
 
 if TYPE_CHECKING:
     from congenial.curator.pipeline import Engine, Published
@@ -148,8 +148,8 @@ def user_name(who: str | None) -> str:
         raise click.UsageError("say who releases: --who NAME") from None
 
 
-@click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@command
+@spec_argument
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the bundle. Default: the release's name.")
 @ledger_option
 @keys_option
@@ -166,8 +166,6 @@ def user_name(who: str | None) -> str:
     help="Write CONFIDENTIAL-<release>.html next to the spec: a comparison with the truth, for the curator alone.",
 )
 @spark_options
-@as_json_option
-@refusals_in_words
 def release(
     spec: Path,
     out: Path | None,
@@ -276,15 +274,13 @@ def _show(made: "Published", secret: Path | None, *, as_json: bool, is_resumed: 
 # `congenial withdraw`: say in the ledger that a published release should no longer be used.
 
 
-@click.command()
+@command
 @click.argument("dataset")
 @click.argument("release")
 @click.option("--reason", required=True, help="Why, in one line; the ledger keeps it for good.")
 @ledger_option
 @who_option
 @click.option("--yes", is_flag=True, help="Do it without asking; needed where there is no terminal.")
-@as_json_option
-@refusals_in_words
 def withdraw(
     dataset: str, release: str, reason: str, place: str | None, who: str | None, yes: bool, as_json: bool
 ) -> None:
@@ -315,10 +311,8 @@ def withdraw(
 # `congenial keygen`: a key to sign bundles with.
 
 
-@click.command()
+@command
 @click.argument("path", type=click.Path(path_type=Path))
-@as_json_option
-@refusals_in_words
 def keygen(path: Path, as_json: bool) -> None:
     """Write a new private key to PATH and its public key to PATH.pub."""
     from congenial.bundle.signing import create_key
