@@ -55,14 +55,14 @@ def is_packed(path: Path) -> bool:
     return found
 
 
-def opened(path: Path) -> BinaryIO:
+def open_unpacked(path: Path) -> BinaryIO:
     """Open a file to read its bytes, unpacked."""
     return cast("BinaryIO", gzip.open(path, "rb")) if is_packed(path) else path.open("rb")
 
 
-def beginning(path: Path, length: int) -> bytes:
+def read_beginning(path: Path, length: int) -> bytes:
     """Return the first bytes of a file, unpacked."""
-    with opened(path) as stream:
+    with open_unpacked(path) as stream:
         try:
             return stream.read(length)
         except (EOFError, gzip.BadGzipFile, zlib.error):
@@ -71,7 +71,7 @@ def beginning(path: Path, length: int) -> bytes:
 
 def check_whole(path: Path) -> None:
     """Refuse a packed file that is cut short or damaged: DuckDB does not compare its checksum."""
-    with opened(path) as stream:
+    with open_unpacked(path) as stream:
         try:
             while stream.read(_AT_ONCE):
                 pass

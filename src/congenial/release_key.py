@@ -61,7 +61,7 @@ class ReleaseKey:
         starts = _Starts(self._begun("unit", [release.encode(), plan_digest.encode()], size=16), areas, counts)
         return UnitStreams(self._derived("words"), starts)
 
-    def tree_words(self, release: str, plan_digest: str) -> ChainWords:
+    def tree_streams(self, release: str, plan_digest: str) -> ChainWords:
         """Return the random words of every unit of a tree, which depend on nothing else but the unit itself."""
         return ChainWords(self._derived("tree"), [release, plan_digest])
 
@@ -99,7 +99,7 @@ class _Starts(UnitStarts):
     def __len__(self) -> int:
         return len(self._areas)
 
-    def some(self, places: Sequence[int] | NDArray[np.int64]) -> list[bytes]:
+    def subset(self, places: Sequence[int] | NDArray[np.int64]) -> list[bytes]:
         """Return those of some areas, whose counts are taken out of the tables at once."""
         lines = np.ascontiguousarray(self._counts[places], "<i8").view(np.uint8).reshape(len(places), -1)
         size, begun, areas = lines.shape[1].to_bytes(8, "little"), self._begun, self._areas

@@ -21,7 +21,7 @@ from congenial.law import PublicLaw
 from congenial.plan import Asked, Plan
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.disclosure import Review
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.randomness import RandomStream
 from congenial.resources import beside
 from congenial.tree.exact_sums import Disclosed
@@ -351,7 +351,7 @@ class Bundle:
         n_draws: int | None = None,
         n_chains: int = 2,
         rng: RandomStream | None = None,
-        progress: Progress = no_news,
+        progress: Progress = silent,
     ) -> "TreeEstimate":
         """Return estimates for every unit of a tree: the release is a draw, and for small areas these are to be used.
 
@@ -392,7 +392,7 @@ class Bundle:
         return f"bundle {manifest.naming.release!r} of dataset {manifest.naming.dataset!r}: {cells}{kind}"
 
 
-def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: Progress = no_news) -> Bundle:
+def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: Progress = silent) -> Bundle:
     """Load a bundle and verify it: whatever follows from its tables, conditions and law is computed again.
 
     Pages for people, the report and the README, are compared with their digests; `verify_bundle` makes them again.

@@ -13,8 +13,8 @@ from congenial.bundle.metadata import SOFTWARE, other_versions
 from congenial.bundle.parquet import EXACT_CELLS, EXPECTED_ERRORS, README, REPORT
 from congenial.bundle.read import OpenedBundle, memory_in_words, open_bundle
 from congenial.errors import BundleError
-from congenial.ledger.records import Receipt, Withdrawal, what_became
-from congenial.progress import Progress, no_news
+from congenial.ledger.records import Receipt, Withdrawal, newest_withdrawal
+from congenial.progress import Progress, silent
 from congenial.resources import beside
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def verify_bundle(
     *,
     key: str | Path | None = None,
     ledger: "Ledger | None" = None,
-    progress: Progress = no_news,
+    progress: Progress = silent,
 ) -> Verified:
     """Verify a bundle in full: as `load_bundle` does, the pages for people made again, and the receipt by a ledger.
 
@@ -96,7 +96,7 @@ def verify_bundle(
             checked.append(f"{name} was made again and is the same")
     if ledger is not None:
         _check_receipt(manifest, ledger)
-        became = what_became(manifest.naming.release, ledger.withdrawals(manifest.naming.dataset))
+        became = newest_withdrawal(manifest.naming.release, ledger.withdrawals(manifest.naming.dataset))
         checked.append("the ledger holds the spend that paid for it, with this receipt and for this plan")
     elif manifest.receipt is not None:
         checked.append("the receipt adds up and is for this plan; whether a ledger holds it, --ledger says")

@@ -33,7 +33,7 @@ from congenial.bundle.structure_files import areas_to_parquet, exact_cells_to_pa
 from congenial.bundle.tables import is_long, write_csv, write_tables
 from congenial.disk import flush, flush_folder
 from congenial.errors import BundleError, CongenialError, reason_of
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.resources import beside
 
 Content = bytes | Callable[[BinaryIO], None]
@@ -195,7 +195,7 @@ def bundle_files(
     outputs: tuple[str, ...],
     key: PrivateKey | None = None,
     below: Sequence[Ints] = (),
-    progress: Progress = no_news,
+    progress: Progress = silent,
 ) -> None:
     """Write the files of a bundle; of a tree, `below` are the tables (unit, cell) of each level below the top.
 
@@ -216,7 +216,7 @@ def bundle_files(
         beside(lambda: out.add(TABLE, partial(write_csv, law, tables, progress=progress)) if has_csv else None) as csv,
     ):
         if PARQUET not in left_out:
-            write = partial(write_tables, law, tables, progress=no_news if has_csv else progress)
+            write = partial(write_tables, law, tables, progress=silent if has_csv else progress)
             if has_csv:
                 add(PARQUET, lambda: write)
             else:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from congenial.errors import CongenialError, LedgerError, reason_of
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.text import on_one_line, printable_json
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def progress_bar(what: str) -> Iterator[Progress]:
 def quiet_bar(what: str) -> Iterator[Progress]:
     """Give the same on a terminal, and nothing elsewhere: for a command that is usually quick."""
     if not sys.stderr.isatty():
-        yield no_news
+        yield silent
         return
     with progress_bar(what) as tell:
         yield tell

@@ -40,7 +40,7 @@ from congenial.curator.section import Section, bare_section, cost_section
 from congenial.plan import Plan
 from congenial.privacy.disclosure import Review, level_sentences
 from congenial.privacy.semantics import meaning
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.randomness import replay_rng
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.reference import check_public, read_reference, read_reference_leaves
@@ -180,7 +180,7 @@ def preview(
     reference: Path | None = None,
     *,
     target: ErrorTarget | None = None,
-    progress: Progress = no_news,
+    progress: Progress = silent,
 ) -> Preview:
     """Return what a spec will do. Of its data, only what the invariants disclose enters.
 
@@ -406,7 +406,7 @@ def _shared(people: int, weights: Floats) -> Ints:
     return out
 
 
-def tree_preview(spec: Spec, folder: Path, reference: Path | None = None, progress: Progress = no_news) -> TreePreview:
+def tree_preview(spec: Spec, folder: Path, reference: Path | None = None, progress: Progress = silent) -> TreePreview:
     """Return what a spec with a hierarchy will do. Of its data, only what the invariants disclose enters.
 
     Parameters

@@ -121,7 +121,7 @@ class TreeTask:
 
     def draw(self, job: Job, counts: Ints, key: ReleaseKey) -> Iterator[Piece]:
         """Draw all levels below the units."""
-        words = key.tree_words(job.release, job.plan_digest)
+        words = key.tree_streams(job.release, job.plan_digest)
         drawn = self.subtree.draw(counts, self.released, words)
         for below, (first, tables) in enumerate(zip(self.firsts, drawn, strict=True), 1):
             yield Piece(self.level + below, first, self.subtree.tree.codes[below].astype(str).tolist(), tables)
@@ -144,7 +144,7 @@ def work_of(ready: Prepared, key: ReleaseKey, at_once: int) -> tuple[list[Piece]
 
 def _tree_work(ready: Prepared, chain: ChainPlan, key: ReleaseKey, at_once: int) -> tuple[list[Piece], Work]:
     law, tree = chain.law, chain.law.tree
-    words = key.tree_words(ready.naming.release, ready.digest)
+    words = key.tree_streams(ready.naming.release, ready.digest)
     tables = tree.summed(ready.confidential)
     cut = next((n for n, units in enumerate(tree.codes[:-1]) if len(units) >= _FEW_UNITS), len(tree.levels) - 2)
     above = [chain.top.draw(tables[0], words.top(tree.levels[0], tree.codes[0], tables[0]))]

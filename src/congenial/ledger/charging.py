@@ -149,7 +149,7 @@ def check_new(dataset: str, release: str, namesake: Spend | None) -> None:
         )
 
 
-def check_asked(place: Place, release: str, neighbours: str, budget: Budget | None) -> None:
+def check_request(place: Place, release: str, neighbours: str, budget: Budget | None) -> None:
     """Refuse before any work what could not be charged: losses that do not add up here, and more than what is left.
 
     A plan costs at most its budget, so a budget that fits will fit. One above what is left is refused even if the plan

@@ -11,8 +11,8 @@ from congenial.errors import LedgerError, TamperedError, did_you_mean
 from congenial.ledger.address import KEYS_VARIABLE, FileAddress, ServerAddress, read_address
 from congenial.ledger.charging import (
     Place,
-    check_asked,
     check_new,
+    check_request,
     check_withdrawal,
     new_dataset,
     next_spend,
@@ -133,7 +133,7 @@ class Ledger:
 
         return self._store.write(work)
 
-    def check_asked(
+    def check_request(
         self, dataset: str, release: str, *, neighbours: str, budget: Budget | None = None, replaces: str | None = None
     ) -> Status:
         """Refuse, before a release is planned, what could not be charged whatever its plan; return the account.
@@ -145,7 +145,7 @@ class Ledger:
         def work(book: "Book") -> None:
             place = self._place(book, dataset)
             check_new(dataset, release, book.namesake(dataset, release))
-            check_asked(place, release, neighbours, budget)
+            check_request(place, release, neighbours, budget)
             if replaces is not None:
                 replaced = _charged(book, dataset, replaces).release
                 check_withdrawal(dataset, replaced, book.last_withdrawal(dataset, replaced), release)

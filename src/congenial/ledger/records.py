@@ -294,7 +294,7 @@ def wrong_withdrawal(record: Withdrawal, charged: Container[str], last: Withdraw
     return wrong
 
 
-def what_became(release: str, withdrawals: "tuple[Withdrawal, ...]") -> "Withdrawal | None":
+def newest_withdrawal(release: str, withdrawals: "tuple[Withdrawal, ...]") -> "Withdrawal | None":
     """Return the newest record about a release; None while it stands."""
     return next((one for one in reversed(withdrawals) if one.release == release), None)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from congenial.bundle.metadata import KeptRows, PublicFile
-from congenial.disk import GZIP, beginning
+from congenial.bundle.metadata import PublicFile, RowFilter
+from congenial.disk import GZIP, read_beginning
 from congenial.errors import ReadingError, did_you_mean, reason_of
 from congenial.spec.levels import public_file
 from congenial.spec.spec import Spec
@@ -45,7 +45,7 @@ class Source:
     is_parquet: bool
     columns: tuple[Column, ...]
     is_packed: bool = False
-    kept_rows: tuple[KeptRows, ...] = ()
+    row_filters: tuple[RowFilter, ...] = ()
     is_grouped: bool = False
 
     def place(self, name: str) -> int:
@@ -105,7 +105,7 @@ def find_files(patterns: Sequence[str], folder: Path) -> tuple[Path, ...]:
 def first_bytes(path: Path) -> bytes:
     """Return the beginning of a file, unpacked, or say in words why it is of no use."""
     try:
-        head = beginning(path, _HEAD)
+        head = read_beginning(path, _HEAD)
     except OSError as error:
         raise ReadingError(f"{path.name} cannot be opened: {reason_of(error)}") from None
     if not head:

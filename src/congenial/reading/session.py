@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrow import numbers_to_arrow, texts_to_arrow
-from congenial.bundle.metadata import KeptRows
+from congenial.bundle.metadata import RowFilter
 from congenial.disk import check_whole, is_packed
 from congenial.errors import ReadingError
 from congenial.reading.files import Column, Source, csv_columns, first_bytes, is_parquet
@@ -175,12 +175,12 @@ def _rows_of(source: Source, columns: Sequence[str | Levels], separator: str) ->
     names = [f"c{place}" for place in range(len(source.columns))]
     picked = [f"{_value(source, column)} AS v{number}" for number, column in enumerate(columns)]
     picked.append(f"{names[-1] if source.is_grouped else 1} AS w")
-    where = " AND ".join(_is_kept(source, rows) for rows in source.kept_rows)
+    where = " AND ".join(_is_kept(source, rows) for rows in source.row_filters)
     rows = f"SELECT {', '.join(picked)} FROM {scan(source, separator)} AS file({', '.join(names)})"  # noqa: S608
     return f"{rows} WHERE {where}" if where else rows
 
 
-def _is_kept(source: Source, rows: KeptRows) -> str:
+def _is_kept(source: Source, rows: RowFilter) -> str:
     return f"c{source.place(rows.column)}::VARCHAR IN ({', '.join(map(quoted, rows.values))})"
 
 
@@ -224,7 +224,7 @@ def check_types(sources: Sequence[Source], levels: Sequence[Levels], count: str 
                     f"column {column.name!r} of {source.paths[0].name} holds values of type {kind};"
                     f" store them as {fix}" + ("" if dimension.cut else ", or cut the column into intervals")
                 )
-        for rows in source.kept_rows:
+        for rows in source.row_filters:
             column = source.columns[source.place(rows.column)]
             if (kind := column.type.split("(")[0]) not in _EXACT_TEXT:
                 raise ReadingError(

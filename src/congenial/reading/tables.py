@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.arrow import CodeTexts, numbers_in
-from congenial.disk import opened
+from congenial.disk import open_unpacked
 from congenial.errors import ReadingError
-from congenial.progress import READING, Progress, no_news
+from congenial.progress import READING, Progress, silent
 from congenial.reading import session as sql
 from congenial.reading.confidential_csv import write_confidential_csv
 from congenial.reading.files import Column, Source, check_apart, find_files
@@ -51,7 +51,7 @@ class Cells:
         What is wrong with counts: keys of `COUNT_PROBLEMS`.
     """
 
-    def __init__(self, shape: tuple[int, ...], progress: Progress = no_news) -> None:
+    def __init__(self, shape: tuple[int, ...], progress: Progress = silent) -> None:
         self.shape = shape
         self.counts: Ints = np.zeros(prod(shape), np.int64)
         self.is_there = np.zeros(prod(shape), np.bool_)
@@ -86,7 +86,7 @@ class Cells:
 
 
 @dataclass(frozen=True, repr=False)
-class Grouped:
+class GroupedRows:
     """What is left of the data when equal rows are put together.
 
     Attributes
@@ -104,7 +104,7 @@ class Grouped:
     rows: Any = field(repr=False)
 
 
-def grouped_source(database: Session, grouped: Grouped) -> Source:
+def grouped_source(database: Session, grouped: GroupedRows) -> Source:
     """Return the rows as a source, like a file of theirs."""
     kinds = database.rows(f"DESCRIBE SELECT * FROM {GROUPED}")  # noqa: S608
     if kinds is None or len(kinds) != len(grouped.columns) + 1:
@@ -170,17 +170,17 @@ def too_many_rows(unit: PrivacyUnit) -> str:
 # Why a CSV file could not be read, in our own words: a line number, never what stands there.
 
 
-def csv_trouble(path: Path, n_columns: int, separator: str) -> str | None:
+def find_csv_error(path: Path, n_columns: int, separator: str) -> str | None:
     """Read a refused file again, slowly, and say what is wrong with it; None when nothing is found."""
     ends: set[bytes] = set()
-    with opened(path) as stream:
+    with open_unpacked(path) as stream:
         for number, line in enumerate(stream, start=1):
             try:
                 line.decode()
             except UnicodeDecodeError:
                 return f"{path.name} is not UTF-8 text: line {number}; save it as UTF-8"
             ends.add(b"\r\n" if line.endswith(b"\r\n") else line[-1:])
-    with opened(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+    with open_unpacked(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
         reader = csv.reader(text, delimiter=separator, strict=True)
         try:
             for row in reader:
@@ -190,7 +190,7 @@ def csv_trouble(path: Path, n_columns: int, separator: str) -> str | None:
                         " a field that holds the separator or a line break must be in quotes"
                     )
         except csv.Error:
-            return f"{path.name}, line {reader.line_num}: a quote is opened or closed in the wrong place"
+            return f"{path.name}, line {reader.line_num}: a quote is open_unpacked or closed in the wrong place"
     if {b"\r\n", b"\n"} <= ends:
         return f"{path.name} ends some lines in one way and some in another; save it with one kind of line end"
     return None
@@ -270,21 +270,21 @@ def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
 
 
 def read_together(
-    spec: Spec, folder: str | Path, progress: Progress = no_news, grouped: Grouped | None = None
+    spec: Spec, folder: str | Path, progress: Progress = silent, grouped: GroupedRows | None = None
 ) -> Table | AreaTables:
     """Read the same as a mechanism takes it: one table, or those of all areas that are published. Confidential."""
     counts = read_counts(spec, folder, progress, grouped)
     if spec.by is None:
         return Table(spec.schema, counts.reshape(spec.schema.shape))
     if not spec.unpublished:
-        return AreaTables.kept(spec.schema, spec.by.labels, counts)
+        return AreaTables.without_copy(spec.schema, spec.by.labels, counts)
     left_out = set(spec.unpublished)
     places = [place for place, area in enumerate(spec.by.labels) if area not in left_out]
-    return AreaTables.kept(spec.schema, [spec.by.labels[place] for place in places], counts[places])
+    return AreaTables.without_copy(spec.schema, [spec.by.labels[place] for place in places], counts[places])
 
 
 def read_leaves(
-    spec: Spec, tree: Tree, folder: str | Path, progress: Progress = no_news, grouped: Grouped | None = None
+    spec: Spec, tree: Tree, folder: str | Path, progress: Progress = silent, grouped: GroupedRows | None = None
 ) -> NDArray[np.int64]:
     """Read the data of a tree's leaves (leaf, cell), in the order of the tree. Confidential."""
     if spec.hierarchy is None:
@@ -295,7 +295,7 @@ def read_leaves(
 
 
 def read_counts(
-    spec: Spec, folder: str | Path, progress: Progress = no_news, grouped: Grouped | None = None
+    spec: Spec, folder: str | Path, progress: Progress = silent, grouped: GroupedRows | None = None
 ) -> NDArray[np.int64]:
     """Read the data that a spec names, area by area. Confidential.
 
@@ -304,8 +304,8 @@ def read_counts(
     folder : path
         The folder of the spec, where relative paths start. Values that are not declared levels are listed there, in
         a file marked CONFIDENTIAL, and so are cells that do not have one row of counts.
-    grouped : Grouped, optional
-        The rows, where they were grouped elsewhere; then no file is opened.
+    grouped : GroupedRows, optional
+        The rows, where they were grouped elsewhere; then no file is open_unpacked.
 
     Returns
     -------
@@ -326,7 +326,7 @@ def read_counts(
     with session(paths, None if grouped is None else grouped.rows) as database:
         if grouped is None:
             read = read_sources(database, paths, spec.data.separator)
-            sources = [replace(source, kept_rows=spec.kept_rows) for source in read]
+            sources = [replace(source, row_filters=spec.row_filters) for source in read]
         else:
             sources = [grouped_source(database, grouped)]
         sql.check_types(sources, levels, spec.data.count)
@@ -336,7 +336,7 @@ def read_counts(
         if not database.each_part(query, found.take):
             raise ReadingError(_trouble(sources, spec.data.separator))
         if not found.n_rows:
-            few = "no row that `keep_rows` keeps" if spec.kept_rows else "no rows"
+            few = "no row that `keep_rows` keeps" if spec.row_filters else "no rows"
             one = len(paths) == 1
             raise ReadingError(f"{paths[0].name} has a header and {few}" if one else f"the files have {few}")
         if found.has_unknown:
@@ -355,7 +355,7 @@ def _check_names(sources: Sequence[Source], spec: Spec, *, with_all: bool) -> No
     """Look up every column before any row is read; those that pick and check rows, if nobody has done that before."""
     columns = cell_columns(spec)
     if with_all:
-        columns += [rows.column for rows in spec.kept_rows]
+        columns += [rows.column for rows in spec.row_filters]
         columns += [] if spec.unit is None or spec.unit.id_column is None else [spec.unit.id_column]
     for source in sources:
         for column in columns:
@@ -392,7 +392,7 @@ def _cells_query(database: Session, sources: Sequence[Source], levels: Sequence[
 def _trouble(sources: Sequence[Source], separator: str) -> str:
     for source in sources:
         for path in source.paths if not source.is_parquet else ():
-            found = csv_trouble(path, len(source.columns), separator)
+            found = find_csv_error(path, len(source.columns), separator)
             if found is not None:
                 return found
     names = ", ".join(path.name for source in sources for path in source.paths[:3])

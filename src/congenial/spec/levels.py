@@ -13,7 +13,7 @@ from pathlib import Path as Folder
 from typing import TYPE_CHECKING
 
 from congenial.bundle.metadata import PublicFile
-from congenial.disk import beginning
+from congenial.disk import read_beginning
 from congenial.errors import ConditionError, CongenialError, SchemaError, did_you_mean, reason_of
 from congenial.schema import Schema
 from congenial.spec.yaml_text import KeyPath, Mistakes
@@ -80,7 +80,7 @@ def read_public_csv(file: str, folder: Path | None, columns: Sequence[str], sepa
     """
     path = _found(file, folder)
     try:
-        content = beginning(path, LARGEST + 1)
+        content = read_beginning(path, LARGEST + 1)
     except OSError as error:
         raise SchemaError(f"{file} cannot be read: {reason_of(error)}") from None
     except CongenialError as error:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from congenial.bundle.metadata import KeptRows
+from congenial.bundle.metadata import RowFilter
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query, cells
@@ -77,7 +77,7 @@ def read_data(file: "SpecFile", mistakes: Mistakes) -> DataFiles | None:
     return DataFiles(tuple(paths), said.kind, said.count, said.status, said.missing_cells or "error", said.separator)
 
 
-def read_kept(file: "SpecFile", mistakes: Mistakes) -> tuple[KeptRows, ...]:
+def read_kept(file: "SpecFile", mistakes: Mistakes) -> tuple[RowFilter, ...]:
     """Return which rows are counted; where a record changes its value, what keeps a row must be public."""
     public = [] if file.data is None else file.data.public_columns
     kept = []
@@ -93,7 +93,7 @@ def read_kept(file: "SpecFile", mistakes: Mistakes) -> tuple[KeptRows, ...]:
                 f" everybody may know whose rows are kept, write `public_columns: [{column}]` under `data:`; if not,"
                 " `neighbours: unbounded`, under which records come and go",
             )
-        kept.append(KeptRows(column, values, column in public))
+        kept.append(RowFilter(column, values, column in public))
     areas = [] if file.by is None or not file.by.unpublished else [file.by.column or file.by.name]
     for place, column in enumerate(public):
         if column not in (*file.keep_rows, *areas):
@@ -289,7 +289,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
         _check_clash(schema, [*invariants, *conditions], mistakes)
     mistakes.raise_all()
     spec = _spec(document, file, data, unit, tuple(dimensions or ()), by, measured, invariants, conditions)
-    spec = replace(spec, kept_rows=kept, unpublished=unpublished)
+    spec = replace(spec, row_filters=kept, unpublished=unpublished)
     if hierarchy is not None:
         return replace(spec, hierarchy=hierarchy, noise=tree_noise(file, mistakes))
     with mistakes.at(("measure",)):  # what is left to find: queries that cannot be measured together

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from congenial.bundle.metadata import KeptRows, Naming, PublicFile, left_unpublished, membership, runs_of
+from congenial.bundle.metadata import Naming, PublicFile, RowFilter, left_unpublished, membership, runs_of
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, did_you_mean
@@ -246,7 +246,7 @@ class Spec:
     outputs : tuple of str
     hierarchy : TreeFile or None
         The tree of areas, when they add up.
-    kept_rows : tuple of KeptRows
+    row_filters : tuple of RowFilter
         Which rows of the data are counted; empty where all are.
     unpublished : tuple of str
         Areas that are read and not released.
@@ -275,7 +275,7 @@ class Spec:
     neighbours: str
     outputs: tuple[str, ...]
     hierarchy: TreeFile | None = None
-    kept_rows: tuple[KeptRows, ...] = ()
+    row_filters: tuple[RowFilter, ...] = ()
     unpublished: tuple[str, ...] = ()
     replaces: str | None = None
 
@@ -311,7 +311,7 @@ class Spec:
     @property
     def membership(self) -> list[str]:
         """Whose rows are counted, and whether that is protected, in sentences."""
-        kept = membership(self.kept_rows, self.neighbours, "person" if self.unit is None else self.unit.word)
+        kept = membership(self.row_filters, self.neighbours, "person" if self.unit is None else self.unit.word)
         return [*kept, *left_unpublished(self.unpublished, None if self.by is None else self.by.name)]
 
     @property
@@ -330,7 +330,7 @@ class Spec:
             unit=unit,
             status=self.data.status,
             parents=runs_of(self.parents),
-            kept_rows=self.kept_rows,
+            kept_rows=self.row_filters,
             unpublished=self.unpublished,
             replaces=self.replaces,
         )

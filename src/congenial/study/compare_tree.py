@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from congenial.arrays import Floats, Ints
 from congenial.errors import StudyError
 from congenial.privacy.certificate import Certificate
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.randomness import RandomStream, secure_rng
 from congenial.study.baselines.base import Label
 from congenial.study.baselines.topdown import LeavesAlone, TopDownTree, TreeBaseline
@@ -223,7 +223,7 @@ def compare_tree(
     n_releases: int = 10,
     rng: RandomStream | None = None,
     out: str | Path | None = None,
-    progress: Progress = no_news,
+    progress: Progress = silent,
 ) -> TreeComparison:
     """Release a tree some times by each method, and measure level by level how far the releases lie from the truth.
 

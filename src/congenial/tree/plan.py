@@ -25,7 +25,7 @@ from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.disclosure import Review, review, reviewed, with_differences
 from congenial.privacy.tree import chain_certificate
-from congenial.progress import REHEARSING, Progress, no_news
+from congenial.progress import DRY_RUN, Progress, silent
 from congenial.resources import parts_of
 from congenial.sampling.allocation.tilts import share_noise
 from congenial.tree.exact_sums import ExactSums
@@ -276,10 +276,10 @@ class ChainPlan:
         """What the release costs, in the budget's currency."""
         return spent(self.certificate, self.budget)
 
-    def rehearse(self, progress: Progress = no_news) -> list[str]:
+    def rehearse(self, progress: Progress = silent) -> list[str]:
         """Draw around made-up tables: what cannot be drawn, whatever comes out above, is refused here."""
         if self.law.exact:
-            progress(REHEARSING)
+            progress(DRY_RUN)
         found = self.law.rehearse()
         return self.top.rehearse(progress) + found
 
@@ -290,7 +290,7 @@ class ChainPlan:
         *,
         n_threads: int | None = None,
         always_certain: bool = False,
-        progress: Progress = no_news,
+        progress: Progress = silent,
     ) -> TreeTables:
         """Return one release: the tables of every level, around confidential leaves in the order of the tree.
 
