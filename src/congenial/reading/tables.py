@@ -190,7 +190,7 @@ def find_csv_error(path: Path, n_columns: int, separator: str) -> str | None:
                         " a field that holds the separator or a line break must be in quotes"
                     )
         except csv.Error:
-            return f"{path.name}, line {reader.line_num}: a quote is open_unpacked or closed in the wrong place"
+            return f"{path.name}, line {reader.line_num}: a quote is opened or closed in the wrong place"
     if {b"\r\n", b"\n"} <= ends:
         return f"{path.name} ends some lines in one way and some in another; save it with one kind of line end"
     return None
@@ -305,7 +305,7 @@ def read_counts(
         The folder of the spec, where relative paths start. Values that are not declared levels are listed there, in
         a file marked CONFIDENTIAL, and so are cells that do not have one row of counts.
     grouped : GroupedRows, optional
-        The rows, where they were grouped elsewhere; then no file is open_unpacked.
+        The rows, where they were grouped elsewhere; then no file is opened.
 
     Returns
     -------
