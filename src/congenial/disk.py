@@ -49,10 +49,10 @@ _AT_ONCE = 1 << 20
 def is_packed(path: Path) -> bool:
     """Whether a file says that it is packed by gzip; a name that says so must be right."""
     with path.open("rb") as stream:
-        found = stream.read(len(GZIP)) == GZIP
-    if path.suffix == ".gz" and not found:
+        has_magic = stream.read(len(GZIP)) == GZIP
+    if path.suffix == ".gz" and not has_magic:
         raise ReadingError(f"{path.name} is not packed by gzip, though its name says so")
-    return found
+    return has_magic
 
 
 def open_unpacked(path: Path) -> BinaryIO:

@@ -113,8 +113,8 @@ def first_interrupt_held() -> Iterator[Callable[[str], None]]:
     if threading.current_thread() is not threading.main_thread():
         yield tell
         return
-    found = {number: signal.getsignal(number) for number in _SIGNALS}
-    before = {number: handler for number, handler in found.items() if handler not in (None, signal.SIG_IGN)}
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    before = {number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}
     try:
         for number in before:
             signal.signal(number, hold)

@@ -142,9 +142,9 @@ class RandomStream:
             word = self.words(open_.size)
             # Words at or above the largest multiple of the limit would favour small remainders: draw again.
             spare = (np.uint64(0) - limit) % limit
-            kept = word >= spare
-            flat[open_[kept]] = (word[kept] % limit[kept]).astype(np.int64)
-            open_ = open_[~kept]
+            accepted = word >= spare
+            flat[open_[accepted]] = (word[accepted] % limit[accepted]).astype(np.int64)
+            open_ = open_[~accepted]
         return out
 
     def __getstate__(self) -> object:
@@ -223,8 +223,8 @@ class UnitStreams:
         blocks[:, :, 1] = low = first[:, 1:] + steps  # a counter of 128 bits: what overflows is carried over
         blocks[:, :, 0] = first[:, :1] + (low < first[:, 1:])
         encryptor = Cipher(algorithms.AES(self._key), modes.ECB()).encryptor()  # noqa: S305  of counters: counter mode
-        made = np.frombuffer(encryptor.update(blocks.tobytes()), "<u8").reshape(n_rows, 2 * steps.size)
-        return made[:, :n].astype(np.uint64, order="C")  # a copy, like the words of any stream: one kind for kernels
+        words = np.frombuffer(encryptor.update(blocks.tobytes()), "<u8").reshape(n_rows, 2 * steps.size)
+        return words[:, :n].astype(np.uint64, order="C")  # a copy, like the words of any stream: one kind for kernels
 
     def stream(self, number: int) -> RandomStream:
         """Return the stream of a unit, from where `word_rows` has ended."""

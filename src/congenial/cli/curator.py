@@ -32,21 +32,21 @@ def check(spec: Path, spec_only: bool, as_json: bool) -> None:
     from congenial.reading.tree import read_spine
     from congenial.spec.load import load_spec
 
-    found, folder = load_spec(spec), spec.absolute().parent
-    files = public_files(found, folder)
+    loaded, folder = load_spec(spec), spec.absolute().parent
+    files = public_files(loaded, folder)
     if not spec_only:
-        disclose(found, folder)
-    elif found.hierarchy is not None:
-        read_spine(found.hierarchy, found.schema.n_cells, folder)
-    areas = 1 if found.areas is None else len(found.areas)
-    warnings = formula_warnings(found.schema, () if found.by is None else (found.by.name, *found.by.labels))
+        disclose(loaded, folder)
+    elif loaded.hierarchy is not None:
+        read_spine(loaded.hierarchy, loaded.schema.n_cells, folder)
+    areas = 1 if loaded.areas is None else len(loaded.areas)
+    warnings = formula_warnings(loaded.schema, () if loaded.by is None else (loaded.by.name, *loaded.by.labels))
     if as_json:
         show_json(
             {
-                "release": found.release,
-                "dataset": found.dataset,
+                "release": loaded.release,
+                "dataset": loaded.dataset,
                 "tables": areas,
-                "cells": found.schema.n_cells,
+                "cells": loaded.schema.n_cells,
                 "data_read": not spec_only,
                 "public_files": [asdict(file) for file in files],
                 "warnings": warnings,
@@ -54,10 +54,10 @@ def check(spec: Path, spec_only: bool, as_json: bool) -> None:
         )
         return
     what = "one table" if areas == 1 else f"{areas:,} tables"
-    if found.hierarchy is not None:
-        what = f"a tree of {', '.join(found.hierarchy.names)} tables"
-    named = f"release {found.release!r} of dataset {found.dataset!r}"
-    say(f"The spec is right: {named}, {what} of {found.schema.n_cells:,} cells.")
+    if loaded.hierarchy is not None:
+        what = f"a tree of {', '.join(loaded.hierarchy.names)} tables"
+    named = f"release {loaded.release!r} of dataset {loaded.dataset!r}"
+    say(f"The spec is right: {named}, {what} of {loaded.schema.n_cells:,} cells.")
     for file in files:
         say(f"{file.name} gives {file.gives}; its SHA-256 is {file.sha256}.")
     say(*warnings)
@@ -144,27 +144,27 @@ def plan(
     from congenial.errors import StudyError
     from congenial.spec.load import load_spec
 
-    stated = load_spec(spec)
-    spends = () if place is None else _earlier(place, stated.dataset)
+    loaded = load_spec(spec)
+    spends = () if place is None else _earlier(place, loaded.dataset)
     target = None if target_error is None else ErrorTarget(target_error, target_of)
-    if stated.hierarchy is not None:
+    if loaded.hierarchy is not None:
         if target is not None:
             raise StudyError("--target-error is for tables and areas; of a tree, try shares and budgets one by one")
-        _plan_tree(stated, spec.absolute().parent, reference, spends, is_listed=is_listed, full=full, as_json=as_json)
+        _plan_tree(loaded, spec.absolute().parent, reference, spends, is_listed=is_listed, full=full, as_json=as_json)
         return
     with progress_bar(f"planning {spec.name}") as step:
-        found = preview(stated, spec.absolute().parent, reference, target=target, progress=step)
-        if found.alternatives:
+        shown = preview(loaded, spec.absolute().parent, reference, target=target, progress=step)
+        if shown.alternatives:
             step("what each exact number costs")
-        values: Any = preview_text.as_json(found) if as_json else preview_text.screen(found, full=full)
-    before = published_before(found.planned, spends)
+        values: Any = preview_text.as_json(shown) if as_json else preview_text.screen(shown, full=full)
+    before = published_before(shown.planned, spends)
     if is_listed:
-        where = write_given_away(stated, spec.absolute().parent, found.reviews)
+        where = write_given_away(loaded, spec.absolute().parent, shown.reviews)
         say(f"Every cell that the invariants give away {where} until the release", err=True)
     if as_json:
         show_json(values | _as_json(before))
         return
-    _show([*values, *_some(before)])
+    _show([*values, *_as_list(before)])
     if not full:
         say("What is proven, the noise, and the error of every number: --full.")
 
@@ -183,18 +183,18 @@ def _plan_tree(
     from congenial.curator.preview import tree_preview, write_given_away
 
     with progress_bar("planning the tree") as step:
-        found = tree_preview(spec, folder, reference, step)
+        shown = tree_preview(spec, folder, reference, step)
         step("drawing around a public population")
-        header, rows = found.lines
+        header, rows = shown.lines
     if is_listed:
-        where = write_given_away(spec, folder, found.reviews)
+        where = write_given_away(spec, folder, shown.reviews)
         say(f"Every cell that the invariants give away {where} until the release", err=True)
-    before = published_before(found.planned, spends) if spends else None
+    before = published_before(shown.planned, spends) if spends else None
     if as_json:
-        show_json(found.as_json() | _as_json(before))
+        show_json(shown.as_json() | _as_json(before))
         return
-    _show([*found.screen(full=full), *_some(before)])
-    show_table(header, rows, found.title)
+    _show([*shown.screen(full=full), *_as_list(before)])
+    show_table(header, rows, shown.title)
 
 
 def _earlier(place: str, dataset: str) -> "Sequence[Spend]":
@@ -205,7 +205,7 @@ def _earlier(place: str, dataset: str) -> "Sequence[Spend]":
     return ledger.history(dataset) if dataset in [known.name for known in ledger.datasets()] else ()
 
 
-def _some(section: "Section | None") -> "list[Section]":
+def _as_list(section: "Section | None") -> "list[Section]":
     return [] if section is None else [section]
 
 
@@ -244,16 +244,16 @@ def demo(out: Path | None, as_json: bool) -> None:
 
     folder = _free(Path("congenial-demo")) if out is None else out
     with progress_bar("demo") as step:
-        made = demonstrate(folder, progress=step)
-    released = made.bundle.tables[None]
+        result = demonstrate(folder, progress=step)
+    released = result.bundle.tables[None]
     if as_json:
-        show_json({"bundle": str(made.folder), "ledger": str(made.ledger), "counts": released.tolist()})
+        show_json({"bundle": str(result.folder), "ledger": str(result.ledger), "counts": released.tolist()})
         return
     show_grid(_side_by_side(p12_table().counts.reshape(2, -1).tolist(), released.reshape(2, -1).tolist()), width=100)
-    say(f"Charged to the ledger {made.ledger}: {made.account}.")
-    rows = ", ".join(f"{exact.text} {with_commas(exact.value())}" for exact in made.bundle.manifest.exactly)
+    say(f"Charged to the ledger {result.ledger}: {result.account}.")
+    rows = ", ".join(f"{exact.text} {with_commas(exact.value())}" for exact in result.bundle.manifest.exactly)
     say(f"Every invariant holds in the released table: {rows}, no negative count.", bold=True)
-    say(f"The bundle is verified: {made.folder}; open {made.folder / 'report.html'}")
+    say(f"The bundle is verified: {result.folder}; open {result.folder / 'report.html'}")
 
 
 def _free(wanted: Path) -> Path:
@@ -309,14 +309,14 @@ def simulate(spec: Path, out: Path | None, seed: int, as_json: bool) -> None:
     from congenial.curator.pipeline import simulate as run
     from congenial.spec.load import load_spec
 
-    found = load_spec(spec)
-    folder = Path(f"NOT-FOR-RELEASE-{found.release}") if out is None else out
+    loaded = load_spec(spec)
+    folder = Path(f"NOT-FOR-RELEASE-{loaded.release}") if out is None else out
     with progress_bar("simulating") as step:
-        made = run(found, spec.absolute().parent, folder, seed=seed, progress=step)
+        simulation = run(loaded, spec.absolute().parent, folder, seed=seed, progress=step)
     if as_json:
-        show_json({"bundle": str(made.folder), "is_for_release": False})
+        show_json({"bundle": str(simulation.folder), "is_for_release": False})
     else:
-        say(f"NOT FOR RELEASE: a simulation in {made.folder}")
+        say(f"NOT FOR RELEASE: a simulation in {simulation.folder}")
 
 
 # `congenial workbench`: a web application on this computer.

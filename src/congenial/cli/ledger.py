@@ -50,14 +50,14 @@ def upgrade(place: str | None, as_json: bool) -> None:
     try:
         open_ledger(place)
     except OtherVersionError:
-        found = open_ledger(place, create=True).verify()
-        told = "The tables are up to date now."
+        verification = open_ledger(place, create=True).verify()
+        message = "The tables are up to date now."
     else:
-        found, told = open_ledger(place).verify(), "The tables were up to date."
+        verification, message = open_ledger(place).verify(), "The tables were up to date."
     if as_json:
-        show_json({"result": told})
+        show_json({"result": message})
     else:
-        say(told, *str(found).split("\n"))
+        say(message, *str(verification).split("\n"))
 
 
 @command
@@ -69,13 +69,13 @@ def status(dataset: str | None, place: str | None, as_json: bool) -> None:
 
     book = open_ledger(place)
     names = [known.name for known in book.datasets()] if dataset is None else [dataset]
-    found = [book.status(name) for name in names]
+    accounts = [book.status(name) for name in names]
     if as_json:
-        show_json([account.as_json() for account in found])
+        show_json([account.as_json() for account in accounts])
         return
-    for account in found:
+    for account in accounts:
         say(*str(account).split("\n"))
-    if not found:
+    if not accounts:
         say("The ledger has no datasets yet; congenial ledger create NAME --epsilon 4 adds one.")
 
 
@@ -89,38 +89,38 @@ def history(dataset: str, name: str | None, place: str | None, as_json: bool) ->
     from congenial.ledger.status import past_of, summary_of_disclosed
     from congenial.privacy.certificate import shown
 
-    found = past_of(open_ledger(place), dataset, name)
+    releases = past_of(open_ledger(place), dataset, name)
     if as_json:
-        show_json([one.as_json() for one in found])
+        show_json([past.as_json() for past in releases])
         return
-    if not found:
+    if not releases:
         say(f"Nothing was charged to dataset {dataset!r} so far.")
         return
     header = ["record", "release", "at", "who", "loss", "spent in all"]
     rows = [
         [
-            str(one.spend.number),
-            one.spend.release,
-            one.spend.at,
-            one.spend.who,
-            shown(one.spend.loss),
-            shown(one.spend.spent),
+            str(past.spend.number),
+            past.spend.release,
+            past.spend.at,
+            past.spend.who,
+            shown(past.spend.loss),
+            shown(past.spend.spent),
         ]
-        for one in found
+        for past in releases
     ]
-    if any(one.became for one in found):
+    if any(past.became for past in releases):
         header.append("since then")
-        rows = [[*row, one.standing] for row, one in zip(rows, found, strict=True)]
+        rows = [[*row, past.standing] for row, past in zip(rows, releases, strict=True)]
     show_table(header, rows, f"Releases of dataset {dataset}, the newest first")
     say("Disclosed exactly, whatever became of the release; no noise protects it:", bold=True)
     if name is not None:
-        (one,) = found
-        show_table(("statistic", "value"), one.spend.invariants[:_MOST_LISTED])
-        if len(one.spend.invariants) > _MOST_LISTED:
-            say(f"These are the first {_MOST_LISTED} of {len(one.spend.invariants):,}; --json lists all.")
+        (past,) = releases
+        show_table(("statistic", "value"), past.spend.invariants[:_MOST_LISTED])
+        if len(past.spend.invariants) > _MOST_LISTED:
+            say(f"These are the first {_MOST_LISTED} of {len(past.spend.invariants):,}; --json lists all.")
         return
-    for one in found:
-        say(f"  {one.spend.release}: {summary_of_disclosed(one.spend.invariants)}")
+    for past in releases:
+        say(f"  {past.spend.release}: {summary_of_disclosed(past.spend.invariants)}")
     say("Every number of one release: --release NAME.")
 
 
@@ -138,11 +138,11 @@ def verify(dataset: str | None, place: str | None, bundle: Path | None, as_json:
 
         receipt = load_bundle(bundle).manifest.receipt
         head = None if receipt is None else receipt.head
-    found = open_ledger(place).verify(dataset, head)
+    verification = open_ledger(place).verify(dataset, head)
     if as_json:
-        show_json({"verified": True, "result": str(found)})
+        show_json({"verified": True, "result": str(verification)})
     else:
-        say(*str(found).split("\n"))
+        say(*str(verification).split("\n"))
 
 
 @command

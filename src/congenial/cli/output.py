@@ -186,7 +186,7 @@ def column_parts(header: Sequence[str], rows: Sequence[Sequence[str]], width: in
         room.append(3 + min(max(map(len, words), default=0), _MOST_TEXT))
     parts: list[list[int]] = [[0]]
     for place in range(1, len(header)):
-        if len(parts[-1]) > 1 and sum(room[own] for own in parts[-1]) + room[place] > width - 2:
+        if len(parts[-1]) > 1 and sum(room[column] for column in parts[-1]) + room[place] > width - 2:
             parts.append([0])
         parts[-1].append(place)
     return parts

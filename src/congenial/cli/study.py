@@ -51,15 +51,15 @@ def coverage(
     from congenial.study.coverage import LEVELS, answered_study, coverage_study
     from congenial.study.paper.exhibits import write_csv
 
-    found = load_spec(spec)
-    tables = read_tables(found, spec.absolute().parent)
+    loaded = load_spec(spec)
+    tables = read_tables(loaded, spec.absolute().parent)
     if queries:
         with progress_bar("coverage") as step:
             answered = answered_study(
-                found.mechanism,
+                loaded.mechanism,
                 tables.values(),
                 {query: query for query in queries},
-                source=found.data.status,
+                source=loaded.data.status,
                 prior=prior,
                 n_releases=releases,
                 n_draws=draws,
@@ -77,9 +77,9 @@ def coverage(
         return
     with progress_bar("coverage") as step:
         result = coverage_study(
-            found.mechanism,
+            loaded.mechanism,
             tables.values(),
-            source=found.data.status,
+            source=loaded.data.status,
             n_releases=releases,
             n_draws=draws,
             rng=secure_rng() if seed is None else replay_rng(f"coverage {seed}"),
@@ -130,17 +130,17 @@ def compare(
     from congenial.study.compare import compare as run
     from congenial.study.compare_tree import compare_tree
 
-    found, folder = load_spec(spec), spec.absolute().parent
+    loaded, folder = load_spec(spec), spec.absolute().parent
     rng = secure_rng() if seed is None else replay_rng(f"compare {seed}")
     result: Comparison | TreeComparison
-    if found.hierarchy is not None:
-        hierarchy, leaves = read_tree(found, found.hierarchy, folder)
+    if loaded.hierarchy is not None:
+        hierarchy, leaves = read_tree(loaded, loaded.hierarchy, folder)
         n_releases = 10 if releases is None else releases
         with progress_bar("comparing") as step:
             result = compare_tree(
                 hierarchy,
                 leaves,
-                source=found.data.status,
+                source=loaded.data.status,
                 methods=methods or None,
                 n_releases=n_releases,
                 rng=rng,
@@ -148,12 +148,12 @@ def compare(
                 progress=step,
             )
     else:
-        tables = read_tables(found, folder)
+        tables = read_tables(loaded, folder)
         with progress_bar("comparing") as step:
             result = run(
-                found.mechanism,
+                loaded.mechanism,
                 tables.values(),
-                source=found.data.status,
+                source=loaded.data.status,
                 methods=methods or DEFAULT_METHODS,
                 n_releases=100 if releases is None else releases,
                 rng=rng,

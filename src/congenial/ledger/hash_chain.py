@@ -27,7 +27,7 @@ TITLES = {SPEND: "spend", WITHDRAWAL: "withdrawal"}
 
 
 @dataclass(frozen=True)
-class Chain:
+class HashChain:
     """The records of one dataset as they are stored, in the order of their numbers. They may be wrong.
 
     Attributes
@@ -47,7 +47,7 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Account:
+class DatasetAccount:
     """A dataset and its records in order, read from a chain."""
 
     dataset: Dataset
@@ -75,10 +75,10 @@ class Verification:
 
     Attributes
     ----------
-    accounts : tuple of Account
+    accounts : tuple of DatasetAccount
     """
 
-    accounts: tuple[Account, ...]
+    accounts: tuple[DatasetAccount, ...]
 
     @property
     def heads(self) -> tuple[Head, ...]:
@@ -91,13 +91,13 @@ class Verification:
         return sum(len(account.spends) for account in self.accounts)
 
     def __repr__(self) -> str:
-        kept = "".join(f"\n  {head.dataset}: {head.number} {head.hash}" for head in self.heads)
+        newest = "".join(f"\n  {head.dataset}: {head.number} {head.hash}" for head in self.heads)
         datasets = "1 dataset" if len(self.heads) == 1 else f"{len(self.heads)} datasets"
         spends = "1 spend" if self.n_spends == 1 else f"{self.n_spends} spends"
-        return f"The records hang together, {datasets} and {spends}; newest:{kept}"
+        return f"The records hang together, {datasets} and {spends}; newest:{newest}"
 
 
-def verify_chains(chains: Sequence[Chain], head: Head | None = None) -> Verification:
+def verify_chains(chains: Sequence[HashChain], head: Head | None = None) -> Verification:
     """Check every record of every chain, and that a head which was seen before is still there.
 
     Raises
@@ -119,7 +119,7 @@ def verify_chains(chains: Sequence[Chain], head: Head | None = None) -> Verifica
     return Verification(tuple(account for account in accounts if account is not None))
 
 
-def _read(chain: Chain, findings: list[str]) -> Account | None:
+def _read(chain: HashChain, findings: list[str]) -> DatasetAccount | None:
     """Read a chain and add everything that is wrong with it to the findings.
 
     Each record is compared with what the one before it says of itself, so one edit gives one or two findings.
@@ -165,7 +165,7 @@ def _read(chain: Chain, findings: list[str]) -> Account | None:
             findings.append(f"{where}: its time lies before that of the record before it")
         number, previous, last_at = record.number, record.hash, record.at
         records.append(record)
-    return Account(dataset, tuple(records))
+    return DatasetAccount(dataset, tuple(records))
 
 
 def _wrong_amounts(dataset: Dataset, spend: Spend, before: Fraction) -> Iterable[str]:
@@ -182,7 +182,7 @@ def _wrong_amounts(dataset: Dataset, spend: Spend, before: Fraction) -> Iterable
         yield "the sum of the losses is above the cap"
 
 
-def _namesakes(chains: Sequence[Chain]) -> Iterable[str]:
+def _namesakes(chains: Sequence[HashChain]) -> Iterable[str]:
     """Look for names that are taken for one: a dataset has one account."""
     spellings: dict[str, str] = {}
     for chain in chains:
@@ -191,7 +191,7 @@ def _namesakes(chains: Sequence[Chain]) -> Iterable[str]:
             yield f"datasets {first!r} and {chain.name!r} have names that are taken for one"
 
 
-def _findings_at(head: Head, chains: Sequence[Chain]) -> list[str]:
+def _findings_at(head: Head, chains: Sequence[HashChain]) -> list[str]:
     """Look for a record that was seen before."""
     chain = next((chain for chain in chains if chain.name == head.dataset), None)
     if chain is None:
@@ -212,7 +212,7 @@ def _findings_at(head: Head, chains: Sequence[Chain]) -> list[str]:
 # A ledger as text, one JSON object a line, that can be verified without the database.
 
 
-def export_text(chains: Iterable[Chain]) -> str:
+def export_text(chains: Iterable[HashChain]) -> str:
     """Return chains as lines: each dataset, then its records in order."""
     lines = []
     for chain in chains:
@@ -236,7 +236,7 @@ def verify_export(text: str, head: Head | None = None) -> Verification:
     return verify_chains(chains_of(text), head)
 
 
-def chains_of(text: str) -> list[Chain]:
+def chains_of(text: str) -> list[HashChain]:
     """Read exported lines into chains; their records may be wrong, their shape may not."""
     datasets: dict[str, Row] = {}
     records: dict[str, list[tuple[str, Row]]] = {}
@@ -253,7 +253,7 @@ def chains_of(text: str) -> list[Chain]:
         else:
             # A record that stands below another dataset shows as one that does not belong.
             records[name].append((kind, row))
-    return [Chain(row, tuple(records[name])) for name, row in datasets.items()]
+    return [HashChain(row, tuple(records[name])) for name, row in datasets.items()]
 
 
 def _row(line: str, number: int) -> tuple[str, Row]:

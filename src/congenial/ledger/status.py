@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from congenial.errors import LedgerError, did_you_mean
-from congenial.ledger.hash_chain import Account
+from congenial.ledger.hash_chain import DatasetAccount
 from congenial.ledger.records import Dataset, Head, Spend, Withdrawal, newest_withdrawal
 from congenial.ledger.requests import certificate_as_json
 from congenial.privacy.bounds import epsilon_at
@@ -97,7 +97,7 @@ class Status:
         return "\n  ".join([*lines, *self.warnings])
 
 
-def status_of(account: Account) -> Status:
+def status_of(account: DatasetAccount) -> Status:
     """Return what an account comes to."""
     dataset, spends = account.dataset, account.spends
     spent = spends[-1].spent if spends else Fraction(0)

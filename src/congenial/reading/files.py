@@ -24,7 +24,7 @@ _SEPARATOR_NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
 
 @dataclass(frozen=True)
-class Column:
+class FileColumn:
     """A column of a file; CSV columns are all text."""
 
     name: str
@@ -43,19 +43,19 @@ class Source:
 
     paths: tuple[Path, ...]
     is_parquet: bool
-    columns: tuple[Column, ...]
+    columns: tuple[FileColumn, ...]
     is_packed: bool = False
     row_filters: tuple[RowFilter, ...] = ()
     is_grouped: bool = False
 
     def place(self, name: str) -> int:
         """Return where the one column of this name stands."""
-        found = [place for place, column in enumerate(self.columns) if column.name == name]
-        if len(found) == 1:
-            return found[0]
+        places = [place for place, column in enumerate(self.columns) if column.name == name]
+        if len(places) == 1:
+            return places[0]
         file = self.paths[0].name
-        if found:
-            raise ReadingError(f"{file} has {len(found)} columns with the name {name!r}; rename all but one")
+        if places:
+            raise ReadingError(f"{file} has {len(places)} columns with the name {name!r}; rename all but one")
         raise ReadingError(f"{file} has no column {name!r}; {self._hint(name)}")
 
     def _hint(self, name: str) -> str:
@@ -68,14 +68,14 @@ class Source:
 
 def find_files(patterns: Sequence[str], folder: Path) -> tuple[Path, ...]:
     """Return the files that a spec names: a pattern is one only if no file has that very name."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for pattern in patterns:
         if "://" in pattern:
             raise ReadingError(f"{pattern!r} is an address on a network; data are read from files on this machine only")
         path = folder / pattern
         try:
             if path.exists():
-                found.append(path)
+                paths.append(path)
                 continue
         except OSError as error:
             reason = reason_of(error)
@@ -86,8 +86,8 @@ def find_files(patterns: Sequence[str], folder: Path) -> tuple[Path, ...]:
         matches = [match for match in matches if match.is_file() and not match.name.startswith(CONFIDENTIAL)]
         if not matches:
             raise ReadingError(f"no file matches {pattern!r}; paths start at the folder of the spec")
-        found += matches
-    for path in found:
+        paths += matches
+    for path in paths:
         if path.is_dir():
             raise ReadingError(
                 f"{path.name!r} is a folder, not a file; write {path.name + '/*.csv'!r} for the files in it"
@@ -96,8 +96,8 @@ def find_files(patterns: Sequence[str], folder: Path) -> tuple[Path, ...]:
             raise ReadingError(f"{path.name!r} is not an ordinary file")
         if any("\ud800" <= letter <= "\udfff" for letter in str(path)):  # bytes that are no text: DuckDB cannot open it
             raise ReadingError(f"the name {path.name!r} is not UTF-8 text; rename the file, or its folder")
-    unique = tuple(dict.fromkeys(path.resolve() for path in found))
-    if len(unique) != len(found):
+    unique = tuple(dict.fromkeys(path.resolve() for path in paths))
+    if len(unique) != len(paths):
         raise ReadingError("a data file is named twice; its rows would count twice")
     return unique
 
@@ -122,7 +122,7 @@ def is_parquet(path: Path, head: bytes) -> bool:
     return False
 
 
-def csv_columns(path: Path, head: bytes, separator: str) -> tuple[Column, ...]:
+def read_csv_columns(path: Path, head: bytes, separator: str) -> tuple[FileColumn, ...]:
     """Return the columns in the first line of a CSV file."""
     for magic, name in _PACKED.items():
         if head.startswith(magic):
@@ -151,7 +151,7 @@ def csv_columns(path: Path, head: bytes, separator: str) -> tuple[Column, ...]:
                 f"{path.name} has one column, and its name holds a {others[0]};"
                 f" write `separator: {others[0]}` under `data:` if that is what separates columns"
             )
-    return tuple(Column(name) for name in names)
+    return tuple(FileColumn(name) for name in names)
 
 
 # The public files that a spec names: lists of levels, of areas, and of a tree's leaves. None of them is the data.

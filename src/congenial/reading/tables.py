@@ -18,7 +18,7 @@ from congenial.errors import ReadingError
 from congenial.progress import READING, Progress, silent
 from congenial.reading import session as sql
 from congenial.reading.confidential_csv import write_confidential_csv
-from congenial.reading.files import Column, Source, check_apart, find_files
+from congenial.reading.files import FileColumn, Source, check_apart, find_files
 from congenial.reading.session import GROUPED, Session, place_of, read_sources, rows_of, session
 from congenial.resources import what_is_too_large
 from congenial.spec.levels import Levels
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _TELLING = 2_000_000  # rows between two words about progress
 
 
-class Cells:
+class CellCounts:
     """Counts of cells, as rows come in: of counts, a row has its cell's count; else, every row counts one.
 
     Attributes
@@ -110,7 +110,7 @@ def grouped_source(database: Session, grouped: GroupedRows) -> Source:
     if kinds is None or len(kinds) != len(grouped.columns) + 1:
         raise ReadingError(f"the grouped rows of {grouped.name} do not have the columns that were asked for")
     names = [*grouped.columns, ""]  # a column of the data has a name
-    columns = tuple(Column(name, kind[1]) for name, kind in zip(names, kinds, strict=True))
+    columns = tuple(FileColumn(name, kind[1]) for name, kind in zip(names, kinds, strict=True))
     return Source((Path(grouped.name),), True, columns, is_grouped=True)
 
 
@@ -148,12 +148,12 @@ def check_ids(database: Session, rows: str, unit: PrivacyUnit) -> bool:
             return False
         if suspects:
             marks = ", ".join(str(int(mark)) for (mark,) in suspects)
-            found = database.rows(
+            repeated = database.rows(
                 f"SELECT 1 FROM ({rows}) WHERE hash(v0) IN ({marks}) GROUP BY v0 {too_many} LIMIT 1"  # noqa: S608
             )
-            if found is None:
+            if repeated is None:
                 return False
-            if found or len(suspects) == _MOST_SUSPECTS:
+            if repeated or len(suspects) == _MOST_SUSPECTS:
                 raise ReadingError(too_many_rows(unit))
     return True
 
@@ -237,11 +237,11 @@ def _misfits(
 ) -> tuple[bool, list[Unknown]]:
     rows = rows_of(sources, [levels, levels.column], separator)
     place, join = place_of("v0", levels, number)
-    found = session.rows(
+    unknown = session.rows(
         f"SELECT v1, sum(w)::BIGINT AS n FROM ({rows}){join} WHERE {place} IS NULL"  # noqa: S608  quoted by `quoted`
         f" GROUP BY v1 ORDER BY v1 IS NOT NULL, n DESC, v1 LIMIT {_MOST_VALUES + 1}"
     )
-    values = found or []
+    values = unknown or []
     return any(value is None for value, _ in values), [(value, n) for value, n in values if value is not None]
 
 
@@ -265,8 +265,8 @@ def _hints(levels: Levels, unknown: Sequence[Unknown]) -> str:
 
 def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
     """Read the data that a spec names: from each area's label, or from None, to its table. Confidential."""
-    found = read_together(spec, folder)
-    return {None: found} if isinstance(found, Table) else {area: found[area] for area in found}
+    tables = read_together(spec, folder)
+    return {None: tables} if isinstance(tables, Table) else {area: tables[area] for area in tables}
 
 
 def read_together(
@@ -332,23 +332,23 @@ def read_counts(
         sql.check_types(sources, levels, spec.data.count)
         _check_names(sources, spec, with_all=grouped is None)
         query = _cells_query(database, sources, levels, spec)
-        found = Cells(tuple(len(dimension.labels) for dimension in levels), progress)
-        if not database.each_part(query, found.take):
-            raise ReadingError(_trouble(sources, spec.data.separator))
-        if not found.n_rows:
-            few = "no row that `keep_rows` keeps" if spec.row_filters else "no rows"
-            one = len(paths) == 1
-            raise ReadingError(f"{paths[0].name} has a header and {few}" if one else f"the files have {few}")
-        if found.has_unknown:
+        cell_counts = CellCounts(tuple(len(dimension.labels) for dimension in levels), progress)
+        if not database.each_part(query, cell_counts.take):
+            raise ReadingError(_reading_error(sources, spec.data.separator))
+        if not cell_counts.n_rows:
+            no_rows = "no row that `keep_rows` keeps" if spec.row_filters else "no rows"
+            files = f"{paths[0].name} has a header and" if len(paths) == 1 else "the files have"
+            raise ReadingError(f"{files} {no_rows}")
+        if cell_counts.has_unknown:
             file = base / f"{CONFIDENTIAL}unknown-levels-{spec.release}.csv"
             raise_unknown(database, sources, levels, spec.data.separator, file)
         if grouped is None and spec.unit is not None and spec.unit.id_column is not None:
             rows = sql.rows_of(sources, [spec.unit.id_column], spec.data.separator)
             if not check_ids(database, rows, spec.unit):
-                raise ReadingError(_trouble(sources, spec.data.separator))
+                raise ReadingError(_reading_error(sources, spec.data.separator))
         if spec.data.count is not None:
-            _check_counts(found, database, query, levels, spec, base)
-    return found.counts.reshape(n_areas, spec.schema.n_cells)
+            _check_counts(cell_counts, database, query, levels, spec, base)
+    return cell_counts.counts.reshape(n_areas, spec.schema.n_cells)
 
 
 def _check_names(sources: Sequence[Source], spec: Spec, *, with_all: bool) -> None:
@@ -389,32 +389,32 @@ def _cells_query(database: Session, sources: Sequence[Source], levels: Sequence[
     return f"SELECT {cell} AS cell{count} FROM ({rows}){''.join(join for _, join in parts)}"  # noqa: S608
 
 
-def _trouble(sources: Sequence[Source], separator: str) -> str:
+def _reading_error(sources: Sequence[Source], separator: str) -> str:
     for source in sources:
         for path in source.paths if not source.is_parquet else ():
-            found = find_csv_error(path, len(source.columns), separator)
-            if found is not None:
-                return found
+            error = find_csv_error(path, len(source.columns), separator)
+            if error is not None:
+                return error
     names = ", ".join(path.name for source in sources for path in source.paths[:3])
     return f"the rows of {names} cannot be read; the file may be damaged, or not be what its name says"
 
 
 def _check_counts(
-    found: Cells, database: Session, query: str, levels: Sequence[Levels], spec: Spec, folder: Path
+    cell_counts: CellCounts, database: Session, query: str, levels: Sequence[Levels], spec: Spec, folder: Path
 ) -> None:
     """Refuse counts that are none, and cells with more than one row, or without one where that is an error."""
-    if found.problems:
-        words = "; ".join(sql.COUNT_PROBLEMS[problem] for problem in sorted(found.problems))
+    if cell_counts.problems:
+        words = "; ".join(sql.COUNT_PROBLEMS[problem] for problem in sorted(cell_counts.problems))
         raise ReadingError(f"column {spec.data.count!r} has {words}")
-    if found.n_rows > found.is_there.sum():
-        again = Cells(found.shape)  # as many rows as a cell has, in place of its count
+    if cell_counts.n_rows > cell_counts.is_there.sum():
+        again = CellCounts(cell_counts.shape)  # as many rows as a cell has, in place of its count
         database.each_part(f"SELECT COLUMNS('^(cell|w)$') FROM ({query})", again.take)  # noqa: S608
         many = _listed(again.counts > 1, again.counts, levels, spec, folder)
         raise ReadingError(
             f"some cells have more than one row; the list {many}. Add their counts up first, or use `kind: microdata`"
         )
-    if spec.data.missing_cells == "error" and not found.is_there.all():
-        none = _listed(~found.is_there, found.is_there.astype(np.int64), levels, spec, folder)
+    if spec.data.missing_cells == "error" and not cell_counts.is_there.all():
+        none = _listed(~cell_counts.is_there, cell_counts.is_there.astype(np.int64), levels, spec, folder)
         raise ReadingError(
             f"some cells have no row; the list {none}. Give every cell a count, or write `missing_cells: zero` if cells"
             " without a row are empty"
