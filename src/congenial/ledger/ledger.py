@@ -18,7 +18,7 @@ from congenial.ledger.charging import (
     next_spend,
     next_withdrawal,
 )
-from congenial.ledger.hash_chain import DatasetAccount, HashChain, Verification, export_text, verify_chains
+from congenial.ledger.hash_chain import DatasetAccount, HashChain, Verification, export_text, verify_hash_chains
 from congenial.ledger.records import Dataset, Head, Receipt, Spend, Withdrawal, check_dataset_name, check_reason
 from congenial.ledger.requests import Request, check_name, moment
 from congenial.ledger.status import Status, status_of
@@ -121,15 +121,15 @@ class Ledger:
         at, software = moment(now), _software()
 
         def work(book: "Book") -> Receipt:
-            place = self._place(book, request.dataset)
-            namesake = book.namesake(place.dataset.name, request.release)
-            replaced = None if request.replaces is None else _charged(book, place.dataset.name, request.replaces)
-            spend = next_spend(place, namesake, request, at, software)
+            chain_end = self._chain_end(book, request.dataset)
+            namesake = book.namesake(chain_end.dataset.name, request.release)
+            replaced = None if request.replaces is None else _charged(book, chain_end.dataset.name, request.replaces)
+            spend = next_spend(chain_end, namesake, request, at, software)
             book.add_spend(spend)
             if replaced is not None:
                 reason = f"replaced by {spend.release}"
                 self._withdraw(book, replaced, reason, spend.release, request.who, at)
-            return Receipt.of(place.dataset, spend)
+            return Receipt.of(chain_end.dataset, spend)
 
         return self._store.write(work)
 
@@ -143,9 +143,9 @@ class Ledger:
         """
 
         def work(book: "Book") -> None:
-            place = self._place(book, dataset)
+            chain_end = self._chain_end(book, dataset)
             check_new(dataset, release, book.namesake(dataset, release))
-            check_request(place, release, neighbours, budget)
+            check_request(chain_end, release, neighbours, budget)
             if replaces is not None:
                 replaced = _charged(book, dataset, replaces).release
                 check_withdrawal(dataset, replaced, book.last_withdrawal(dataset, replaced), release)
@@ -167,7 +167,7 @@ class Ledger:
         self, book: "Book", spend: Spend, reason: str, replaced_by: str | None, who: str, at: str
     ) -> Withdrawal:
         withdrawal = next_withdrawal(
-            self._place(book, spend.dataset),
+            self._chain_end(book, spend.dataset),
             spend.release,
             book.last_withdrawal(spend.dataset, spend.release),
             reason=reason,
@@ -185,8 +185,8 @@ class Ledger:
         It waits for others that write, so that a charge which is just being written is not taken for none. The chain is
         verified on the way: an edited commitment must not let another key draw.
         """
-        chain = self._store.write(lambda book: self._chain(book, dataset))
-        account = verify_chains([chain]).accounts[0]
+        hash_chain = self._store.write(lambda book: self._hash_chain(book, dataset))
+        account = verify_hash_chains([hash_chain]).accounts[0]
         spend = next((spend for spend in account.spends if spend.release == release), None)
         return None if spend is None else (Receipt.of(account.dataset, spend), spend.key)
 
@@ -241,31 +241,31 @@ class Ledger:
             findings += [f"records name dataset {name!r}, which is gone" for name in book.orphans()]
             if findings:
                 raise TamperedError(f"the ledger does not hang together: {'; '.join(findings)}", tuple(findings))
-            return self._chains(book, dataset, head)
+            return self._hash_chains(book, dataset, head)
 
-        return verify_chains(self._store.read(work), head)
+        return verify_hash_chains(self._store.read(work), head)
 
     def export(self, dataset: str | None = None) -> str:
         """Return the records of one dataset or of all as JSON lines, for `verify_export`; nothing is checked."""
-        return self._store.read(lambda book: export_text(self._chains(book, dataset)))
+        return self._store.read(lambda book: export_text(self._hash_chains(book, dataset)))
 
     def _account(self, name: str) -> DatasetAccount:
         """Read and verify the records of a dataset."""
-        chain = self._store.read(lambda book: self._chain(book, name))
-        return verify_chains([chain]).accounts[0]
+        hash_chain = self._store.read(lambda book: self._hash_chain(book, name))
+        return verify_hash_chains([hash_chain]).accounts[0]
 
-    def _chains(self, book: "Book", name: str | None, head: Head | None = None) -> list[HashChain]:
+    def _hash_chains(self, book: "Book", name: str | None, head: Head | None = None) -> list[HashChain]:
         """Read one chain or all; a dataset that a head names may be gone, which is for the verification to say."""
         if name is not None and head is None:
-            return [self._chain(book, name)]
-        chains = (book.chain(known) for known in (book.names() if name is None else [name]))
-        return [chain for chain in chains if chain is not None]
+            return [self._hash_chain(book, name)]
+        hash_chains = (book.hash_chain(known) for known in (book.names() if name is None else [name]))
+        return [hash_chain for hash_chain in hash_chains if hash_chain is not None]
 
-    def _chain(self, book: "Book", name: object) -> HashChain:
-        chain = book.chain(name) if isinstance(name, str) else None
-        if chain is None:
+    def _hash_chain(self, book: "Book", name: object) -> HashChain:
+        hash_chain = book.hash_chain(name) if isinstance(name, str) else None
+        if hash_chain is None:
             raise _unknown(book, name)
-        return chain
+        return hash_chain
 
     def _dataset(self, book: "Book", name: object) -> Dataset:
         dataset = book.dataset(name) if isinstance(name, str) else None
@@ -273,7 +273,7 @@ class Ledger:
             raise _unknown(book, name)
         return dataset
 
-    def _place(self, book: "Book", name: str) -> ChainEnd:
+    def _chain_end(self, book: "Book", name: str) -> ChainEnd:
         """Return where the chain of a dataset ends."""
         dataset = self._dataset(book, name)
         return ChainEnd(dataset, book.last_spend(name), book.last_withdrawal(name))

@@ -68,7 +68,7 @@ class Book:
         row = self._first_record(WITHDRAWAL, f"WHERE dataset = ?{mine} ORDER BY number DESC LIMIT 1", *values)
         return None if row is None else _read(Withdrawal, row, f"withdrawal {row['number']} of dataset {dataset!r}")
 
-    def chain(self, name: str) -> HashChain | None:
+    def hash_chain(self, name: str) -> HashChain | None:
         """Return all records of a dataset as they are stored."""
         dataset = self._first_record(DATASET, "WHERE name = ?", name)
         if dataset is None:
