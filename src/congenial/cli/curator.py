@@ -54,8 +54,8 @@ def check(spec: Path, spec_only: bool, as_json: bool) -> None:
         )
         return
     what = "one table" if areas == 1 else f"{areas:,} tables"
-    if loaded.hierarchy is not None:
-        what = f"a tree of {', '.join(loaded.hierarchy.names)} tables"
+    if len(loaded.level_names) > 1:
+        what = f"a tree of {', '.join(loaded.level_names)} tables"
     named = f"release {loaded.release!r} of dataset {loaded.dataset!r}"
     say(f"The spec is right: {named}, {what} of {loaded.schema.n_cells:,} cells.")
     for file in files:

@@ -24,8 +24,7 @@ from congenial.errors import BrokenError, BundleError, reason_of
 from congenial.ledger import Ledger, Status, open_ledger
 from congenial.mechanism import Mechanism, Tables, prepare_tree
 from congenial.progress import READING, WRITING, Progress, silent
-from congenial.reading.confidential_csv import write_confidential_csv
-from congenial.reading.files import public_files
+from congenial.reading.files import public_files, write_confidential_csv
 from congenial.reading.tables import GroupedRows, read_leaves, read_together
 from congenial.reading.tree import read_spine
 from congenial.release import STEPS as RELEASE_STEPS

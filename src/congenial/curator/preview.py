@@ -42,7 +42,7 @@ from congenial.privacy.disclosure import Review, level_sentences
 from congenial.privacy.semantics import meaning
 from congenial.progress import Progress, silent
 from congenial.randomness import replay_rng
-from congenial.reading.confidential_csv import write_confidential_csv
+from congenial.reading.files import write_confidential_csv
 from congenial.reading.reference import check_public, read_reference, read_reference_leaves
 from congenial.release import exact_texts
 from congenial.spec.spec import Spec

@@ -1,11 +1,16 @@
-"""Which files a spec names, and which columns they have. Column names are public; rows are not looked at here."""
+"""Which files a spec names, and which columns they have; the files that a message points to in place of values.
+
+Column names are public; rows are not looked at here.
+"""
 
 import codecs
 import csv
 import glob
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 
 from congenial.bundle.metadata import PublicFile, RowFilter
@@ -14,10 +19,10 @@ from congenial.errors import ReadingError, did_you_mean, reason_of
 from congenial.spec.levels import public_file
 from congenial.spec.spec import Spec
 from congenial.table import CONFIDENTIAL
+from congenial.text import is_taken_for_a_formula, on_one_line
 
 _HEAD = 1_000_000  # bytes in which the header of a CSV file must end
 _PARQUET = b"PAR1"
-"""How the names of files for the curator's eyes begin; a pattern never takes them for data."""
 _PACKED = {GZIP: "gzip, twice", b"PK": "zip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SEPARATOR_NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -159,22 +164,51 @@ def read_csv_columns(path: Path, head: bytes, separator: str) -> tuple[FileColum
 
 def public_files(spec: Spec, folder: Path) -> tuple[PublicFile, ...]:
     """Return what the manifest says of them: what each gives, its name and its SHA-256."""
-    lists = [fact for _, fact in spec.public_files]
-    if spec.hierarchy is not None:
-        paths = find_files([spec.hierarchy.file], folder.resolve())
-        lists += [public_file(f"every {spec.hierarchy.leaf}", path) for path in paths]
-    return tuple(lists)
+    leaves = [public_file(f"every {spec.level_names[-1]}", path) for path in _leaf_lists(spec, folder.resolve())]
+    return (*(fact for _, fact in spec.public_files), *leaves)
+
+
+def _leaf_lists(spec: Spec, folder: Path) -> tuple[Path, ...]:
+    return () if spec.hierarchy is None else find_files([spec.hierarchy.file], folder)
 
 
 def check_apart(spec: Spec, folder: Path, data: Sequence[Path]) -> None:
     """Refuse a public list that is a file of confidential data: which levels occur there would be given away."""
     if spec.data.status != "confidential":
         return
-    lists = [path.resolve() for path, _ in spec.public_files]
-    lists += [] if spec.hierarchy is None else find_files([spec.hierarchy.file], folder)
-    for path in lists:
+    for path in (*(path.resolve() for path, _ in spec.public_files), *_leaf_lists(spec, folder)):
         if path in data:
             raise ReadingError(
                 f"{path.name} is a data file of the spec, which is confidential, and a list of levels, which is public;"
                 " make the list from a public source, or state `status: public` if the data are"
             )
+
+
+# Files for the curator's eyes: what a message may not say, in a CSV file that only its owner can read.
+
+_MOST_ROWS = 10_000
+
+
+def write_confidential_csv(
+    file: Path, header: Sequence[str], rows: Iterable[Sequence[object]], *, most_rows: int | None = _MOST_ROWS
+) -> str:
+    """Write some rows and return where they are, as the end of a sentence.
+
+    A person reads the file, in a spreadsheet perhaps, and its texts may come from anywhere: characters that do not show
+    are escaped, and what a spreadsheet would compute begins with an apostrophe.
+    """
+    try:
+        file.unlink(missing_ok=True)  # whatever stands there, a link to a public file included, is not written to
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(map(_cell, header))
+            writer.writerows(map(_cell, row) for row in islice(rows, most_rows))
+    except OSError:
+        return f"could not be written to {file.name}: is the folder of the spec writable?"
+    return f"is in {file.name}, which stays confidential"
+
+
+def _cell(value: object) -> object:
+    text = on_one_line(value) if isinstance(value, str) else value
+    return f"'{text}" if isinstance(text, str) and is_taken_for_a_formula(text) else text

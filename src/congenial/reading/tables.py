@@ -17,8 +17,7 @@ from congenial.disk import open_unpacked
 from congenial.errors import ReadingError
 from congenial.progress import READING, Progress, silent
 from congenial.reading import session as sql
-from congenial.reading.confidential_csv import write_confidential_csv
-from congenial.reading.files import FileColumn, Source, check_apart, find_files
+from congenial.reading.files import FileColumn, Source, check_apart, find_files, write_confidential_csv
 from congenial.reading.session import GROUPED, Session, place_of, read_sources, rows_of, session
 from congenial.resources import what_is_too_large
 from congenial.spec.levels import Levels
@@ -287,10 +286,8 @@ def read_leaves(
     spec: Spec, tree: Tree, folder: str | Path, progress: Progress = silent, grouped: GroupedRows | None = None
 ) -> NDArray[np.int64]:
     """Read the data of a tree's leaves (leaf, cell), in the order of the tree. Confidential."""
-    if spec.hierarchy is None:
-        raise ReadingError("the spec has no hierarchy")
-    codes = CodeTexts(tree.codes[-1])
-    by = Levels(spec.hierarchy.leaf, spec.hierarchy.column, codes, codes)
+    codes, leaf = CodeTexts(tree.codes[-1]), tree.levels[-1]
+    by = Levels(leaf, spec.area_column or leaf, codes, codes)
     return read_counts(replace(spec, by=by), folder, progress, grouped)
 
 
@@ -364,12 +361,8 @@ def _check_names(sources: Sequence[Source], spec: Spec, *, with_all: bool) -> No
 
 def cell_columns(spec: Spec) -> list[str]:
     """Return the columns of the data that say in which cell a row is counted, and as how many."""
-    area = None if spec.hierarchy is None else spec.hierarchy.column
-    area = area if spec.by is None else spec.by.column
-    columns = [levels.column for levels in spec.dimensions]
-    columns += [] if area is None else [area]
-    columns += [] if spec.data.count is None else [spec.data.count]
-    return list(dict.fromkeys(columns))
+    columns = [*(levels.column for levels in spec.dimensions), spec.area_column, spec.data.count]
+    return list(dict.fromkeys(column for column in columns if column is not None))
 
 
 def _cells_query(database: Session, sources: Sequence[Source], levels: Sequence[Levels], spec: Spec) -> str:

@@ -168,12 +168,6 @@ def read_unpublished(
     out of the question where each published total is exact, for tables with other totals are not compared, and where
     the column is public.
     """
-    if file.hierarchy is not None and file.hierarchy.unpublished:
-        mistakes.add(
-            ("hierarchy", "unpublished"),
-            "every table of a tree is the sum of its parts: what is left out is the difference of what is published."
-            " Leave out the whole level, or release the areas apart from each other, with `by:`",
-        )
     if file.by is None or by is None or not file.by.unpublished:
         return ()
     left_out = tuple(dict.fromkeys(file.by.unpublished))
@@ -284,36 +278,13 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
     hierarchy = read_hierarchy(file, measured, mistakes)
     if file.hierarchy is None:
         _check_budget(file, measured, mistakes)
-    elif file.budget is None and "budget" not in document.tree:
-        mistakes.add(("budget",), "a `budget:` is needed, such as {rho: 1/2}")
     n_stated = sum(len(document.tree.get(section, ())) for section in ("invariants", "conditions"))
     if schema is not None and len(invariants) + len(conditions) == n_stated:
         _check_clash(schema, [*invariants, *conditions], mistakes)
     mistakes.raise_all()
-    spec = _spec(document, file, data, unit, tuple(dimensions or ()), by, measured, invariants, conditions)
-    spec = replace(spec, row_filters=row_filters, unpublished=unpublished)
-    if hierarchy is not None:
-        return replace(spec, hierarchy=hierarchy, noise=tree_noise(file, mistakes))
-    with mistakes.at(("measure",)):  # what is left to find: queries that cannot be measured together
-        _ = spec.mechanism
-    mistakes.raise_all()
-    return spec
-
-
-def _spec(
-    document: yaml_text.Document,
-    file: "SpecFile",
-    data: DataFiles | None,
-    unit: PrivacyUnit | None,
-    dimensions: tuple[Levels, ...],
-    by: Levels | None,
-    measured: list[Query],
-    invariants: list[Statement],
-    conditions: list[Statement],
-) -> Spec:
     if data is None or file.release is None:  # noted as mistakes before
         raise SpecError([document.mistake((), "the spec is not complete")])
-    return Spec(
+    spec = Spec(
         file_name=document.file_name,
         text=document.text,
         release=file.release,
@@ -321,19 +292,26 @@ def _spec(
         dataset=file.dataset or file.release,
         data=data,
         unit=unit,
-        dimensions=dimensions,
+        dimensions=tuple(dimensions or ()),
         by=by,
         measured=tuple(measured),
         invariants=tuple(invariants),
         conditions=tuple(conditions),
-        noise=file.noise,
+        noise=file.noise if hierarchy is None else tree_noise(file, mistakes),
         epsilon=None if file.budget is None else file.budget.epsilon,
         delta=None if file.budget is None else file.budget.delta,
         rho=None if file.budget is None else file.budget.rho,
         neighbours=file.neighbours,
         outputs=tuple(dict.fromkeys(file.outputs)),
+        hierarchy=hierarchy,
+        row_filters=row_filters,
+        unpublished=unpublished,
         replaces=file.replaces,
     )
+    with mistakes.at(("measure",)):  # what is left to find: queries that cannot be measured together
+        _ = spec.mechanism
+    mistakes.raise_all()
+    return spec
 
 
 def _schema(dimensions: list[Levels] | None, by: Levels | None, mistakes: Mistakes) -> Schema | None:

@@ -84,6 +84,12 @@ def read_hierarchy(file: "SpecFile", measured: Sequence[Query], mistakes: Mistak
     if entry is None:
         return None
     before = len(mistakes.by_path)
+    if entry.unpublished:
+        mistakes.add(
+            ("hierarchy", "unpublished"),
+            "every table of a tree is the sum of its parts: what is left out is the difference of what is published."
+            " Leave out the whole level, or release the areas apart from each other, with `by:`",
+        )
     for key in ("file", "leaf"):
         if getattr(entry, key) is None:
             what = "the public list of all leaves" if key == "file" else "what a leaf is called, such as block"
@@ -164,6 +170,8 @@ def _check_shares(shares: dict[str, Fraction] | None, names: Sequence[str], mist
 def _check_budget(file: "SpecFile", mistakes: Mistakes) -> None:
     entry = file.budget
     if entry is None:
+        if "budget" not in mistakes.document.tree:
+            mistakes.add(("budget",), "a `budget:` is needed, such as {rho: 1/2}")
         return
     try:
         if entry.epsilon is not None and entry.delta is None and entry.rho is None:
@@ -283,6 +291,19 @@ class Spec:
     def schema(self) -> Schema:
         """The dimensions of one area's table."""
         return schema_of(self.dimensions)
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """What tables are released for, the top first: no level beside one table, one of areas, several of a tree."""
+        if self.hierarchy is not None:
+            return self.hierarchy.names
+        return () if self.by is None else (self.by.name,)
+
+    @property
+    def area_column(self) -> str | None:
+        """The column of the data that says to which area, or leaf, a row belongs; None when there is one table."""
+        areas = self.by or self.hierarchy
+        return None if areas is None else areas.column
 
     @property
     def areas(self) -> tuple[str, ...] | None:
