@@ -22,7 +22,7 @@ from typing import Any
 
 from congenial.errors import BudgetError, LedgerBusyError
 from congenial.ledger import Ledger, Request, open_ledger
-from congenial.ledger.charging import Place, next_spend
+from congenial.ledger.charging import ChainEnd, next_spend
 from congenial.ledger.records import DATASET, SPEND, link_hash
 from congenial.ledger.requests import moment
 from ledgers import certificate, ledger_with, request
@@ -53,7 +53,7 @@ def charge_by_stale_sum(ledger: Ledger, asked: Request, barrier: Barrier) -> str
         dataset = book.dataset(asked.dataset)
         roomy = replace(dataset, cap=10**6)
         roomy = replace(roomy, hash=link_hash(DATASET, roomy.row))
-        spend = next_spend(Place(roomy, book.last_spend(asked.dataset), None), None, asked, moment(None), "")
+        spend = next_spend(ChainEnd(roomy, book.last_spend(asked.dataset), None), None, asked, moment(None), "")
         spend = replace(spend, previous=dataset.hash) if spend.number == 1 else spend
         book.add_spend(replace(spend, hash=link_hash(SPEND, spend.row)))
 

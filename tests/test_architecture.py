@@ -179,9 +179,9 @@ def test_import_is_light() -> None:
 def test_nobody_needs_the_workbench() -> None:
     """Its extra may be missing: nothing imports it but its own command, when that is called."""
     for name, path in modules().items():
-        if not name.startswith(("workbench", "cli.main")):
+        if not name.startswith(("workbench", "cli.curator")):
             assert not any(found.startswith("congenial.workbench") for found in imports(path)), name
-    tree = ast.parse(modules()["cli.main"].read_text(encoding="utf-8"))
+    tree = ast.parse(modules()["cli.curator"].read_text(encoding="utf-8"))
     at_once = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     assert not any("workbench" in ast.unparse(node) for node in at_once)
 

@@ -86,7 +86,7 @@ def test_words_are_aes_in_counter_mode_from_each_unit_s_own_block() -> None:
     key = bytes(range(32))
     starts = [bytes(15) + b"\x07", b"\xff" * 16, bytes(8) + b"\xff" * 8]
     for n in (1, 2, 7, 64):
-        lines = UnitStreams(key, starts).lines(3, n)
+        lines = UnitStreams(key, starts).word_rows(3, n)
         for line, start in zip(lines, starts, strict=True):
             stream = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor().update(bytes(8 * n))
             assert np.array_equal(line, np.frombuffer(stream, "<u8"))
@@ -94,14 +94,14 @@ def test_words_are_aes_in_counter_mode_from_each_unit_s_own_block() -> None:
 
 def test_further_words_follow_on_the_first_ones() -> None:
     starts = [bytes([i]) * 16 for i in range(3)]
-    long = UnitStreams(bytes(32), starts).lines(3, 100)
+    long = UnitStreams(bytes(32), starts).word_rows(3, 100)
     short = UnitStreams(bytes(32), starts)
-    first = short.lines(3, 33)
-    assert np.array_equal(np.concatenate([first[1], short.line(1).words(67)]), long[1])
-    some = UnitStreams(bytes(32), starts).some([2, 0])
-    assert np.array_equal(some.lines(2, 100), long[[2, 0]])
+    first = short.word_rows(3, 33)
+    assert np.array_equal(np.concatenate([first[1], short.stream(1).words(67)]), long[1])
+    some = UnitStreams(bytes(32), starts).subset([2, 0])
+    assert np.array_equal(some.word_rows(2, 100), long[[2, 0]])
     with pytest.raises(ValueError, match="taken once"):
-        short.lines(3, 33)
+        short.word_rows(3, 33)
 
 
 def test_a_unit_s_words_depend_on_what_it_is_and_on_nothing_else() -> None:
@@ -110,7 +110,9 @@ def test_a_unit_s_words_depend_on_what_it_is_and_on_nothing_else() -> None:
     def words(
         key: ReleaseKey = key, release: str = "r", digest: str = "0" * 64, areas: str = "abc", counts: object = counts
     ) -> list[bytes]:
-        return [line.tobytes() for line in key.streams(release, digest, list(areas), np.asarray(counts)).lines(3, 9)]
+        return [
+            line.tobytes() for line in key.streams(release, digest, list(areas), np.asarray(counts)).word_rows(3, 9)
+        ]
 
     mine = words()
     assert len(set(mine)) == 3

@@ -23,7 +23,7 @@ def distinct_rows(rows: Ints) -> tuple[Ints, Ints]:
         spans = rows.max(axis=0).astype(object) - low + 1
         if np.prod(spans) < 2**62:
             places = [int(np.prod(spans[column + 1 :])) for column in range(len(spans))]
-            _, first, which = np.unique((rows - low) @ np.array(places), return_index=True, return_inverse=True)
-            return rows[first], which
-    distinct, which = np.unique(rows, axis=0, return_inverse=True)
-    return distinct, which.reshape(-1)
+            _, first, inverse = np.unique((rows - low) @ np.array(places), return_index=True, return_inverse=True)
+            return rows[first], inverse
+    distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
+    return distinct, inverse.reshape(-1)

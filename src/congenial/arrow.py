@@ -41,8 +41,8 @@ def codes_of(column: "pa.Array") -> Codes | None:
     else:
         room = np.zeros((len(lengths), width), np.uint8)
         room[np.arange(width) < lengths[:, None]] = text
-    found = np.ascontiguousarray(room).view(f"S{width}").reshape(-1)
-    return found if int(text.max(initial=0)) < _ASCII else np.char.decode(found, "utf-8")
+    codes = np.ascontiguousarray(room).view(f"S{width}").reshape(-1)
+    return codes if int(text.max(initial=0)) < _ASCII else np.char.decode(codes, "utf-8")
 
 
 def column_of(codes: Codes) -> "pa.Array":
@@ -73,15 +73,15 @@ def letters_beside_ascii(codes: Codes) -> str:
     """
     plain = np.ascontiguousarray(codes, codes.dtype.newbyteorder("="))
     numbers: NDArray[Any] = plain.view(np.uint8 if plain.dtype.kind == "S" else np.uint32)
-    found: set[int] = set()
+    letters: set[int] = set()
     for first in range(0, len(numbers), _LETTERS):
-        some = numbers[first : first + _LETTERS]
-        is_usual = (some >= ord(" ")) & (some <= ord("~")) | (some == 0)  # zeros fill the width
+        part = numbers[first : first + _LETTERS]
+        is_usual = (part >= ord(" ")) & (part <= ord("~")) | (part == 0)  # zeros fill the width
         if not bool(is_usual.all()):
-            found.update(np.unique(some[~is_usual]).tolist())
+            letters.update(np.unique(part[~is_usual]).tolist())
     if int(np.count_nonzero(numbers)) < int(np.char.str_len(codes).sum()):
-        found.add(0)  # one that is part of a code
-    return "".join(map(chr, sorted(found)))
+        letters.add(0)  # one that is part of a code
+    return "".join(map(chr, sorted(letters)))
 
 
 def text_column(lengths: NDArray[Any], content: "pa.Buffer", there: "pa.Buffer | None" = None) -> "pa.Array":
@@ -91,8 +91,8 @@ def text_column(lengths: NDArray[Any], content: "pa.Buffer", there: "pa.Buffer |
     ends = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=ends[1:])
     if ends[-1] >= 1 << 31:  # more than the ordinary type holds: Arrow says so
-        made = pa.Array.from_buffers(pa.large_string(), len(lengths), [there, pa.py_buffer(ends), content])
-        return made.cast(pa.string())
+        column = pa.Array.from_buffers(pa.large_string(), len(lengths), [there, pa.py_buffer(ends), content])
+        return column.cast(pa.string())
     return pa.Array.from_buffers(pa.string(), len(lengths), [there, pa.py_buffer(ends.astype(np.int32)), content])
 
 
@@ -104,8 +104,8 @@ def texts_of(codes: Codes) -> list[str]:
     >>> texts_of(np.array([b"44", b"15"]))
     ['44', '15']
     """
-    found: list[str] = codes.astype(str).tolist()
-    return found
+    texts: list[str] = codes.astype(str).tolist()
+    return texts
 
 
 class CodeTexts(Sequence[str]):

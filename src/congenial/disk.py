@@ -49,20 +49,20 @@ _AT_ONCE = 1 << 20
 def is_packed(path: Path) -> bool:
     """Whether a file says that it is packed by gzip; a name that says so must be right."""
     with path.open("rb") as stream:
-        found = stream.read(len(GZIP)) == GZIP
-    if path.suffix == ".gz" and not found:
+        has_magic = stream.read(len(GZIP)) == GZIP
+    if path.suffix == ".gz" and not has_magic:
         raise ReadingError(f"{path.name} is not packed by gzip, though its name says so")
-    return found
+    return has_magic
 
 
-def opened(path: Path) -> BinaryIO:
+def open_unpacked(path: Path) -> BinaryIO:
     """Open a file to read its bytes, unpacked."""
     return cast("BinaryIO", gzip.open(path, "rb")) if is_packed(path) else path.open("rb")
 
 
-def beginning(path: Path, length: int) -> bytes:
+def read_beginning(path: Path, length: int) -> bytes:
     """Return the first bytes of a file, unpacked."""
-    with opened(path) as stream:
+    with open_unpacked(path) as stream:
         try:
             return stream.read(length)
         except (EOFError, gzip.BadGzipFile, zlib.error):
@@ -71,7 +71,7 @@ def beginning(path: Path, length: int) -> bytes:
 
 def check_whole(path: Path) -> None:
     """Refuse a packed file that is cut short or damaged: DuckDB does not compare its checksum."""
-    with opened(path) as stream:
+    with open_unpacked(path) as stream:
         try:
             while stream.read(_AT_ONCE):
                 pass

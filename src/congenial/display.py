@@ -53,8 +53,8 @@ def row_titles(schema: Schema) -> list[str]:
     """Return what stands before each row of a grid."""
     across = _across(schema)
     down = [dimension.labels for axis, dimension in enumerate(schema.dimensions) if axis != across]
-    found = [", ".join(labels) for labels in product(*down)]
-    return found if len(found) == 1 else [*found, "total"]
+    names = [", ".join(labels) for labels in product(*down)]
+    return names if len(names) == 1 else [*names, "total"]
 
 
 def _across(schema: Schema) -> int | None:

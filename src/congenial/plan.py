@@ -28,7 +28,7 @@ from congenial.privacy.disclosure import Disclosure
 from congenial.privacy.neighbours import Neighbours
 from congenial.privacy.semantics import Meaning, meaning
 from congenial.privacy.tree import total_rho, tree_certificate
-from congenial.progress import DRAWING, REHEARSING, Progress, no_news
+from congenial.progress import DRAWING, DRY_RUN, Progress, silent
 from congenial.randomness import RandomStream, Streams, TreeStreams, replay_rng
 from congenial.resources import in_threads, parts_of
 from congenial.sampling.registry import Sampler, choose_sampler
@@ -97,7 +97,7 @@ class Drawing:
             own = np.flatnonzero(groups == number)
             is_all = len(own) == len(centres)
             chosen = centres if is_all else centres[own]
-            drawn = self.samplers[number].draw_each(chosen, words if is_all else words.some(own))
+            drawn = self.samplers[number].draw_each(chosen, words if is_all else words.subset(own))
             _check_drawn(self.patterns[number], chosen, drawn)
             out[own] = drawn
         return out
@@ -278,13 +278,13 @@ class Plan:
         for sampler in self.samplers:
             sampler.check()
 
-    def rehearse(self, progress: Progress = no_news) -> list[str]:
+    def rehearse(self, progress: Progress = silent) -> list[str]:
         """Draw around made-up tables of each structure: what cannot be drawn here is found without any data.
 
         Returns what that promises, in sentences, where a sampler's time depends on more than the structure.
         """
         if self.law.exact_below:
-            progress(REHEARSING)
+            progress(DRY_RUN)
         coarsest = min(precision for precision in self.law.precisions if precision)
         below = self.law.below.dry_run(1 / sqrt(float(coarsest)))
         return [*self._rehearse_areas(progress), *below]
@@ -294,7 +294,7 @@ class Plan:
         out = []
         for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
             if not sampler.is_steady:
-                progress(REHEARSING)
+                progress(DRY_RUN)
             chosen = _to_rehearse(group.values, _FEW if sampler.is_steady else _MANY)
             labels = [self.law.areas.labels[group.places[place]] for place in chosen]
             try:
@@ -316,7 +316,7 @@ class Plan:
         self,
         leaves: Ints,
         streams: Streams | TreeStreams,
-        progress: Progress = no_news,
+        progress: Progress = silent,
         *,
         at_once: int | None = None,
         n_threads: int | None = None,
@@ -358,7 +358,7 @@ class Plan:
         self,
         tables: Ints,
         streams: Streams,
-        progress: Progress = no_news,
+        progress: Progress = silent,
         *,
         at_once: int | None = None,
         n_threads: int | None = None,
@@ -369,11 +369,11 @@ class Plan:
 
         def draw_part(part: slice) -> int:
             places = range(*part.indices(len(tables)))
-            drawn[part] = self.drawing.draw(groups[part], tables[part], streams.some(places))
+            drawn[part] = self.drawing.draw(groups[part], tables[part], streams.subset(places))
             return len(places)
 
         n_done, parts = 0, parts_of(len(tables), at_once or AT_ONCE)
-        for n_areas in in_threads(draw_part, parts, n_threads if streams.is_each_its_own else 1):
+        for n_areas in in_threads(draw_part, parts, n_threads if streams.has_stream_per_table else 1):
             n_done += n_areas
             if len(parts) > 1:
                 progress(DRAWING, n_done, len(tables))

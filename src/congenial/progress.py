@@ -15,7 +15,7 @@ READING = "reading the data"
 DRAWING = "drawing"
 """The step whose parts are areas, or units of a tree."""
 
-REHEARSING = "trying draws of made-up tables"
+DRY_RUN = "trying draws of made-up tables"
 """Where the time of a draw depends on more than the structure, and may be seconds."""
 
 WRITING = "writing the bundle"
@@ -32,7 +32,7 @@ class Progress(Protocol):
         """Take note."""
 
 
-def no_news(step: str, done: int = 0, of: int = 0, /) -> None:
+def silent(step: str, done: int = 0, of: int = 0, /) -> None:
     """Tell nobody."""
 
 
@@ -40,10 +40,10 @@ def no_news(step: str, done: int = 0, of: int = 0, /) -> None:
 #
 # A proof that is stopped leaves nothing behind, and is begun again when it is asked for.
 
-_CHECK: ContextVar[Callable[[], None] | None] = ContextVar("patience", default=None)
+_CHECK: ContextVar[Callable[[], None] | None] = ContextVar("cancellation", default=None)
 
 
-def give_way() -> None:
+def checkpoint() -> None:
     """Let whoever set a limit stop the proof here; called every few milliseconds."""
     check = _CHECK.get()
     if check is not None:
@@ -51,7 +51,7 @@ def give_way() -> None:
 
 
 @contextmanager
-def patience(check: Callable[[], None]) -> Iterator[None]:
+def cancellation(check: Callable[[], None]) -> Iterator[None]:
     """Inside, `check` is called between the steps of long proofs; it stops one by raising an exception of its own.
 
     Examples
@@ -60,7 +60,7 @@ def patience(check: Callable[[], None]) -> Iterator[None]:
     >>> from congenial.privacy.zero_weights.calibrate import calibrated_zeros
     >>> def stop():
     ...     raise TimeoutError
-    >>> with patience(stop):
+    >>> with cancellation(stop):
     ...     calibrated_zeros(Fraction(1, 3), 5)
     Traceback (most recent call last):
     TimeoutError
@@ -113,8 +113,8 @@ def first_interrupt_held() -> Iterator[Callable[[str], None]]:
     if threading.current_thread() is not threading.main_thread():
         yield tell
         return
-    found = {number: signal.getsignal(number) for number in _SIGNALS}
-    before = {number: handler for number, handler in found.items() if handler not in (None, signal.SIG_IGN)}
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    before = {number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}
     try:
         for number in before:
             signal.signal(number, hold)

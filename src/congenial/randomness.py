@@ -107,17 +107,17 @@ class RandomStream:
             self._buffer = held[n:]
             return held[:n]
 
-    def lines(self, n_lines: int, n: int) -> NDArray[np.uint64]:
+    def word_rows(self, n_rows: int, n: int) -> NDArray[np.uint64]:
         """Return the next `n` words for each of some tables (table, word)."""
-        return self.words(n_lines * n).reshape(n_lines, n)
+        return self.words(n_rows * n).reshape(n_rows, n)
 
-    def line(self, number: int) -> "RandomStream":  # noqa: ARG002
+    def stream(self, number: int) -> "RandomStream":  # noqa: ARG002
         """Return where a table's further words come from: for all of them, from here."""
         return self
 
-    is_each_its_own = False  # tables that are drawn one after another take their words one after another
+    has_stream_per_table = False  # tables that are drawn one after another take their words one after another
 
-    def some(self, places: Sequence[int] | NDArray[np.int64]) -> "RandomStream":  # noqa: ARG002
+    def subset(self, places: Sequence[int] | NDArray[np.int64]) -> "RandomStream":  # noqa: ARG002
         """Return what draws some of the tables."""
         return self
 
@@ -147,9 +147,9 @@ class RandomStream:
             word = self.words(open_.size)
             # Words at or above the largest multiple of the limit would favour small remainders: draw again.
             spare = (np.uint64(0) - limit) % limit
-            kept = word >= spare
-            flat[open_[kept]] = (word[kept] % limit[kept]).astype(np.int64)
-            open_ = open_[~kept]
+            accepted = word >= spare
+            flat[open_[accepted]] = (word[accepted] % limit[accepted]).astype(np.int64)
+            open_ = open_[~accepted]
         return out
 
     def __getstate__(self) -> object:
@@ -182,11 +182,11 @@ class UnitStarts(Sequence[bytes]):
     """The first block of each unit's words, where there may be millions: made when some are asked for. Confidential."""
 
     @abstractmethod
-    def some(self, places: Sequence[int] | NDArray[np.int64]) -> list[bytes]:
+    def subset(self, places: Sequence[int] | NDArray[np.int64]) -> list[bytes]:
         """Return those of some units."""
 
     def __getitem__(self, place: Any) -> Any:
-        return self.some([place])[0]
+        return self.subset([place])[0]
 
 
 class UnitStreams:
@@ -204,7 +204,7 @@ class UnitStreams:
     """
 
     is_replay = False
-    is_each_its_own = True
+    has_stream_per_table = True
 
     def __init__(self, key: bytes, starts: Sequence[bytes]) -> None:
         self._key = key
@@ -215,28 +215,28 @@ class UnitStreams:
         """Return the words of a release of one level: these."""
         return self
 
-    def some(self, places: Sequence[int] | NDArray[np.int64]) -> "UnitStreams":
+    def subset(self, places: Sequence[int] | NDArray[np.int64]) -> "UnitStreams":
         """Return the streams of some of the units."""
         known = self._starts
-        chosen = known.some(places) if isinstance(known, UnitStarts) else [known[place] for place in places]
+        chosen = known.subset(places) if isinstance(known, UnitStarts) else [known[place] for place in places]
         return UnitStreams(self._key, chosen)
 
-    def lines(self, n_lines: int, n: int) -> NDArray[np.uint64]:
+    def word_rows(self, n_rows: int, n: int) -> NDArray[np.uint64]:
         """Return the first `n` words of each unit (unit, word)."""
-        if n_lines != len(self._starts) or self._n_taken:
+        if n_rows != len(self._starts) or self._n_taken:
             raise ValueError(f"first words are taken once, for all {len(self._starts)} units")
         self._n_taken = n
-        first = np.frombuffer(b"".join(self._starts), ">u8").astype(np.uint64).reshape(n_lines, 2)
+        first = np.frombuffer(b"".join(self._starts), ">u8").astype(np.uint64).reshape(n_rows, 2)
         steps = np.arange((n + 1) // 2, dtype=np.uint64)
-        blocks = np.empty((n_lines, steps.size, 2), ">u8")
+        blocks = np.empty((n_rows, steps.size, 2), ">u8")
         blocks[:, :, 1] = low = first[:, 1:] + steps  # a counter of 128 bits: what overflows is carried over
         blocks[:, :, 0] = first[:, :1] + (low < first[:, 1:])
         encryptor = Cipher(algorithms.AES(self._key), modes.ECB()).encryptor()  # noqa: S305  of counters: counter mode
-        made = np.frombuffer(encryptor.update(blocks.tobytes()), "<u8").reshape(n_lines, 2 * steps.size)
-        return made[:, :n].astype(np.uint64, order="C")  # a copy, like the words of any stream: one kind for kernels
+        words = np.frombuffer(encryptor.update(blocks.tobytes()), "<u8").reshape(n_rows, 2 * steps.size)
+        return words[:, :n].astype(np.uint64, order="C")  # a copy, like the words of any stream: one kind for kernels
 
-    def line(self, number: int) -> RandomStream:
-        """Return the stream of a unit, from where `lines` has ended."""
+    def stream(self, number: int) -> RandomStream:
+        """Return the stream of a unit, from where `word_rows` has ended."""
         return _UnitStream(self._key, self._starts[number], self._n_taken)
 
     def __getstate__(self) -> object:

@@ -17,13 +17,13 @@ from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
 from congenial.disk import flush_folder, no_core_file
 from congenial.errors import AlreadySpentError, BundleError, CongenialError, LedgerError, StudyError, UncertainError
-from congenial.ledger.records import Receipt, what_became
+from congenial.ledger.records import Receipt, newest_withdrawal
 from congenial.ledger.requests import Request, moment
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import shown
 from congenial.privacy.disclosure import Disclosure
-from congenial.progress import DRAWING, Progress, first_interrupt_held, no_news
+from congenial.progress import DRAWING, Progress, first_interrupt_held, silent
 from congenial.randomness import Streams, TreeStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey, key_without_charge
 from congenial.table import Table, tables_by_area
@@ -97,7 +97,7 @@ class Release:
         *,
         outputs: tuple[str, ...] = OUTPUTS,
         sign: str | Path | None = None,
-        progress: Progress = no_news,
+        progress: Progress = silent,
     ) -> Path:
         """Write the bundle into a new folder, whole or not at all; may be tried again elsewhere.
 
@@ -133,7 +133,7 @@ class Release:
         return True
 
     def _files(
-        self, outputs: tuple[str, ...], sign: str | Path | None, progress: Progress = no_news
+        self, outputs: tuple[str, ...], sign: str | Path | None, progress: Progress = silent
     ) -> Callable[["Unfinished"], None]:
         from congenial.bundle import write as contents
         from congenial.bundle.signing import read_private_key
@@ -200,7 +200,7 @@ class Prepared:
             return key.tree_streams(self.naming.release, self.digest)
         return key.streams(self.naming.release, self.digest, self.plan.law.areas.labels, self.confidential)
 
-    def draw(self, streams: Streams | TreeStreams, progress: Progress = no_news) -> TreeTables:
+    def draw(self, streams: Streams | TreeStreams, progress: Progress = silent) -> TreeTables:
         """Return one draw for every unit of every level."""
         return self.plan.draw(self.confidential, streams, progress)
 
@@ -229,7 +229,7 @@ def charged(
     who: str,
     terms: Mapping[str, str] = MappingProxyType({}),
     now: datetime | None = None,
-    progress: Progress = no_news,
+    progress: Progress = silent,
     draw: Draw = draw_here,
 ) -> Iterator[Release]:
     """Charge a ledger, then draw; what the block does with the release is part of it.
@@ -274,7 +274,7 @@ def charged(
 def check_first(ledger: "Ledger", naming: Naming, *, neighbours: str, budget: Budget | None) -> "Status":
     """Refuse what could not be charged whatever the plan, before anything is planned; return the dataset's account."""
     _clear_stale(_key_folder(ledger, naming.dataset), ledger, naming.dataset, naming.release)
-    return ledger.check_asked(
+    return ledger.check_request(
         naming.dataset, naming.release, neighbours=neighbours, budget=budget, replaces=naming.replaces
     )
 
@@ -304,7 +304,7 @@ def resumed(
     *,
     ledger: "Ledger",
     terms: Mapping[str, str] = MappingProxyType({}),
-    progress: Progress = no_news,
+    progress: Progress = silent,
     draw: Draw = draw_here,
 ) -> Iterator[Release]:
     """Go on with a release that was stopped after its charge: the same tables, and no second charge.
@@ -328,7 +328,7 @@ def resumed(
                 f"{name} was charged for other data, another spec or other versions of the software than there are now;"
                 " put them back as they were, or give the release up: congenial release --abandon"
             )
-        if (became := what_became(ready.naming.release, ledger.withdrawals(ready.naming.dataset))) is not None:
+        if (became := newest_withdrawal(ready.naming.release, ledger.withdrawals(ready.naming.dataset))) is not None:
             raise BundleError(f"{name} was {became.text}; give it up instead: congenial release --abandon")
         ready.plan.rehearse(progress)
         with first_interrupt_held() as tell:
@@ -463,7 +463,7 @@ def told_that_it_was_charged(receipt: Receipt) -> Iterator[None]:
         ) from None
 
 
-def simulate(ready: Prepared, seed: int, *, now: datetime | None = None, progress: Progress = no_news) -> Release:
+def simulate(ready: Prepared, seed: int, *, now: datetime | None = None, progress: Progress = silent) -> Release:
     """Draw from a public seed: what comes out is marked NOT FOR RELEASE, and protects nobody."""
     check_not_confidential(ready.naming.status)
     progress(STEPS[-1])

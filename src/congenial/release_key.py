@@ -46,10 +46,10 @@ class ReleaseKey:
         return SecretBytes(self._begun(purpose, parts, size).digest())
 
     def _begun(self, purpose: str, parts: Sequence[bytes], size: int) -> "hashlib.blake2b":
-        made = hashlib.blake2b(key=self.secret, digest_size=size, person=purpose.encode())
+        digest = hashlib.blake2b(key=self.secret, digest_size=size, person=purpose.encode())
         for part in parts:
-            made.update(with_length(part))
-        return made
+            digest.update(with_length(part))
+        return digest
 
     def streams(self, release: str, plan_digest: str, areas: Sequence[Area], counts: Ints) -> UnitStreams:
         """Return the random words of every area.
@@ -72,11 +72,11 @@ class ReleaseKey:
     def seal(self, facts: Mapping[str, object], counts: Ints) -> str:
         """Return a keyed hash of public facts and of the confidential tables: it tells whether anything has changed."""
         text = json.dumps(facts, sort_keys=True).encode()
-        made = self._begun("seal", [text, str(counts.shape).encode()], _BYTES)
-        made.update((8 * counts.size).to_bytes(8, "little"))
+        digest = self._begun("seal", [text, str(counts.shape).encode()], _BYTES)
+        digest.update((8 * counts.size).to_bytes(8, "little"))
         for part in parts_of(len(counts)):  # some lines at a time: a copy of all is as large as they are
-            made.update(np.ascontiguousarray(counts[part], "<i8").data)
-        return made.hexdigest()
+            digest.update(np.ascontiguousarray(counts[part], "<i8").data)
+        return digest.hexdigest()
 
     def __getstate__(self) -> object:
         raise TypeError("the key of a release cannot be copied or sent to another process")
@@ -94,15 +94,15 @@ class _Starts(UnitStarts):
     def __len__(self) -> int:
         return len(self._areas)
 
-    def some(self, places: Sequence[int] | NDArray[np.int64]) -> list[bytes]:
+    def subset(self, places: Sequence[int] | NDArray[np.int64]) -> list[bytes]:
         """Return those of some areas, whose counts are taken out of the tables at once."""
         lines = np.ascontiguousarray(self._counts[places], "<i8").view(np.uint8).reshape(len(places), -1)
         size, begun, areas = lines.shape[1].to_bytes(8, "little"), self._begun, self._areas
         out = []
         for place, line in zip(places, lines, strict=True):
-            made = begun.copy()
-            made.update(with_length((areas[place] or "").encode()) + size + line.tobytes())
-            out.append(made.digest())
+            state = begun.copy()
+            state.update(with_length((areas[place] or "").encode()) + size + line.tobytes())
+            out.append(state.digest())
         return out
 
 
@@ -224,21 +224,21 @@ class KeyFolder:
         except OSError as refused:
             raise LedgerError(f"the key of the release cannot be read from {path}: {reason_of(refused)}") from None
         try:
-            found = _read(path, file)
+            pending = _read(path, file)
         except BaseException:
             file.close()
             raise
-        if found is None:
+        if pending is None:
             file.close()
-        return found
+        return pending
 
     def _check_private(self) -> None:
         """Refuse a folder in which others could read names, or put files in place of keys."""
-        found = self.folder.stat()
-        if found.st_uid != os.geteuid() or found.st_mode & _OTHERS:
+        status = self.folder.stat()
+        if status.st_uid != os.geteuid() or status.st_mode & _OTHERS:
             raise LedgerError(
-                f"the folder for keys {self.folder} belongs to user {found.st_uid} and has mode"
-                f" {stat.S_IMODE(found.st_mode):o}, and it must be yours alone, of user {os.geteuid()} with mode 700."
+                f"the folder for keys {self.folder} belongs to user {status.st_uid} and has mode"
+                f" {stat.S_IMODE(status.st_mode):o}, and it must be yours alone, of user {os.geteuid()} with mode 700."
                 f" Make it so, chmod 700 {quote(str(self.folder))}, or {_ELSEWHERE}"
             )
 
@@ -268,17 +268,17 @@ def _has_name(file: FileIO, path: Path) -> bool:
 
 def _read(path: Path, file: FileIO) -> KeyFile | None:
     """Read a key; None if its file was removed at this moment, and refuses what no release has written."""
-    found = os.fstat(file.fileno())
-    if not found.st_nlink:
+    status = os.fstat(file.fileno())
+    if not status.st_nlink:
         return None
-    is_file, me = stat.S_ISREG(found.st_mode), os.geteuid()
-    if not is_file or found.st_nlink > 1 or found.st_uid != me or found.st_size > _LARGEST:
+    is_file, me = stat.S_ISREG(status.st_mode), os.geteuid()
+    if not is_file or status.st_nlink > 1 or status.st_uid != me or status.st_size > _LARGEST:
         raise LedgerError(
             f"{path} is no key that a release has written: it is {'a' if is_file else 'no ordinary'} file of user"
-            f" {found.st_uid} with {found.st_nlink} names and {found.st_size:,} bytes, and a key is one of user {me}"
+            f" {status.st_uid} with {status.st_nlink} names and {status.st_size:,} bytes, and a key is one of user {me}"
             f" with 1 name and at most {_LARGEST:,} bytes. Find out who put it there, and move it away"
         )
-    text = SecretBytes(os.pread(file.fileno(), found.st_size, 0))
+    text = SecretBytes(os.pread(file.fileno(), status.st_size, 0))
     key, terms, seal = _parsed(text)
     # Cut short before its charge, or overwritten after the bundle; what was written to its end and cannot be read is
     # damaged, and may be the key of a release that is paid for.

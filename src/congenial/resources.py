@@ -30,8 +30,8 @@ def read_amount(text: str) -> int:
     >>> read_amount("2GB"), read_amount("1.5 G")
     (2000000000, 1500000000)
     """
-    found = _AMOUNT.fullmatch(text.strip())
-    amount = int(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
+    match = _AMOUNT.fullmatch(text.strip())
+    amount = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
     if amount < _LEAST:
         raise CongenialError(
             f"{text!r} is no amount of memory of {_shown(_LEAST)} or more; write one such as 2GB, for --memory or in"
@@ -156,8 +156,8 @@ def in_threads(work: Callable[[slice], _Made], parts: Sequence[slice], n_threads
             while ahead:
                 yield ahead.pop(0).result()
         finally:
-            for one in ahead:
-                one.cancel()
+            for waiting in ahead:
+                waiting.cancel()
 
 
 @contextmanager

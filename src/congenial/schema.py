@@ -31,12 +31,12 @@ def interval_of(label: str) -> tuple[int, int | None] | None:
     [(0, 4), (65, 66), (20, 20), (85, None), None]
     """
     text = label.strip()
-    if found := _UNDER.fullmatch(text):
-        return 0, int(found[1]) - 1
-    if found := _BETWEEN.fullmatch(text):
-        return int(found[1]), int(found[2])
-    if found := _OPEN.fullmatch(text):
-        return int(found[1]), None
+    if match := _UNDER.fullmatch(text):
+        return 0, int(match[1]) - 1
+    if match := _BETWEEN.fullmatch(text):
+        return int(match[1]), int(match[2])
+    if match := _OPEN.fullmatch(text):
+        return int(match[1]), None
     return (int(text), int(text)) if _ONE.fullmatch(text) else None
 
 
@@ -52,21 +52,21 @@ def widths_of_labels(labels: Sequence[str]) -> tuple[int, ...] | None:
     >>> widths_of_labels(["010", "020", "030"]) is None
     True
     """
-    found = [interval_of(label) for label in labels]
+    intervals = [interval_of(label) for label in labels]
     widths: list[int] = []
-    for place, interval in enumerate(found):
+    for place, interval in enumerate(intervals):
         if interval is None:
             return None
         first, last = interval
         if last is None:
-            if place == 0 or place + 1 < len(found):
+            if place == 0 or place + 1 < len(intervals):
                 return None
             widths.append(widths[-1])
         elif last < first:
             return None
         else:
             widths.append(last - first + 1)
-        if place and (before := found[place - 1]) is not None and before[1] is not None and first != before[1] + 1:
+        if place and (before := intervals[place - 1]) is not None and before[1] is not None and first != before[1] + 1:
             return None
     return tuple(widths) if len(widths) > 2 else None
 
@@ -170,7 +170,10 @@ class Schema:
         for name in widths:
             if name not in dimensions:
                 raise SchemaError(f"ordered: {name!r} is not a dimension; {did_you_mean(str(name), dimensions)}")
-        self.dimensions = tuple(_in_order(own, widths[own.name]) if own.name in widths else own for own in plain)
+        self.dimensions = tuple(
+            _in_order(dimension, widths[dimension.name]) if dimension.name in widths else dimension
+            for dimension in plain
+        )
         if self.n_cells > _MOST_CELLS:
             raise SchemaError(
                 f"the dimensions span {self.n_cells:,} cells and the limit is {_MOST_CELLS:,};"
@@ -272,10 +275,10 @@ def _dimension(name: object, labels: object, groups: Mapping[str, Sequence[str]]
         raise SchemaError(wrong)
     if isinstance(labels, str | Set) or not isinstance(labels, Iterable):
         raise SchemaError(f"dimension {name!r} needs a list of labels in their order, not {labels!r}")
-    given = tuple(labels)
-    if not given:
+    texts = tuple(labels)
+    if not texts:
         raise SchemaError(f"dimension {name!r} has no labels; it needs at least one")
-    for label in given:
+    for label in texts:
         if not isinstance(label, str):
             raise SchemaError(f'dimension {name!r}: labels are text, and {label!r} is not; write "{label}"')
         if not label.strip():
@@ -283,11 +286,11 @@ def _dimension(name: object, labels: object, groups: Mapping[str, Sequence[str]]
         if wrong := what_is_wrong(label, f"dimension {name!r}: the label {label[:40]!r}"):
             raise SchemaError(wrong)
     seen: set[str] = set()
-    for label in given:
+    for label in texts:
         if label in seen:
             raise SchemaError(f"dimension {name!r} has the label {label!r} twice")
         seen.add(label)
-    return Dimension(name, given, tuple((group, _members(name, given, group, groups[group])) for group in groups))
+    return Dimension(name, texts, tuple((group, _members(name, texts, group, groups[group])) for group in groups))
 
 
 def _members(name: str, labels: tuple[str, ...], group: object, members: Sequence[str]) -> tuple[str, ...]:
@@ -303,14 +306,14 @@ def _members(name: str, labels: tuple[str, ...], group: object, members: Sequenc
     return tuple(label for label in labels if label in set(members))
 
 
-def _in_order(dimension: Dimension, given: Sequence[Fraction | int | str] | None) -> Dimension:
+def _in_order(dimension: Dimension, widths: Sequence[Fraction | int | str] | None) -> Dimension:
     """Return a dimension with the widths of its levels: those given, those that labels say, or 1 each."""
     n_levels = len(dimension.labels)
-    if given is None:
+    if widths is None:
         return replace(dimension, widths=tuple(map(Fraction, widths_of_labels(dimension.labels) or (1,) * n_levels)))
-    if isinstance(given, str) or len(given) != n_levels:
+    if isinstance(widths, str) or len(widths) != n_levels:
         raise SchemaError(f"ordered: the widths of {dimension.name!r} are {n_levels} numbers, one for each level")
-    return replace(dimension, widths=tuple(positive_fraction(width, "a width") for width in given))
+    return replace(dimension, widths=tuple(positive_fraction(width, "a width") for width in widths))
 
 
 def frozen_where(where: Where | None) -> dict[str, tuple[str, ...]] | None:

@@ -103,7 +103,7 @@ class AreaTables(Mapping[str, Table]):
         self._keep(schema, labels, np.array(counts))  # always a copy: what is checked stays as it is
 
     @classmethod
-    def kept(cls, schema: Schema, labels: Sequence[str], counts: Ints) -> "AreaTables":
+    def without_copy(cls, schema: Schema, labels: Sequence[str], counts: Ints) -> "AreaTables":
         """Return tables that keep an array (area, cell) which nobody else has: of a million areas, a copy is large."""
         out = cls.__new__(cls)
         out._keep(schema, labels, counts)
@@ -142,7 +142,7 @@ def tables_by_area(schema: Schema, labels: Sequence[str | None], counts: Ints) -
     """Return tables (area, cell) by the labels of their areas, or one table under None."""
     if list(labels[:1]) == [None]:
         return {None: Table(schema, counts[0].reshape(schema.shape))}
-    named: Mapping[Any, Table] = AreaTables.kept(schema, [str(label) for label in labels], counts)
+    named: Mapping[Any, Table] = AreaTables.without_copy(schema, [str(label) for label in labels], counts)
     return named
 
 

@@ -56,10 +56,10 @@ def hidden_in(text: str) -> str:
     >>> hidden_in("Île-de-France"), hidden_in("abc\u202e")
     ('', '\\u202e (U+202E, RIGHT-TO-LEFT OVERRIDE)')
     """
-    found = _hidden(text)
-    if not found:
+    hidden = _hidden(text)
+    if not hidden:
         return ""
-    letter = found[0]
+    letter = hidden[0]
     return f"{_escape(letter)} (U+{ord(letter):04X}, {name(letter, '') or _HIDDEN[category(letter)]})"
 
 
@@ -71,8 +71,8 @@ def what_is_hidden(text: str, what: str) -> str:
     >>> what_is_hidden("\x1b[2J", "the title")
     'the title holds \\x1b (U+001B, a control character), which does not show; write plain text'
     """
-    found = hidden_in(text)
-    return f"{what} holds {found}, which does not show; write plain text" if found else ""
+    hidden = hidden_in(text)
+    return f"{what} holds {hidden}, which does not show; write plain text" if hidden else ""
 
 
 def what_is_wrong(text: str, what: str) -> str:
@@ -96,7 +96,7 @@ def printable(text: str) -> str:
     >>> print(printable("\x1b[2J and\ta tab"))
     \x1b[2J and\ta tab
     """
-    return _with_escapes(text, _escape, kept="\n")
+    return _with_escapes(text, _escape, unescaped="\n")
 
 
 def on_one_line(text: object) -> str:
@@ -106,16 +106,16 @@ def on_one_line(text: object) -> str:
 
 def printable_json(text: str) -> str:
     """Return JSON that says the same, and in which every character shows."""
-    return _with_escapes(text, lambda letter: json.dumps(letter)[1:-1].replace("\x7f", "\\u007f"), kept="\n")
+    return _with_escapes(text, lambda letter: json.dumps(letter)[1:-1].replace("\x7f", "\\u007f"), unescaped="\n")
 
 
 def _escape(letter: str) -> str:
     return letter.encode("unicode_escape").decode()
 
 
-def _with_escapes(text: str, escape: Callable[[str], str], kept: str = "") -> str:
-    found = set(_hidden(text)) - set(kept)
-    return text.translate({ord(letter): escape(letter) for letter in found}) if found else text
+def _with_escapes(text: str, escape: Callable[[str], str], unescaped: str = "") -> str:
+    hidden = set(_hidden(text)) - set(unescaped)
+    return text.translate({ord(letter): escape(letter) for letter in hidden}) if hidden else text
 
 
 def is_taken_for_a_formula(text: str) -> bool:

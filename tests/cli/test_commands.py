@@ -13,7 +13,10 @@ from click.testing import CliRunner
 
 import congenial as cg
 from commands import run_command, run_python
-from congenial.cli.main import main, reference
+from congenial.cli import output
+from congenial.cli.main import COMMANDS as REGISTRY
+from congenial.cli.main import command_line, main, reference
+from congenial.errors import ReadingError
 from congenial.ledger import open_ledger
 from releases import CASES, NOW, ledger_for, place, release
 
@@ -255,6 +258,30 @@ def test_shells_complete_commands() -> None:
 
 def test_the_page_of_commands_is_current() -> None:
     assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == reference(), "run: make commands"
+
+
+@output.command
+@output.seed_option
+@click.argument("column")
+def count_rows(column: str, seed: int | None, as_json: bool) -> None:
+    """Count rows, by the recipe of CONTRIBUTING.md."""
+    if column == "nothing":
+        raise ReadingError("there is no column 'nothing'")
+    output.show_json({"rows": seed}) if as_json else output.say(f"{seed} rows")
+
+
+def test_a_new_command_is_one_object() -> None:
+    """A toy: listed once, it has its place in the help and on the page, takes --json, and refuses in words."""
+    group = command_line((*REGISTRY, count_rows))
+    page = reference(group)
+    assert "\n## congenial count-rows\n\n```\nUsage: congenial count-rows [OPTIONS] COLUMN\n" in page
+    run = CliRunner().invoke
+    assert run(group, ["count-rows", "sex", "--seed", "3"]).stdout == "3 rows\n"
+    assert json.loads(run(group, ["count-rows", "sex", "--seed", "3", "--json"]).stdout) == {"rows": 3}
+    refused = run(group, ["count-rows", "nothing"])
+    assert (refused.exit_code, refused.stderr) == (1, "Error: there is no column 'nothing'\n")
+    assert run(group, ["count-rows"]).exit_code == 2
+    assert "count-rows" not in main.commands
 
 
 HEAVY = {

@@ -22,7 +22,7 @@ from congenial.curator import pipeline
 from congenial.engines.task import released_content
 from congenial.errors import CongenialError
 from congenial.inference.bundle import load_bundle
-from congenial.progress import no_news
+from congenial.progress import silent
 from congenial.randomness import SecretBytes
 from congenial.release import Prepared
 from congenial.release_key import KeyFolder, ReleaseKey
@@ -118,7 +118,7 @@ def drawn(ready: Prepared, engine: Any, data: Data, name: str) -> tuple[Any, ...
     keys = KeyFolder(data.folder / f"{name}.keys", "account")
     file = keys.begin(ReleaseKey(KEY), data.dataset, "r", {}, ready.facts, ready.confidential)
     try:
-        return tuple(engine.draw(ready, file, no_news))
+        return tuple(engine.draw(ready, file, silent))
     finally:
         file.destroy()
         file.close()

@@ -11,7 +11,7 @@ import pytest
 
 from congenial.errors import AlreadySpentError, BudgetError, LedgerError, OtherVersionError, TamperedError
 from congenial.ledger import Ledger, Request, open_ledger, verify_export
-from congenial.ledger.records import FIELDS, WITHDRAWAL, link_hash, what_became
+from congenial.ledger.records import FIELDS, WITHDRAWAL, link_hash, newest_withdrawal
 from congenial.ledger.requests import canonical
 from congenial.privacy.budget import Budget
 from ledgers import DIGEST, NOW, certificate, ledger_with, request
@@ -42,7 +42,7 @@ def test_what_became_of_releases_is_kept_and_what_they_cost_stays_spent(place: s
         (3, "first", "second"),
         (4, "second", None),
     ]
-    first, second, third = (what_became(name, found) for name in ("first", "second", "third"))
+    first, second, third = (newest_withdrawal(name, found) for name in ("first", "second", "third"))
     assert first is not None
     assert first.text == "replaced by release 'second' on 2026-01-16"
     assert second is not None
@@ -73,7 +73,7 @@ def test_a_release_is_withdrawn_once_and_replaced_once(tmp_path: Path) -> None:
             attempt()
     assert ledger.export() == text
     ledger.charge(correction("fourth", "second"), now=NOW)  # what was withdrawn may still be replaced
-    assert what_became("second", ledger.withdrawals("county")) == ledger.withdrawals("county")[-1]
+    assert newest_withdrawal("second", ledger.withdrawals("county")) == ledger.withdrawals("county")[-1]
 
 
 def lines_of(text: str) -> list[dict[str, Any]]:
@@ -217,7 +217,7 @@ def test_what_cannot_be_charged_is_found_without_a_plan(tmp_path: Path) -> None:
     text = ledger.export()
 
     def ask(release: str = "second", neighbours: str = "bounded", budget: Budget | None = None, **options: Any) -> Any:
-        return ledger.check_asked("county", release, neighbours=neighbours, budget=budget, **options)
+        return ledger.check_request("county", release, neighbours=neighbours, budget=budget, **options)
 
     half, more = Budget(epsilon=Fraction(1, 2)), Budget(epsilon=Fraction(1, 2) + Fraction(1, 10**30))
     assert ask(budget=half).left == Fraction(1, 2)

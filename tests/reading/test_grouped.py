@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from congenial.errors import ReadingError
-from congenial.reading.tables import Grouped, cell_columns, read_counts
+from congenial.reading.tables import GroupedRows, cell_columns, read_counts
 from congenial.spec.load import load_spec
 from congenial.spec.spec import Spec
 from engines.spark_data import people
 
 
-def grouped(spec: Spec, rows: object) -> Grouped:
+def grouped(spec: Spec, rows: object) -> GroupedRows:
     """Put equal rows together, as Spark does."""
     import pyarrow as pa
 
@@ -20,7 +20,7 @@ def grouped(spec: Spec, rows: object) -> Grouped:
     columns = cell_columns(spec)
     found = rows.group_by(columns).aggregate([([], "count_all")])
     names = [f"c{place}" for place in range(len(columns))]
-    return Grouped("rows", tuple(columns), found.select([*columns, "count_all"]).rename_columns([*names, "n"]))
+    return GroupedRows("rows", tuple(columns), found.select([*columns, "count_all"]).rename_columns([*names, "n"]))
 
 
 def test_records_that_were_grouped_give_the_same_counts(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from congenial import resources
 from congenial.errors import CongenialError, ReadingError
 from congenial.reading import read_tables
-from congenial.reading.tables import csv_trouble
+from congenial.reading.tables import find_csv_error
 from congenial.spec import Spec, parse_spec
 from drawn import drawn
 
@@ -375,7 +375,7 @@ def test_the_canary_can_be_found(tmp_path: Path) -> None:
 
 def test_trouble_that_is_not_found_is_not_made_up(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    assert csv_trouble(tmp_path / "a.csv", 2, ",") is None
+    assert find_csv_error(tmp_path / "a.csv", 2, ",") is None
 
 
 HEADERS = [b"sex,AGE,n\n", b"sex,AGE,n\r\n", b"sex,AGE,pid\n", b"\xef\xbb\xbfsex,AGE,n\n", b""]

@@ -88,7 +88,7 @@ class SamplerContract:
         centres, starts = np.repeat(centre[None, :], 9, axis=0), [bytes([i]) * 16 for i in range(9)]
         together = sampler.draw_each(centres, UnitStreams(bytes(32), starts), n_threads=2)
         for places in ([4], [8, 2, 0]):
-            some = UnitStreams(bytes(32), starts).some(places)
+            some = UnitStreams(bytes(32), starts).subset(places)
             assert np.array_equal(sampler.draw_each(centres[places], some), together[places])
 
     @pytest.mark.statistical

@@ -101,7 +101,7 @@ class Enumeration:
         out = np.empty_like(centres)
         if not isinstance(rng, RandomStream):  # a stream of its own for each table
             for number, centre in enumerate(centres):
-                out[number] = self.at(centre).sample(1, rng.line(number))[0]
+                out[number] = self.at(centre).sample(1, rng.stream(number))[0]
             return out
         distinct, which = np.unique(centres, axis=0, return_inverse=True)
         for number, centre in enumerate(distinct):

@@ -171,7 +171,7 @@ def test_one_seed_gives_one_table(target: Target) -> None:
     assert np.array_equal(one[:1], sampler.at(target.centre).sample(1, replay_rng("threads")))
     starts = [bytes([i]) * 16 for i in range(5)]
     together = sampler.draw_each(centres, UnitStreams(bytes(32), starts), n_threads=2)
-    some = UnitStreams(bytes(32), starts).some([3, 0])
+    some = UnitStreams(bytes(32), starts).subset([3, 0])
     assert np.array_equal(sampler.draw_each(centres[:2], some), together[[3, 0]])
 
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.metadata import SOFTWARE
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.tree.tree import TreeTables
 
 MANIFEST, SIGNATURE = "manifest.json", "signature.json"
@@ -54,7 +54,7 @@ class BundleContents:
     manifest: Manifest
     levels: TreeTables
     parts: Callable[[], Mapping[str, object]] = dict
-    progress: Progress = no_news
+    progress: Progress = silent
 
 
 def _always(_: Manifest) -> bool:
@@ -124,7 +124,7 @@ def _parquet(contents: BundleContents) -> Content:
     from congenial.bundle.tables import write_tables
 
     manifest = contents.manifest
-    progress = contents.progress if is_too_long(manifest) else no_news  # table.csv, beside it, tells of its own
+    progress = contents.progress if is_too_long(manifest) else silent  # table.csv, beside it, tells of its own
     return partial(write_tables, manifest.law, contents.levels[0], progress=progress)
 
 

@@ -34,7 +34,7 @@ from congenial.bundle.law_json import (
     tree_as_json,
     tree_of_json,
 )
-from congenial.bundle.metadata import KeptRows, Naming, PublicFile, plan_digest
+from congenial.bundle.metadata import Naming, PublicFile, RowFilter, plan_digest
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query
 from congenial.conditions.registry import from_json as condition_of_json
@@ -368,7 +368,7 @@ class Manifest:
                 parents=tuple((read_as(str, parent), read_as(int, n)) for parent, n in values["parents"]),
                 unpublished=tuple(read_texts(values["unpublished"])),
                 kept_rows=tuple(
-                    KeptRows(
+                    RowFilter(
                         read_as(str, rows["column"]),
                         tuple(read_texts(rows["values"])),
                         read_as(bool, rows["is_public"]),

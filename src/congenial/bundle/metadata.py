@@ -28,7 +28,7 @@ _SHOWN = 8  # values in a sentence; the manifest has all of them
 
 
 @dataclass(frozen=True)
-class KeptRows:
+class RowFilter:
     """Rows are counted only if a column has one of some values.
 
     Attributes
@@ -48,7 +48,7 @@ class KeptRows:
         return f"{self.column} is {' or '.join(self.values[:_SHOWN])}{more}"
 
 
-def membership(kept: Sequence[KeptRows], neighbours: str, unit: str) -> list[str]:
+def membership(kept: Sequence[RowFilter], neighbours: str, unit: str) -> list[str]:
     """Return whose rows are counted, and whether that is protected; nothing where all are.
 
     Under bounded neighbours a record changes its value and stays, so whether it is counted cannot change: that must be
@@ -56,7 +56,7 @@ def membership(kept: Sequence[KeptRows], neighbours: str, unit: str) -> list[str
 
     Examples
     --------
-    >>> membership([KeptRows("state", ("01", "02"), True)], "bounded", "person")[0]
+    >>> membership([RowFilter("state", ("01", "02"), True)], "bounded", "person")[0]
     'Only rows whose state is 01 or 02 were counted.'
     """
     if not kept:
@@ -121,7 +121,7 @@ class Naming:
     public_files : tuple of PublicFile
     parents : tuple of (str, int)
         What areas are part of, to find them by: so many of them, in their order, of this one, then of the next.
-    kept_rows : tuple of KeptRows
+    kept_rows : tuple of RowFilter
         Which rows are counted; empty where all are.
     unpublished : tuple of str
         Areas that are left out by name.
@@ -136,7 +136,7 @@ class Naming:
     status: str = "confidential"
     public_files: tuple[PublicFile, ...] = ()
     parents: tuple[tuple[str, int], ...] = ()
-    kept_rows: tuple[KeptRows, ...] = ()
+    kept_rows: tuple[RowFilter, ...] = ()
     unpublished: tuple[str, ...] = ()
     replaces: str | None = None
 

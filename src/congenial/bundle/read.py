@@ -42,7 +42,7 @@ from congenial.bundle.tables import check_csv, read_csv, read_tables
 from congenial.errors import BundleError, LedgerError, reason_of
 from congenial.ledger.records import Receipt
 from congenial.ledger.requests import check_name, moment
-from congenial.progress import VERIFYING, Progress, no_news
+from congenial.progress import VERIFYING, Progress, silent
 from congenial.resources import LINES, what_cannot_be_held
 from congenial.schema import Schema
 from congenial.text import hidden_in
@@ -216,7 +216,7 @@ def memory_in_words() -> Iterator[None]:
 
 
 @memory_in_words()
-def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: Progress = no_news) -> OpenedBundle:
+def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: Progress = silent) -> OpenedBundle:
     """Read a bundle; refuses files that the manifest does not list, and tables that break the published conditions."""
     place = Path(folder)
     if not os.path.isdir(place):
@@ -250,7 +250,7 @@ def _tables(folder: Path, manifest: Manifest, progress: Progress) -> Ints:
         with _opened(folder, TABLE) as file:
             return read_csv(law, file)
     with _opened(folder, PARQUET) as file:
-        return read_tables(law, file, progress if len(law.areas) > LINES else no_news)
+        return read_tables(law, file, progress if len(law.areas) > LINES else silent)
 
 
 def read_tree(folder: Path, stated: StatedTree, schema: Schema) -> TreeParts:

@@ -15,7 +15,7 @@ from congenial.bundle.files import PARQUET, TABLE
 from congenial.bundle.parquet import WIDEST, check_sizes, damage_in_words
 from congenial.errors import BundleError
 from congenial.law import PublicLaw
-from congenial.progress import VERIFYING, WRITING, Progress, no_news
+from congenial.progress import VERIFYING, WRITING, Progress, silent
 from congenial.resources import in_threads, parts_of
 from congenial.schema import Schema
 from congenial.text import taken_for_formulas
@@ -103,7 +103,7 @@ def _header(law: PublicLaw) -> bytes:
     return _csv(pa.record_batch([texts_to_arrow([]) for _ in names], names), has_header=True)
 
 
-def write_csv(law: PublicLaw, tables: Ints, out: BinaryIO, progress: Progress = no_news) -> None:
+def write_csv(law: PublicLaw, tables: Ints, out: BinaryIO, progress: Progress = silent) -> None:
     """Write tables (area, cell) as CSV: areas and cells in declared order."""
     out.write(_header(law))
     for part, lines in _in_parts(law, tables):
@@ -165,7 +165,7 @@ def _what_is_wrong(law: PublicLaw, file: BinaryIO) -> str:
 _GROUP_ROWS = 1_000_000  # of a row group, about: whole areas
 
 
-def write_tables(law: PublicLaw, tables: Ints, out: BinaryIO, progress: Progress = no_news) -> None:
+def write_tables(law: PublicLaw, tables: Ints, out: BinaryIO, progress: Progress = silent) -> None:
     """Write tables (area, cell), a row a cell; labels are text, each stored once in a row group."""
     from pyarrow import parquet
 
@@ -212,7 +212,7 @@ def _places(law: PublicLaw) -> list[NDArray[np.int32]]:
     return [place.astype(np.int32) for place in np.unravel_index(np.arange(law.schema.n_cells), law.schema.shape)]
 
 
-def read_tables(law: PublicLaw, file: BinaryIO, progress: Progress = no_news) -> Ints:
+def read_tables(law: PublicLaw, file: BinaryIO, progress: Progress = silent) -> Ints:
     """Read the tables (area, cell) that `write_tables` wrote, and refuse anything else."""
     from pyarrow import parquet
 

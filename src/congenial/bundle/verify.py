@@ -12,8 +12,8 @@ from congenial.bundle.manifest import Manifest
 from congenial.bundle.metadata import other_versions
 from congenial.bundle.read import OpenedBundle, memory_in_words, open_bundle
 from congenial.errors import BundleError
-from congenial.ledger.records import Receipt, Withdrawal, what_became
-from congenial.progress import Progress, no_news
+from congenial.ledger.records import Receipt, Withdrawal, newest_withdrawal
+from congenial.progress import Progress, silent
 from congenial.resources import beside
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def verify_bundle(
     *,
     key: str | Path | None = None,
     ledger: "Ledger | None" = None,
-    progress: Progress = no_news,
+    progress: Progress = silent,
 ) -> Verified:
     """Verify a bundle in full: as `load_bundle` does, the pages for people made again, and the receipt by a ledger.
 
@@ -87,7 +87,7 @@ def verify_bundle(
             checked.append(f"{file.name} was made again and is the same")
     if ledger is not None:
         _check_receipt(manifest, ledger)
-        became = what_became(manifest.naming.release, ledger.withdrawals(manifest.naming.dataset))
+        became = newest_withdrawal(manifest.naming.release, ledger.withdrawals(manifest.naming.dataset))
         checked.append("the ledger holds the spend that paid for it, with this receipt and for this plan")
     elif manifest.receipt is not None:
         checked.append("the receipt adds up and is for this plan; whether a ledger holds it, --ledger says")

@@ -30,7 +30,7 @@ from congenial.bundle.report import PARTS
 from congenial.bundle.signing import PrivateKey, sign
 from congenial.disk import flush, flush_folder
 from congenial.errors import BundleError, CongenialError, reason_of
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.resources import beside
 from congenial.tree.tree import TreeTables
 
@@ -189,7 +189,7 @@ def bundle_files(
     levels: TreeTables,
     outputs: tuple[str, ...],
     key: PrivateKey | None = None,
-    progress: Progress = no_news,
+    progress: Progress = silent,
 ) -> None:
     """Write the files of a bundle, as `congenial.bundle.files` lists them.
 

@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, quiet_bar, refusals_in_words, say, show_json, show_table
+from congenial.cli.output import (
+    bundle_argument,
+    command,
+    progress_bar,
+    quiet_bar,
+    say,
+    seed_option,
+    show_json,
+    show_table,
+)
 
 if TYPE_CHECKING:
     from congenial.inference.bundle import Bundle
@@ -14,14 +23,12 @@ NOT_CHECKED = 3
 """Exit code when nothing was found wrong, and something could not be checked."""
 
 
-@click.command()
-@click.argument("bundle", type=click.Path(path_type=Path))
+@command
+@bundle_argument
 @click.option(
     "--key", type=click.Path(path_type=Path), help="The publisher's public key; the bundle must be signed by it."
 )
 @click.option("--ledger", "place", help="A ledger that must hold the bundle's receipt: a file or a postgresql:// URL.")
-@as_json_option
-@refusals_in_words
 def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> None:
     """Check BUNDLE against itself: whatever follows from its tables and conditions is computed again.
 
@@ -37,34 +44,34 @@ def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> 
 
     ledger = None if place is None else open_ledger(place)
     with quiet_bar(f"verifying {bundle.name}") as step:
-        found = verify_bundle(bundle, key=key, ledger=ledger, progress=step)
+        verification = verify_bundle(bundle, key=key, ledger=ledger, progress=step)
     if as_json:
         show_json(
             {
                 "bundle": str(bundle),
-                "standing": found.standing,
-                "checked": found.checked,
-                "not_checked": found.not_checked,
-                "left_out": found.bundle.manifest.left_out,
-                "signed_by": found.bundle.signed_by,
-                "replaces": found.bundle.manifest.naming.replaces,
-                "withdrawn": None if found.became is None else found.became.row,
-                "is_for_release": found.bundle.manifest.is_for_release,
+                "standing": verification.standing,
+                "checked": verification.checked,
+                "not_checked": verification.not_checked,
+                "left_out": verification.bundle.manifest.left_out,
+                "signed_by": verification.bundle.signed_by,
+                "replaces": verification.bundle.manifest.naming.replaces,
+                "withdrawn": None if verification.became is None else verification.became.row,
+                "is_for_release": verification.bundle.manifest.is_for_release,
             }
         )
     else:
-        say(str(found.bundle))
-        say(f"It {found.standing}.")
-        if found.became is not None:
-            say(f"The ledger says that it should no longer be used: it was {found.became.text}.", bold=True)
-        say(*replaced(found.bundle.manifest))
-        for line in found.checked:
+        say(str(verification.bundle))
+        say(f"It {verification.standing}.")
+        if verification.became is not None:
+            say(f"The ledger says that it should no longer be used: it was {verification.became.text}.", bold=True)
+        say(*replaced(verification.bundle.manifest))
+        for line in verification.checked:
             say(f"  {line}")
-        for name, reason in found.bundle.manifest.left_out.items():
+        for name, reason in verification.bundle.manifest.left_out.items():
             say(f"  {name} was left out: {reason}")
-        for line in found.not_checked:
+        for line in verification.not_checked:
             say(f"  NOT checked: {line}", bold=True)
-    if found.not_checked:
+    if verification.not_checked:
         raise SystemExit(NOT_CHECKED)
 
 
@@ -73,13 +80,11 @@ def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> 
 _MOST_UNITS = 100
 
 
-@click.command()
-@click.argument("bundle", type=click.Path(path_type=Path))
+@command
+@bundle_argument
 @click.option("--area", help="Which area's table to show; the first when not given.")
 @click.option("--level", help="Of a tree: show the units of this level, a line each.")
 @click.option("--within", help="With --level: only units whose codes begin so.", default="")
-@as_json_option
-@refusals_in_words
 def show(bundle: Path, area: str | None, level: str | None, within: str, as_json: bool) -> None:
     """Show what BUNDLE publishes: exact numbers, privacy, and a table. It is verified first."""
     from congenial.bundle import report as promises
@@ -89,18 +94,18 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
     from congenial.errors import BundleError, did_you_mean
     from congenial.inference.bundle import load_bundle
 
-    found = load_bundle(bundle)
-    manifest = found.manifest
+    loaded = load_bundle(bundle)
+    manifest = loaded.manifest
     if level is not None:
-        _show_level(found, level, within, as_json=as_json)
+        _show_level(loaded, level, within, as_json=as_json)
         return
-    if area is not None and area not in found.tables:
-        known = [name for name in found.tables if name is not None]
+    if area is not None and area not in loaded.tables:
+        known = [name for name in loaded.tables if name is not None]
         raise BundleError(
             f"the bundle has no area {area!r}; {did_you_mean(area, known) if known else 'it has one table'}"
         )
-    chosen = area if area is not None else next(iter(found.tables))
-    place = found.law.areas.places[chosen]
+    chosen = area if area is not None else next(iter(loaded.tables))
+    place = loaded.law.areas.places[chosen]
     if as_json:
         show_json(
             {
@@ -109,21 +114,21 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
                 "replaces": manifest.naming.replaces,
                 "made_at": manifest.made_at,
                 "is_for_release": manifest.is_for_release,
-                "not_checked": found.not_checked,
+                "not_checked": loaded.not_checked,
                 "cost": promises.cost(manifest),
                 "exactly": [
                     {"text": exact.text, "mandate": exact.mandate, "value": exact.value(place)}
                     for exact in manifest.exactly
                 ],
                 "area": chosen,
-                "counts": found.tables[chosen].tolist(),
+                "counts": loaded.tables[chosen].tolist(),
             }
         )
         return
     say(manifest.naming.title, bold=True)
-    say(str(found))
+    say(str(loaded))
     say(*promises.replaced(manifest))
-    for line in found.not_checked:
+    for line in loaded.not_checked:
         say(f"NOT checked: {line}", bold=True)
     if not manifest.is_for_release:
         say(promises.SIMULATED, bold=True)
@@ -138,13 +143,13 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
     say(*formula_warnings(manifest.law.schema, (manifest.law.areas.name, *manifest.law.areas)))
     where = "" if chosen is None else f" of {manifest.law.areas.name} {chosen}"
     say("", f"Released table{where}:")
-    say(*as_text(manifest.law.schema, found.tables[chosen]).split("\n"))
+    say(*as_text(manifest.law.schema, loaded.tables[chosen]).split("\n"))
 
 
-def _show_level(found: "Bundle", level: str, within: str, *, as_json: bool) -> None:
-    codes, tables = found.level(level)
+def _show_level(bundle: "Bundle", level: str, within: str, *, as_json: bool) -> None:
+    codes, tables = bundle.level(level)
     chosen = [place for place, code in enumerate(codes) if code.startswith(within)]
-    names = [found.law.schema.cell_name(cell) for cell in range(found.law.schema.n_cells)]
+    names = [bundle.law.schema.cell_name(cell) for cell in range(bundle.law.schema.n_cells)]
     if as_json:
         show_json({"level": level, "cells": names, "units": {codes[place]: tables[place].tolist() for place in chosen}})
         return
@@ -162,8 +167,8 @@ def _show_level(found: "Bundle", level: str, within: str, *, as_json: bool) -> N
 _FEW_UNITS = 10
 
 
-@click.command()
-@click.argument("bundle", type=click.Path(path_type=Path))
+@command
+@bundle_argument
 @click.option("--query", "queries", multiple=True, required=True, help='Such as "sex=female & age in {65-66, 67-69}".')
 @click.option("--level", type=float, default=0.9, show_default=True, help="Probability of the intervals.")
 @click.option("--area", "areas", multiple=True, help="Area to ask about; may be repeated. Default: all of them.")
@@ -171,11 +176,9 @@ _FEW_UNITS = 10
 @click.option("--prior", default="smooth", show_default=True, help="smooth, flat, dirichlet or independence.")
 @click.option("--draws", type=int, default=4_000, show_default=True, help="Posterior draws of each area.")
 @click.option("--simultaneous", is_flag=True, help="Intervals that hold for all numbers of an area together.")
-@click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
+@seed_option
 @click.option("--plot", type=click.Path(path_type=Path), help="Write a picture of the intervals (SVG or PNG).")
 @click.option("--export-draws", type=click.Path(path_type=Path), help="Write the draws behind these intervals as CSV.")
-@as_json_option
-@refusals_in_words
 def infer(
     bundle: Path,
     queries: tuple[str, ...],
@@ -211,7 +214,7 @@ def infer(
         say(f"NOT checked: {line}", bold=True, err=True)
     rng = secure_rng() if seed is None else replay_rng(f"infer {seed}")
     with progress_bar("inferring") as step:
-        found = ask(
+        answers = ask(
             loaded,
             queries,
             areas,
@@ -224,11 +227,11 @@ def infer(
             rng=rng,
             progress=step,
         )
-    for line in found.warnings:
+    for line in answers.warnings:
         say(f"WARNING: {line}.", bold=True, err=True)
-    numbers = found.numbers
+    numbers = answers.numbers
     if export_draws is not None:
-        write_draws(export_draws, found.posteriors)
+        write_draws(export_draws, answers.posteriors)
     if plot is not None:
         plot_answers(plot, numbers)
     if as_json:
@@ -236,8 +239,8 @@ def infer(
             "prior": prior,
             "draws": draws,
             "seed": seed,
-            "is_pooled": found.is_pooled,
-            "warnings": list(found.warnings),
+            "is_pooled": answers.is_pooled,
+            "warnings": list(answers.warnings),
         }
         show_json([number.as_json() | drawn for number in numbers])
         return
@@ -259,7 +262,7 @@ def infer(
     rows = [(*([number.area or "together"] if named else []), *number.as_row()) for number in numbers]
     if not loaded.manifest.is_for_release:
         say("NOT FOR RELEASE: this bundle is a simulation.", bold=True)
-    how = [f"{level:.0%} intervals", f"prior {prior}", *(["areas pooled"] if found.is_pooled else [])]
+    how = [f"{level:.0%} intervals", f"prior {prior}", *(["areas pooled"] if answers.is_pooled else [])]
     show_table(header, rows, ", ".join([*how, *(["all together"] if simultaneous else [])]))
     say(*_about(loaded))
     if any(number.estimate.is_median and not number.estimate.is_exact for number in numbers):
@@ -288,14 +291,12 @@ def _about(bundle: "Bundle") -> list[str]:
 # `congenial estimate`: what the release of a tree says of every unit, as files.
 
 
-@click.command()
-@click.argument("bundle", type=click.Path(path_type=Path))
+@command
+@bundle_argument
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="A new folder for the estimates.")
 @click.option("--level", type=float, default=0.9, show_default=True, help="Probability of the intervals.")
 @click.option("--draws", type=int, help="Posterior draws to keep; 1,000 for small trees, 100 for large ones.")
-@click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
-@as_json_option
-@refusals_in_words
+@seed_option
 def estimate(bundle: Path, out: Path, level: float, draws: int | None, seed: int | None, as_json: bool) -> None:
     """Estimate every unit and cell of a tree from BUNDLE alone: mean, median, integers that add up, intervals.
 
@@ -315,12 +316,12 @@ def estimate(bundle: Path, out: Path, level: float, draws: int | None, seed: int
         say(f"NOT checked: {line}", bold=True, err=True)
     rng = secure_rng() if seed is None else replay_rng(f"estimate {seed}")
     with progress_bar("estimating") as step:
-        found = loaded.estimate(n_draws=draws, rng=rng, progress=step)
-    write_estimate(found, out, level)
+        estimates = loaded.estimate(n_draws=draws, rng=rng, progress=step)
+    write_estimate(estimates, out, level)
     if as_json:
-        show_json({"folder": str(out), "seed": seed, **as_plain_values(found, level)})
+        show_json({"folder": str(out), "seed": seed, **as_plain_values(estimates, level)})
         return
     if not loaded.manifest.is_for_release:
         say("NOT FOR RELEASE: this bundle is a simulation.", bold=True)
-    say(*summary(found, level))
+    say(*summary(estimates, level))
     say(f"Written to {out}.")

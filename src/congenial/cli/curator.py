@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_grid, show_json, show_table
-from congenial.errors import ReadingError, reason_of
+from congenial.cli.output import command, progress_bar, say, show_grid, show_json, show_table, spec_argument
+from congenial.cli.release import ledger_option, user_name, who_option
+from congenial.errors import CongenialError, ReadingError, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,11 +20,9 @@ if TYPE_CHECKING:
     from congenial.ledger.records import Spend
 
 
-@click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@command
+@spec_argument
 @click.option("--spec-only", is_flag=True, help="Do not read the data.")
-@as_json_option
-@refusals_in_words
 def check(spec: Path, spec_only: bool, as_json: bool) -> None:
     """Check SPEC and the files it names, public lists and data. Nothing is spent, nothing is shown of the data."""
     from congenial.bundle.tables import formula_warnings
@@ -32,21 +31,21 @@ def check(spec: Path, spec_only: bool, as_json: bool) -> None:
     from congenial.reading.tree import read_spine
     from congenial.spec.load import load_spec
 
-    found, folder = load_spec(spec), spec.absolute().parent
-    files = public_files(found, folder)
+    loaded, folder = load_spec(spec), spec.absolute().parent
+    files = public_files(loaded, folder)
     if not spec_only:
-        disclose(found, folder)
-    elif found.hierarchy is not None:
-        read_spine(found.hierarchy, found.schema.n_cells, folder)
-    areas = 1 if found.areas is None else len(found.areas)
-    warnings = formula_warnings(found.schema, () if found.by is None else (found.by.name, *found.by.labels))
+        disclose(loaded, folder)
+    elif loaded.hierarchy is not None:
+        read_spine(loaded.hierarchy, loaded.schema.n_cells, folder)
+    areas = 1 if loaded.areas is None else len(loaded.areas)
+    warnings = formula_warnings(loaded.schema, () if loaded.by is None else (loaded.by.name, *loaded.by.labels))
     if as_json:
         show_json(
             {
-                "release": found.release,
-                "dataset": found.dataset,
+                "release": loaded.release,
+                "dataset": loaded.dataset,
                 "tables": areas,
-                "cells": found.schema.n_cells,
+                "cells": loaded.schema.n_cells,
                 "data_read": not spec_only,
                 "public_files": [asdict(file) for file in files],
                 "warnings": warnings,
@@ -54,10 +53,10 @@ def check(spec: Path, spec_only: bool, as_json: bool) -> None:
         )
         return
     what = "one table" if areas == 1 else f"{areas:,} tables"
-    if found.hierarchy is not None:
-        what = f"a tree of {', '.join(found.hierarchy.names)} tables"
-    named = f"release {found.release!r} of dataset {found.dataset!r}"
-    say(f"The spec is right: {named}, {what} of {found.schema.n_cells:,} cells.")
+    if len(loaded.level_names) > 1:
+        what = f"a tree of {', '.join(loaded.level_names)} tables"
+    named = f"release {loaded.release!r} of dataset {loaded.dataset!r}"
+    say(f"The spec is right: {named}, {what} of {loaded.schema.n_cells:,} cells.")
     for file in files:
         say(f"{file.name} gives {file.gives}; its SHA-256 is {file.sha256}.")
     say(*warnings)
@@ -67,13 +66,11 @@ def check(spec: Path, spec_only: bool, as_json: bool) -> None:
 # `congenial init`: a commented starter spec for a data file.
 
 
-@click.command()
+@command
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("spec.yaml"), show_default=True, help="File to write."
 )
-@as_json_option
-@refusals_in_words
 def init(data: Path, out: Path, as_json: bool) -> None:
     """Write a commented starter spec for DATA, a CSV or Parquet file.
 
@@ -99,8 +96,8 @@ def init(data: Path, out: Path, as_json: bool) -> None:
 # `congenial plan`: what a release will publish, cost and protect, before it is made.
 
 
-@click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@command
+@spec_argument
 @click.option(
     "--reference",
     type=click.Path(path_type=Path),
@@ -125,8 +122,6 @@ def init(data: Path, out: Path, as_json: bool) -> None:
     "place",
     help="A budget ledger: says which numbers earlier releases of the dataset have published. Nothing is charged.",
 )
-@as_json_option
-@refusals_in_words
 def plan(
     spec: Path,
     reference: Path | None,
@@ -147,22 +142,22 @@ def plan(
     from congenial.curator.preview import preview, write_given_away
     from congenial.spec.load import load_spec
 
-    stated = load_spec(spec)
-    spends = () if place is None else _earlier(place, stated.dataset)
+    loaded = load_spec(spec)
+    spends = () if place is None else _earlier(place, loaded.dataset)
     target = None if target_error is None else ErrorTarget(target_error, target_of)
     with progress_bar(f"planning {spec.name}") as step:
-        found = preview(stated, spec.absolute().parent, reference, target=target, progress=step)
+        found = preview(loaded, spec.absolute().parent, reference, target=target, progress=step)
         step("errors to expect and what each exact number costs")
         values: Any = preview_text.as_json(found) if as_json else preview_text.screen(found, full=full)
         levels = found.level_table
     before = published_before(found.planned, spends) if spends else None
     if is_listed:
-        where = write_given_away(stated, spec.absolute().parent, found.disclosures)
+        where = write_given_away(loaded, spec.absolute().parent, found.disclosures)
         say(f"Every cell that the invariants give away {where} until the release", err=True)
     if as_json:
         show_json(values | _as_json(before))
         return
-    _show([*values, *_some(before)])
+    _show([*values, *_as_list(before)])
     if levels is not None:
         show_table(*levels)
     if not full:
@@ -177,7 +172,7 @@ def _earlier(place: str, dataset: str) -> "Sequence[Spend]":
     return ledger.history(dataset) if dataset in [known.name for known in ledger.datasets()] else ()
 
 
-def _some(section: "Section | None") -> "list[Section]":
+def _as_list(section: "Section | None") -> "list[Section]":
     return [] if section is None else [section]
 
 
@@ -201,12 +196,10 @@ def _wrapped(line: str) -> list[str]:
 # `congenial demo`: the P12 example of Gong and Meng released from its spec, and both tables side by side.
 
 
-@click.command()
+@command
 @click.option(
     "--out", type=click.Path(path_type=Path), help="New folder for the demo. Default: congenial-demo, or the next free."
 )
-@as_json_option
-@refusals_in_words
 def demo(out: Path | None, as_json: bool) -> None:
     """Release Gong and Meng's P12 example: a spec, its data, a budget ledger and a bundle, in a new folder.
 
@@ -218,16 +211,16 @@ def demo(out: Path | None, as_json: bool) -> None:
 
     folder = _free(Path("congenial-demo")) if out is None else out
     with progress_bar("demo") as step:
-        made = demonstrate(folder, progress=step)
-    released = made.bundle.tables[None]
+        result = demonstrate(folder, progress=step)
+    released = result.bundle.tables[None]
     if as_json:
-        show_json({"bundle": str(made.folder), "ledger": str(made.ledger), "counts": released.tolist()})
+        show_json({"bundle": str(result.folder), "ledger": str(result.ledger), "counts": released.tolist()})
         return
     show_grid(_side_by_side(p12_table().counts.reshape(2, -1).tolist(), released.reshape(2, -1).tolist()), width=100)
-    say(f"Charged to the ledger {made.ledger}: {made.account}.")
-    rows = ", ".join(f"{exact.text} {with_commas(exact.value())}" for exact in made.bundle.manifest.exactly)
+    say(f"Charged to the ledger {result.ledger}: {result.account}.")
+    rows = ", ".join(f"{exact.text} {with_commas(exact.value())}" for exact in result.bundle.manifest.exactly)
     say(f"Every invariant holds in the released table: {rows}, no negative count.", bold=True)
-    say(f"The bundle is verified: {made.folder}; open {made.folder / 'report.html'}")
+    say(f"The bundle is verified: {result.folder}; open {result.folder / 'report.html'}")
 
 
 def _free(wanted: Path) -> Path:
@@ -274,22 +267,67 @@ def _side_by_side(confidential: list[list[int]], released: list[list[int]]) -> "
 # `congenial simulate`: a bundle that looks like a release and is marked as none.
 
 
-@click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@command
+@spec_argument
 @click.option("--out", type=click.Path(path_type=Path), help="Folder. Default: NOT-FOR-RELEASE-<release>.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Public: the same seed gives the same tables.")
-@as_json_option
-@refusals_in_words
 def simulate(spec: Path, out: Path | None, seed: int, as_json: bool) -> None:
     """Make a bundle from public or simulated data and a public seed. Nothing is charged, nobody is protected."""
     from congenial.curator.pipeline import simulate as run
     from congenial.spec.load import load_spec
 
-    found = load_spec(spec)
-    folder = Path(f"NOT-FOR-RELEASE-{found.release}") if out is None else out
+    loaded = load_spec(spec)
+    folder = Path(f"NOT-FOR-RELEASE-{loaded.release}") if out is None else out
     with progress_bar("simulating") as step:
-        made = run(found, spec.absolute().parent, folder, seed=seed, progress=step)
+        simulation = run(loaded, spec.absolute().parent, folder, seed=seed, progress=step)
     if as_json:
-        show_json({"bundle": str(made.folder), "is_for_release": False})
+        show_json({"bundle": str(simulation.folder), "is_for_release": False})
     else:
-        say(f"NOT FOR RELEASE: a simulation in {made.folder}")
+        say(f"NOT FOR RELEASE: a simulation in {simulation.folder}")
+
+
+# `congenial workbench`: a web application on this computer.
+
+
+@command
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path())
+@ledger_option
+@click.option("--key", type=click.Path(path_type=Path), help="Private key to sign releases with; see congenial keygen.")
+@who_option
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port to listen on. Default: any that is free.")
+@click.option("--no-browser", is_flag=True, help="Print the link without opening it.")
+def workbench(
+    folder: Path, place: str | None, key: Path | None, who: str | None, port: int, no_browser: bool, as_json: bool
+) -> None:
+    """Open FOLDER in a web browser: choose what is exact and see what it costs, release, ask bundles.
+
+    It listens on this computer only. Whoever has the link that it prints can use it until it ends: keep the link to
+    yourself. No file outside of FOLDER is read or written but the ledger and the key that are named here. Ctrl-C ends
+    it. Needs the extra: pip install "congenial[workbench]".
+    """
+    import os
+
+    try:
+        from congenial.workbench.app import serve
+    except ModuleNotFoundError as missing:
+        package = (missing.name or "").partition(".")[0]
+        if package not in {"starlette", "uvicorn", "python_multipart"}:
+            raise
+        raise CongenialError(
+            f'the workbench needs the package {package!r}: pip install "congenial[workbench]"'
+        ) from None
+
+    def announce(link: str) -> None:
+        if as_json:
+            show_json({"folder": str(folder.absolute()), "link": link})
+            return
+        say(f"The workbench of {folder.absolute()} is open at this link, which is for you alone:")
+        say(f"  {link}")
+        say("Ctrl-C ends it.")
+
+    ledger = place or os.environ.get("CONGENIAL_LEDGER")
+    serve(
+        folder, ledger=ledger, key=key, who=user_name(who), port=port, opens_browser=not no_browser, announce=announce
+    )
+    if not as_json:
+        say("The workbench is closed.")

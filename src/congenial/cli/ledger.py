@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from congenial.cli.output import as_json_option, refusals_in_words, say, show_json, show_lines, show_table
+from congenial.cli.output import command, say, show_json, show_lines, show_table
 from congenial.cli.release import ledger_option, user_name, who_option
 from congenial.errors import LedgerError, OtherVersionError, reason_of
 from congenial.privacy import RELATIONS
@@ -12,12 +12,7 @@ from congenial.privacy import RELATIONS
 _MOST_LISTED = 200
 
 
-@click.group()
-def ledger() -> None:
-    """Keep the budget ledger: create datasets, see what was spent, verify, export."""
-
-
-@ledger.command()
+@command
 @click.argument("dataset")
 @ledger_option
 @click.option("--epsilon", help="The cap in pure epsilon, exactly: 4, 0.5 or 1/2.")
@@ -25,8 +20,6 @@ def ledger() -> None:
 @click.option("--delta", help="With --rho: show the account as an epsilon at this delta, too.")
 @click.option("--neighbours", type=click.Choice(RELATIONS), default=RELATIONS[0], show_default=True, help="Relation.")
 @who_option
-@as_json_option
-@refusals_in_words
 def create(
     dataset: str,
     place: str | None,
@@ -48,10 +41,8 @@ def create(
         say(*str(book.status(dataset)).split("\n"))
 
 
-@ledger.command()
+@command
 @ledger_option
-@as_json_option
-@refusals_in_words
 def upgrade(place: str | None, as_json: bool) -> None:
     """Bring the tables of a ledger that an older version made up to date; its records stay as they are."""
     from congenial.ledger import open_ledger
@@ -59,90 +50,84 @@ def upgrade(place: str | None, as_json: bool) -> None:
     try:
         open_ledger(place)
     except OtherVersionError:
-        found = open_ledger(place, create=True).verify()
-        told = "The tables are up to date now."
+        verification = open_ledger(place, create=True).verify()
+        message = "The tables are up to date now."
     else:
-        found, told = open_ledger(place).verify(), "The tables were up to date."
+        verification, message = open_ledger(place).verify(), "The tables were up to date."
     if as_json:
-        show_json({"result": told})
+        show_json({"result": message})
     else:
-        say(told, *str(found).split("\n"))
+        say(message, *str(verification).split("\n"))
 
 
-@ledger.command()
+@command
 @click.argument("dataset", required=False)
 @ledger_option
-@as_json_option
-@refusals_in_words
 def status(dataset: str | None, place: str | None, as_json: bool) -> None:
     """Show what is spent and left, of DATASET or of all."""
     from congenial.ledger import open_ledger
 
     book = open_ledger(place)
     names = [known.name for known in book.datasets()] if dataset is None else [dataset]
-    found = [book.status(name) for name in names]
+    accounts = [book.status(name) for name in names]
     if as_json:
-        show_json([account.as_json() for account in found])
+        show_json([account.as_json() for account in accounts])
         return
-    for account in found:
+    for account in accounts:
         say(*str(account).split("\n"))
-    if not found:
+    if not accounts:
         say("The ledger has no datasets yet; congenial ledger create NAME --epsilon 4 adds one.")
 
 
-@ledger.command()
+@command
 @click.argument("dataset")
 @click.option("--release", "name", help="Only this release, with every number that it disclosed exactly.")
 @ledger_option
-@as_json_option
-@refusals_in_words
 def history(dataset: str, name: str | None, place: str | None, as_json: bool) -> None:
     """List what was charged to DATASET, the newest first, what became of it, and what was disclosed exactly."""
     from congenial.ledger import open_ledger
     from congenial.ledger.status import past_of, summary_of_disclosed
     from congenial.privacy.certificate import shown
 
-    found = past_of(open_ledger(place), dataset, name)
+    releases = past_of(open_ledger(place), dataset, name)
     if as_json:
-        show_json([one.as_json() for one in found])
+        show_json([past.as_json() for past in releases])
         return
-    if not found:
+    if not releases:
         say(f"Nothing was charged to dataset {dataset!r} so far.")
         return
     header = ["record", "release", "at", "who", "loss", "spent in all"]
     rows = [
         [
-            str(one.spend.number),
-            one.spend.release,
-            one.spend.at,
-            one.spend.who,
-            shown(one.spend.loss),
-            shown(one.spend.spent),
+            str(past.spend.number),
+            past.spend.release,
+            past.spend.at,
+            past.spend.who,
+            shown(past.spend.loss),
+            shown(past.spend.spent),
         ]
-        for one in found
+        for past in releases
     ]
-    if any(one.became for one in found):
+    if any(past.became for past in releases):
         header.append("since then")
-        rows = [[*row, one.standing] for row, one in zip(rows, found, strict=True)]
+        rows = [[*row, past.standing] for row, past in zip(rows, releases, strict=True)]
     show_table(header, rows, f"Releases of dataset {dataset}, the newest first")
     say("Disclosed exactly, whatever became of the release; no noise protects it:", bold=True)
     if name is not None:
-        (one,) = found
-        show_table(("statistic", "value"), one.spend.invariants[:_MOST_LISTED])
-        if len(one.spend.invariants) > _MOST_LISTED:
-            say(f"These are the first {_MOST_LISTED} of {len(one.spend.invariants):,}; --json lists all.")
+        (past,) = releases
+        show_table(("statistic", "value"), past.spend.invariants[:_MOST_LISTED])
+        if len(past.spend.invariants) > _MOST_LISTED:
+            say(f"These are the first {_MOST_LISTED} of {len(past.spend.invariants):,}; --json lists all.")
         return
-    for one in found:
-        say(f"  {one.spend.release}: {summary_of_disclosed(one.spend.invariants)}")
+    for past in releases:
+        say(f"  {past.spend.release}: {summary_of_disclosed(past.spend.invariants)}")
     say("Every number of one release: --release NAME.")
 
 
-@ledger.command()
+@command
 @click.argument("dataset", required=False)
 @ledger_option
 @click.option("--bundle", type=click.Path(path_type=Path), help="A bundle whose receipt must still be in the ledger.")
-@as_json_option
-@refusals_in_words
 def verify(dataset: str | None, place: str | None, bundle: Path | None, as_json: bool) -> None:
     """Recompute every hash and every sum. With --bundle, truncation and rewriting show as well."""
     from congenial.ledger import open_ledger
@@ -153,19 +138,17 @@ def verify(dataset: str | None, place: str | None, bundle: Path | None, as_json:
 
         receipt = load_bundle(bundle).manifest.receipt
         head = None if receipt is None else receipt.head
-    found = open_ledger(place).verify(dataset, head)
+    verification = open_ledger(place).verify(dataset, head)
     if as_json:
-        show_json({"verified": True, "result": str(found)})
+        show_json({"verified": True, "result": str(verification)})
     else:
-        say(*str(found).split("\n"))
+        say(*str(verification).split("\n"))
 
 
-@ledger.command()
+@command
 @click.argument("dataset", required=False)
 @ledger_option
 @click.option("--out", type=click.Path(path_type=Path), help="File to write; standard output when not given.")
-@as_json_option
-@refusals_in_words
 def export(dataset: str | None, place: str | None, out: Path | None, as_json: bool) -> None:
     """Write all records as JSON lines, which can be verified without the database; with --json as one list."""
     from congenial.ledger import open_ledger

@@ -11,13 +11,13 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from congenial.errors import CongenialError, LedgerError, reason_of
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.text import on_one_line, printable_json
 
 if TYPE_CHECKING:
@@ -30,7 +30,45 @@ _OBJECTS = 100_000  # made between two searches for lost circles; Python's 700 t
 REFUSED, INTERRUPTED = 1, 130
 """Exit codes of a refusal and of Ctrl-C; 2 is a wrong command line."""
 
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+class Command(click.Command):
+    """A command: its help is the docstring of its function, which makes one library call and prints.
+
+    It takes ``--json``. What the library refuses is one message on stderr, and exit code 1; 130 after Ctrl-C.
+    """
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        if all(parameter.name != "as_json" for parameter in self.params):
+            self.params.append(click.Option(["--json", "as_json"], is_flag=True, help="Print the result as JSON."))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                return super().invoke(ctx)
+        except CongenialError as refused:
+            _refuse(str(refused), REFUSED)
+        except OSError as refused:
+            if refused.errno == errno.EPIPE:  # whoever read the result has gone
+                raise
+            _refuse(f"{on_one_line(refused.filename or 'a file')} cannot be used: {reason_of(refused)}", REFUSED)
+        except KeyboardInterrupt:
+            _refuse(
+                "Interrupted. Nothing half-made is left; congenial ledger history says whether a release was charged.",
+                INTERRUPTED,
+            )
+
+
+def command(function: Callable[..., None]) -> Command:
+    """Make a command of a function, its arguments and options above it."""
+    return click.command(cls=Command)(function)
+
+
+spec_argument = click.argument("spec", type=click.Path(path_type=Path))
+bundle_argument = click.argument("bundle", type=click.Path(path_type=Path))
+seed_option = click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
 
 
 class _LogLines(logging.Handler):
@@ -41,7 +79,7 @@ class _LogLines(logging.Handler):
         say(record.getMessage(), err=True)
 
 
-class Commands(click.Group):
+class CommandLine(click.Group):
     """The commands; what is wrong with a command line is said in text, and every stream takes every text."""
 
     def make_context(
@@ -72,30 +110,6 @@ def _mistakes_in_text() -> Iterator[None]:
         raise
     except click.UsageError as mistake:
         raise click.UsageError(on_one_line(mistake.format_message()), mistake.ctx) from None
-
-
-def refusals_in_words(command: Callable[..., None]) -> Callable[..., None]:
-    """Show what the library refuses as one message on stderr, and exit with code 1; with 130 after Ctrl-C."""
-
-    @wraps(command)
-    def run(*arguments: Any, **options: Any) -> None:
-        try:
-            with warnings.catch_warnings():
-                warnings.showwarning = _show_warning
-                command(*arguments, **options)
-        except CongenialError as refused:
-            _refuse(str(refused), REFUSED)
-        except OSError as refused:
-            if refused.errno == errno.EPIPE:  # whoever read the result has gone
-                raise
-            _refuse(f"{on_one_line(refused.filename or 'a file')} cannot be used: {reason_of(refused)}", REFUSED)
-        except KeyboardInterrupt:
-            _refuse(
-                "Interrupted. Nothing half-made is left; congenial ledger history says whether a release was charged.",
-                INTERRUPTED,
-            )
-
-    return run
 
 
 def _refuse(message: str, code: int) -> None:
@@ -172,7 +186,7 @@ def column_parts(header: Sequence[str], rows: Sequence[Sequence[str]], width: in
         room.append(3 + min(max(map(len, words), default=0), _MOST_TEXT))
     parts: list[list[int]] = [[0]]
     for place in range(1, len(header)):
-        if len(parts[-1]) > 1 and sum(room[own] for own in parts[-1]) + room[place] > width - 2:
+        if len(parts[-1]) > 1 and sum(room[column] for column in parts[-1]) + room[place] > width - 2:
             parts.append([0])
         parts[-1].append(place)
     return parts
@@ -229,7 +243,7 @@ def progress_bar(what: str) -> Iterator[Progress]:
 def quiet_bar(what: str) -> Iterator[Progress]:
     """Give the same on a terminal, and nothing elsewhere: for a command that is usually quick."""
     if not sys.stderr.isatty():
-        yield no_news
+        yield silent
         return
     with progress_bar(what) as tell:
         yield tell

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from congenial.cli.output import as_json_option, ask, progress_bar, refusals_in_words, say, show_json
+from congenial.cli.output import ask, command, progress_bar, say, show_json, spec_argument
 
 if TYPE_CHECKING:
     from congenial.curator.pipeline import Engine, Published
@@ -65,12 +65,12 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def taken(given: dict[str, Any]) -> SparkOptions:
+def parse_spark_options(arguments: dict[str, Any]) -> SparkOptions:
     """Return the options among a command's arguments; refuses those of Spark without Spark."""
-    options = SparkOptions(**{field.name: given[field.name] for field in fields(SparkOptions)})
-    said = [field.name for field in fields(SparkOptions)[1:] if getattr(options, field.name)]
-    if options.engine == "local" and said:
-        raise click.UsageError(f"--{said[0].replace('_', '-')} goes with --engine spark")
+    options = SparkOptions(**{field.name: arguments[field.name] for field in fields(SparkOptions)})
+    spark_only = [field.name for field in fields(SparkOptions)[1:] if getattr(options, field.name)]
+    if options.engine == "local" and spark_only:
+        raise click.UsageError(f"--{spark_only[0].replace('_', '-')} goes with --engine spark")
     if options.engine == "spark" and options.master is None:
         raise click.UsageError("--engine spark needs the cluster: --master spark://HOST:7077, or --master 'local[2]'")
     return options
@@ -97,11 +97,11 @@ def engine_of(options: SparkOptions) -> Iterator["Engine"]:
         )
 
 
-def _settings(given: Sequence[str]) -> dict[str, str]:
-    wrong = [text for text in given if "=" not in text]
+def _settings(texts: Sequence[str]) -> dict[str, str]:
+    wrong = [text for text in texts if "=" not in text]
     if wrong:
         raise click.UsageError(f"--spark-conf {wrong[0]!r} is no setting; write NAME=VALUE")
-    return {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in given)}
+    return {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in texts)}
 
 
 ledger_option = click.option(
@@ -148,8 +148,8 @@ def user_name(who: str | None) -> str:
         raise click.UsageError("say who releases: --who NAME") from None
 
 
-@click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@command
+@spec_argument
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the bundle. Default: the release's name.")
 @ledger_option
 @keys_option
@@ -166,8 +166,6 @@ def user_name(who: str | None) -> str:
     help="Write CONFIDENTIAL-<release>.html next to the spec: a comparison with the truth, for the curator alone.",
 )
 @spark_options
-@as_json_option
-@refusals_in_words
 def release(
     spec: Path,
     out: Path | None,
@@ -197,28 +195,28 @@ def release(
 
     if resume and abandon:
         raise click.UsageError("--resume goes on with a release and --abandon gives it up; choose one")
-    options = taken(spark)
+    options = parse_spark_options(spark)
     no_core_file()
-    found = load_spec(spec)
+    loaded = load_spec(spec)
     ledger = open_ledger(place, keys=keys)
     if abandon:
-        _abandon(ledger, found.dataset, found.release, yes=yes)
+        _abandon(ledger, loaded.dataset, loaded.release, yes=yes)
         return
     beside = spec.absolute().parent
-    secret = beside / f"{CONFIDENTIAL}{found.release}.html" if confidential_report else None
+    secret = beside / f"{CONFIDENTIAL}{loaded.release}.html" if confidential_report else None
     name = "" if resume else user_name(who)
     if not resume:
-        account = pipeline.check_chargeable(found, ledger)
-        ask(_question(found, account, repr(ledger)), yes=yes)
-    with progress_bar(f"releasing {found.release}") as step, engine_of(options) as engine:
+        account = pipeline.check_chargeable(loaded, ledger)
+        ask(_question(loaded, account, repr(ledger)), yes=yes)
+    with progress_bar(f"releasing {loaded.release}") as step, engine_of(options) as engine:
         if resume:
-            made = pipeline.resume(
-                *(found, beside, out), ledger=ledger, key=key, confidential_report=secret, progress=step, engine=engine
+            published = pipeline.resume(
+                *(loaded, beside, out), ledger=ledger, key=key, confidential_report=secret, progress=step, engine=engine
             )
         else:
-            folder = Path(found.release) if out is None else out
-            made = pipeline.release(
-                *(found, beside, folder),
+            folder = Path(loaded.release) if out is None else out
+            published = pipeline.release(
+                *(loaded, beside, folder),
                 ledger=ledger,
                 who=name,
                 key=key,
@@ -226,7 +224,7 @@ def release(
                 progress=step,
                 engine=engine,
             )
-    _show(made, secret, as_json=as_json, is_resumed=resume)
+    _show(published, secret, as_json=as_json, is_resumed=resume)
 
 
 def _question(spec: "Spec", account: "Status", where: str) -> str:
@@ -235,8 +233,8 @@ def _question(spec: "Spec", account: "Status", where: str) -> str:
 
     dataset = account.dataset
     cost = "" if spec.budget is None else f", at most {spec.budget.amount},"
-    left = f"{shown_left(account.left, dataset.cap)} of {dataset.currency} {shown(dataset.cap)} is left, and nothing is"
-    return f"charge release {spec.release!r}{cost} to dataset {dataset.name!r} in {where} ({left} ever refunded)"
+    rest = f"{shown_left(account.left, dataset.cap)} of {dataset.currency} {shown(dataset.cap)} is left, and nothing is"
+    return f"charge release {spec.release!r}{cost} to dataset {dataset.name!r} in {where} ({rest} ever refunded)"
 
 
 def _abandon(ledger: "Ledger", dataset: str, release: str, *, yes: bool) -> None:
@@ -251,40 +249,38 @@ def _abandon(ledger: "Ledger", dataset: str, release: str, *, yes: bool) -> None
     )
 
 
-def _show(made: "Published", secret: Path | None, *, as_json: bool, is_resumed: bool) -> None:
+def _show(published: "Published", secret: Path | None, *, as_json: bool, is_resumed: bool) -> None:
     from congenial.privacy.certificate import shown, shown_left
 
-    receipt = made.release.receipt
-    if made.missing:
-        say(f"Warning: {made.missing}; the bundle is whole", err=True)
+    receipt = published.release.receipt
+    if published.missing:
+        say(f"Warning: {published.missing}; the bundle is whole", err=True)
         secret = None
     if as_json:
-        values = {"bundle": str(made.folder), "receipt": None if receipt is None else receipt.as_json()}
+        values = {"bundle": str(published.folder), "receipt": None if receipt is None else receipt.as_json()}
         show_json({**values, "confidential_report": None if secret is None else str(secret)})
         return
     if receipt is not None:
-        told = "Charged before, on " + receipt.at + ":" if is_resumed else "Charged"
+        charged = "Charged before, on " + receipt.at + ":" if is_resumed else "Charged"
         say(
-            f"{told} {receipt.currency} {shown(receipt.loss)} to dataset {receipt.dataset!r};"
+            f"{charged} {receipt.currency} {shown(receipt.loss)} to dataset {receipt.dataset!r};"
             f" {shown_left(receipt.left, receipt.cap)} of {shown(receipt.cap)} left."
         )
     if secret is not None:
         say(f"For you alone: {secret}")
-    say(f"The bundle is in {made.folder}; open {made.folder / 'report.html'}")
+    say(f"The bundle is in {published.folder}; open {published.folder / 'report.html'}")
 
 
 # `congenial withdraw`: say in the ledger that a published release should no longer be used.
 
 
-@click.command()
+@command
 @click.argument("dataset")
 @click.argument("release")
 @click.option("--reason", required=True, help="Why, in one line; the ledger keeps it for good.")
 @ledger_option
 @who_option
 @click.option("--yes", is_flag=True, help="Do it without asking; needed where there is no terminal.")
-@as_json_option
-@refusals_in_words
 def withdraw(
     dataset: str, release: str, reason: str, place: str | None, who: str | None, yes: bool, as_json: bool
 ) -> None:
@@ -299,10 +295,10 @@ def withdraw(
     ledger = open_ledger(place)
     name = user_name(who)
     ask(f"withdraw release {release!r} of dataset {dataset!r} in {ledger!r} (what it cost stays spent)", yes=yes)
-    made = ledger.withdraw(dataset, release, reason=reason, who=name)
+    withdrawal = ledger.withdraw(dataset, release, reason=reason, who=name)
     account = ledger.status(dataset)
     if as_json:
-        show_json({"withdrawal": made.row, "status": account.as_json()})
+        show_json({"withdrawal": withdrawal.row, "status": account.as_json()})
         return
     spent = f"{account.dataset.currency} {shown(account.spent)} of {shown(account.dataset.cap)}"
     say(
@@ -315,10 +311,8 @@ def withdraw(
 # `congenial keygen`: a key to sign bundles with.
 
 
-@click.command()
+@command
 @click.argument("path", type=click.Path(path_type=Path))
-@as_json_option
-@refusals_in_words
 def keygen(path: Path, as_json: bool) -> None:
     """Write a new private key to PATH and its public key to PATH.pub."""
     from congenial.bundle.signing import create_key

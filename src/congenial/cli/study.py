@@ -5,28 +5,30 @@ from typing import TYPE_CHECKING
 
 import click
 
-from congenial.cli.output import as_json_option, progress_bar, refusals_in_words, say, show_grid, show_json, show_table
+from congenial.cli.output import (
+    command,
+    progress_bar,
+    say,
+    seed_option,
+    show_grid,
+    show_json,
+    show_table,
+    spec_argument,
+)
 
 if TYPE_CHECKING:
     from congenial.study.compare import Comparison
     from congenial.study.compare_tree import TreeComparison
 
 
-@click.group()
-def study() -> None:
-    """Try the whole on public or simulated tables."""
-
-
-@study.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@command
+@spec_argument
 @click.option("--releases", type=int, default=5, show_default=True, help="Releases of each table.")
 @click.option("--draws", type=int, default=1_000, show_default=True, help="Posterior draws of each release.")
 @click.option("--query", "queries", multiple=True, help="A sum or share to count as well; may be repeated.")
 @click.option("--prior", default="smooth", show_default=True, help="Of the posterior that queries are answered from.")
-@click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
+@seed_option
 @click.option("--csv", "path", type=click.Path(path_type=Path), help="Write all numbers as a tidy CSV.")
-@as_json_option
-@refusals_in_words
 def coverage(
     spec: Path,
     releases: int,
@@ -49,15 +51,15 @@ def coverage(
     from congenial.study.coverage import LEVELS, answered_study, coverage_study
     from congenial.study.paper.exhibits import write_csv
 
-    found = load_spec(spec)
-    tables = read_tables(found, spec.absolute().parent)
+    loaded = load_spec(spec)
+    tables = read_tables(loaded, spec.absolute().parent)
     if queries:
         with progress_bar("coverage") as step:
             answered = answered_study(
-                found.mechanism,
+                loaded.mechanism,
                 tables.values(),
                 {query: query for query in queries},
-                source=found.data.status,
+                source=loaded.data.status,
                 prior=prior,
                 n_releases=releases,
                 n_draws=draws,
@@ -75,9 +77,9 @@ def coverage(
         return
     with progress_bar("coverage") as step:
         result = coverage_study(
-            found.mechanism,
+            loaded.mechanism,
             tables.values(),
-            source=found.data.status,
+            source=loaded.data.status,
             n_releases=releases,
             n_draws=draws,
             rng=secure_rng() if seed is None else replay_rng(f"coverage {seed}"),
@@ -101,8 +103,8 @@ def coverage(
 # `congenial compare`: mechanisms side by side at equal certified loss.
 
 
-@click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@command
+@spec_argument
 @click.option("--out", type=click.Path(path_type=Path), help="New folder for a page, pictures and a tidy CSV.")
 @click.option(
     "--method",
@@ -111,9 +113,7 @@ def coverage(
     help="congenial, raw, clip, l2, l1 or topdown; of a hierarchy congenial, topdown or leaves; may be repeated.",
 )
 @click.option("--releases", type=int, help="Releases of each table by each method. Default: 100, or 10 of a hierarchy.")
-@click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
-@as_json_option
-@refusals_in_words
+@seed_option
 def compare(
     spec: Path, out: Path | None, methods: tuple[str, ...], releases: int | None, seed: int | None, as_json: bool
 ) -> None:
@@ -130,17 +130,17 @@ def compare(
     from congenial.study.compare import compare as run
     from congenial.study.compare_tree import compare_tree
 
-    found, folder = load_spec(spec), spec.absolute().parent
+    loaded, folder = load_spec(spec), spec.absolute().parent
     rng = secure_rng() if seed is None else replay_rng(f"compare {seed}")
     result: Comparison | TreeComparison
-    if found.hierarchy is not None:
-        hierarchy, leaves = read_tree(found, found.hierarchy, folder)
+    if loaded.hierarchy is not None:
+        hierarchy, leaves = read_tree(loaded, loaded.hierarchy, folder)
         n_releases = 10 if releases is None else releases
         with progress_bar("comparing") as step:
             result = compare_tree(
                 hierarchy,
                 leaves,
-                source=found.data.status,
+                source=loaded.data.status,
                 methods=methods or None,
                 n_releases=n_releases,
                 rng=rng,
@@ -148,12 +148,12 @@ def compare(
                 progress=step,
             )
     else:
-        tables = read_tables(found, folder)
+        tables = read_tables(loaded, folder)
         with progress_bar("comparing") as step:
             result = run(
-                found.mechanism,
+                loaded.mechanism,
                 tables.values(),
-                source=found.data.status,
+                source=loaded.data.status,
                 methods=methods or DEFAULT_METHODS,
                 n_releases=100 if releases is None else releases,
                 rng=rng,
@@ -175,7 +175,7 @@ def compare(
 # `congenial reproduce`: the paper's numbers, tables and figures into a folder.
 
 
-@click.command()
+@command
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -190,7 +190,6 @@ def compare(
 )
 @click.option("--seed", type=int, default=2020, show_default=True, help="Another seed, other random numbers.")
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
-@refusals_in_words
 def reproduce(out: Path, tables: Path | None, seed: int, as_json: bool) -> None:
     """Compute every number, table and figure of Gong and Meng (2020) anew, beside what they print.
 

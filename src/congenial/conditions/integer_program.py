@@ -26,7 +26,7 @@ from congenial.conditions.linear_algebra import (
 )
 from congenial.conditions.rows import FREE, Interval, Limited
 from congenial.errors import ClashError
-from congenial.progress import give_way
+from congenial.progress import checkpoint
 
 # Linear relaxations solved in floats, their answers proven in exact fractions.
 #
@@ -304,7 +304,7 @@ def _towards(low: int | None, high: int | None, *, is_middle: bool) -> int:
 
 def minimise(rows: Sequence[Limited], box: Box, objective: dict[int, int]) -> Minimum:
     """Return a proven lower bound of ``sum objective[g] * y[g]`` over the integer points (None: no bound found)."""
-    give_way()
+    checkpoint()
     on_line = _least_on_line(rows, box, objective)
     if on_line is not None:
         return on_line

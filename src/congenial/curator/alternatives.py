@@ -19,7 +19,7 @@ from congenial.mechanism import Mechanism
 from congenial.noise import DEFAULT
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.randomness import replay_rng
 from congenial.spec.spec import Spec
 from congenial.table import Table
@@ -216,7 +216,7 @@ class Reached:
 
 
 def reach(
-    spec: Spec, areas: Areas, centres: Mapping[Area, Ints], target: ErrorTarget, progress: Progress = no_news
+    spec: Spec, areas: Areas, centres: Mapping[Area, Ints], target: ErrorTarget, progress: Progress = silent
 ) -> Reached:
     """Return the least budget whose release has the error that is asked for.
 
@@ -357,7 +357,7 @@ _MOST_LEFT_OUT = 6  # invariants that are left out one by one
 
 
 @contextmanager
-def ways_out_named(spec: Spec, tables: Table | Mapping[str, Table], progress: Progress = no_news) -> Iterator[None]:
+def ways_out_named(spec: Spec, tables: Table | Mapping[str, Table], progress: Progress = silent) -> Iterator[None]:
     """Add to a refusal of the samplers which designs near to the spec's can be drawn.
 
     Parameters

@@ -24,10 +24,9 @@ from congenial.curator.confidential_report import check_place, write_confidentia
 from congenial.errors import BrokenError, BundleError, reason_of
 from congenial.ledger import Ledger, Status, open_ledger
 from congenial.mechanism import Hierarchy, Mechanism, Tables
-from congenial.progress import READING, WRITING, Progress, no_news
-from congenial.reading.confidential_csv import write_confidential_csv
-from congenial.reading.files import public_files
-from congenial.reading.tables import Grouped, read_leaves, read_together
+from congenial.progress import READING, WRITING, Progress, silent
+from congenial.reading.files import public_files, write_confidential_csv
+from congenial.reading.tables import GroupedRows, read_leaves, read_together
 from congenial.reading.tree import read_spine
 from congenial.release import STEPS as RELEASE_STEPS
 from congenial.release import (
@@ -53,7 +52,7 @@ from congenial.tree.tree import TreeTables, check_leaves
 class Engine(Protocol):
     """What reads and draws. Plan, certificate, charge and bundle are made by the process that asks for a release."""
 
-    def read(self, spec: Spec, folder: Path) -> Grouped | None:
+    def read(self, spec: Spec, folder: Path) -> GroupedRows | None:
         """Return the rows that a spec names, equal ones put together; None where they are read here. Confidential."""
         ...
 
@@ -73,7 +72,7 @@ class Engine(Protocol):
 class Local:
     """The machine that this process runs on, alone."""
 
-    def read(self, spec: Spec, folder: Path) -> Grouped | None:  # noqa: ARG002
+    def read(self, spec: Spec, folder: Path) -> GroupedRows | None:  # noqa: ARG002
         """Leave the files to be read here."""
         return None
 
@@ -176,7 +175,7 @@ class Published:
     missing: str = ""
 
 
-def prepare(spec: Spec, folder: Path, progress: Progress = no_news, engine: Engine = LOCAL) -> Prepared:
+def prepare(spec: Spec, folder: Path, progress: Progress = silent, engine: Engine = LOCAL) -> Prepared:
     """Read the data that a spec in this folder names, and plan the release. Nothing is charged, nothing written."""
     progress(STEPS[0])
     if spec.hierarchy is not None:
@@ -196,7 +195,7 @@ def _naming(spec: Spec, folder: Path) -> Naming:
 
 
 def _read_tree(
-    spec: Spec, given: TreeFile, folder: Path, progress: Progress = no_news, engine: Engine = LOCAL
+    spec: Spec, given: TreeFile, folder: Path, progress: Progress = silent, engine: Engine = LOCAL
 ) -> tuple[Hierarchy, Ints]:
     """Return what releases a spec's tree, and the confidential leaves (leaf, cell), checked and in its order."""
     tree, zeros = read_spine(given, spec.schema.n_cells, folder)
@@ -254,7 +253,7 @@ def release(
     now: datetime | None = None,
     key: str | Path | None = None,
     confidential_report: str | Path | None = None,
-    progress: Progress = no_news,
+    progress: Progress = silent,
     engine: Engine = LOCAL,
 ) -> Published:
     """Release what a spec describes into a new bundle, charged to a ledger.
@@ -298,7 +297,7 @@ def resume(
     ledger: Ledger,
     key: str | Path | None = None,
     confidential_report: str | Path | None = None,
-    progress: Progress = no_news,
+    progress: Progress = silent,
     engine: Engine = LOCAL,
 ) -> Published:
     """Go on with a release that was stopped between its charge and its bundle: the same bundle, and no second charge.
@@ -355,7 +354,7 @@ def simulate(
     *,
     seed: int,
     now: datetime | None = None,
-    progress: Progress = no_news,
+    progress: Progress = silent,
 ) -> Published:
     """Make a bundle marked NOT FOR RELEASE, from public or simulated data and a public seed; nothing is charged."""
     place = Path(out)
@@ -388,7 +387,7 @@ def example_files() -> Path:
     return inside if inside.is_dir() else Path(__file__).parents[3] / "examples" / "p12"
 
 
-def demonstrate(folder: Path, progress: Progress = no_news) -> Demonstration:
+def demonstrate(folder: Path, progress: Progress = silent) -> Demonstration:
     """Copy the example into a new folder, make a ledger with a budget of epsilon 4, release, and verify."""
     try:
         folder.mkdir(parents=True)

@@ -38,9 +38,9 @@ from congenial.curator.reference_tables import UNIFORM, even_table, made_up_sums
 from congenial.errors import StudyError
 from congenial.plan import Plan
 from congenial.privacy.disclosure import Disclosure, level_sentences
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.randomness import replay_rng
-from congenial.reading.confidential_csv import write_confidential_csv
+from congenial.reading.files import write_confidential_csv
 from congenial.reading.reference import check_public, read_reference, read_reference_leaves
 from congenial.release import Prepared, exact_texts
 from congenial.spec.spec import Spec
@@ -203,7 +203,7 @@ def preview(
     reference: Path | None = None,
     *,
     target: ErrorTarget | None = None,
-    progress: Progress = no_news,
+    progress: Progress = silent,
 ) -> Preview:
     """Return what a spec will do. Of its data, only what the invariants disclose enters.
 

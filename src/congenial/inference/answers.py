@@ -33,7 +33,7 @@ from congenial.inference.priors import prior_of
 from congenial.inference.questions import parse_query
 from congenial.inference.statistic import Statistic, frame
 from congenial.law import PublicLaw
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.randomness import RandomStream
 
 
@@ -378,7 +378,7 @@ def ask(
     needs_draws: bool = False,
     together: AreasPosterior | None = None,
     rng: RandomStream,
-    progress: Progress = no_news,
+    progress: Progress = silent,
 ) -> Replies:
     """Answer queries about some areas, or all of them, and queries that span areas.
 

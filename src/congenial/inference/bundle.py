@@ -11,7 +11,7 @@ from congenial.bundle.bundle import VerifiedBundle, check_bundle
 from congenial.bundle.read import open_bundle
 from congenial.conditions.areas import Area
 from congenial.errors import BundleError
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.randomness import RandomStream
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Bundle(VerifiedBundle):
         n_draws: int | None = None,
         n_chains: int = 2,
         rng: RandomStream | None = None,
-        progress: Progress = no_news,
+        progress: Progress = silent,
     ) -> "TreeEstimate":
         """Return estimates for every unit of a tree: the release is a draw, and for small areas these are to be used.
 
@@ -175,7 +175,7 @@ class Bundle(VerifiedBundle):
         return estimate_tree(self.law, self.levels, n_draws=n_draws, n_chains=n_chains, rng=rng, progress=progress)
 
 
-def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: Progress = no_news) -> Bundle:
+def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: Progress = silent) -> Bundle:
     """Load a bundle and verify it: whatever follows from its tables, conditions and law is computed again.
 
     Pages for people, the report and the README, are compared with their digests; `verify_bundle` makes them again.

@@ -63,7 +63,7 @@ class ServerAddress:
         return f"the ledger in PostgreSQL database {self.database!r} on {self.host or 'a local socket'}"
 
 
-def read_address(given: object = None) -> FileAddress | ServerAddress:
+def read_address(place: object = None) -> FileAddress | ServerAddress:
     """Read a path, an ``sqlite:///`` or a ``postgresql://`` URL; without one, the environment variable.
 
     Examples
@@ -71,27 +71,27 @@ def read_address(given: object = None) -> FileAddress | ServerAddress:
     >>> read_address("postgresql://curator:secret@localhost/budgets").place
     "the ledger in PostgreSQL database 'budgets' on localhost"
     """
-    if given is None:
-        given = os.environ.get(VARIABLE) or None
-        if given is None:
+    if place is None:
+        place = os.environ.get(VARIABLE) or None
+        if place is None:
             raise LedgerError(
                 f"say where the ledger is: a file such as budget.db, or a postgresql:// URL, given here or in the"
                 f" environment variable {VARIABLE}; congenial ledger create makes one"
             )
-    if isinstance(given, os.PathLike):
-        given = os.fspath(given)
-        if isinstance(given, str):
-            return _file(given)
-    if not isinstance(given, str):
-        raise LedgerError(f"the place of a ledger is a path or a URL as text, not a {type(given).__name__}")
-    scheme, separator, rest = given.partition("://")
+    if isinstance(place, os.PathLike):
+        place = os.fspath(place)
+        if isinstance(place, str):
+            return _file(place)
+    if not isinstance(place, str):
+        raise LedgerError(f"the place of a ledger is a path or a URL as text, not a {type(place).__name__}")
+    scheme, separator, rest = place.partition("://")
     if not separator:
-        if _ALMOST_URL.search(given):
+        if _ALMOST_URL.search(place):
             raise LedgerError(
                 "the place of the ledger looks like a URL or a connection text with a mistake in it (it is not shown,"
                 " for it may hold a password); write a path, or postgresql://user:password@host:5432/database"
             )
-        return _file(given)
+        return _file(place)
     if scheme == "sqlite":
         if not rest.startswith("/") or len(rest) == 1 or "?" in rest:
             raise LedgerError(
@@ -117,9 +117,9 @@ def _file(path: str) -> FileAddress:
 
 def _server(rest: str) -> ServerAddress:
     """Read a URL so that no part of a badly written password can pass for a host or a database."""
-    found = _SERVER.fullmatch(rest) if rest.isprintable() and rest.count("@") <= 1 else None
-    if found is not None:
-        parts = found.groupdict("")
+    match = _SERVER.fullmatch(rest) if rest.isprintable() and rest.count("@") <= 1 else None
+    if match is not None:
+        parts = match.groupdict("")
         host, database = parts["host"] or parts["numbered"], unquote(parts["database"])
         user, password = unquote(parts["user"]), unquote(parts["password"])
         named = {"host": host, "port": parts["port"], "dbname": database, "user": user, "password": password}
@@ -128,7 +128,7 @@ def _server(rest: str) -> ServerAddress:
         sound = (
             database
             and _is_harmless(host, database)
-            and (found["port"] is None or _PORT.fullmatch(found["port"]))
+            and (match["port"] is None or _PORT.fullmatch(match["port"]))
             and len(dict(options)) == len(options)
             and "\0" not in "".join(parameters.values())
         )

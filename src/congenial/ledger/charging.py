@@ -43,8 +43,8 @@ def new_dataset(
     creator = check_name(who, "who creates a dataset")
     if (epsilon is None) == (rho is None):
         raise LedgerError("a dataset has one cap, in one currency: give an epsilon, such as 4, or a rho, such as 1/2")
-    currency, given = ("epsilon", epsilon) if rho is None else ("rho", rho)
-    cap = positive_fraction(given, f"the cap in {currency}")
+    currency, amount = ("epsilon", epsilon) if rho is None else ("rho", rho)
+    cap = positive_fraction(amount, f"the cap in {currency}")
     check_amount(cap, f"the cap in {currency}")
     if not isinstance(neighbours, str) or neighbours not in RELATIONS:
         raise LedgerError(
@@ -81,7 +81,7 @@ def price(dataset: Dataset, certificate: Certificate) -> Fraction:
 
 
 @dataclass(frozen=True)
-class Place:
+class ChainEnd:
     """Where a dataset's chain ends, and what is spent there.
 
     Attributes
@@ -109,8 +109,8 @@ class Place:
     @property
     def last(self) -> Dataset | Spend | Withdrawal:
         """The record that the next one follows on."""
-        found = [record for record in (self.spend, self.withdrawal) if record is not None]
-        return max(found, key=lambda record: record.number, default=self.dataset)
+        records = [record for record in (self.spend, self.withdrawal) if record is not None]
+        return max(records, key=lambda record: record.number, default=self.dataset)
 
     def follow(self, at: str) -> tuple[int, str, str]:
         """Return number, previous hash and time of the next record; refuses to build on a record that was edited."""
@@ -149,30 +149,30 @@ def check_new(dataset: str, release: str, namesake: Spend | None) -> None:
         )
 
 
-def check_asked(place: Place, release: str, neighbours: str, budget: Budget | None) -> None:
+def check_request(chain_end: ChainEnd, release: str, neighbours: str, budget: Budget | None) -> None:
     """Refuse before any work what could not be charged: losses that do not add up here, and more than what is left.
 
     A plan costs at most its budget, so a budget that fits will fit. One above what is left is refused even if the plan
     would come out cheaper.
     """
-    dataset = place.dataset
+    dataset = chain_end.dataset
     _check_relation(dataset, neighbours)
     most = None if budget is None or budget.delta is not None else getattr(budget, dataset.currency)
-    if most is not None and most > place.left:
-        _refuse_cost(place, f"release {release!r} asks for up to {dataset.currency} {shown(most)}")
-    if not place.left:
-        _refuse_cost(place, f"release {release!r} costs something")
+    if most is not None and most > chain_end.left:
+        _refuse_cost(chain_end, f"release {release!r} asks for up to {dataset.currency} {shown(most)}")
+    if not chain_end.left:
+        _refuse_cost(chain_end, f"release {release!r} costs something")
 
 
-def next_spend(place: Place, namesake: Spend | None, request: Request, at: str, software: str) -> Spend:
+def next_spend(chain_end: ChainEnd, namesake: Spend | None, request: Request, at: str, software: str) -> Spend:
     """Return the record of a charge, or refuse the request."""
-    dataset = place.dataset
-    number, previous, at = place.follow(at)
+    dataset = chain_end.dataset
+    number, previous, at = chain_end.follow(at)
     check_new(dataset.name, request.release, namesake)
     cost = price(dataset, request.certificate)
-    if cost > place.left:
-        _refuse_cost(place, f"release {request.release!r} costs {dataset.currency} {shown(cost)}")
-    spent = place.spent + cost
+    if cost > chain_end.left:
+        _refuse_cost(chain_end, f"release {request.release!r} costs {dataset.currency} {shown(cost)}")
+    spent = chain_end.spent + cost
     if len(str(spent)) > LONGEST_SUM:
         raise LedgerError(
             f"the exact sum of the losses would have more than {LONGEST_SUM:,} digits; round this loss up to a decimal,"
@@ -206,7 +206,7 @@ def check_withdrawal(dataset: str, release: str, last: Withdrawal | None, replac
 
 
 def next_withdrawal(
-    place: Place,
+    chain_end: ChainEnd,
     release: str,
     last: Withdrawal | None,
     *,
@@ -225,10 +225,10 @@ def next_withdrawal(
     last : Withdrawal or None
         What was said of this release before.
     """
-    number, previous, at = place.follow(at)
-    check_withdrawal(place.dataset.name, release, last, replaced_by)
+    number, previous, at = chain_end.follow(at)
+    check_withdrawal(chain_end.dataset.name, release, last, replaced_by)
     return Withdrawal(
-        place.dataset.name, number, release, reason, replaced_by, who, at, software, previous, ""
+        chain_end.dataset.name, number, release, reason, replaced_by, who, at, software, previous, ""
     ).sealed()
 
 
@@ -236,11 +236,11 @@ def _number(record: Dataset | Spend | Withdrawal) -> str:
     return "" if isinstance(record, Dataset) else f" {record.number}"
 
 
-def _refuse_cost(place: Place, what: str) -> NoReturn:
-    dataset, left = place.dataset, shown_left(place.left, place.dataset.cap)
-    way_out = "nothing is left" if left == "0" else f"plan it with {dataset.currency} of at most what is left"
+def _refuse_cost(end: ChainEnd, what: str) -> NoReturn:
+    dataset, rest = end.dataset, shown_left(end.left, end.dataset.cap)
+    way_out = "nothing is left" if rest == "0" else f"plan it with {dataset.currency} of at most what is left"
     raise BudgetError(
-        f"{what}, and dataset {dataset.name!r} has {left} left: {shown(place.spent)} of {shown(dataset.cap)} is spent."
+        f"{what}, and dataset {dataset.name!r} has {rest} left: {shown(end.spent)} of {shown(dataset.cap)} is spent."
         f" Nothing was charged; {way_out}"
     )
 

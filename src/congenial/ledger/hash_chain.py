@@ -27,7 +27,7 @@ TITLES = {SPEND: "spend", WITHDRAWAL: "withdrawal"}
 
 
 @dataclass(frozen=True)
-class Chain:
+class HashChain:
     """The records of one dataset as they are stored, in the order of their numbers. They may be wrong.
 
     Attributes
@@ -47,7 +47,7 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Account:
+class DatasetAccount:
     """A dataset and its records in order, read from a chain."""
 
     dataset: Dataset
@@ -75,10 +75,10 @@ class Verification:
 
     Attributes
     ----------
-    accounts : tuple of Account
+    accounts : tuple of DatasetAccount
     """
 
-    accounts: tuple[Account, ...]
+    accounts: tuple[DatasetAccount, ...]
 
     @property
     def heads(self) -> tuple[Head, ...]:
@@ -91,13 +91,13 @@ class Verification:
         return sum(len(account.spends) for account in self.accounts)
 
     def __repr__(self) -> str:
-        kept = "".join(f"\n  {head.dataset}: {head.number} {head.hash}" for head in self.heads)
+        newest = "".join(f"\n  {head.dataset}: {head.number} {head.hash}" for head in self.heads)
         datasets = "1 dataset" if len(self.heads) == 1 else f"{len(self.heads)} datasets"
         spends = "1 spend" if self.n_spends == 1 else f"{self.n_spends} spends"
-        return f"The records hang together, {datasets} and {spends}; newest:{kept}"
+        return f"The records hang together, {datasets} and {spends}; newest:{newest}"
 
 
-def verify_chains(chains: Sequence[Chain], head: Head | None = None) -> Verification:
+def verify_hash_chains(hash_chains: Sequence[HashChain], head: Head | None = None) -> Verification:
     """Check every record of every chain, and that a head which was seen before is still there.
 
     Raises
@@ -106,9 +106,9 @@ def verify_chains(chains: Sequence[Chain], head: Head | None = None) -> Verifica
         With everything that was found.
     """
     findings: list[str] = []
-    accounts = [_read(chain, findings) for chain in chains]
-    findings += _namesakes(chains)
-    findings += _findings_at(head, chains) if head is not None else []
+    accounts = [_read(hash_chain, findings) for hash_chain in hash_chains]
+    findings += _namesakes(hash_chains)
+    findings += _findings_at(head, hash_chains) if head is not None else []
     if findings:
         shown = "; ".join(findings[:5]) + (f"; and {len(findings) - 5} more" if len(findings) > 5 else "")
         raise TamperedError(
@@ -119,16 +119,16 @@ def verify_chains(chains: Sequence[Chain], head: Head | None = None) -> Verifica
     return Verification(tuple(account for account in accounts if account is not None))
 
 
-def _read(chain: Chain, findings: list[str]) -> Account | None:
+def _read(hash_chain: HashChain, findings: list[str]) -> DatasetAccount | None:
     """Read a chain and add everything that is wrong with it to the findings.
 
     Each record is compared with what the one before it says of itself, so one edit gives one or two findings.
     """
-    title = f"dataset {chain.name!r}"
-    if link_hash(DATASET, chain.dataset) != chain.dataset["hash"]:
+    title = f"dataset {hash_chain.name!r}"
+    if link_hash(DATASET, hash_chain.dataset) != hash_chain.dataset["hash"]:
         findings.append(f"{title}: its content does not match its hash")
     try:
-        dataset = Dataset.of_row(chain.dataset)
+        dataset = Dataset.of_row(hash_chain.dataset)
     except ValueError as error:
         findings.append(f"{title}: {error}")
         return None
@@ -136,7 +136,7 @@ def _read(chain: Chain, findings: list[str]) -> Account | None:
     charged: set[str] = set()
     became: dict[str, Withdrawal] = {}
     records: list[Spend | Withdrawal] = []
-    for kind, row in chain.records:
+    for kind, row in hash_chain.records:
         where = f"{title}, {TITLES[kind]} {row['number']}"
         if link_hash(kind, row) != row["hash"]:
             findings.append(f"{where}: its content does not match its hash")
@@ -165,7 +165,7 @@ def _read(chain: Chain, findings: list[str]) -> Account | None:
             findings.append(f"{where}: its time lies before that of the record before it")
         number, previous, last_at = record.number, record.hash, record.at
         records.append(record)
-    return Account(dataset, tuple(records))
+    return DatasetAccount(dataset, tuple(records))
 
 
 def _wrong_amounts(dataset: Dataset, spend: Spend, before: Fraction) -> Iterable[str]:
@@ -182,21 +182,21 @@ def _wrong_amounts(dataset: Dataset, spend: Spend, before: Fraction) -> Iterable
         yield "the sum of the losses is above the cap"
 
 
-def _namesakes(chains: Sequence[Chain]) -> Iterable[str]:
+def _namesakes(hash_chains: Sequence[HashChain]) -> Iterable[str]:
     """Look for names that are taken for one: a dataset has one account."""
     spellings: dict[str, str] = {}
-    for chain in chains:
-        first = spellings.setdefault(folded(chain.name), chain.name)
-        if first != chain.name:
-            yield f"datasets {first!r} and {chain.name!r} have names that are taken for one"
+    for hash_chain in hash_chains:
+        first = spellings.setdefault(folded(hash_chain.name), hash_chain.name)
+        if first != hash_chain.name:
+            yield f"datasets {first!r} and {hash_chain.name!r} have names that are taken for one"
 
 
-def _findings_at(head: Head, chains: Sequence[Chain]) -> list[str]:
+def _findings_at(head: Head, hash_chains: Sequence[HashChain]) -> list[str]:
     """Look for a record that was seen before."""
-    chain = next((chain for chain in chains if chain.name == head.dataset), None)
-    if chain is None:
+    hash_chain = next((hash_chain for hash_chain in hash_chains if hash_chain.name == head.dataset), None)
+    if hash_chain is None:
         return [f"dataset {head.dataset!r} is gone: a receipt names its record {head.number}"]
-    hashes = [chain.dataset["hash"], *(row["hash"] for _, row in chain.records)]
+    hashes = [hash_chain.dataset["hash"], *(row["hash"] for _, row in hash_chain.records)]
     if not 0 <= head.number < len(hashes):
         return [
             f"dataset {head.dataset!r}: record {head.number} is gone, the chain ends at {len(hashes) - 1}: it was cut,"
@@ -212,12 +212,12 @@ def _findings_at(head: Head, chains: Sequence[Chain]) -> list[str]:
 # A ledger as text, one JSON object a line, that can be verified without the database.
 
 
-def export_text(chains: Iterable[Chain]) -> str:
+def export_text(hash_chains: Iterable[HashChain]) -> str:
     """Return chains as lines: each dataset, then its records in order."""
     lines = []
-    for chain in chains:
-        lines.append(canonical({"kind": DATASET, **chain.dataset}))
-        lines += [canonical({"kind": kind, **row}) for kind, row in chain.records]
+    for hash_chain in hash_chains:
+        lines.append(canonical({"kind": DATASET, **hash_chain.dataset}))
+        lines += [canonical({"kind": kind, **row}) for kind, row in hash_chain.records]
     return "".join(line + "\n" for line in lines)
 
 
@@ -233,10 +233,10 @@ def verify_export(text: str, head: Head | None = None) -> Verification:
     """
     if not isinstance(text, str):
         raise LedgerError(f"an exported ledger is text, not a {type(text).__name__}")
-    return verify_chains(chains_of(text), head)
+    return verify_hash_chains(read_export(text), head)
 
 
-def chains_of(text: str) -> list[Chain]:
+def read_export(text: str) -> list[HashChain]:
     """Read exported lines into chains; their records may be wrong, their shape may not."""
     datasets: dict[str, Row] = {}
     records: dict[str, list[tuple[str, Row]]] = {}
@@ -253,7 +253,7 @@ def chains_of(text: str) -> list[Chain]:
         else:
             # A record that stands below another dataset shows as one that does not belong.
             records[name].append((kind, row))
-    return [Chain(row, tuple(records[name])) for name, row in datasets.items()]
+    return [HashChain(row, tuple(records[name])) for name, row in datasets.items()]
 
 
 def _row(line: str, number: int) -> tuple[str, Row]:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from congenial.errors import LedgerError, TamperedError, did_you_mean
 from congenial.ledger.address import KEYS_VARIABLE, FileAddress, ServerAddress, read_address
 from congenial.ledger.charging import (
-    Place,
-    check_asked,
+    ChainEnd,
     check_new,
+    check_request,
     check_withdrawal,
     new_dataset,
     next_spend,
     next_withdrawal,
 )
-from congenial.ledger.hash_chain import Account, Chain, Verification, export_text, verify_chains
+from congenial.ledger.hash_chain import DatasetAccount, HashChain, Verification, export_text, verify_hash_chains
 from congenial.ledger.records import Dataset, Head, Receipt, Spend, Withdrawal, check_dataset_name, check_reason
 from congenial.ledger.requests import Request, check_name, moment
 from congenial.ledger.status import Status, status_of
@@ -87,7 +87,7 @@ class Ledger:
         now : datetime, optional
             With a time zone; the clock's time when not given.
         """
-        made = new_dataset(
+        dataset = new_dataset(
             name,
             epsilon=epsilon,
             rho=rho,
@@ -99,15 +99,15 @@ class Ledger:
         )
 
         def work(book: "Book") -> Dataset:
-            spelling = book.spelling(made.name)
+            spelling = book.spelling(dataset.name)
             if spelling is not None:
-                written = "" if spelling == made.name else f" as {spelling!r}"
+                written = "" if spelling == dataset.name else f" as {spelling!r}"
                 raise LedgerError(
-                    f"dataset {made.name!r} is in the ledger already{written}, and its cap is never changed; give"
+                    f"dataset {dataset.name!r} is in the ledger already{written}, and its cap is never changed; give"
                     " another name"
                 )
-            book.add_dataset(made)
-            return made
+            book.add_dataset(dataset)
+            return dataset
 
         return self._store.write(work)
 
@@ -121,19 +121,19 @@ class Ledger:
         at, software = moment(now), _software()
 
         def work(book: "Book") -> Receipt:
-            place = self._place(book, request.dataset)
-            namesake = book.namesake(place.dataset.name, request.release)
-            replaced = None if request.replaces is None else _charged(book, place.dataset.name, request.replaces)
-            spend = next_spend(place, namesake, request, at, software)
+            chain_end = self._chain_end(book, request.dataset)
+            namesake = book.namesake(chain_end.dataset.name, request.release)
+            replaced = None if request.replaces is None else _charged(book, chain_end.dataset.name, request.replaces)
+            spend = next_spend(chain_end, namesake, request, at, software)
             book.add_spend(spend)
             if replaced is not None:
                 reason = f"replaced by {spend.release}"
                 self._withdraw(book, replaced, reason, spend.release, request.who, at)
-            return Receipt.of(place.dataset, spend)
+            return Receipt.of(chain_end.dataset, spend)
 
         return self._store.write(work)
 
-    def check_asked(
+    def check_request(
         self, dataset: str, release: str, *, neighbours: str, budget: Budget | None = None, replaces: str | None = None
     ) -> Status:
         """Refuse, before a release is planned, what could not be charged whatever its plan; return the account.
@@ -143,9 +143,9 @@ class Ledger:
         """
 
         def work(book: "Book") -> None:
-            place = self._place(book, dataset)
+            chain_end = self._chain_end(book, dataset)
             check_new(dataset, release, book.namesake(dataset, release))
-            check_asked(place, release, neighbours, budget)
+            check_request(chain_end, release, neighbours, budget)
             if replaces is not None:
                 replaced = _charged(book, dataset, replaces).release
                 check_withdrawal(dataset, replaced, book.last_withdrawal(dataset, replaced), release)
@@ -166,8 +166,8 @@ class Ledger:
     def _withdraw(
         self, book: "Book", spend: Spend, reason: str, replaced_by: str | None, who: str, at: str
     ) -> Withdrawal:
-        made = next_withdrawal(
-            self._place(book, spend.dataset),
+        withdrawal = next_withdrawal(
+            self._chain_end(book, spend.dataset),
             spend.release,
             book.last_withdrawal(spend.dataset, spend.release),
             reason=reason,
@@ -176,8 +176,8 @@ class Ledger:
             at=at,
             software=_software(),
         )
-        book.add_withdrawal(made)
-        return made
+        book.add_withdrawal(withdrawal)
+        return withdrawal
 
     def paid(self, dataset: str, release: str) -> tuple[Receipt, str] | None:
         """Return the receipt of a release that was charged, and the commitment to its key; None if it was not.
@@ -185,8 +185,8 @@ class Ledger:
         It waits for others that write, so that a charge which is just being written is not taken for none. The chain is
         verified on the way: an edited commitment must not let another key draw.
         """
-        chain = self._store.write(lambda book: self._chain(book, dataset))
-        account = verify_chains([chain]).accounts[0]
+        hash_chain = self._store.write(lambda book: self._hash_chain(book, dataset))
+        account = verify_hash_chains([hash_chain]).accounts[0]
         spend = next((spend for spend in account.spends if spend.release == release), None)
         return None if spend is None else (Receipt.of(account.dataset, spend), spend.key)
 
@@ -236,36 +236,36 @@ class Ledger:
         if head is not None and dataset not in (None, head.dataset):
             raise LedgerError(f"the head is of dataset {head.dataset!r}, not of {dataset!r}; verify that one")
 
-        def work(book: "Book") -> list[Chain]:
+        def work(book: "Book") -> list[HashChain]:
             findings = self._store.backend.check_storage(book.connection)
             findings += [f"records name dataset {name!r}, which is gone" for name in book.orphans()]
             if findings:
                 raise TamperedError(f"the ledger does not hang together: {'; '.join(findings)}", tuple(findings))
-            return self._chains(book, dataset, head)
+            return self._hash_chains(book, dataset, head)
 
-        return verify_chains(self._store.read(work), head)
+        return verify_hash_chains(self._store.read(work), head)
 
     def export(self, dataset: str | None = None) -> str:
         """Return the records of one dataset or of all as JSON lines, for `verify_export`; nothing is checked."""
-        return self._store.read(lambda book: export_text(self._chains(book, dataset)))
+        return self._store.read(lambda book: export_text(self._hash_chains(book, dataset)))
 
-    def _account(self, name: str) -> Account:
+    def _account(self, name: str) -> DatasetAccount:
         """Read and verify the records of a dataset."""
-        chain = self._store.read(lambda book: self._chain(book, name))
-        return verify_chains([chain]).accounts[0]
+        hash_chain = self._store.read(lambda book: self._hash_chain(book, name))
+        return verify_hash_chains([hash_chain]).accounts[0]
 
-    def _chains(self, book: "Book", name: str | None, head: Head | None = None) -> list[Chain]:
+    def _hash_chains(self, book: "Book", name: str | None, head: Head | None = None) -> list[HashChain]:
         """Read one chain or all; a dataset that a head names may be gone, which is for the verification to say."""
         if name is not None and head is None:
-            return [self._chain(book, name)]
-        found = (book.chain(own) for own in (book.names() if name is None else [name]))
-        return [chain for chain in found if chain is not None]
+            return [self._hash_chain(book, name)]
+        hash_chains = (book.hash_chain(known) for known in (book.names() if name is None else [name]))
+        return [hash_chain for hash_chain in hash_chains if hash_chain is not None]
 
-    def _chain(self, book: "Book", name: object) -> Chain:
-        chain = book.chain(name) if isinstance(name, str) else None
-        if chain is None:
+    def _hash_chain(self, book: "Book", name: object) -> HashChain:
+        hash_chain = book.hash_chain(name) if isinstance(name, str) else None
+        if hash_chain is None:
             raise _unknown(book, name)
-        return chain
+        return hash_chain
 
     def _dataset(self, book: "Book", name: object) -> Dataset:
         dataset = book.dataset(name) if isinstance(name, str) else None
@@ -273,10 +273,10 @@ class Ledger:
             raise _unknown(book, name)
         return dataset
 
-    def _place(self, book: "Book", name: str) -> Place:
+    def _chain_end(self, book: "Book", name: str) -> ChainEnd:
         """Return where the chain of a dataset ends."""
         dataset = self._dataset(book, name)
-        return Place(dataset, book.last_spend(name), book.last_withdrawal(name))
+        return ChainEnd(dataset, book.last_spend(name), book.last_withdrawal(name))
 
     def __repr__(self) -> str:
         return self._store.backend.place
@@ -318,8 +318,8 @@ def open_ledger(
     return Ledger(open_store(address, create=create, patience=float(patience)), _key_folder(address, keys))
 
 
-def _key_folder(address: FileAddress | ServerAddress, given: str | Path | None) -> Path | None:
-    named = given or os.environ.get(KEYS_VARIABLE)
+def _key_folder(address: FileAddress | ServerAddress, keys: str | Path | None) -> Path | None:
+    named = keys or os.environ.get(KEYS_VARIABLE)
     if named:
         return Path(named).expanduser().absolute()
     return address.path.with_name(f"{address.path.name}.keys") if isinstance(address, FileAddress) else None
@@ -335,12 +335,12 @@ def _unknown(book: "Book", name: object) -> LedgerError:
     if not names:
         return LedgerError("the ledger has no datasets yet; add one with ledger.create_dataset")
     try:
-        asked = check_dataset_name(name)
+        wanted = check_dataset_name(name)
     except LedgerError as refused:
         return refused
-    spelling = book.spelling(asked)
-    hint = did_you_mean(asked, names) if spelling is None else f"did you mean {spelling!r}?"
-    return LedgerError(f"dataset {asked!r} is not in the ledger; {hint}")
+    spelling = book.spelling(wanted)
+    hint = did_you_mean(wanted, names) if spelling is None else f"did you mean {spelling!r}?"
+    return LedgerError(f"dataset {wanted!r} is not in the ledger; {hint}")
 
 
 def _charged(book: "Book", dataset: str, release: str) -> Spend:

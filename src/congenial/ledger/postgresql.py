@@ -114,8 +114,8 @@ class PostgresqlBackend:
         """Say in words what went wrong, in words of our own."""
         code = str(getattr(error, "sqlstate", None) or "")
         if not code and not connected:
-            said = str(error)
-            code = next((code for words, code in _WORDS.items() if re.search(words, said)), "")
+            message = str(error)
+            code = next((code for words, code in _WORDS.items() if re.search(words, message)), "")
         if code == "55P03":
             return LedgerBusyError(
                 f"{self.place} is locked by another program, for more than {self.patience:g} seconds; try again"

@@ -294,9 +294,9 @@ def wrong_withdrawal(record: Withdrawal, charged: Container[str], last: Withdraw
     return wrong
 
 
-def what_became(release: str, withdrawals: "tuple[Withdrawal, ...]") -> "Withdrawal | None":
+def newest_withdrawal(release: str, withdrawals: "tuple[Withdrawal, ...]") -> "Withdrawal | None":
     """Return the newest record about a release; None while it stands."""
-    return next((one for one in reversed(withdrawals) if one.release == release), None)
+    return next((withdrawal for withdrawal in reversed(withdrawals) if withdrawal.release == release), None)
 
 
 # A receipt: proof of a spend to keep outside the ledger, in the bundle.
@@ -374,9 +374,9 @@ class Receipt:
         return {name: str(value) if name in _AMOUNTS else value for name, value in values.items()}
 
     @classmethod
-    def from_json(cls, given: str | Mapping[str, object]) -> "Receipt":
+    def from_json(cls, content: str | Mapping[str, object]) -> "Receipt":
         """Read a receipt from JSON text or from the values in it."""
-        values = _object(given)
+        values = _object(content)
         names = [field.name for field in fields(cls)]
         if set(values) != set(names):
             raise LedgerError(f"a receipt has exactly the fields {', '.join(names)}")
@@ -392,15 +392,15 @@ class Receipt:
         return cls(**parts)
 
 
-def _object(given: object) -> Mapping[str, object]:
-    if isinstance(given, str):
+def _object(content: object) -> Mapping[str, object]:
+    if isinstance(content, str):
         try:
-            given = json.loads(given)
+            content = json.loads(content)
         except ValueError:
-            given = None
-    if not isinstance(given, Mapping):
+            content = None
+    if not isinstance(content, Mapping):
         raise LedgerError("a receipt is a JSON object, as Receipt.as_json returns it")
-    return given
+    return content
 
 
 # A dataset's name: what may stand in one, and which names are taken for one.

@@ -97,8 +97,8 @@ class SqliteBackend:
 
     def check_storage(self, connection: Connection) -> list[str]:
         """Return what SQLite itself finds wrong with the file."""
-        found = [str(row[0]) for row in connection.rows("PRAGMA integrity_check(10)")]
-        return [] if found == ["ok"] else [f"SQLite finds the file damaged: {line}" for line in found]
+        findings = [str(row[0]) for row in connection.rows("PRAGMA integrity_check(10)")]
+        return [] if findings == ["ok"] else [f"SQLite finds the file damaged: {line}" for line in findings]
 
     def advice(self) -> str:
         """Say who else can read or write the file, and how to end that; nothing when it is its owner's alone."""

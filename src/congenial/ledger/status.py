@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from congenial.errors import LedgerError, did_you_mean
-from congenial.ledger.hash_chain import Account
-from congenial.ledger.records import Dataset, Head, Spend, Withdrawal, what_became
+from congenial.ledger.hash_chain import DatasetAccount
+from congenial.ledger.records import Dataset, Head, Spend, Withdrawal, newest_withdrawal
 from congenial.ledger.requests import certificate_as_json
 from congenial.privacy.bounds import epsilon_at
 from congenial.privacy.certificate import USUAL_DELTA, Certificate, shown, shown_left, weak_promise
@@ -97,7 +97,7 @@ class Status:
         return "\n  ".join([*lines, *self.warnings])
 
 
-def status_of(account: Account) -> Status:
+def status_of(account: DatasetAccount) -> Status:
     """Return what an account comes to."""
     dataset, spends = account.dataset, account.spends
     spent = spends[-1].spent if spends else Fraction(0)
@@ -161,7 +161,7 @@ def past_of(ledger: "Ledger", dataset: str, release: str | None = None) -> list[
         names = [spend.release for spend in spends]
         hint = did_you_mean(release, names) if names else "nothing was"
         raise LedgerError(f"release {release!r} of dataset {dataset!r} was never charged; {hint}")
-    return [PastRelease(spend, what_became(spend.release, withdrawals)) for spend in chosen]
+    return [PastRelease(spend, newest_withdrawal(spend.release, withdrawals)) for spend in chosen]
 
 
 def summary_of_disclosed(invariants: Sequence[tuple[str, str]]) -> str:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from congenial.errors import CongenialError, LedgerError, OtherVersionError, TamperedError, UncertainError
 from congenial.ledger.address import FileAddress, ServerAddress
 from congenial.ledger.backend import Backend, Connection
-from congenial.ledger.hash_chain import Chain
+from congenial.ledger.hash_chain import HashChain
 from congenial.ledger.postgresql import PostgresqlBackend
 from congenial.ledger.records import DATASET, FIELDS, SPEND, WITHDRAWAL, Dataset, Spend, Withdrawal, folded
 from congenial.ledger.requests import Row
@@ -36,7 +36,7 @@ class Book:
 
     def dataset(self, name: str) -> Dataset | None:
         """Return a dataset."""
-        row = self._one(DATASET, "WHERE name = ?", name)
+        row = self._first_record(DATASET, "WHERE name = ?", name)
         return None if row is None else _read(Dataset, row, f"dataset {name!r}")
 
     def names(self) -> list[str]:
@@ -45,7 +45,7 @@ class Book:
 
     def spelling(self, name: str) -> str | None:
         """Return how a name is written here, in case and form; compared without the column, which could be edited."""
-        return next((own for own in self.names() if folded(own) == folded(name)), None)
+        return next((known for known in self.names() if folded(known) == folded(name)), None)
 
     def last_spend(self, dataset: str) -> Spend | None:
         """Return the newest spend of a dataset."""
@@ -55,8 +55,8 @@ class Book:
         """Return the spend of a release whose name is taken for this one."""
         wanted = folded(release)
         names = self._texts("SELECT release FROM congenial_spends WHERE dataset = ?", dataset)  # an index has them all
-        own = next((name for name in names if folded(name) == wanted), None)
-        return None if own is None else self._spend("WHERE dataset = ? AND release = ?", dataset, own)
+        spelling = next((name for name in names if folded(name) == wanted), None)
+        return None if spelling is None else self._spend("WHERE dataset = ? AND release = ?", dataset, spelling)
 
     def releases(self, dataset: str) -> list[str]:
         """Return the names of all releases of a dataset that were charged."""
@@ -65,20 +65,20 @@ class Book:
     def last_withdrawal(self, dataset: str, release: str | None = None) -> Withdrawal | None:
         """Return the newest withdrawal of a dataset, or of one of its releases."""
         mine, values = ("", (dataset,)) if release is None else (" AND release = ?", (dataset, release))
-        row = self._one(WITHDRAWAL, f"WHERE dataset = ?{mine} ORDER BY number DESC LIMIT 1", *values)
+        row = self._first_record(WITHDRAWAL, f"WHERE dataset = ?{mine} ORDER BY number DESC LIMIT 1", *values)
         return None if row is None else _read(Withdrawal, row, f"withdrawal {row['number']} of dataset {dataset!r}")
 
-    def chain(self, name: str) -> Chain | None:
+    def hash_chain(self, name: str) -> HashChain | None:
         """Return all records of a dataset as they are stored."""
-        dataset = self._one(DATASET, "WHERE name = ?", name)
+        dataset = self._first_record(DATASET, "WHERE name = ?", name)
         if dataset is None:
             return None
-        found = [
+        records = [
             (kind, row)
             for kind in (SPEND, WITHDRAWAL)
             for row in self._records(kind, "WHERE dataset = ? ORDER BY number", name)
         ]
-        return Chain(dataset, tuple(sorted(found, key=_place)))
+        return HashChain(dataset, tuple(sorted(records, key=_place)))
 
     def orphans(self) -> list[str]:
         """Return the datasets that records name and that are not there."""
@@ -105,17 +105,17 @@ class Book:
         statement = f"INSERT INTO {TABLES[kind]} ({fields}) VALUES ({places})"  # noqa: S608  names of our own
         self.connection.execute(statement, *row.values())
 
-    def _records(self, kind: str, which: str, *values: object) -> list[Row]:
+    def _records(self, kind: str, clause: str, *values: object) -> list[Row]:
         """Return the records of a kind, as they are stored."""
         fields = FIELDS[kind]
-        statement = f"SELECT {', '.join(fields)} FROM {TABLES[kind]} {which}"  # noqa: S608  names of our own
+        statement = f"SELECT {', '.join(fields)} FROM {TABLES[kind]} {clause}"  # noqa: S608  names of our own
         return [dict(zip(fields, row, strict=True)) for row in self.connection.rows(statement, *values)]
 
-    def _one(self, kind: str, which: str, *values: object) -> Row | None:
-        return next(iter(self._records(kind, which, *values)), None)
+    def _first_record(self, kind: str, clause: str, *values: object) -> Row | None:
+        return next(iter(self._records(kind, clause, *values)), None)
 
-    def _spend(self, which: str, *values: object) -> Spend | None:
-        row = self._one(SPEND, which, *values)
+    def _spend(self, clause: str, *values: object) -> Spend | None:
+        row = self._first_record(SPEND, clause, *values)
         return None if row is None else _read(Spend, row, f"spend {row['number']} of dataset {row['dataset']!r}")
 
     def _texts(self, statement: str, *values: object) -> list[str]:
@@ -182,14 +182,14 @@ def _postgresql_no_changes(table: str) -> str:
 
 def _sqlite_new(table: str, *same: str) -> str:
     """No record takes the place of another: INSERT OR REPLACE deletes without a DELETE trigger."""
-    taken = " OR ".join(f"EXISTS (SELECT 1 FROM {table} WHERE {fields})" for fields in same)  # noqa: S608
-    return f"CREATE TRIGGER {table}_new BEFORE INSERT ON {table} WHEN {taken} {_REFUSE}"
+    existing = " OR ".join(f"EXISTS (SELECT 1 FROM {table} WHERE {fields})" for fields in same)  # noqa: S608
+    return f"CREATE TRIGGER {table}_new BEFORE INSERT ON {table} WHEN {existing} {_REFUSE}"
 
 
 def _sqlite_apart(table: str, other: str) -> str:
     """A place in the chain belongs to one record, of either kind; INSERT OR REPLACE runs no DELETE trigger."""
-    taken = f"SELECT 1 FROM {other} WHERE dataset = NEW.dataset AND number = NEW.number"  # noqa: S608  constant names
-    return f"CREATE TRIGGER {table}_apart_from_{other} BEFORE INSERT ON {table} WHEN EXISTS ({taken}) {_REFUSE}"
+    existing = f"SELECT 1 FROM {other} WHERE dataset = NEW.dataset AND number = NEW.number"  # noqa: S608  constant names
+    return f"CREATE TRIGGER {table}_apart_from_{other} BEFORE INSERT ON {table} WHEN EXISTS ({existing}) {_REFUSE}"
 
 
 _SCRIPTS = {
@@ -320,8 +320,8 @@ def _check_version(backend: Backend, connection: Connection) -> None:
             f"{backend.place} is not a ledger yet; create it first: congenial ledger create, or"
             " open_ledger(..., create=True)"
         )
-    found = connection.rows(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608  a name of our own
-    if found != [(VERSIONS[-1],)]:
+    versions = connection.rows(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608  a name of our own
+    if versions != [(VERSIONS[-1],)]:
         raise OtherVersionError(
             f"{backend.place} has tables of another version than {VERSIONS[-1]}, which this congenial knows; bring an"
             " older one up to date, congenial ledger upgrade or open_ledger(..., create=True), or install a newer"

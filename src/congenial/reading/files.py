@@ -1,30 +1,35 @@
-"""Which files a spec names, and which columns they have. Column names are public; rows are not looked at here."""
+"""Which files a spec names, and which columns they have; the files that a message points to in place of values.
+
+Column names are public; rows are not looked at here.
+"""
 
 import codecs
 import csv
 import glob
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 
-from congenial.bundle.metadata import KeptRows, PublicFile
-from congenial.disk import GZIP, beginning
+from congenial.bundle.metadata import PublicFile, RowFilter
+from congenial.disk import GZIP, read_beginning
 from congenial.errors import ReadingError, did_you_mean, reason_of
 from congenial.spec.levels import public_file
 from congenial.spec.spec import Spec
 from congenial.table import CONFIDENTIAL
+from congenial.text import is_taken_for_a_formula, on_one_line
 
 _HEAD = 1_000_000  # bytes in which the header of a CSV file must end
 _PARQUET = b"PAR1"
-"""How the names of files for the curator's eyes begin; a pattern never takes them for data."""
 _PACKED = {GZIP: "gzip, twice", b"PK": "zip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SEPARATOR_NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
 
 @dataclass(frozen=True)
-class Column:
+class FileColumn:
     """A column of a file; CSV columns are all text."""
 
     name: str
@@ -43,19 +48,19 @@ class Source:
 
     paths: tuple[Path, ...]
     is_parquet: bool
-    columns: tuple[Column, ...]
+    columns: tuple[FileColumn, ...]
     is_packed: bool = False
-    kept_rows: tuple[KeptRows, ...] = ()
+    row_filters: tuple[RowFilter, ...] = ()
     is_grouped: bool = False
 
     def place(self, name: str) -> int:
         """Return where the one column of this name stands."""
-        found = [place for place, column in enumerate(self.columns) if column.name == name]
-        if len(found) == 1:
-            return found[0]
+        places = [place for place, column in enumerate(self.columns) if column.name == name]
+        if len(places) == 1:
+            return places[0]
         file = self.paths[0].name
-        if found:
-            raise ReadingError(f"{file} has {len(found)} columns with the name {name!r}; rename all but one")
+        if places:
+            raise ReadingError(f"{file} has {len(places)} columns with the name {name!r}; rename all but one")
         raise ReadingError(f"{file} has no column {name!r}; {self._hint(name)}")
 
     def _hint(self, name: str) -> str:
@@ -68,14 +73,14 @@ class Source:
 
 def find_files(patterns: Sequence[str], folder: Path) -> tuple[Path, ...]:
     """Return the files that a spec names: a pattern is one only if no file has that very name."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for pattern in patterns:
         if "://" in pattern:
             raise ReadingError(f"{pattern!r} is an address on a network; data are read from files on this machine only")
         path = folder / pattern
         try:
             if path.exists():
-                found.append(path)
+                paths.append(path)
                 continue
         except OSError as error:
             reason = reason_of(error)
@@ -86,8 +91,8 @@ def find_files(patterns: Sequence[str], folder: Path) -> tuple[Path, ...]:
         matches = [match for match in matches if match.is_file() and not match.name.startswith(CONFIDENTIAL)]
         if not matches:
             raise ReadingError(f"no file matches {pattern!r}; paths start at the folder of the spec")
-        found += matches
-    for path in found:
+        paths += matches
+    for path in paths:
         if path.is_dir():
             raise ReadingError(
                 f"{path.name!r} is a folder, not a file; write {path.name + '/*.csv'!r} for the files in it"
@@ -96,8 +101,8 @@ def find_files(patterns: Sequence[str], folder: Path) -> tuple[Path, ...]:
             raise ReadingError(f"{path.name!r} is not an ordinary file")
         if any("\ud800" <= letter <= "\udfff" for letter in str(path)):  # bytes that are no text: DuckDB cannot open it
             raise ReadingError(f"the name {path.name!r} is not UTF-8 text; rename the file, or its folder")
-    unique = tuple(dict.fromkeys(path.resolve() for path in found))
-    if len(unique) != len(found):
+    unique = tuple(dict.fromkeys(path.resolve() for path in paths))
+    if len(unique) != len(paths):
         raise ReadingError("a data file is named twice; its rows would count twice")
     return unique
 
@@ -105,7 +110,7 @@ def find_files(patterns: Sequence[str], folder: Path) -> tuple[Path, ...]:
 def first_bytes(path: Path) -> bytes:
     """Return the beginning of a file, unpacked, or say in words why it is of no use."""
     try:
-        head = beginning(path, _HEAD)
+        head = read_beginning(path, _HEAD)
     except OSError as error:
         raise ReadingError(f"{path.name} cannot be opened: {reason_of(error)}") from None
     if not head:
@@ -122,7 +127,7 @@ def is_parquet(path: Path, head: bytes) -> bool:
     return False
 
 
-def csv_columns(path: Path, head: bytes, separator: str) -> tuple[Column, ...]:
+def read_csv_columns(path: Path, head: bytes, separator: str) -> tuple[FileColumn, ...]:
     """Return the columns in the first line of a CSV file."""
     for magic, name in _PACKED.items():
         if head.startswith(magic):
@@ -151,7 +156,7 @@ def csv_columns(path: Path, head: bytes, separator: str) -> tuple[Column, ...]:
                 f"{path.name} has one column, and its name holds a {others[0]};"
                 f" write `separator: {others[0]}` under `data:` if that is what separates columns"
             )
-    return tuple(Column(name) for name in names)
+    return tuple(FileColumn(name) for name in names)
 
 
 # The public files that a spec names: lists of levels, of areas, and of a tree's leaves. None of them is the data.
@@ -159,22 +164,51 @@ def csv_columns(path: Path, head: bytes, separator: str) -> tuple[Column, ...]:
 
 def public_files(spec: Spec, folder: Path) -> tuple[PublicFile, ...]:
     """Return what the manifest says of them: what each gives, its name and its SHA-256."""
-    lists = [fact for _, fact in spec.public_files]
-    if spec.hierarchy is not None:
-        paths = find_files([spec.hierarchy.file], folder.resolve())
-        lists += [public_file(f"every {spec.hierarchy.leaf}", path) for path in paths]
-    return tuple(lists)
+    leaves = [public_file(f"every {spec.level_names[-1]}", path) for path in _leaf_lists(spec, folder.resolve())]
+    return (*(fact for _, fact in spec.public_files), *leaves)
+
+
+def _leaf_lists(spec: Spec, folder: Path) -> tuple[Path, ...]:
+    return () if spec.hierarchy is None else find_files([spec.hierarchy.file], folder)
 
 
 def check_apart(spec: Spec, folder: Path, data: Sequence[Path]) -> None:
     """Refuse a public list that is a file of confidential data: which levels occur there would be given away."""
     if spec.data.status != "confidential":
         return
-    lists = [path.resolve() for path, _ in spec.public_files]
-    lists += [] if spec.hierarchy is None else find_files([spec.hierarchy.file], folder)
-    for path in lists:
+    for path in (*(path.resolve() for path, _ in spec.public_files), *_leaf_lists(spec, folder)):
         if path in data:
             raise ReadingError(
                 f"{path.name} is a data file of the spec, which is confidential, and a list of levels, which is public;"
                 " make the list from a public source, or state `status: public` if the data are"
             )
+
+
+# Files for the curator's eyes: what a message may not say, in a CSV file that only its owner can read.
+
+_MOST_ROWS = 10_000
+
+
+def write_confidential_csv(
+    file: Path, header: Sequence[str], rows: Iterable[Sequence[object]], *, most_rows: int | None = _MOST_ROWS
+) -> str:
+    """Write some rows and return where they are, as the end of a sentence.
+
+    A person reads the file, in a spreadsheet perhaps, and its texts may come from anywhere: characters that do not show
+    are escaped, and what a spreadsheet would compute begins with an apostrophe.
+    """
+    try:
+        file.unlink(missing_ok=True)  # whatever stands there, a link to a public file included, is not written to
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(map(_cell, header))
+            writer.writerows(map(_cell, row) for row in islice(rows, most_rows))
+    except OSError:
+        return f"could not be written to {file.name}: is the folder of the spec writable?"
+    return f"is in {file.name}, which stays confidential"
+
+
+def _cell(value: object) -> object:
+    text = on_one_line(value) if isinstance(value, str) else value
+    return f"'{text}" if isinstance(text, str) and is_taken_for_a_formula(text) else text

@@ -56,7 +56,7 @@ def _codes(spec: Spec, by: Levels, file: str) -> tuple[str, ...]:
         for source in sources:
             source.place(by.column)
         rows = sql.rows_of(sources, [by.column], spec.data.separator)
-        found = database.columns(f"SELECT DISTINCT v0 FROM ({rows})")  # noqa: S608
-    if found is None or np.ma.getmaskarray(found["v0"]).any():
+        areas = database.columns(f"SELECT DISTINCT v0 FROM ({rows})")  # noqa: S608
+    if areas is None or np.ma.getmaskarray(areas["v0"]).any():
         raise ReadingError(f"the reference {Path(file).name} cannot be read, or a row of it has no {by.name}")
-    return tuple(sorted(str(code) for code in found["v0"].tolist()))
+    return tuple(sorted(str(code) for code in areas["v0"].tolist()))

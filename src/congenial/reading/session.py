@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrow import numbers_to_arrow, texts_to_arrow
-from congenial.bundle.metadata import KeptRows
+from congenial.bundle.metadata import RowFilter
 from congenial.disk import check_whole, is_packed
 from congenial.errors import ReadingError
-from congenial.reading.files import Column, Source, csv_columns, first_bytes, is_parquet
+from congenial.reading.files import FileColumn, Source, first_bytes, is_parquet, read_csv_columns
 from congenial.resources import memory_for_reading, n_processors
 from congenial.spec.levels import Levels
 from congenial.table import LARGEST_COUNT
@@ -49,10 +49,11 @@ class Session:
         """Make public columns known to queries as a table of this name."""
         import pyarrow
 
-        made = [
-            numbers_to_arrow(one) if isinstance(one, np.ndarray) else texts_to_arrow(one) for one in columns.values()
+        arrays = [
+            numbers_to_arrow(column) if isinstance(column, np.ndarray) else texts_to_arrow(column)
+            for column in columns.values()
         ]
-        self._connection.register(name, pyarrow.Table.from_arrays(made, names=list(columns)))
+        self._connection.register(name, pyarrow.Table.from_arrays(arrays, names=list(columns)))
 
     def each_part(self, query: str, take: "Callable[[RecordBatch], None]") -> bool:
         """Hand the rows of a query on in parts, in no particular order; false when it failed.
@@ -175,12 +176,12 @@ def _rows_of(source: Source, columns: Sequence[str | Levels], separator: str) ->
     names = [f"c{place}" for place in range(len(source.columns))]
     picked = [f"{_value(source, column)} AS v{number}" for number, column in enumerate(columns)]
     picked.append(f"{names[-1] if source.is_grouped else 1} AS w")
-    where = " AND ".join(_is_kept(source, rows) for rows in source.kept_rows)
+    where = " AND ".join(_is_kept(source, rows) for rows in source.row_filters)
     rows = f"SELECT {', '.join(picked)} FROM {scan(source, separator)} AS file({', '.join(names)})"  # noqa: S608
     return f"{rows} WHERE {where}" if where else rows
 
 
-def _is_kept(source: Source, rows: KeptRows) -> str:
+def _is_kept(source: Source, rows: RowFilter) -> str:
     return f"c{source.place(rows.column)}::VARCHAR IN ({', '.join(map(quoted, rows.values))})"
 
 
@@ -224,7 +225,7 @@ def check_types(sources: Sequence[Source], levels: Sequence[Levels], count: str 
                     f"column {column.name!r} of {source.paths[0].name} holds values of type {kind};"
                     f" store them as {fix}" + ("" if dimension.cut else ", or cut the column into intervals")
                 )
-        for rows in source.kept_rows:
+        for rows in source.row_filters:
             column = source.columns[source.place(rows.column)]
             if (kind := column.type.split("(")[0]) not in _EXACT_TEXT:
                 raise ReadingError(
@@ -283,7 +284,7 @@ def _count(value: str, *, is_number: bool) -> str:
 
 def read_sources(database: Session, paths: Sequence[Path], separator: str) -> list[Source]:
     """Return the files, those with the same columns together."""
-    together: dict[tuple[bool, tuple[Column, ...], bool], list[Path]] = {}
+    together: dict[tuple[bool, tuple[FileColumn, ...], bool], list[Path]] = {}
     for path in paths:
         head = first_bytes(path)
         packed, parquet = is_packed(path), is_parquet(path, head)
@@ -291,23 +292,23 @@ def read_sources(database: Session, paths: Sequence[Path], separator: str) -> li
             raise ReadingError(f"{path.name} is a Parquet file packed by gzip; unpack it, for Parquet is packed inside")
         if packed:
             check_whole(path)
-        columns = _parquet_columns(database, path) if parquet else csv_columns(path, head, separator)
+        columns = _parquet_columns(database, path) if parquet else read_csv_columns(path, head, separator)
         together.setdefault((parquet, columns, packed), []).append(path)
     return [Source(tuple(files), *alike) for alike, files in together.items()]
 
 
-def _parquet_columns(database: Session, path: Path) -> tuple[Column, ...]:
+def _parquet_columns(database: Session, path: Path) -> tuple[FileColumn, ...]:
     files = path_list([path])
     kinds = database.rows(f"DESCRIBE SELECT * FROM read_parquet({files}, hive_partitioning = false)")  # noqa: S608
-    tree = database.rows(f"SELECT name, num_children FROM parquet_schema({files})")  # noqa: S608
-    if kinds is None or tree is None:
+    entries = database.rows(f"SELECT name, num_children FROM parquet_schema({files})")  # noqa: S608
+    if kinds is None or entries is None:
         raise ReadingError(f"{path.name} is not a Parquet file that can be read; it may be cut short or damaged")
     names = []
     place = 1  # the first entry is the root; DESCRIBE would rename columns that differ only in capitals
-    while place < len(tree):
-        names.append(tree[place][0])
+    while place < len(entries):
+        names.append(entries[place][0])
         open_children = 1
         while open_children:
-            open_children += (tree[place][1] or 0) - 1
+            open_children += (entries[place][1] or 0) - 1
             place += 1
-    return tuple(Column(name, kind[1]) for name, kind in zip(names, kinds, strict=True))
+    return tuple(FileColumn(name, kind[1]) for name, kind in zip(names, kinds, strict=True))

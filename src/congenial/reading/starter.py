@@ -59,7 +59,7 @@ def guessed(names: list[str]) -> tuple[str | None, str | None, str | None]:
 
 def columns_of(path: Path) -> tuple[list[str], str]:
     """Return the names of a data file's columns, and what separates them; nothing else of it is looked at."""
-    from congenial.reading.files import csv_columns, find_files, first_bytes, is_parquet
+    from congenial.reading.files import find_files, first_bytes, is_parquet, read_csv_columns
     from congenial.reading.session import read_sources, session
 
     files = find_files([path.name], path.parent.resolve())
@@ -70,7 +70,7 @@ def columns_of(path: Path) -> tuple[list[str], str]:
     refused: ReadingError | None = None
     for separator in (",", ";", "\t", "|"):
         try:
-            return [column.name for column in csv_columns(files[0], head, separator)], separator
+            return [column.name for column in read_csv_columns(files[0], head, separator)], separator
         except ReadingError as error:
             refused = refused or error
     raise refused or ReadingError(f"{path.name} has no header")

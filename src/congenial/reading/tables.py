@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.arrow import CodeTexts, numbers_in
-from congenial.disk import opened
+from congenial.disk import open_unpacked
 from congenial.errors import ReadingError
-from congenial.progress import READING, Progress, no_news
+from congenial.progress import READING, Progress, silent
 from congenial.reading import session as sql
-from congenial.reading.confidential_csv import write_confidential_csv
-from congenial.reading.files import Column, Source, check_apart, find_files
+from congenial.reading.files import FileColumn, Source, check_apart, find_files, write_confidential_csv
 from congenial.reading.session import GROUPED, Session, place_of, read_sources, rows_of, session
 from congenial.resources import what_is_too_large
 from congenial.spec.levels import Levels
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 _TELLING = 2_000_000  # rows between two words about progress
 
 
-class Cells:
+class CellCounts:
     """Counts of cells, as rows come in: of counts, a row has its cell's count; else, every row counts one.
 
     Attributes
@@ -51,7 +50,7 @@ class Cells:
         What is wrong with counts: keys of `COUNT_PROBLEMS`.
     """
 
-    def __init__(self, shape: tuple[int, ...], progress: Progress = no_news) -> None:
+    def __init__(self, shape: tuple[int, ...], progress: Progress = silent) -> None:
         self.shape = shape
         self.counts: Ints = np.zeros(prod(shape), np.int64)
         self.is_there = np.zeros(prod(shape), np.bool_)
@@ -86,7 +85,7 @@ class Cells:
 
 
 @dataclass(frozen=True, repr=False)
-class Grouped:
+class GroupedRows:
     """What is left of the data when equal rows are put together.
 
     Attributes
@@ -104,13 +103,13 @@ class Grouped:
     rows: Any = field(repr=False)
 
 
-def grouped_source(database: Session, grouped: Grouped) -> Source:
+def grouped_source(database: Session, grouped: GroupedRows) -> Source:
     """Return the rows as a source, like a file of theirs."""
     kinds = database.rows(f"DESCRIBE SELECT * FROM {GROUPED}")  # noqa: S608
     if kinds is None or len(kinds) != len(grouped.columns) + 1:
         raise ReadingError(f"the grouped rows of {grouped.name} do not have the columns that were asked for")
     names = [*grouped.columns, ""]  # a column of the data has a name
-    columns = tuple(Column(name, kind[1]) for name, kind in zip(names, kinds, strict=True))
+    columns = tuple(FileColumn(name, kind[1]) for name, kind in zip(names, kinds, strict=True))
     return Source((Path(grouped.name),), True, columns, is_grouped=True)
 
 
@@ -148,12 +147,12 @@ def check_ids(database: Session, rows: str, unit: PrivacyUnit) -> bool:
             return False
         if suspects:
             marks = ", ".join(str(int(mark)) for (mark,) in suspects)
-            found = database.rows(
+            repeated = database.rows(
                 f"SELECT 1 FROM ({rows}) WHERE hash(v0) IN ({marks}) GROUP BY v0 {too_many} LIMIT 1"  # noqa: S608
             )
-            if found is None:
+            if repeated is None:
                 return False
-            if found or len(suspects) == _MOST_SUSPECTS:
+            if repeated or len(suspects) == _MOST_SUSPECTS:
                 raise ReadingError(too_many_rows(unit))
     return True
 
@@ -170,17 +169,17 @@ def too_many_rows(unit: PrivacyUnit) -> str:
 # Why a CSV file could not be read, in our own words: a line number, never what stands there.
 
 
-def csv_trouble(path: Path, n_columns: int, separator: str) -> str | None:
+def find_csv_error(path: Path, n_columns: int, separator: str) -> str | None:
     """Read a refused file again, slowly, and say what is wrong with it; None when nothing is found."""
     ends: set[bytes] = set()
-    with opened(path) as stream:
+    with open_unpacked(path) as stream:
         for number, line in enumerate(stream, start=1):
             try:
                 line.decode()
             except UnicodeDecodeError:
                 return f"{path.name} is not UTF-8 text: line {number}; save it as UTF-8"
             ends.add(b"\r\n" if line.endswith(b"\r\n") else line[-1:])
-    with opened(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+    with open_unpacked(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
         reader = csv.reader(text, delimiter=separator, strict=True)
         try:
             for row in reader:
@@ -237,11 +236,11 @@ def _misfits(
 ) -> tuple[bool, list[Unknown]]:
     rows = rows_of(sources, [levels, levels.column], separator)
     place, join = place_of("v0", levels, number)
-    found = session.rows(
+    unknown = session.rows(
         f"SELECT v1, sum(w)::BIGINT AS n FROM ({rows}){join} WHERE {place} IS NULL"  # noqa: S608  quoted by `quoted`
         f" GROUP BY v1 ORDER BY v1 IS NOT NULL, n DESC, v1 LIMIT {_MOST_VALUES + 1}"
     )
-    values = found or []
+    values = unknown or []
     return any(value is None for value, _ in values), [(value, n) for value, n in values if value is not None]
 
 
@@ -265,37 +264,35 @@ def _hints(levels: Levels, unknown: Sequence[Unknown]) -> str:
 
 def read_tables(spec: Spec, folder: str | Path) -> dict[str | None, Table]:
     """Read the data that a spec names: from each area's label, or from None, to its table. Confidential."""
-    found = read_together(spec, folder)
-    return {None: found} if isinstance(found, Table) else {area: found[area] for area in found}
+    tables = read_together(spec, folder)
+    return {None: tables} if isinstance(tables, Table) else {area: tables[area] for area in tables}
 
 
 def read_together(
-    spec: Spec, folder: str | Path, progress: Progress = no_news, grouped: Grouped | None = None
+    spec: Spec, folder: str | Path, progress: Progress = silent, grouped: GroupedRows | None = None
 ) -> Table | AreaTables:
     """Read the same as a mechanism takes it: one table, or those of all areas that are published. Confidential."""
     counts = read_counts(spec, folder, progress, grouped)
     if spec.by is None:
         return Table(spec.schema, counts.reshape(spec.schema.shape))
     if not spec.unpublished:
-        return AreaTables.kept(spec.schema, spec.by.labels, counts)
+        return AreaTables.without_copy(spec.schema, spec.by.labels, counts)
     left_out = set(spec.unpublished)
     places = [place for place, area in enumerate(spec.by.labels) if area not in left_out]
-    return AreaTables.kept(spec.schema, [spec.by.labels[place] for place in places], counts[places])
+    return AreaTables.without_copy(spec.schema, [spec.by.labels[place] for place in places], counts[places])
 
 
 def read_leaves(
-    spec: Spec, tree: Tree, folder: str | Path, progress: Progress = no_news, grouped: Grouped | None = None
+    spec: Spec, tree: Tree, folder: str | Path, progress: Progress = silent, grouped: GroupedRows | None = None
 ) -> NDArray[np.int64]:
     """Read the data of a tree's leaves (leaf, cell), in the order of the tree. Confidential."""
-    if spec.hierarchy is None:
-        raise ReadingError("the spec has no hierarchy")
-    codes = CodeTexts(tree.codes[-1])
-    by = Levels(spec.hierarchy.leaf, spec.hierarchy.column, codes, codes)
+    codes, leaf = CodeTexts(tree.codes[-1]), tree.levels[-1]
+    by = Levels(leaf, spec.area_column or leaf, codes, codes)
     return read_counts(replace(spec, by=by), folder, progress, grouped)
 
 
 def read_counts(
-    spec: Spec, folder: str | Path, progress: Progress = no_news, grouped: Grouped | None = None
+    spec: Spec, folder: str | Path, progress: Progress = silent, grouped: GroupedRows | None = None
 ) -> NDArray[np.int64]:
     """Read the data that a spec names, area by area. Confidential.
 
@@ -304,7 +301,7 @@ def read_counts(
     folder : path
         The folder of the spec, where relative paths start. Values that are not declared levels are listed there, in
         a file marked CONFIDENTIAL, and so are cells that do not have one row of counts.
-    grouped : Grouped, optional
+    grouped : GroupedRows, optional
         The rows, where they were grouped elsewhere; then no file is opened.
 
     Returns
@@ -326,36 +323,36 @@ def read_counts(
     with session(paths, None if grouped is None else grouped.rows) as database:
         if grouped is None:
             read = read_sources(database, paths, spec.data.separator)
-            sources = [replace(source, kept_rows=spec.kept_rows) for source in read]
+            sources = [replace(source, row_filters=spec.row_filters) for source in read]
         else:
             sources = [grouped_source(database, grouped)]
         sql.check_types(sources, levels, spec.data.count)
         _check_names(sources, spec, with_all=grouped is None)
         query = _cells_query(database, sources, levels, spec)
-        found = Cells(tuple(len(dimension.labels) for dimension in levels), progress)
-        if not database.each_part(query, found.take):
-            raise ReadingError(_trouble(sources, spec.data.separator))
-        if not found.n_rows:
-            few = "no row that `keep_rows` keeps" if spec.kept_rows else "no rows"
-            one = len(paths) == 1
-            raise ReadingError(f"{paths[0].name} has a header and {few}" if one else f"the files have {few}")
-        if found.has_unknown:
+        cell_counts = CellCounts(tuple(len(dimension.labels) for dimension in levels), progress)
+        if not database.each_part(query, cell_counts.take):
+            raise ReadingError(_reading_error(sources, spec.data.separator))
+        if not cell_counts.n_rows:
+            no_rows = "no row that `keep_rows` keeps" if spec.row_filters else "no rows"
+            files = f"{paths[0].name} has a header and" if len(paths) == 1 else "the files have"
+            raise ReadingError(f"{files} {no_rows}")
+        if cell_counts.has_unknown:
             file = base / f"{CONFIDENTIAL}unknown-levels-{spec.release}.csv"
             raise_unknown(database, sources, levels, spec.data.separator, file)
         if grouped is None and spec.unit is not None and spec.unit.id_column is not None:
             rows = sql.rows_of(sources, [spec.unit.id_column], spec.data.separator)
             if not check_ids(database, rows, spec.unit):
-                raise ReadingError(_trouble(sources, spec.data.separator))
+                raise ReadingError(_reading_error(sources, spec.data.separator))
         if spec.data.count is not None:
-            _check_counts(found, database, query, levels, spec, base)
-    return found.counts.reshape(n_areas, spec.schema.n_cells)
+            _check_counts(cell_counts, database, query, levels, spec, base)
+    return cell_counts.counts.reshape(n_areas, spec.schema.n_cells)
 
 
 def _check_names(sources: Sequence[Source], spec: Spec, *, with_all: bool) -> None:
     """Look up every column before any row is read; those that pick and check rows, if nobody has done that before."""
     columns = cell_columns(spec)
     if with_all:
-        columns += [rows.column for rows in spec.kept_rows]
+        columns += [rows.column for rows in spec.row_filters]
         columns += [] if spec.unit is None or spec.unit.id_column is None else [spec.unit.id_column]
     for source in sources:
         for column in columns:
@@ -364,12 +361,8 @@ def _check_names(sources: Sequence[Source], spec: Spec, *, with_all: bool) -> No
 
 def cell_columns(spec: Spec) -> list[str]:
     """Return the columns of the data that say in which cell a row is counted, and as how many."""
-    area = None if spec.hierarchy is None else spec.hierarchy.column
-    area = area if spec.by is None else spec.by.column
-    columns = [levels.column for levels in spec.dimensions]
-    columns += [] if area is None else [area]
-    columns += [] if spec.data.count is None else [spec.data.count]
-    return list(dict.fromkeys(columns))
+    columns = [*(levels.column for levels in spec.dimensions), spec.area_column, spec.data.count]
+    return list(dict.fromkeys(column for column in columns if column is not None))
 
 
 def _cells_query(database: Session, sources: Sequence[Source], levels: Sequence[Levels], spec: Spec) -> str:
@@ -389,32 +382,32 @@ def _cells_query(database: Session, sources: Sequence[Source], levels: Sequence[
     return f"SELECT {cell} AS cell{count} FROM ({rows}){''.join(join for _, join in parts)}"  # noqa: S608
 
 
-def _trouble(sources: Sequence[Source], separator: str) -> str:
+def _reading_error(sources: Sequence[Source], separator: str) -> str:
     for source in sources:
         for path in source.paths if not source.is_parquet else ():
-            found = csv_trouble(path, len(source.columns), separator)
-            if found is not None:
-                return found
+            error = find_csv_error(path, len(source.columns), separator)
+            if error is not None:
+                return error
     names = ", ".join(path.name for source in sources for path in source.paths[:3])
     return f"the rows of {names} cannot be read; the file may be damaged, or not be what its name says"
 
 
 def _check_counts(
-    found: Cells, database: Session, query: str, levels: Sequence[Levels], spec: Spec, folder: Path
+    cell_counts: CellCounts, database: Session, query: str, levels: Sequence[Levels], spec: Spec, folder: Path
 ) -> None:
     """Refuse counts that are none, and cells with more than one row, or without one where that is an error."""
-    if found.problems:
-        words = "; ".join(sql.COUNT_PROBLEMS[problem] for problem in sorted(found.problems))
+    if cell_counts.problems:
+        words = "; ".join(sql.COUNT_PROBLEMS[problem] for problem in sorted(cell_counts.problems))
         raise ReadingError(f"column {spec.data.count!r} has {words}")
-    if found.n_rows > found.is_there.sum():
-        again = Cells(found.shape)  # as many rows as a cell has, in place of its count
+    if cell_counts.n_rows > cell_counts.is_there.sum():
+        again = CellCounts(cell_counts.shape)  # as many rows as a cell has, in place of its count
         database.each_part(f"SELECT COLUMNS('^(cell|w)$') FROM ({query})", again.take)  # noqa: S608
         many = _listed(again.counts > 1, again.counts, levels, spec, folder)
         raise ReadingError(
             f"some cells have more than one row; the list {many}. Add their counts up first, or use `kind: microdata`"
         )
-    if spec.data.missing_cells == "error" and not found.is_there.all():
-        none = _listed(~found.is_there, found.is_there.astype(np.int64), levels, spec, folder)
+    if spec.data.missing_cells == "error" and not cell_counts.is_there.all():
+        none = _listed(~cell_counts.is_there, cell_counts.is_there.astype(np.int64), levels, spec, folder)
         raise ReadingError(
             f"some cells have no row; the list {none}. Give every cell a count, or write `missing_cells: zero` if cells"
             " without a row are empty"

@@ -18,7 +18,7 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.linear_algebra import integer_solutions
 from congenial.conditions.rows import Row
 from congenial.noise import Fall
-from congenial.progress import give_way
+from congenial.progress import checkpoint
 from congenial.sampling.elimination.algebra import Rows
 from congenial.sampling.elimination.windows import half_width, log_base
 from congenial.sampling.system import System, SystemRow
@@ -166,7 +166,7 @@ class _Errors:
         windows = [(least, least + len(message) - 1) for least, message in (self.messages[group] for group in groups)]
         found = np.zeros((1, len(groups)), np.int64)
         for number, vector in enumerate(basis):
-            give_way()
+            checkpoint()
             line = np.array(vector, np.int64)
             later = np.array(basis[number + 1 :], np.int64).reshape(-1, len(groups))
             settled = np.flatnonzero((line != 0) & ~later.any(axis=0))

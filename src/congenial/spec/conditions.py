@@ -38,7 +38,7 @@ _KINDS = ("cells", "total", "margin", "zeros")
 
 
 @dataclass(frozen=True)
-class Said:
+class ParsedSentence:
     """What a sentence asks for."""
 
     kind: str
@@ -46,7 +46,7 @@ class Said:
     by: tuple[str, ...] = ()
 
 
-def sentence(text: str, dimensions: Sequence[Levels], kinds: Sequence[str] = _KINDS[:3]) -> Said:
+def sentence(text: str, dimensions: Sequence[Levels], kinds: Sequence[str] = _KINDS[:3]) -> ParsedSentence:
     """Read a query in words.
 
     Examples
@@ -54,7 +54,7 @@ def sentence(text: str, dimensions: Sequence[Levels], kinds: Sequence[str] = _KI
     >>> sex = Levels("sex", "sex", ("female", "male"))
     >>> age = Levels("age", "age", ("0-17", "18-64", "65+"), groups={"voting": ("18-64", "65+")})
     >>> sentence("total of voting by sex", [sex, age])
-    Said(kind='total', where={'age': ('18-64', '65+')}, by=('sex',))
+    ParsedSentence(kind='total', where={'age': ('18-64', '65+')}, by=('sex',))
     """
     kind, _, rest = text.strip().partition(" ")
     rest = rest.strip()
@@ -67,23 +67,23 @@ def sentence(text: str, dimensions: Sequence[Levels], kinds: Sequence[str] = _KI
     if kind == "margin":
         if not rest.startswith("of "):
             raise ConditionError("a margin names its dimensions: `margin of sex and age`, or `margin: [sex, age]`")
-        return Said(kind, by=dimension_names(rest.removeprefix("of "), dimensions))
+        return ParsedSentence(kind, by=dimension_names(rest.removeprefix("of "), dimensions))
     if not rest:
-        return Said(kind)
+        return ParsedSentence(kind)
     if rest.startswith("by ") and kind == "total":
-        return Said(kind, by=dimension_names(rest.removeprefix("by "), dimensions))
+        return ParsedSentence(kind, by=dimension_names(rest.removeprefix("by "), dimensions))
     if not rest.startswith("of "):
         raise ConditionError(f"after {kind!r} comes `of` with cells or `by` with dimensions, not {rest[:60]!r}")
     rest = rest.removeprefix("of ").strip()
     if kind == "total":
-        for found in reversed(list(re.finditer(r"\s+by\s+", rest))):
-            names = _joined(rest[found.end() :], lambda name: name if _is_name(name, dimensions) else None)
+        for match in reversed(list(re.finditer(r"\s+by\s+", rest))):
+            names = _joined(rest[match.end() :], lambda name: name if _is_name(name, dimensions) else None)
             if names is not None:
-                return Said(kind, selection(rest[: found.start()], dimensions), tuple(names))
+                return ParsedSentence(kind, selection(rest[: match.start()], dimensions), tuple(names))
         if re.search(r"\s+by\s+", rest) and _joined(rest, lambda pick: _pick(pick, dimensions)) is None:
             before, _, after = rest.rpartition(" by ")
-            return Said(kind, selection(before, dimensions), dimension_names(after, dimensions))
-    return Said(kind, selection(rest, dimensions))
+            return ParsedSentence(kind, selection(before, dimensions), dimension_names(after, dimensions))
+    return ParsedSentence(kind, selection(rest, dimensions))
 
 
 def selection(text: str, dimensions: Sequence[Levels]) -> Where | None:
@@ -123,7 +123,7 @@ def _is_name(text: str, dimensions: Sequence[Levels]) -> bool:
 
 def _joined(text: str, read: Callable[[str], Parsed | None]) -> list[Parsed] | None:
     """Read parts that are joined by "and" or commas; labels may hold such joints themselves."""
-    joints = [(found.start(), found.end()) for found in _JOINT.finditer(text)]
+    joints = [(match.start(), match.end()) for match in _JOINT.finditer(text)]
 
     @cache
     def from_here(start: int) -> tuple[Parsed, ...] | None:
@@ -136,14 +136,14 @@ def _joined(text: str, read: Callable[[str], Parsed | None]) -> list[Parsed] | N
                 return (pick, *others)
         return None
 
-    found = from_here(0)
-    return None if found is None else list(found)
+    parts = from_here(0)
+    return None if parts is None else list(parts)
 
 
 def _pick(text: str, dimensions: Sequence[Levels]) -> tuple[Levels, tuple[str, ...]] | None:
     """Return the one dimension and the labels that a pick means; None when it means nothing, or several things."""
-    found = _meanings(text, dimensions)
-    return found[0] if len(found) == 1 else None
+    meanings = _meanings(text, dimensions)
+    return meanings[0] if len(meanings) == 1 else None
 
 
 def _meanings(text: str, dimensions: Sequence[Levels]) -> list[tuple[Levels, tuple[str, ...]]]:
@@ -201,54 +201,54 @@ class Reader:
     dimensions: tuple[Levels, ...]
     schema: Schema
 
-    def measured(self, said: str | Mapping[str, Any]) -> Query:
+    def measured(self, entry: str | Mapping[str, Any]) -> Query:
         """Return a query that gets noise."""
-        query = self._in_words(said) if isinstance(said, str) else self._entry("measure", said)
+        query = self._in_words(entry) if isinstance(entry, str) else self._entry("measure", entry)
         if not isinstance(query, Query):
             raise ConditionError(f"{query.text} cannot be measured; state it under `invariants:`")
         query.rows(self.schema)
         return query
 
-    def invariant(self, said: str | Mapping[str, Any]) -> Condition:
+    def invariant(self, entry: str | Mapping[str, Any]) -> Condition:
         """Return what comes out exactly."""
-        condition = self._in_words(said) if isinstance(said, str) else self._entry("invariants", said)
+        condition = self._in_words(entry) if isinstance(entry, str) else self._entry("invariants", entry)
         condition.check(self.schema)
         return condition
 
-    def condition(self, said: str | Mapping[str, Any]) -> Condition:
+    def condition(self, entry: str | Mapping[str, Any]) -> Condition:
         """Return what is known of every table."""
-        if isinstance(said, str):
-            where = sentence(said, self.dimensions, ("zeros",)).where
+        if isinstance(entry, str):
+            where = sentence(entry, self.dimensions, ("zeros",)).where
             if where is None:
                 raise ConditionError("all cells cannot be 0 by logic; name the cells")
             return structural_zeros(where)
-        condition = self._entry("conditions", said)
+        condition = self._entry("conditions", entry)
         condition.check(self.schema)
         return condition
 
-    def _entry(self, stands_in: SpecList, said: Mapping[str, Any]) -> Condition:
+    def _entry(self, stands_in: SpecList, entry: Mapping[str, Any]) -> Condition:
         """Let the kind that an entry is of read it."""
         kinds = {kind.word: kind for kind in kinds_of(stands_in)}
-        given = [word for word in kinds if word in said]
-        if len(given) != 1:
-            has = " and ".join(f"`{word}`" for word in given) or "none of them"
+        stated = [word for word in kinds if word in entry]
+        if len(stated) != 1:
+            has = " and ".join(f"`{word}`" for word in stated) or "none of them"
             raise ConditionError(f"an entry has one of {', '.join(f'`{word}`' for word in kinds)}; this has {has}")
-        (word,) = given
-        own = {**kinds[word].keys[stands_in], **OF_EVERY_ENTRY[stands_in]}
-        for key in said:
-            if key not in own:
+        (word,) = stated
+        known_keys = {**kinds[word].keys[stands_in], **OF_EVERY_ENTRY[stands_in]}
+        for key in entry:
+            if key not in known_keys:
                 owners = " or ".join(f"`{other}`" for other, kind in kinds.items() if key in kind.keys[stands_in])
                 hint = f"; write the cells after `{word}:`" if key == "where" else ""
                 raise ConditionError(f"`{key}` goes with {owners}, not with `{word}`{hint}")
-        return kinds[word].from_entry(Entry(stands_in, said, self))
+        return kinds[word].from_entry(Entry(stands_in, entry, self))
 
-    def where(self, said: "str | dict[str, Any] | None") -> Where | None:
+    def where(self, entry: "str | dict[str, Any] | None") -> Where | None:
         """Return the set of cells that words or a mapping pick; None is every cell."""
-        if isinstance(said, str):
-            return selection(said, self.dimensions)
+        if isinstance(entry, str):
+            return selection(entry, self.dimensions)
         known = {dimension.name: dimension for dimension in self.dimensions}
         where: Where = {}
-        for name, words in (said or {}).items():
+        for name, words in (entry or {}).items():
             if name not in known:
                 raise ConditionError(f"{name!r} is not a dimension; {did_you_mean(name, known)}")
             picked = {label for word in _listed(words) for label in known[name].pick(word)}
@@ -260,23 +260,23 @@ class Reader:
         return where
 
     def _in_words(self, text: str) -> Query:
-        said = sentence(text, self.dimensions)
-        name = None if said.where is None else " ".join(text.split())  # it may call cells by the name of their group
-        if said.kind == "cells":
-            return cells(said.where, name=name)
-        return margin(*said.by, where=said.where, name=name) if said.by else total(said.where, name=name)
+        parsed = sentence(text, self.dimensions)
+        name = None if parsed.where is None else " ".join(text.split())  # it may call cells by the name of their group
+        if parsed.kind == "cells":
+            return cells(parsed.where, name=name)
+        return margin(*parsed.by, where=parsed.where, name=name) if parsed.by else total(parsed.where, name=name)
 
-    def dimensions_named(self, said: str | list[str] | None) -> tuple[str, ...]:
+    def dimensions_named(self, entry: str | list[str] | None) -> tuple[str, ...]:
         """Return names of dimensions, from words or a list."""
-        if isinstance(said, str):
-            return dimension_names(said, self.dimensions)
+        if isinstance(entry, str):
+            return dimension_names(entry, self.dimensions)
         known = [dimension.name for dimension in self.dimensions]
-        for name in said or ():
+        for name in entry or ():
             if name not in known:
                 raise ConditionError(f"{name!r} is not a dimension; {did_you_mean(name, known)}")
-        if not said:
+        if not entry:
             raise ConditionError("name at least one dimension; for the sum of all cells write `total`")
-        return tuple(said)
+        return tuple(entry)
 
     def coefficients(self, terms: "Sequence[TermEntry]") -> Any:
         """Return the coefficient of every cell, in the schema's shape."""
@@ -295,8 +295,8 @@ class Reader:
         return " ".join(f"{term.times or 0:+d} x [{_where_text(term.of)}]" for term in terms).removeprefix("+")
 
 
-def _where_text(said: "str | dict[str, Any] | None") -> str:
-    return said if isinstance(said, str) else where_text(said or {})
+def _where_text(entry: "str | dict[str, Any] | None") -> str:
+    return entry if isinstance(entry, str) else where_text(entry or {})
 
 
 def _listed(words: str | list[str]) -> list[str]:
@@ -308,15 +308,15 @@ def _listed(words: str | list[str]) -> list[str]:
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
-def files_in(said: Mapping[str, Any]) -> "dict[str, ValuesEntry]":
+def files_in(entry: Mapping[str, Any]) -> "dict[str, ValuesEntry]":
     """Return the keys of an entry whose values stand in a file."""
     from congenial.spec.model import ValuesEntry
 
-    return {key: value for key, value in said.items() if isinstance(value, ValuesEntry)}
+    return {key: value for key, value in entry.items() if isinstance(value, ValuesEntry)}
 
 
 def read_by_area(
-    said: Mapping[str, Any],
+    entry: Mapping[str, Any],
     read: Callable[[Mapping[str, Any]], Condition],
     by: Levels | None,
     folder: Path | None,
@@ -332,14 +332,14 @@ def read_by_area(
         raise ConditionError("values by area go with areas, `by:`, and this spec has none; write the value itself")
     values: dict[str, list[Any]] = {}
     files = []
-    for key, entry in files_in(said).items():
-        rows, values[key] = _values(key, entry, by, folder)
+    for key, values_entry in files_in(entry).items():
+        rows, values[key] = _values(key, values_entry, by, folder)
         files.append(rows)
-    name = said.get("name") or (None if "equals" in values else f"limits that differ by {by.name}")
+    name = entry.get("name") or (None if "equals" in values else f"limits that differ by {by.name}")
     conditions = {}
     for place, label in enumerate(by.labels):
-        own = read({**said, **{key: column[place] for key, column in values.items()}})
-        conditions[label] = replace(own, name=name or own.name)
+        condition = read({**entry, **{key: column[place] for key, column in values.items()}})
+        conditions[label] = replace(condition, name=name or condition.name)
     return by_area(conditions, name=name), tuple(files)
 
 
@@ -362,7 +362,8 @@ def _values(key: str, entry: "ValuesEntry", by: Levels, folder: Path | None) -> 
         if code not in of_code:
             raise ConditionError(f"{rows.path.name} has no row for {by.name} {label!r}, whose code is {code!r}")
     if key == "equals":
-        return rows, [own[0] if isinstance(entry.value, str) else own for own in map(of_code.__getitem__, by.codes)]
+        values = [of_code[code] for code in by.codes]
+        return rows, [texts[0] for texts in values] if isinstance(entry.value, str) else values
     if len(columns) > 1:
         raise ConditionError(f"`{key}` is one limit, and {len(columns)} columns are named")
     return rows, [int(of_code[code][0]) for code in by.codes]

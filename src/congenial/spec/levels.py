@@ -13,7 +13,7 @@ from pathlib import Path as Folder
 from typing import TYPE_CHECKING
 
 from congenial.bundle.metadata import PublicFile
-from congenial.disk import beginning
+from congenial.disk import read_beginning
 from congenial.errors import ConditionError, CongenialError, SchemaError, did_you_mean, reason_of
 from congenial.schema import Schema
 from congenial.spec.yaml_text import KeyPath, Mistakes
@@ -78,9 +78,9 @@ def read_public_csv(file: str, folder: Path | None, columns: Sequence[str], sepa
     folder : path or None
         The folder of the spec, where paths start; None for a spec that is text alone.
     """
-    path = _found(file, folder)
+    path = _existing_file(file, folder)
     try:
-        content = beginning(path, LARGEST + 1)
+        content = read_beginning(path, LARGEST + 1)
     except OSError as error:
         raise SchemaError(f"{file} cannot be read: {reason_of(error)}") from None
     except CongenialError as error:
@@ -89,14 +89,14 @@ def read_public_csv(file: str, folder: Path | None, columns: Sequence[str], sepa
         raise SchemaError(f"{path.name} is larger than {LARGEST:,} bytes, the most that a public list may have")
     if content.startswith(b"PAR1"):
         raise SchemaError(f"{path.name} is a Parquet file; a public list is CSV, packed by gzip or not")
-    found = _rows(path, _decoded(content, path.name), columns, separator)
-    if all(map(_is_right, set(found.columns))):
-        return found
-    for row, values in enumerate(zip(*found.columns, strict=True)):
+    rows = _rows(path, _decoded(content, path.name), columns, separator)
+    if all(map(_is_right, set(rows.columns))):
+        return rows
+    for row, values in enumerate(zip(*rows.columns, strict=True)):
         for column, value in zip(columns, values, strict=True):
             if wrong := _wrong(value):
-                raise found.refused(row, f"{column!r} {wrong}")
-    return found
+                raise rows.refused(row, f"{column!r} {wrong}")
+    return rows
 
 
 def _is_right(column: Sequence[str]) -> bool:
@@ -104,7 +104,7 @@ def _is_right(column: Sequence[str]) -> bool:
     return all(map(str.strip, column)) and max(map(len, column)) <= LONGEST and shows("".join(column))
 
 
-def _found(file: str, folder: Path | None) -> Path:
+def _existing_file(file: str, folder: Path | None) -> Path:
     if folder is None:
         raise SchemaError(f"the text of a spec does not say where {file!r} is; say which folder the spec is in")
     path = folder / file
@@ -143,8 +143,8 @@ def _rows(path: Path, text: str, columns: Sequence[str], separator: str) -> Publ
         raise SchemaError(f"{where}: a quote is opened or closed in the wrong place") from None
     if not 0 < len(rows) <= MOST_ROWS:
         raise SchemaError(f"{path.name} has {len(rows):,} rows below its header; 1 to {MOST_ROWS:,} are read")
-    found = {place: tuple(row[place] for row in rows) for place in set(places)}
-    return PublicRows(path, tuple(lines), tuple(found[place] for place in places))
+    values = {place: tuple(row[place] for row in rows) for place in set(places)}
+    return PublicRows(path, tuple(lines), tuple(values[place] for place in places))
 
 
 def _column_index(header: Sequence[str], column: str, name: str) -> int:
@@ -168,7 +168,7 @@ def _wrong(value: str) -> str:
 
 
 @dataclass(frozen=True)
-class Listed:
+class PublicList:
     """What a file lists, in its order.
 
     Attributes
@@ -188,7 +188,7 @@ class Listed:
     file: PublicFile
 
 
-def read_list(said: "ListEntry", name: str, gives: str, folder: Path | None) -> Listed:
+def read_list(entry: "ListEntry", name: str, gives: str, folder: Path | None) -> PublicList:
     """Read the list that a spec names.
 
     Parameters
@@ -200,15 +200,15 @@ def read_list(said: "ListEntry", name: str, gives: str, folder: Path | None) -> 
     folder : path or None
         The folder of the spec, where paths start; None for a spec that is text alone.
     """
-    if said.file is None:
+    if entry.file is None:
         raise SchemaError("a list of levels needs its `file:`")
-    code, parent = said.code or name, getattr(said, "parent", None)
-    columns = [code, said.label or code, *([] if parent is None else [parent])]
-    rows = read_public_csv(said.file, folder, columns, said.separator)
+    code, parent = entry.code or name, getattr(entry, "parent", None)
+    columns = [code, entry.label or code, *([] if parent is None else [parent])]
+    rows = read_public_csv(entry.file, folder, columns, entry.separator)
     rows.check_once(0, code, "list each level once")
     rows.check_once(1, columns[1], "take a column of names that differ, or leave `label` out")
     codes, labels, *parents = rows.columns
-    return Listed(codes, labels, parents[0] if parents else (), rows.path, rows.as_fact(gives))
+    return PublicList(codes, labels, parents[0] if parents else (), rows.path, rows.as_fact(gives))
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class Levels:
     has_empty : bool
         Whether the last label is of rows without a value; its code is the empty text.
     groups : mapping from name to labels
-    listed : Listed or None
+    listed : PublicList or None
         The public file that lists the levels, where the spec names one.
     """
 
@@ -238,7 +238,7 @@ class Levels:
     has_empty: bool = False
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     is_ordered: bool = False
-    listed: Listed | None = None
+    listed: PublicList | None = None
 
     @property
     def widths(self) -> tuple[Fraction, ...] | None:
@@ -293,65 +293,65 @@ def schema_of(dimensions: Iterable[Levels]) -> Schema:
 
 
 def declared(
-    name: str, said: "list[str] | DimensionEntry | AreaEntry", mistakes: Mistakes, path: KeyPath
+    name: str, entry: "list[str] | DimensionEntry | AreaEntry", mistakes: Mistakes, path: KeyPath
 ) -> Levels | None:
     """Return the levels that a dimension, or the areas, declare; None when they are noted as mistaken."""
     from congenial.spec.model import DimensionEntry, ListEntry
 
-    before = len(mistakes.found)
+    before = len(mistakes.by_path)
     levels, folder = None, mistakes.document.folder
     with mistakes.at(path):
-        if isinstance(said, list):
-            levels = _written(name, name, said)
-        elif isinstance(said, DimensionEntry):
-            levels = _with_empty(_dimension(name, said, folder), said.empty)
-            if said.ordered and levels.has_empty:
+        if isinstance(entry, list):
+            levels = _written(name, name, entry)
+        elif isinstance(entry, DimensionEntry):
+            levels = _with_empty(_dimension(name, entry, folder), entry.empty)
+            if entry.ordered and levels.has_empty:
                 raise SchemaError(
                     "`ordered` and `empty` do not go together: rows without a value stand nowhere in order"
                 )
-            is_ordered = said.ordered or (said.cut is not None and not levels.has_empty)
+            is_ordered = entry.ordered or (entry.cut is not None and not levels.has_empty)
             levels = replace(levels, is_ordered=is_ordered)
-            for group, members in said.groups.items():
+            for group, members in entry.groups.items():
                 with mistakes.at((*path, "groups", group)):
                     levels.groups[group] = _members(levels, group, members)
-        elif isinstance(said.levels, ListEntry):
-            listed = read_list(said.levels, name, "areas", folder)
-            levels = _with_empty(_from_file(name, said.column or name, listed), said.empty)
+        elif isinstance(entry.levels, ListEntry):
+            listed = read_list(entry.levels, name, "areas", folder)
+            levels = _with_empty(_from_file(name, entry.column or name, listed), entry.empty)
         else:
-            levels = _with_empty(_written(name, said.column or name, said.levels), said.empty)
-    return levels if len(mistakes.found) == before else None
+            levels = _with_empty(_written(name, entry.column or name, entry.levels), entry.empty)
+    return levels if len(mistakes.by_path) == before else None
 
 
-def _dimension(name: str, said: "DimensionEntry", folder: Folder | None) -> Levels:
+def _dimension(name: str, entry: "DimensionEntry", folder: Folder | None) -> Levels:
     from congenial.spec.model import ListEntry
 
-    if (said.levels is None) == (said.cut is None):
+    if (entry.levels is None) == (entry.cut is None):
         raise SchemaError(f"dimension {name!r} needs its `levels`, or a `cut` for a numeric column: one of them")
-    if said.below and said.cut is None:
+    if entry.below and entry.cut is None:
         raise SchemaError("`below` goes with `cut`")
-    column = said.column or name
-    if said.cut is not None:
-        return _intervals(name, column, said.cut, has_below=said.below)
-    if isinstance(said.levels, ListEntry):
-        return _from_file(name, column, read_list(said.levels, name, f"levels of {name}", folder))
-    return _written(name, column, said.levels)
+    column = entry.column or name
+    if entry.cut is not None:
+        return _intervals(name, column, entry.cut, has_below=entry.below)
+    if isinstance(entry.levels, ListEntry):
+        return _from_file(name, column, read_list(entry.levels, name, f"levels of {name}", folder))
+    return _written(name, column, entry.levels)
 
 
-def _from_file(name: str, column: str, listed: Listed) -> Levels:
+def _from_file(name: str, column: str, listed: PublicList) -> Levels:
     return Levels(name, column, listed.labels, listed.codes, listed=listed)
 
 
-def _written(name: str, column: str, said: list[str] | dict[str, str] | None) -> Levels:
+def _written(name: str, column: str, entry: list[str] | dict[str, str] | None) -> Levels:
     """Return levels that stand in the spec itself."""
-    if not said:
+    if not entry:
         raise SchemaError(f"{name!r} needs its `levels`: a list, a mapping from codes in the data to labels, or a file")
-    labels = tuple(said if isinstance(said, list) else said.values())
+    labels = tuple(entry if isinstance(entry, list) else entry.values())
     seen: set[str] = set()
     for label in labels:
         if label in seen:
             raise SchemaError(f"{name!r} has the level {label!r} twice")
         seen.add(label)
-    return Levels(name, column, labels, tuple(said))
+    return Levels(name, column, labels, tuple(entry))
 
 
 def _with_empty(levels: Levels, label: str | None) -> Levels:
@@ -390,20 +390,20 @@ def _number(value: Fraction) -> str:
     return decimal if Fraction(decimal) == value else str(value)
 
 
-def _members(levels: Levels, group: str, said: "str | list[str] | RangeEntry") -> tuple[str, ...]:
+def _members(levels: Levels, group: str, entry: "str | list[str] | RangeEntry") -> tuple[str, ...]:
     if group in levels.places:
         raise SchemaError(f"{group!r} is a label of {levels.name!r} and cannot be the name of a group too")
-    if isinstance(said, str | list):
-        members = [said] if isinstance(said, str) else said
+    if isinstance(entry, str | list):
+        members = [entry] if isinstance(entry, str) else entry
         if not members:
             raise SchemaError(f"group {group!r} of {levels.name!r} is empty; name at least one level")
         return levels.in_order(label for member in members for label in levels.pick(member))
-    if said.start is None and said.end is None:
+    if entry.start is None and entry.end is None:
         raise SchemaError(f"group {group!r} of {levels.name!r} needs a `from`, a `to` or both")
-    start = 0 if said.start is None else _place(levels, said.start)
-    end = levels.n_stated - 1 if said.end is None else _place(levels, said.end)
+    start = 0 if entry.start is None else _place(levels, entry.start)
+    end = levels.n_stated - 1 if entry.end is None else _place(levels, entry.end)
     if start > end:
-        raise SchemaError(f"group {group!r} of {levels.name!r}: {said.start!r} stands after {said.end!r}; swap them")
+        raise SchemaError(f"group {group!r} of {levels.name!r}: {entry.start!r} stands after {entry.end!r}; swap them")
     return tuple(levels.labels[start : end + 1])
 
 

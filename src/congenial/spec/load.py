@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from congenial.bundle.metadata import KeptRows
+from congenial.bundle.metadata import RowFilter
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query, cells
@@ -36,9 +36,9 @@ def read_dimensions(file: "SpecFile", mistakes: Mistakes) -> list[Levels] | None
         if not _is_noted("dimensions", mistakes):
             mistakes.add(("dimensions",), "a spec needs `dimensions:`, such as {sex: [female, male]}")
         return None
-    found = [declared(name, said, mistakes, ("dimensions", name)) for name, said in file.dimensions.items()]
-    kept = [levels for levels in found if levels is not None]
-    return kept if len(kept) == len(found) else None
+    levels_or_none = [declared(name, entry, mistakes, ("dimensions", name)) for name, entry in file.dimensions.items()]
+    complete = [levels for levels in levels_or_none if levels is not None]
+    return complete if len(complete) == len(levels_or_none) else None
 
 
 def read_areas(file: "SpecFile", mistakes: Mistakes) -> Levels | None:
@@ -56,33 +56,35 @@ def read_areas(file: "SpecFile", mistakes: Mistakes) -> Levels | None:
 
 def read_data(file: "SpecFile", mistakes: Mistakes) -> DataFiles | None:
     """Return where the data are."""
-    said = file.data
-    if said is None:
+    entry = file.data
+    if entry is None:
         if not _is_noted("data", mistakes):
             mistakes.add(("data",), "a spec needs `data:` with a path and a kind")
         return None
-    paths = [said.path] if isinstance(said.path, str) else said.path
+    paths = [entry.path] if isinstance(entry.path, str) else entry.path
     if not paths:
         mistakes.add(("data", "path"), "data need a `path:`, the CSV or Parquet file")
-    if said.kind is None:
+    if entry.kind is None:
         mistakes.add(("data", "kind"), "data need a `kind:`, counts (one row a cell) or microdata (one row a record)")
-    if said.kind == "counts" and said.count is None:
+    if entry.kind == "counts" and entry.count is None:
         mistakes.add(("data", "count"), "counts need a `count:`, the column that holds them")
-    if said.kind == "microdata":
+    if entry.kind == "microdata":
         for key in ("count", "missing_cells"):
-            if getattr(said, key) is not None:
+            if getattr(entry, key) is not None:
                 mistakes.add(("data", key), f"`{key}` goes with `kind: counts`; in microdata each row counts once")
-    if not paths or said.kind is None:
+    if not paths or entry.kind is None:
         return None
-    return DataFiles(tuple(paths), said.kind, said.count, said.status, said.missing_cells or "error", said.separator)
+    return DataFiles(
+        tuple(paths), entry.kind, entry.count, entry.status, entry.missing_cells or "error", entry.separator
+    )
 
 
-def read_kept(file: "SpecFile", mistakes: Mistakes) -> tuple[KeptRows, ...]:
+def read_row_filters(file: "SpecFile", mistakes: Mistakes) -> tuple[RowFilter, ...]:
     """Return which rows are counted; where a record changes its value, what keeps a row must be public."""
     public = [] if file.data is None else file.data.public_columns
-    kept = []
-    for column, said in file.keep_rows.items():
-        values = tuple(dict.fromkeys([said] if isinstance(said, str) else said))
+    filters = []
+    for column, entry in file.keep_rows.items():
+        values = tuple(dict.fromkeys([entry] if isinstance(entry, str) else entry))
         if not values:
             mistakes.add(("keep_rows", column), "no value is named; name those that a kept row has")
         if column not in public and file.neighbours == "bounded":
@@ -93,7 +95,7 @@ def read_kept(file: "SpecFile", mistakes: Mistakes) -> tuple[KeptRows, ...]:
                 f" everybody may know whose rows are kept, write `public_columns: [{column}]` under `data:`; if not,"
                 " `neighbours: unbounded`, under which records come and go",
             )
-        kept.append(KeptRows(column, values, column in public))
+        filters.append(RowFilter(column, values, column in public))
     areas = [] if file.by is None or not file.by.unpublished else [file.by.column or file.by.name]
     for place, column in enumerate(public):
         if column not in (*file.keep_rows, *areas):
@@ -102,7 +104,7 @@ def read_kept(file: "SpecFile", mistakes: Mistakes) -> tuple[KeptRows, ...]:
                 f"{column!r} is no column of `keep_rows:`, nor of areas of which some are unpublished; a public column"
                 " says whose rows are counted, and nothing else",
             )
-    return tuple(kept)
+    return tuple(filters)
 
 
 def read_unit(file: "SpecFile", mistakes: Mistakes) -> PrivacyUnit | None:
@@ -116,16 +118,16 @@ def read_unit(file: "SpecFile", mistakes: Mistakes) -> PrivacyUnit | None:
             "microdata need a `unit:`, whose privacy is protected: {one_row_per: person} declares that each person has"
             " one row, {id: person_id, at_most: 3} bounds the rows of each id",
         )
-    said = file.unit
-    if said is None:
+    entry = file.unit
+    if entry is None:
         return None
-    if said.one_row_per is None and said.id is None:
+    if entry.one_row_per is None and entry.id is None:
         mistakes.add(("unit",), "a unit needs `one_row_per`, a word such as person, or `id`, a column")
-    if said.at_most is not None and said.id is None:
+    if entry.at_most is not None and entry.id is None:
         mistakes.add(("unit", "at_most"), "`at_most` needs an `id:`, the column by which rows are counted")
-    if said.one_row_per is not None and (said.at_most or 1) > 1:
-        mistakes.add(("unit", "at_most"), f"one row per {said.one_row_per} contradicts at most {said.at_most} rows")
-    return PrivacyUnit(said.one_row_per or "unit", said.id, said.at_most or 1)
+    if entry.one_row_per is not None and (entry.at_most or 1) > 1:
+        mistakes.add(("unit", "at_most"), f"one row per {entry.one_row_per} contradicts at most {entry.at_most} rows")
+    return PrivacyUnit(entry.one_row_per or "unit", entry.id, entry.at_most or 1)
 
 
 def check_columns(
@@ -166,12 +168,6 @@ def read_unpublished(
     out of the question where each published total is exact, for tables with other totals are not compared, and where
     the column is public.
     """
-    if file.hierarchy is not None and file.hierarchy.unpublished:
-        mistakes.add(
-            ("hierarchy", "unpublished"),
-            "every table of a tree is the sum of its parts: what is left out is the difference of what is published."
-            " Leave out the whole level, or release the areas apart from each other, with `by:`",
-        )
     if file.by is None or by is None or not file.by.unpublished:
         return ()
     left_out = tuple(dict.fromkeys(file.by.unpublished))
@@ -256,7 +252,7 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
     file, places = checked_format(document, mistakes)
     dimensions = read_dimensions(file, mistakes)
     by = read_areas(file, mistakes)
-    data, unit, kept = read_data(file, mistakes), read_unit(file, mistakes), read_kept(file, mistakes)
+    data, unit, row_filters = read_data(file, mistakes), read_unit(file, mistakes), read_row_filters(file, mistakes)
     if file.release is None:
         mistakes.add(("release",), "a spec needs a `release:`, the name of this release")
     elif file.replaces == file.release:
@@ -282,36 +278,13 @@ def parse_spec(content: bytes | str, file_name: str = "spec.yaml", folder: Path 
     hierarchy = read_hierarchy(file, measured, mistakes)
     if file.hierarchy is None:
         _check_budget(file, measured, mistakes)
-    elif file.budget is None and "budget" not in document.tree:
-        mistakes.add(("budget",), "a `budget:` is needed, such as {rho: 1/2}")
     n_stated = sum(len(document.tree.get(section, ())) for section in ("invariants", "conditions"))
     if schema is not None and len(invariants) + len(conditions) == n_stated:
         _check_clash(schema, [*invariants, *conditions], mistakes)
     mistakes.raise_all()
-    spec = _spec(document, file, data, unit, tuple(dimensions or ()), by, measured, invariants, conditions)
-    spec = replace(spec, kept_rows=kept, unpublished=unpublished)
-    if hierarchy is not None:
-        return replace(spec, hierarchy=hierarchy, noise=tree_noise(file, mistakes))
-    with mistakes.at(("measure",)):  # what is left to find: queries that cannot be measured together
-        _ = spec.mechanism
-    mistakes.raise_all()
-    return spec
-
-
-def _spec(
-    document: yaml_text.Document,
-    file: "SpecFile",
-    data: DataFiles | None,
-    unit: PrivacyUnit | None,
-    dimensions: tuple[Levels, ...],
-    by: Levels | None,
-    measured: list[Query],
-    invariants: list[Statement],
-    conditions: list[Statement],
-) -> Spec:
     if data is None or file.release is None:  # noted as mistakes before
         raise SpecError([document.mistake((), "the spec is not complete")])
-    return Spec(
+    spec = Spec(
         file_name=document.file_name,
         text=document.text,
         release=file.release,
@@ -319,19 +292,26 @@ def _spec(
         dataset=file.dataset or file.release,
         data=data,
         unit=unit,
-        dimensions=dimensions,
+        dimensions=tuple(dimensions or ()),
         by=by,
         measured=tuple(measured),
         invariants=tuple(invariants),
         conditions=tuple(conditions),
-        noise=file.noise,
+        noise=file.noise if hierarchy is None else tree_noise(file, mistakes),
         epsilon=None if file.budget is None else file.budget.epsilon,
         delta=None if file.budget is None else file.budget.delta,
         rho=None if file.budget is None else file.budget.rho,
         neighbours=file.neighbours,
         outputs=tuple(dict.fromkeys(file.outputs)),
+        hierarchy=hierarchy,
+        row_filters=row_filters,
+        unpublished=unpublished,
         replaces=file.replaces,
     )
+    with mistakes.at(("measure",)):  # what is left to find: queries that cannot be measured together
+        _ = spec.mechanism
+    mistakes.raise_all()
+    return spec
 
 
 def _schema(dimensions: list[Levels] | None, by: Levels | None, mistakes: Mistakes) -> Schema | None:
@@ -360,7 +340,7 @@ def _measured(file: "SpecFile", reader: Reader, mistakes: Mistakes, places: Plac
     queries: list[Query] = []
     for place, entry in enumerate(file.measure):
         with mistakes.at(places.get(("measure", place), ("measure", place))):
-            queries.append(reader.measured(_said(entry)))
+            queries.append(reader.measured(_plain_entry(entry)))
     open_ones = [query for query in queries if query.precision is None]
     if len({query.portion is None for query in open_ones}) > 1:
         mistakes.add(
@@ -374,30 +354,30 @@ def _measured(file: "SpecFile", reader: Reader, mistakes: Mistakes, places: Plac
 def _statements(
     entries: Any, section: str, read: Any, mistakes: Mistakes, places: Places, by: Levels | None
 ) -> list[Statement]:
-    found = []
+    statements = []
     for place, entry in enumerate(entries):
         path = places.get((section, place), (section, place))
         with mistakes.at(path):
-            said = _said(entry)
+            content = _plain_entry(entry)
             files: tuple[PublicRows, ...] = ()
-            if not isinstance(said, str) and files_in(said):
-                condition, files = read_by_area(said, read, by, mistakes.document.folder)
+            if not isinstance(content, str) and files_in(content):
+                condition, files = read_by_area(content, read, by, mistakes.document.folder)
             else:
-                condition = read(said)
+                condition = read(content)
             at = None
-            if not isinstance(said, str):
-                called, at = said.get("name") or condition.name, said.get("at")
-                condition = replace(condition, name=called, mandate=said.get("mandate"))
-            found.append(Statement(condition, path, mistakes.document.values[path][0], at, files))
-    return found
+            if not isinstance(content, str):
+                called, at = content.get("name") or condition.name, content.get("at")
+                condition = replace(condition, name=called, mandate=content.get("mandate"))
+            statements.append(Statement(condition, path, mistakes.document.values[path][0], at, files))
+    return statements
 
 
 def _check_sound_entries(file: "SpecFile", mistakes: Mistakes, places: Places) -> None:
     """Note mistakes of invariants while a dimension is mistaken: of those that name other dimensions, and no words."""
     sound = [
         levels
-        for name, said in file.dimensions.items()
-        if (levels := declared(name, said, Mistakes(mistakes.document), ("dimensions", name))) is not None
+        for name, content in file.dimensions.items()
+        if (levels := declared(name, content, Mistakes(mistakes.document), ("dimensions", name))) is not None
     ]
     unsure = set(file.dimensions) - {levels.name for levels in sound}
     if not sound or not unsure:  # what is wrong with all of them together is noted by itself
@@ -407,14 +387,14 @@ def _check_sound_entries(file: "SpecFile", mistakes: Mistakes, places: Places) -
     except CongenialError:
         return
     for place, entry in enumerate(file.invariants):
-        said = _said(entry)
-        where = None if isinstance(said, str) else said.get("total")
-        if isinstance(where, dict) and not unsure & set(where) and not files_in(said):
+        content = _plain_entry(entry)
+        where = None if isinstance(content, str) else content.get("total")
+        if isinstance(where, dict) and not unsure & set(where) and not files_in(content):
             with mistakes.at(places.get(("invariants", place), ("invariants", place))):
                 reader.invariant({"total": where})
 
 
-def _said(entry: Any) -> Any:
+def _plain_entry(entry: Any) -> Any:
     """Return an entry's words, or the keys that it has."""
     return entry if isinstance(entry, str) else {key: value for key, value in entry if value is not None}
 
@@ -426,14 +406,14 @@ def _check_budget(file: "SpecFile", measured: list[Query], mistakes: Mistakes) -
             mistakes.add(("budget", name), f"a budget above {_LARGEST_BUDGET} protects nobody; most are below 10")
     from congenial.privacy.budget import Budget
 
-    said = file.budget
+    budget = file.budget
     is_open = any(query.precision is None for query in measured)
-    if said is None:
+    if budget is None:
         if is_open and "budget" not in mistakes.document.tree:
             mistakes.add(("budget",), "a `budget:` is needed, such as {epsilon: 1}, or a `precision` for every query")
         return
     with mistakes.at(("budget",)):
-        if Budget.of(epsilon=said.epsilon, delta=said.delta, rho=said.rho, noise=file.noise) is None:
+        if Budget.of(epsilon=budget.epsilon, delta=budget.delta, rho=budget.rho, noise=file.noise) is None:
             raise ConditionError("a budget needs an `epsilon`, an `epsilon` and a `delta`, or a `rho`")
         if measured and not is_open:
             raise ConditionError("every measured query has a precision, so the budget has nothing to set; leave it out")

@@ -131,13 +131,13 @@ _CODES = {"type": "object", "additionalProperties": _SCALAR, "not": {"required":
 Codes = Annotated[dict[Annotated[str, AfterValidator(_code)], Text], WithJsonSchema(_CODES)]
 
 
-class Section(BaseModel):
+class SpecSection(BaseModel):
     """A section of the file: keys that it does not know are mistakes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
 
-class ListEntry(Section):
+class ListEntry(SpecSection):
     """A public file with a row for every level."""
 
     file: Text | None = Field(None, description="CSV, packed by gzip or not; from the folder of the spec")
@@ -157,7 +157,7 @@ def _levels_or(entry: Any) -> Any:
     return Annotated[listed | codes | Annotated[entry, Tag("<file>")], Discriminator(_levels_shape)]
 
 
-class DataEntry(Section):
+class DataEntry(SpecSection):
     """Where the confidential data are and how to read them."""
 
     path: Texts | None = Field(
@@ -171,7 +171,7 @@ class DataEntry(Section):
     public_columns: list[Text] = Field([], description="columns of keep_rows: everybody may know whose rows are kept")
 
 
-class UnitEntry(Section):
+class UnitEntry(SpecSection):
     """Whose privacy is protected, and in how many rows of microdata one of them may appear."""
 
     one_row_per: Text | None = Field(None, description="a word such as person: declares that each has one row")
@@ -179,7 +179,7 @@ class UnitEntry(Section):
     at_most: AtLeastOne | None = Field(None, description="rows that one id may have; 1 if not said")
 
 
-class RangeEntry(Section):
+class RangeEntry(SpecSection):
     """Levels from one to another, in the declared order."""
 
     start: Text | None = Field(None, alias="from")
@@ -192,7 +192,7 @@ Group = Annotated[
 ]
 
 
-class DimensionEntry(Section):
+class DimensionEntry(SpecSection):
     """One dimension of the table."""
 
     column: Text | None = Field(None, description="the column in the data; the dimension's name if not said")
@@ -206,7 +206,7 @@ class DimensionEntry(Section):
     ordered: Truth = Field(False, description="whether neighbouring levels are alike, as ages are")
 
 
-class AreaEntry(Section):
+class AreaEntry(SpecSection):
     """One table for each area."""
 
     name: Text | None = None
@@ -218,14 +218,14 @@ class AreaEntry(Section):
     unpublished: list[Text] = Field([], description="labels of areas whose tables are not released")
 
 
-class LevelEntry(Section):
+class LevelEntry(SpecSection):
     """A level of a tree above its leaves."""
 
     prefix: AtLeastOne | None = Field(None, description="how many letters of a leaf's code are the unit's")
     column: Text | None = Field(None, description="the column of the file with the unit's code")
 
 
-class TreeEntry(Section):
+class TreeEntry(SpecSection):
     """A tree of areas that add up: one table for each unit of each level."""
 
     file: Text | None = Field(None, description="the public list of all leaves, those without anybody included")
@@ -243,7 +243,7 @@ class TreeEntry(Section):
     shares: dict[Text, Positive] | None = Field(None, description="of the budget by level; the leaves 0.3 if not said")
 
 
-class ValuesEntry(Section):
+class ValuesEntry(SpecSection):
     """Values that differ by area, in a public file."""
 
     file: Text | None = Field(None, description="CSV, packed by gzip or not; from the folder of the spec")
@@ -261,7 +261,7 @@ def _or_values(plain: Any) -> Any:
 Stated = Annotated[Any, WithJsonSchema({"type": ["string", "number", "array"]})]
 
 
-class TermEntry(Section):
+class TermEntry(SpecSection):
     """One term of a linear combination of cells."""
 
     times: Whole | None = None
@@ -280,7 +280,7 @@ _SHAPES: dict[str, Any] = {
 }
 
 
-def entry_model(stands_in: SpecList) -> type[Section]:
+def entry_model(stands_in: SpecList) -> type[SpecSection]:
     """Return the keys that an entry of a list may have, as the kinds of conditions name them."""
     keys: dict[str, tuple[Key, list[str]]] = {}
     kinds = kinds_of(stands_in)
@@ -296,7 +296,7 @@ def entry_model(stands_in: SpecList) -> type[Section]:
     for name, key in OF_EVERY_ENTRY[stands_in].items():
         fields[name] = (_SHAPES[key.shape] | None, Field(None, description=key.meaning))
     title, about = _ENTRIES[stands_in]
-    return create_model(title, __base__=Section, __doc__=about, **fields)
+    return create_model(title, __base__=SpecSection, __doc__=about, **fields)
 
 
 _ENTRIES: dict[SpecList, tuple[str, str]] = {
@@ -304,10 +304,10 @@ _ENTRIES: dict[SpecList, tuple[str, str]] = {
     "invariants": ("InvariantEntry", "What comes out exactly."),
     "conditions": ("ConditionEntry", "What is known of every table without looking at the data."),
 }
-ENTRY_MODELS: dict[str, type[Section]] = {stands_in: entry_model(stands_in) for stands_in in _ENTRIES}
+ENTRY_MODELS: dict[str, type[SpecSection]] = {stands_in: entry_model(stands_in) for stands_in in _ENTRIES}
 
 
-class BudgetEntry(Section):
+class BudgetEntry(SpecSection):
     """What the release may cost in total."""
 
     epsilon: Number | None = None
@@ -325,7 +325,7 @@ _Output: Any = Literal[OUTPUTS]
 _Noise: Any = Literal[tuple(name for name, family in FAMILIES.items() if family.is_for_release)]
 
 
-class SpecFile(Section):
+class SpecFile(SpecSection):
     """A release of tables under differential privacy with some numbers exact."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["release", "data", "dimensions"]})

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from congenial.bundle.metadata import KeptRows, Naming, PublicFile, left_unpublished, membership, runs_of
+from congenial.bundle.metadata import Naming, PublicFile, RowFilter, left_unpublished, membership, runs_of
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, did_you_mean
@@ -79,30 +79,36 @@ class TreeFile:
 
 def read_hierarchy(file: "SpecFile", measured: Sequence[Query], mistakes: Mistakes) -> TreeFile | None:
     """Return the tree's file, if there is one; what a tree cannot have is noted."""
-    said = file.hierarchy
-    if said is None:
+    entry = file.hierarchy
+    if entry is None:
         return None
-    before = len(mistakes.found)
+    before = len(mistakes.by_path)
+    if entry.unpublished:
+        mistakes.add(
+            ("hierarchy", "unpublished"),
+            "every table of a tree is the sum of its parts: what is left out is the difference of what is published."
+            " Leave out the whole level, or release the areas apart from each other, with `by:`",
+        )
     for key in ("file", "leaf"):
-        if getattr(said, key) is None:
+        if getattr(entry, key) is None:
             what = "the public list of all leaves" if key == "file" else "what a leaf is called, such as block"
             mistakes.add(("hierarchy",), f"a hierarchy needs a `{key}:`, {what}")
-    if not said.levels:
+    if not entry.levels:
         mistakes.add(
             ("hierarchy",), "a hierarchy needs `levels:` above its leaves, the top first: {state: {prefix: 2}}"
         )
     if file.by is not None:
         mistakes.add(("by",), "areas are a list, `by`, or a tree, `hierarchy`, and not both", at_key=True)
     levels = []
-    for name, entry in said.levels.items():
-        if (entry.prefix is None) == (entry.column is None):
+    for name, level in entry.levels.items():
+        if (level.prefix is None) == (level.column is None):
             mistakes.add(
                 ("hierarchy", "levels", name), f"level {name!r} has a `prefix` of the code, or a `column`: one of them"
             )
-        levels.append(LevelOfCode(name, entry.prefix, entry.column))
-    names = [*said.levels, said.leaf or ""]
+        levels.append(LevelOfCode(name, level.prefix, level.column))
+    names = [*entry.levels, entry.leaf or ""]
     _check_names(names, file, mistakes)
-    _check_shares(said.shares, names, mistakes)
+    _check_shares(entry.shares, names, mistakes)
     if file.measure is not None and list(measured) not in ([cells()], []):
         mistakes.add(
             ("measure",), "a tree measures every cell at every level; leave `measure` out, or write `measure: [cells]`"
@@ -110,19 +116,19 @@ def read_hierarchy(file: "SpecFile", measured: Sequence[Query], mistakes: Mistak
     if file.unit is not None and (file.unit.at_most or 1) > 1:
         mistakes.add(("unit", "at_most"), "a tree is certified for units with one row each; count each of them once")
     _check_budget(file, mistakes)
-    if len(mistakes.found) > before or said.file is None or said.leaf is None:
+    if len(mistakes.by_path) > before or entry.file is None or entry.leaf is None:
         return None
-    leaf, shares = said.leaf, dict(said.shares) if said.shares else None
+    leaf, shares = entry.leaf, dict(entry.shares) if entry.shares else None
     return TreeFile(
-        *(said.file, leaf, said.code or leaf, said.column or leaf, tuple(levels)),
-        *(said.separator, said.uninhabited, shares),
+        *(entry.file, leaf, entry.code or leaf, entry.column or leaf, tuple(levels)),
+        *(entry.separator, entry.uninhabited, shares),
     )
 
 
 def check_levels_of(invariants: Sequence[Statement], file: "SpecFile", schema: Schema, mistakes: Mistakes) -> None:
     """Note invariants of levels that there are not, or that cannot be exact below the top."""
-    said = file.hierarchy
-    levels = [] if said is None else [*said.levels, said.leaf or ""]
+    entry = file.hierarchy
+    levels = [] if entry is None else [*entry.levels, entry.leaf or ""]
     stated: dict[str, list[Condition]] = {}
     for statement in invariants:
         if statement.at is None:
@@ -161,13 +167,15 @@ def _check_shares(shares: dict[str, Fraction] | None, names: Sequence[str], mist
 
 
 def _check_budget(file: "SpecFile", mistakes: Mistakes) -> None:
-    said = file.budget
-    if said is None:
+    entry = file.budget
+    if entry is None:
+        if "budget" not in mistakes.document.tree:
+            mistakes.add(("budget",), "a `budget:` is needed, such as {rho: 1/2}")
         return
     try:
-        if said.epsilon is not None and said.delta is None and said.rho is None:
-            refuse_pure(Budget(epsilon=said.epsilon))
-        budget = Budget.of(epsilon=said.epsilon, delta=said.delta, rho=said.rho, noise=tree_noise(file, mistakes))
+        if entry.epsilon is not None and entry.delta is None and entry.rho is None:
+            refuse_pure(Budget(epsilon=entry.epsilon))
+        budget = Budget.of(epsilon=entry.epsilon, delta=entry.delta, rho=entry.rho, noise=tree_noise(file, mistakes))
         if budget is not None:
             refuse_pure(budget)
     except CongenialError as refused:
@@ -245,7 +253,7 @@ class Spec:
     outputs : tuple of str
     hierarchy : TreeFile or None
         The tree of areas, when they add up.
-    kept_rows : tuple of KeptRows
+    row_filters : tuple of RowFilter
         Which rows of the data are counted; empty where all are.
     unpublished : tuple of str
         Areas that are read and not released.
@@ -274,7 +282,7 @@ class Spec:
     neighbours: str
     outputs: tuple[str, ...]
     hierarchy: TreeFile | None = None
-    kept_rows: tuple[KeptRows, ...] = ()
+    row_filters: tuple[RowFilter, ...] = ()
     unpublished: tuple[str, ...] = ()
     replaces: str | None = None
 
@@ -282,6 +290,19 @@ class Spec:
     def schema(self) -> Schema:
         """The dimensions of one area's table."""
         return schema_of(self.dimensions)
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """What tables are released for, the top first: no level beside one table, one of areas, several of a tree."""
+        if self.hierarchy is not None:
+            return self.hierarchy.names
+        return () if self.by is None else (self.by.name,)
+
+    @property
+    def area_column(self) -> str | None:
+        """The column of the data that says to which area, or leaf, a row belongs; None when there is one table."""
+        areas = self.by or self.hierarchy
+        return None if areas is None else areas.column
 
     @property
     def areas(self) -> tuple[str, ...] | None:
@@ -296,13 +317,13 @@ class Spec:
             return ()
         parents = (*self.by.listed.parents, *((self.by.labels[-1],) if self.by.has_empty else ()))
         left_out = set(self.unpublished)
-        return tuple(own for label, own in zip(self.by.labels, parents, strict=True) if label not in left_out)
+        return tuple(parent for label, parent in zip(self.by.labels, parents, strict=True) if label not in left_out)
 
     @property
     def public_files(self) -> tuple[tuple[Path, PublicFile], ...]:
         """The public files that list levels and areas, or hold values of areas, and what the manifest says of each."""
         levels = (*self.dimensions, *(() if self.by is None else (self.by,)))
-        lists = [(own.listed.path, own.listed.file) for own in levels if own.listed is not None]
+        lists = [(dimension.listed.path, dimension.listed.file) for dimension in levels if dimension.listed is not None]
         for statement in (*self.invariants, *self.conditions):
             lists += [(rows.path, rows.as_fact(f"values of {statement.condition.title}")) for rows in statement.files]
         return tuple(lists)
@@ -310,8 +331,8 @@ class Spec:
     @property
     def membership(self) -> list[str]:
         """Whose rows are counted, and whether that is protected, in sentences."""
-        kept = membership(self.kept_rows, self.neighbours, "person" if self.unit is None else self.unit.word)
-        return [*kept, *left_unpublished(self.unpublished, None if self.by is None else self.by.name)]
+        sentences = membership(self.row_filters, self.neighbours, "person" if self.unit is None else self.unit.word)
+        return [*sentences, *left_unpublished(self.unpublished, None if self.by is None else self.by.name)]
 
     @property
     def budget(self) -> Budget | None:
@@ -329,7 +350,7 @@ class Spec:
             unit=unit,
             status=self.data.status,
             parents=runs_of(self.parents),
-            kept_rows=self.kept_rows,
+            kept_rows=self.row_filters,
             unpublished=self.unpublished,
             replaces=self.replaces,
         )

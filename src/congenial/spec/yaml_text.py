@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
     from ruamel.yaml.events import Event
 
-    from congenial.spec.model import Section, SpecFile
+    from congenial.spec.model import SpecFile, SpecSection
 
 LARGEST_FILE = 1_000_000
 _DEEPEST = 12  # the format needs 6 levels; thousands of brackets would keep the parser busy for long
@@ -214,24 +214,24 @@ class Mistakes:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.found: dict[str, Mistake] = {mistake.path: mistake for mistake in document.mistakes[:MOST]}
-        self._seen = set(self.found.values())
+        self.by_path: dict[str, Mistake] = {mistake.path: mistake for mistake in document.mistakes[:MOST]}
+        self._seen = set(self.by_path.values())
         self._check_number()
 
     def add(self, location: KeyPath, message: str, *, at_key: bool = False) -> None:
         """Note what is wrong at a location of the file, unless something is noted there already."""
         mistake = self.document.mistake(location, message, at_key=at_key)
         path = in_words(location)  # a missing key has no place in the file, but is a mistake of its own
-        if path not in self.found and mistake not in self._seen:
-            self.found[path] = mistake
+        if path not in self.by_path and mistake not in self._seen:
+            self.by_path[path] = mistake
             self._seen.add(mistake)
             self._check_number()
 
     def _check_number(self) -> None:
-        if len(self.found) >= MOST:
-            last = max(mistake.line for mistake in self.found.values())
+        if len(self.by_path) >= MOST:
+            last = max(mistake.line for mistake in self.by_path.values())
             message = f"there may be more mistakes; these are the first {MOST:,}"
-            raise SpecError([*self.found.values(), Mistake(self.document.file_name, last + 1, 1, "", message)])
+            raise SpecError([*self.by_path.values(), Mistake(self.document.file_name, last + 1, 1, "", message)])
 
     @contextmanager
     def at(self, location: KeyPath) -> Iterator[None]:
@@ -243,8 +243,8 @@ class Mistakes:
 
     def raise_all(self) -> None:
         """Raise what was found, if anything was."""
-        if self.found:
-            raise SpecError(self.found.values())
+        if self.by_path:
+            raise SpecError(self.by_path.values())
 
 
 def checked_format(document: Document, mistakes: Mistakes) -> "tuple[SpecFile, dict[KeyPath, KeyPath]]":
@@ -275,9 +275,9 @@ def checked_format(document: Document, mistakes: Mistakes) -> "tuple[SpecFile, d
             tree.pop(path[0], None)
     for section in _LISTS:
         if isinstance(tree.get(section), list):
-            kept = [place for place in range(len(tree[section])) if (section, place) not in dropped]
-            tree[section] = [tree[section][place] for place in kept]
-            places |= {(section, new): (section, old) for new, old in enumerate(kept)}
+            remaining = [place for place in range(len(tree[section])) if (section, place) not in dropped]
+            tree[section] = [tree[section][place] for place in remaining]
+            places |= {(section, new): (section, old) for new, old in enumerate(remaining)}
     return SpecFile.model_validate(tree), places
 
 
@@ -294,8 +294,8 @@ def _in_words(detail: "ErrorDetails") -> str:
         needed = [_SHAPES[tag] for tag in re.findall(r"'([^']*)'", context["expected_tags"])]
         return f"{' or '.join(needed)} is needed here, not {_SHAPES[context['tag']]}"
     if kind in _NEEDED_SHAPE:
-        got = "text" if isinstance(value, str) else "a list" if isinstance(value, list) else "a mapping"
-        return f"{_NEEDED_SHAPE[kind]} is needed here, not {got}"
+        shape = "text" if isinstance(value, str) else "a list" if isinstance(value, list) else "a mapping"
+        return f"{_NEEDED_SHAPE[kind]} is needed here, not {shape}"
     return detail["msg"].removeprefix("Value error, ")
 
 
@@ -315,7 +315,7 @@ def _keys(location: KeyPath) -> list[str]:
     """Return the keys that are known at the place of an unknown one."""
     from congenial.spec import model
 
-    sections: dict[str, type[Section]] = {
+    sections: dict[str, type[SpecSection]] = {
         "data": model.DataEntry,
         "unit": model.UnitEntry,
         "by": model.AreaEntry,
@@ -326,6 +326,6 @@ def _keys(location: KeyPath) -> list[str]:
     here = model.SpecFile if len(location) == 1 else sections[str(location[0])]
     here = model.TermEntry if "linear" in location[:-1] else here
     if "<file>" in location:
-        lists: dict[str, type[Section]] = {"by": model.AreaListEntry, "dimensions": model.ListEntry}
+        lists: dict[str, type[SpecSection]] = {"by": model.AreaListEntry, "dimensions": model.ListEntry}
         here = lists.get(str(location[0]), model.ValuesEntry)
     return [field.alias or name for name, field in here.model_fields.items()]

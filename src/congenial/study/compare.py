@@ -22,7 +22,7 @@ from congenial.pages.page import render
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget, spent
 from congenial.privacy.certificate import Certificate
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.randomness import RandomStream, secure_rng
 from congenial.study.baselines.base import Baseline, Problem, noisy_answers, repair_all
 from congenial.study.baselines.projection import Clipped, L1Projection, L2Projection, Raw
@@ -319,7 +319,7 @@ def compare(
     n_releases: int = 100,
     rng: RandomStream | None = None,
     out: str | Path | None = None,
-    progress: Progress = no_news,
+    progress: Progress = silent,
 ) -> Comparison:
     """Release each table many times by each method, and measure how far the releases lie from the truth.
 

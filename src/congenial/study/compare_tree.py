@@ -14,7 +14,7 @@ from congenial.errors import StudyError
 from congenial.mechanism import Hierarchy
 from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.randomness import RandomStream, TreeStreams, secure_rng
 from congenial.study.baselines.base import Label
 from congenial.study.baselines.topdown import LeavesAlone, TopDownTree, TreeBaseline
@@ -222,7 +222,7 @@ def compare_tree(
     n_releases: int = 10,
     rng: RandomStream | None = None,
     out: str | Path | None = None,
-    progress: Progress = no_news,
+    progress: Progress = silent,
 ) -> TreeComparison:
     """Release a tree some times by each method, and measure level by level how far the releases lie from the truth.
 

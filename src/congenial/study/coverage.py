@@ -31,7 +31,7 @@ from congenial.inference.questions import parse_query
 from congenial.inference.statistic import Statistic
 from congenial.law import Law
 from congenial.mechanism import Mechanism
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.randomness import RandomStream, secure_rng
 from congenial.schema import Schema
 from congenial.study.baselines.base import Problem, noisy_answers
@@ -86,7 +86,7 @@ def coverage_study(
     n_releases: int = 5,
     n_draws: int = 1_000,
     rng: RandomStream | None = None,
-    progress: Progress = no_news,
+    progress: Progress = silent,
 ) -> Coverage:
     """Release each table several times, and count how often each kind of interval covers each cell.
 
@@ -293,7 +293,7 @@ def answered_study(
     n_releases: int = 5,
     n_draws: int = 2_000,
     rng: RandomStream | None = None,
-    progress: Progress = no_news,
+    progress: Progress = silent,
 ) -> Answered:
     """Release each table several times, answer the questions from each release, and compare with the table.
 

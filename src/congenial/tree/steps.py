@@ -13,7 +13,7 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.errors import HierarchyError, SamplingError
 from congenial.noise.base import DiscreteNoise
-from congenial.progress import DRAWING, Progress, no_news
+from congenial.progress import DRAWING, Progress, silent
 from congenial.randomness import KeyedWords, RandomStream, Streams, TreeStreams, replay_rng
 from congenial.resources import n_processors
 from congenial.sampling.allocation.sampler import Families, ShareOut
@@ -463,7 +463,7 @@ class Subtree:
         *,
         n_threads: int | None = None,
         always_certain: bool = False,
-        progress: Progress = no_news,
+        progress: Progress = silent,
     ) -> TreeTables:
         """Return the drawn tables of every level below the top.
 

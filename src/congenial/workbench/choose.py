@@ -19,7 +19,7 @@ from congenial.errors import CongenialError, SpecError
 from congenial.noise import FAMILIES
 from congenial.pages.svg import Bar, error_bars
 from congenial.privacy.tree import default_shares
-from congenial.progress import give_way
+from congenial.progress import checkpoint
 from congenial.spec.spec import Spec, TreeFile
 from congenial.workbench.desk import AHEAD, AT_ONCE, SOON, Desk, digest_of, forget_some
 from congenial.workbench.grid import Grid
@@ -233,7 +233,7 @@ class Chooser:
             return
         try:
             spec = self.desk.spec(asked.file, changed(asked.text, [change]))
-            give_way()
+            checkpoint()
             _ = planned(spec, self.desk.tables(spec, asked.file)).certificate
         except CongenialError:
             return

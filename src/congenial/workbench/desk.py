@@ -23,7 +23,7 @@ from congenial.bundle.files import MANIFEST
 from congenial.disk import flush, flush_folder
 from congenial.errors import LedgerError, ReadingError, reason_of
 from congenial.ledger import Ledger, open_ledger
-from congenial.progress import Progress, patience
+from congenial.progress import Progress, cancellation
 from congenial.reading.files import find_files
 from congenial.reading.tables import read_leaves, read_together
 from congenial.reading.tree import read_spine
@@ -230,7 +230,7 @@ class Work:
             if promise.cancelled():
                 return
             try:
-                with patience(check):
+                with cancellation(check):
                     made = make()
             except _GivesWayError:
                 self._queue.put((urgency, number, run))
@@ -428,7 +428,7 @@ class Desk:
         """Return what tells whether the data of a spec are others: its files and its tree's, and how they are read."""
         folder, tree = self.path(named).parent, spec.hierarchy
         files = find_files(spec.data.paths, folder)
-        shape = (spec.data, spec.unit, spec.dimensions, spec.by, spec.kept_rows, spec.unpublished)
+        shape = (spec.data, spec.unit, spec.dimensions, spec.by, spec.row_filters, spec.unpublished)
         spine = () if tree is None else (repr(replace(tree, shares=None)), _states(folder, (tree.file,)))
         states = ((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files)
         return (repr(shape), *spine, *states)

@@ -26,7 +26,7 @@ from congenial.pages.svg import Bar, error_bars
 from congenial.plan import Plan
 from congenial.privacy.disclosure import Disclosure, disclosure_of, level_sentences
 from congenial.privacy.zero_weights.calibrate import calibrated_lines, is_open_above
-from congenial.progress import give_way, patience
+from congenial.progress import cancellation, checkpoint
 from congenial.sampling.error_moments import Errors, exact_errors
 from congenial.sampling.system import System
 from congenial.spec.spec import Spec
@@ -112,7 +112,7 @@ def planned(spec: Spec, tables: Table | AreaTables) -> Plan:
     """Return the plan of a spec, without anything that is shown around it."""
     mechanism = spec.mechanism
     areas = disclosed(spec, mechanism, tables)
-    give_way()
+    checkpoint()
     return mechanism.plan(areas)
 
 
@@ -127,11 +127,11 @@ def panel(spec: Spec, tables: Table | AreaTables, grid: Grid, *, seconds: float 
     mechanism = spec.mechanism
     areas = disclosed(spec, mechanism, tables)
     plan, is_bound = _planned(mechanism, areas, seconds)
-    give_way()
+    checkpoint()
     centres = typical_tables(plan.law)
     area, centre = list(centres.items())[len(centres) // 2]
     errors = exact_errors(System.of(plan.law.areas[area], plan.law.measured), centre, grid.rows)
-    give_way()
+    checkpoint()
     found = disclosure_of(areas, mechanism.invariants)
     return Panel(spec, plan, grid, area, centre, found, errors, known_cells(found, plan, area), is_bound)
 
@@ -150,7 +150,7 @@ def _planned(mechanism: Mechanism, areas: Areas, seconds: float | None) -> tuple
             raise TimeoutError
 
     try:
-        with patience(check):
+        with cancellation(check):
             plan = mechanism.plan(areas)
             _ = plan.certificate
     except TimeoutError:
@@ -226,7 +226,7 @@ def price(spec: Spec, tables: Table | AreaTables, area: Area, centre: Ints) -> t
     """
     mechanism = spec.mechanism
     law = mechanism.likely_law(disclosed(spec, mechanism, tables))
-    give_way()
+    checkpoint()
     return noise_on_a_cell(law), error_of_a_cell(law, area, centre)
 
 

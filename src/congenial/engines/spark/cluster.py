@@ -21,7 +21,7 @@ from congenial.engines.task import Gathered, Job, Piece, Work, check_software
 from congenial.errors import EngineError, ReadingError, did_you_mean
 from congenial.progress import DRAWING, Progress
 from congenial.reading.files import check_apart
-from congenial.reading.tables import Grouped, cell_columns, too_many_rows
+from congenial.reading.tables import GroupedRows, cell_columns, too_many_rows
 from congenial.spec.spec import PrivacyUnit, Spec
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ TABLE = "table:"
 _HIVE_TYPES = "spark.sql.sources.partitionColumnTypeInference.enabled"
 
 
-def grouped_by_spark(session: "SparkSession", spec: Spec, folder: Path) -> Grouped | None:
+def grouped_by_spark(session: "SparkSession", spec: Spec, folder: Path) -> GroupedRows | None:
     """Return the rows that a spec names, equal ones put together; None for CSV files, which the driver reads itself."""
     patterns = spec.data.paths
     if all(pattern.lower().endswith((".csv", ".csv.gz", ".tsv", ".txt")) for pattern in patterns):
@@ -105,7 +105,7 @@ def grouped_by_spark(session: "SparkSession", spec: Spec, folder: Path) -> Group
     return grouped(frames, spec, ", ".join(patterns))
 
 
-def grouped(frames: list["DataFrame"], spec: Spec, name: str) -> Grouped:
+def grouped(frames: list["DataFrame"], spec: Spec, name: str) -> GroupedRows:
     """Return the rows of some frames, equal ones put together, as `congenial.reading` takes them."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions
@@ -113,12 +113,12 @@ def grouped(frames: list["DataFrame"], spec: Spec, name: str) -> Grouped:
     columns = cell_columns(spec)
     parts = []
     for frame in frames:
-        for column in [*columns, *_ids(spec.unit), *(rows.column for rows in spec.kept_rows)]:
+        for column in [*columns, *_ids(spec.unit), *(rows.column for rows in spec.row_filters)]:
             if frame.columns.count(column) != 1:
                 raise ReadingError(
                     f"{name} has no column {column!r}, or several; {did_you_mean(column, frame.columns)}"
                 )
-        for rows in spec.kept_rows:
+        for rows in spec.row_filters:
             frame = frame.where(functions.col(_quoted(rows.column)).cast("string").isin(list(rows.values)))  # noqa: PLW2901
         parts.append(frame.select(*(functions.col(_quoted(column)) for column in [*columns, *_ids(spec.unit)])))
     together = parts[0]
@@ -138,7 +138,7 @@ def grouped(frames: list["DataFrame"], spec: Spec, name: str) -> Grouped:
             rows = counted.toArrow()
     except PySparkException as failed:  # what Spark says about an error may quote a row
         raise ReadingError(f"Spark cannot read the rows of {name} ({type(failed).__name__})") from None
-    return Grouped(name, tuple(columns), rows)
+    return GroupedRows(name, tuple(columns), rows)
 
 
 def _ids(unit: PrivacyUnit | None) -> list[str]:

@@ -27,7 +27,7 @@ from congenial.engines.task import (
 )
 from congenial.errors import BundleError, EngineError, reason_of
 from congenial.progress import Progress
-from congenial.reading.tables import Grouped
+from congenial.reading.tables import GroupedRows
 from congenial.release import Prepared, Release
 from congenial.release_key import KeyFile
 from congenial.spec.spec import Spec
@@ -155,7 +155,7 @@ class SparkEngine:
         self._command = key_command
         self._tables = None if tables is None else TablesFolder(Path(tables))
 
-    def read(self, spec: Spec, folder: Path) -> Grouped | None:
+    def read(self, spec: Spec, folder: Path) -> GroupedRows | None:
         """Return the rows of the data, equal ones put together by Spark. Confidential."""
         if self._data is not None:
             return grouped([self._data], spec, "the frame")
@@ -261,12 +261,12 @@ def release_with_spark(
         Of `SparkEngine`.
     """
     from congenial.curator import pipeline
-    from congenial.progress import no_news
+    from congenial.progress import silent
     from congenial.spec.load import load_spec
 
     found, beside = load_spec(Path(spec)), Path(spec).absolute().parent
     engine = SparkEngine(session, data=data, **options)  # type: ignore[arg-type]
-    tell = progress or no_news
+    tell = progress or silent
     if resume:
         return pipeline.resume(found, beside, out, ledger=ledger, progress=tell, engine=engine)
     place = Path(found.release) if out is None else Path(out)

@@ -33,7 +33,7 @@ from congenial.inference.tree.chain import TreeDraws, draw_tree, ends, sorted_dr
 from congenial.inference.tree.model import noise_variances, reach, reaches
 from congenial.law import PublicLaw
 from congenial.pages.figures import PanelOfUnits, as_svg, tree_estimates
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.randomness import RandomStream, secure_rng
 from congenial.tree.tree import TreeTables
 
@@ -377,7 +377,7 @@ def estimate_tree(
     n_draws: int | None = None,
     n_chains: int = 2,
     rng: RandomStream | None = None,
-    progress: Progress = no_news,
+    progress: Progress = silent,
 ) -> TreeEstimate:
     """Return estimates for every unit of a tree from what was released of it.
 

@@ -18,7 +18,7 @@ import numpy as np
 from congenial.arrays import Floats
 from congenial.errors import PrivacyError
 from congenial.exact import ball
-from congenial.progress import give_way
+from congenial.progress import checkpoint
 
 # Power series with ball coefficients for cells whose value 0 has a weight: docs/claims/weighted-zeros.md, section 3.
 #
@@ -422,7 +422,7 @@ def group_side_holds(
     With `is_quick` it is only likely.
     """
     check_group(cells, base, weight)
-    give_way()
+    checkpoint()
     if excess <= 0:
         return False
     terms = Others.lower_terms if side == "lower" else Others.upper_terms

@@ -30,7 +30,7 @@ from congenial.privacy.zero_weights.cost import (
     tail_from,
     tail_holds,
 )
-from congenial.progress import give_way
+from congenial.progress import checkpoint
 
 _MOST_WORK = 60_000  # multisets times coefficients: a second or two
 _MOST_TYPES = 16
@@ -142,7 +142,7 @@ def broken_multiset(cells: int, base: Fraction, weight: Fraction, excess: Fracti
 def _multiset_holds(
     multiset: Multiset, cells: int, base: Fraction, weight: Fraction, excess: Fraction, *, is_quick: bool = False
 ) -> bool:
-    give_way()
+    checkpoint()
     top = top_type(cells, base)
     if top is None or excess <= 0:
         return False

@@ -158,7 +158,7 @@ def sample_batch(engine: Engine, centres: Ints, rng: Streams, *, n_threads: int 
     if len(centres) == 0:
         return centres.copy()
     centres = np.require(centres, requirements=["C", "W"])  # numba would compile once more for read-only arrays
-    words = rng.lines(len(centres), engine.n_decisions)
+    words = rng.word_rows(len(centres), engine.n_decisions)
     out, unsure = np.empty_like(centres), np.zeros(len(centres), np.int64)
 
     n_states, longest = int(engine.order.n_states), engine.longest
@@ -173,17 +173,17 @@ def sample_batch(engine: Engine, centres: Ints, rng: Streams, *, n_threads: int 
         _run_part(engine, centres[left], words[left], *_room_for(engine, centres[left]), again, found)
         out[left], unsure[left] = again, found
     for number in np.flatnonzero(unsure):  # what does not fit either is run by itself
-        out[number] = _again(engine, centres[number], words[number], rng.line(int(number)))
+        out[number] = _again(engine, centres[number], words[number], rng.stream(int(number)))
     return out
 
 
 def sample_one(engine: Engine, centre: Ints, rng: Streams) -> Ints:
     """Return one draw for one table: forward pass and draw in a single call of the kernels."""
     engine.order.check()
-    words = rng.lines(1, engine.n_decisions)
+    words = rng.word_rows(1, engine.n_decisions)
     out, unsure = np.empty((1, centre.size), np.int64), np.zeros(1, np.int64)
     _run_part(engine, centre[None, :], words, int(engine.order.n_states), engine.longest, out, unsure)
-    return _again(engine, centre, words[0], rng.line(0)) if unsure[0] else out[0]
+    return _again(engine, centre, words[0], rng.stream(0)) if unsure[0] else out[0]
 
 
 def _run_part(

@@ -395,7 +395,7 @@ class LookAhead:
             return out
 
         def run(number: int) -> None:
-            out[number] = self.at(centres[number]).sample(1, rng.line(number))[0]
+            out[number] = self.at(centres[number]).sample(1, rng.stream(number))[0]
 
         with ThreadPoolExecutor(n_threads) as pool:
             list(pool.map(run, range(len(centres))))

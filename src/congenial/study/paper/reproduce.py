@@ -9,7 +9,7 @@ from pathlib import Path
 from congenial.errors import StudyError
 from congenial.examples import p12_schema
 from congenial.pages.page import render
-from congenial.progress import Progress, no_news
+from congenial.progress import Progress, silent
 from congenial.randomness import RandomStream, replay_rng
 from congenial.study.paper.chains import figure_2, figure_3
 from congenial.study.paper.exhibits import SIMULATED, Exhibit, Finding, figure_1, simulated_tables, table_1, write_csv
@@ -24,7 +24,7 @@ def reproduce(
     *,
     tables: Path | None = None,
     seed: int = 2020,
-    progress: Progress = no_news,
+    progress: Progress = silent,
 ) -> list[Exhibit]:
     """Write the paper's tables and figures into a new folder, and return them.
 

@@ -72,7 +72,7 @@ def test_a_column_that_is_not_public_needs_records_that_come_and_go() -> None:
     assert "spec.yaml:4:20: keep_rows, state: column 'state' is not declared public" in found
     assert "`public_columns: [state]` under `data:`" in found
     assert "`neighbours: unbounded`" in found
-    assert not parse_spec(secret + "neighbours: unbounded\n").kept_rows[0].is_public
+    assert not parse_spec(secret + "neighbours: unbounded\n").row_filters[0].is_public
     assert "'sex' is no column of `keep_rows:`" in refusals(HEAD.replace("[state]", "[state, sex]"))
     assert "no value is named" in refusals(HEAD.replace('["01", "02"]', "[]"))
 
