@@ -67,10 +67,11 @@ def compare_small_tables(folder: Path, n_releases: int) -> bool:
     for name, (invariants, cells, budget, methods) in cases.items():
         mechanism = cg.Mechanism(schema, measure=[cg.cells(**cells)], invariants=invariants, **budget)
         found = cg.compare(mechanism, tables, source="public", methods=methods, n_releases=n_releases)
-        truth = found.truths
+        (truth,) = found.truths
         for result in found.results:
-            empty, large = result.bias[truth == 0].mean(), result.bias[truth > 10].mean()
-            l1, l2 = np.mean(result.l1), np.mean(result.l2)
+            (level,) = result.levels
+            empty, large = level.bias[truth == 0].mean(), level.bias[truth > 10].mean()
+            l1, l2 = np.mean(level.l1), np.mean(level.l2)
             print(f"  {name:36}{result.name:16}{l1:7.1f}{l2:7.1f}{empty:7.2f}{large:+7.2f}", flush=True)
             is_kept &= result.name == "raw" or result.broken == 0
     return is_kept

@@ -65,6 +65,7 @@ def wide_tables(folder: Path, n_releases: int) -> bool:
         methods = ["congenial", "l2", "topdown"]
         found = cg.compare(mechanism, table, source="public", methods=methods, n_releases=n_releases)
         for result in found.results:
-            print(f"  {result.name:16} L1 {np.mean(result.l1):8.1f}  L2 {np.mean(result.l2):7.2f}", flush=True)
+            (level,) = result.levels
+            print(f"  {result.name:16} L1 {np.mean(level.l1):8.1f}  L2 {np.mean(level.l2):7.2f}", flush=True)
             is_kept &= result.broken == 0
     return is_kept

@@ -9,7 +9,6 @@ from congenial.cli.output import as_json_option, progress_bar, refusals_in_words
 
 if TYPE_CHECKING:
     from congenial.study.compare import Comparison
-    from congenial.study.compare_tree import TreeComparison
 
 
 @click.group()
@@ -126,13 +125,12 @@ def compare(
     from congenial.randomness import replay_rng, secure_rng
     from congenial.reading.tables import read_tables
     from congenial.spec.load import load_spec
-    from congenial.study.compare import DEFAULT_METHODS
+    from congenial.study.compare import DEFAULT_METHODS, compare_tree
     from congenial.study.compare import compare as run
-    from congenial.study.compare_tree import compare_tree
 
     found, folder = load_spec(spec), spec.absolute().parent
     rng = secure_rng() if seed is None else replay_rng(f"compare {seed}")
-    result: Comparison | TreeComparison
+    result: Comparison
     if found.hierarchy is not None:
         hierarchy, leaves = read_tree(found, found.hierarchy, folder)
         n_releases = 10 if releases is None else releases

@@ -34,9 +34,9 @@ from congenial.mechanism import Mechanism
 from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream, secure_rng
 from congenial.schema import Schema
-from congenial.study.baselines.base import Problem, noisy_answers
+from congenial.study.baselines.base import Problem, noisy_answers, without_conditions
 from congenial.study.baselines.topdown import TopDown
-from congenial.study.compare import SIZES, SOURCES, size_text, without_conditions
+from congenial.study.compare import SIZES, SOURCES, size_text
 from congenial.study.paper.exhibits import Columns
 from congenial.table import Table
 

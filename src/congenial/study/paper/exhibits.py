@@ -69,12 +69,12 @@ def _short(number: float) -> str:
 
 
 @dataclass(frozen=True)
-class Grid:
+class PrintedTable:
     """A table to read: a caption, heads, and rows that begin with their name.
 
     Examples
     --------
-    >>> print(Grid("Distances", ("method", "L1"), (("raw", "8.1"), ("congenial", "12.0"))).text)
+    >>> print(PrintedTable("Distances", ("method", "L1"), (("raw", "8.1"), ("congenial", "12.0"))).text)
     Distances
     method       L1
     raw         8.1
@@ -106,7 +106,7 @@ class Exhibit:
     text: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
     pictures: tuple[Picture, ...] = ()
-    grids: tuple[Grid, ...] = ()
+    grids: tuple[PrintedTable, ...] = ()
     data: Mapping[str, Columns] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
@@ -195,11 +195,11 @@ def _columns(confidential: NDArray[np.int64], printed: NDArray[np.int64], own: N
     }
 
 
-def _grid(*tables: NDArray[np.int64]) -> Grid:
+def _grid(*tables: NDArray[np.int64]) -> PrintedTable:
     sexes = [column for table in tables for column in table.reshape(2, -1).tolist()]
     rows = [(age, *(str(column[i]) for column in sexes)) for i, age in enumerate(P12_AGES)]
     rows.append(("total", *(str(sum(column)) for column in sexes)))
-    return Grid(
+    return PrintedTable(
         "Confidential (c), the release GM print (p), and one exact draw (e); women (f) and men (m)",
         ("age", "c, f", "c, m", "p, f", "p, m", "e, f", "e, m"),
         tuple(rows),

@@ -25,7 +25,7 @@ from congenial.pages.figures import Picture, densities
 from congenial.privacy.certificate import Certificate
 from congenial.randomness import RandomStream
 from congenial.schema import Schema
-from congenial.study.paper.exhibits import Columns, Exhibit, Finding, Grid
+from congenial.study.paper.exhibits import Columns, Exhibit, Finding, PrintedTable
 from congenial.study.two_bins import TwoBinRelease, appendix_a, congenial, l1, l2, laplace_sum_zero, neighbour_readings
 from congenial.table import Table
 
@@ -175,7 +175,7 @@ def section_4() -> Exhibit:
             "0.5",
         ),
     )
-    grid = Grid(
+    grid = PrintedTable(
         "Worst log ratio of the release's law between two tables",
         ("pairs", "projected", "conditional", "raw noise"),
         tuple((name, _text(found[p]), _text(found[c]), raw) for name, p, c, raw in rows),
@@ -403,7 +403,7 @@ def table_2(rng: RandomStream, *, n_draws: int = 4_000_000) -> Exhibit:
         )
         for name, _, _, variance, found, _ in rows
     ]
-    grid = Grid(
+    grid = PrintedTable(
         f"Counts {COUNTS}, epsilon {EPSILON}; {n_draws:,} draws each",
         ("release", "E(m1)", "simulated", "Var(m1)", "simulated", "epsilon attained"),
         tuple((n, f"{m:g}", f"{sm:.4f}", f"{v:g}", f"{sv:.4f}", f"{e:.4g}") for n, m, sm, v, sv, e in rows),
