@@ -45,14 +45,14 @@ def coverage(
     from congenial.randomness import replay_rng, secure_rng
     from congenial.reading.tables import read_tables
     from congenial.spec.load import load_spec
-    from congenial.study.coverage import LEVELS, answered_study, coverage_study
+    from congenial.study.coverage import LEVELS, answer_study, coverage_study
     from congenial.study.paper.exhibits import write_csv
 
     found = load_spec(spec)
     tables = read_tables(found, spec.absolute().parent)
     if queries:
         with progress_bar("coverage") as step:
-            answered = answered_study(
+            answered = answer_study(
                 found.mechanism,
                 tables.values(),
                 {query: query for query in queries},

@@ -235,7 +235,7 @@ class Comparison:
         )
 
     @property
-    def grids(self) -> tuple[PrintedTable, ...]:
+    def printed_tables(self) -> tuple[PrintedTable, ...]:
         """The summary and the bias by size, to read."""
         heads = ("method", "certified loss", "a cell", "a total", "L1", "L2", "bias of empty cells", "exact zeros")
         lines = tuple(
@@ -294,7 +294,7 @@ class Comparison:
             title="Mechanisms compared at equal certified loss",
             mark=mark,
             results=self.results,
-            grids=self.grids,
+            printed_tables=self.printed_tables,
             pictures=pictures,
             n_releases=self.n_releases,
             version=version("congenial"),
@@ -306,7 +306,7 @@ class Comparison:
             return (
                 f"confidential comparison of {len(self.results)} methods, not shown; see the folder it was written to"
             )
-        return self.grids[0].text
+        return self.printed_tables[0].text
 
 
 def _root_mean_square(values: Floats) -> float:
@@ -566,11 +566,11 @@ class ConditionalTree:
         is_integer=True,
         keeps_invariants=True,
         privacy="all trees that share the invariants' values",
-        law="known exactly: a chain of conditional laws",
+        law="known exactly: conditional laws, level by level",
     )
 
     def release(self, plan: ChainPlan, leaves: Ints, rng: RandomStream) -> TreeTables:
-        """Draw the chain under a key taken from the stream."""
+        """Draw all levels under a key taken from the stream."""
         return plan.draw(leaves, ChainWords.simulated(rng))
 
 
@@ -594,7 +594,7 @@ def compare_tree(
 ) -> Comparison:
     """Release a tree some times by each method, and measure level by level how far the releases lie from the truth.
 
-    All methods spend the same certified loss. TopDown measures every cell of every level with the chain's own noise;
+    All methods spend the same certified loss. TopDown measures every cell of every level with the same noise;
     leaves alone have the whole of it.
 
     Parameters

@@ -105,12 +105,12 @@ class Guard:
             return PlainTextResponse("The workbench answers to its own address only, not to this name.\n", 421)
         if not compare_digest(first.encode(errors="replace"), self._token.encode()):
             return PlainTextResponse(_HOW_TO_OPEN, 403)
-        if not _is_own(headers, self.host, method):
+        if not _is_same_origin(headers, self.host, method):
             return PlainTextResponse("This came from another page than the workbench's own; it is refused.\n", 403)
         return None
 
 
-def _is_own(headers: Headers, host: str, method: str) -> bool:
+def _is_same_origin(headers: Headers, host: str, method: str) -> bool:
     """Whether a request comes from a page of this server, or is a plain visit.
 
     Pages without a referrer send forms with the origin `null`, so it is the browser's word on the site that counts;

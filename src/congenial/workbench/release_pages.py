@@ -44,7 +44,7 @@ class AccountSummary:
     """
 
     line: str = ""
-    left: str = ""
+    remaining: str = ""
     spends: tuple[Spend, ...] = ()
     trouble: str = ""
 
@@ -57,12 +57,14 @@ class AccountSummary:
             status = ledger.status(spec.dataset)
         except CongenialError as refused:
             return cls(trouble=str(refused))
-        left = f"{shown_left(status.left, status.dataset.cap)} of {status.dataset.currency} {shown(status.dataset.cap)}"
+        remaining = (
+            f"{shown_left(status.left, status.dataset.cap)} of {status.dataset.currency} {shown(status.dataset.cap)}"
+        )
         try:
             pipeline.check_chargeable(spec, ledger)
         except CongenialError as refused:
-            return cls(str(status), left, spends, str(refused))
-        return cls(str(status), left, spends)
+            return cls(str(status), remaining, spends, str(refused))
+        return cls(str(status), remaining, spends)
 
 
 def routes(workspace: Workspace, bundles: OpenBundles) -> list[Route]:
