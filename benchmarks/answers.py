@@ -29,7 +29,7 @@ from congenial.inference.posterior import posterior
 from congenial.inference.priors import smooth
 from congenial.law import Law
 from congenial.randomness import RandomStream, replay_rng
-from congenial.study.coverage import CELLS, Question, answered_study, chi_square
+from congenial.study.coverage import CELLS, TableFunction, answer_study, chi_square
 
 OLD = 17  # the first of the ages from 65 on
 DISPERSION = "chi-square"
@@ -63,7 +63,7 @@ def main() -> None:
         empty = np.mean([table.counts == 0 for table in tables])
         print(f"{kind}: {empty:.0%} of the cells are empty")
         if kind == "associated":
-            answer_tables(f"{kind} simulated", tables, "simulated", 1, budgets, EXACT_INCOMES, INCOME_ASKED)
+            answer_tables(f"{kind} simulated", tables, "simulated", 1, budgets, EXACT_INCOMES, INCOME_CASES)
             for budget in budgets:
                 print_association(tables, budget)
         else:
@@ -82,21 +82,21 @@ def answer_tables(
     n_releases: int,
     budgets: Iterable[str] = GOALS,
     systems: Iterable[str] = EXACT,
-    asked: "Asked | None" = None,
+    cases: "StudyCases | None" = None,
 ) -> bool:
     """Print a row a question for each law; FAILING where coverage or error is worse than was hoped for."""
     print(f"{len(tables)} {kind} tables, {n_releases} releases of each: coverage of 90 % intervals, standard error,")
     print("coverage by error law, error of the release, of the posterior mean, of its median")
-    is_kept, what = True, asked or Asked(p12_schema(), EXACT, questions())
+    is_kept, what = True, cases or StudyCases(p12_schema(), EXACT, questions())
     for budget in budgets:
-        given, least, least_dispersion = GOALS[budget]
+        budget_options, least, least_dispersion = GOALS[budget]
         for exact in systems:
-            mechanism = cg.Mechanism(what.schema, measure=[cg.cells()], invariants=what.exact[exact], **given)
+            mechanism = cg.Mechanism(what.schema, measure=[cg.cells()], invariants=what.exact[exact], **budget_options)
             rng = replay_rng(f"{kind} {budget} {exact}")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
-                found = answered_study(mechanism, tables, what.questions, source=source, n_releases=n_releases, rng=rng)
-            for name, n, coverage, error, by_law, _, *errors in zip(*found.columns.values(), strict=True):
+                study = answer_study(mechanism, tables, what.questions, source=source, n_releases=n_releases, rng=rng)
+            for name, n, coverage, error, by_law, _, *errors in zip(*study.columns.values(), strict=True):
                 released, mean, median = errors
                 goal = least_dispersion if name == DISPERSION else least
                 is_exact = released == mean == 0
@@ -105,22 +105,22 @@ def answer_tables(
                 is_bad = is_short and not is_exact and not name.startswith(f"{CELLS} ")
                 law = "" if np.isnan(by_law) else f"{by_law:6.1%}"
                 line = f"  {budget}, {exact:18}{name:26}{n:6,}  {coverage:6.1%} ({error:.1%}) {law:7}"
-                said = f"  FAILING: the goal is {goal:.0%}, and an error below the release's" if is_bad else ""
-                print(f"{line}{released:8.3g}{mean:8.3g}{median:8.3g}{said}", flush=True)
+                remark = f"  FAILING: the goal is {goal:.0%}, and an error below the release's" if is_bad else ""
+                print(f"{line}{released:8.3g}{mean:8.3g}{median:8.3g}{remark}", flush=True)
                 is_kept &= not is_bad
     return is_kept
 
 
 @dataclass(frozen=True)
-class Asked:
+class StudyCases:
     """What is asked of tables of a schema, under some systems of exact numbers."""
 
     schema: cg.Schema
     exact: dict[str, list[Any]]
-    questions: dict[str, str | Question]
+    questions: dict[str, str | TableFunction]
 
 
-def questions() -> dict[str, str | Question]:
+def questions() -> dict[str, str | TableFunction]:
     """Return what is asked of each table."""
 
     def ages(first: int, last: int | None = None) -> str:
@@ -183,7 +183,7 @@ def _chi_square_of_sex_and_income(tables: NDArray[np.int64]) -> NDArray[np.float
     return chi_square(flat)(tables.reshape(-1, 2, 2, len(SCHOOLING)).sum(axis=3).reshape(-1, 4))
 
 
-INCOME_ASKED = Asked(
+INCOME_CASES = StudyCases(
     INCOMES,
     EXACT_INCOMES,
     {
@@ -205,7 +205,7 @@ KINDS: dict[str, Callable[[RandomStream], cg.Table]] = {
 
 def print_association(tables: Sequence[cg.Table], budget: str) -> None:
     """Print the mean log odds ratio of sex and income: of the tables, of releases, of estimates."""
-    rng, found = replay_rng(f"association {budget}"), []
+    rng, rows = replay_rng(f"association {budget}"), []
     for table in tables:
         mechanism = cg.Mechanism(
             INCOMES, measure=[cg.cells()], invariants=EXACT_INCOMES["people by sex"], **GOALS[budget][0]
@@ -215,10 +215,10 @@ def print_association(tables: Sequence[cg.Table], budget: str) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             drawn = _log_odds(posterior(law, None, released, n_draws=2_000, rng=rng).tables)
-        own, there = (float(_log_odds(counts[None, :])[0]) for counts in (table.counts, released))
+        true_value, released_value = (float(_log_odds(counts[None, :])[0]) for counts in (table.counts, released))
         low, high = ends_of_draws(drawn, None, 0.9)
-        found.append((own, there, float(drawn.mean()), own < low, own > high))
-    truth, release, estimate, below, above = np.mean(found, axis=0)
+        rows.append((true_value, released_value, float(drawn.mean()), true_value < low, true_value > high))
+    truth, release, estimate, below, above = np.mean(rows, axis=0)
     print(
         f"  {budget}: mean log odds ratio {truth:.2f} in the tables, {release:.2f} in releases, {estimate:.2f} in"
         f" estimates; the truth lies below {below:.0%} of the intervals and above {above:.0%}",
@@ -233,9 +233,9 @@ def _widths() -> NDArray[np.float64]:
 def _people(
     log_rates: NDArray[np.float64], rng: RandomStream, people: int = PEOPLE, schema: cg.Schema | None = None
 ) -> cg.Table:
-    own, edges = schema or p12_schema(), np.cumsum(np.exp(log_rates - log_rates.max()))
+    shape, edges = schema or p12_schema(), np.cumsum(np.exp(log_rates - log_rates.max()))
     cells = np.searchsorted(edges, rng.uniforms(people) * edges[-1]).clip(0, len(edges) - 1)
-    return cg.Table(own, np.bincount(cells, minlength=len(edges)).reshape(own.shape))
+    return cg.Table(shape, np.bincount(cells, minlength=len(edges)).reshape(shape.shape))
 
 
 if __name__ == "__main__":

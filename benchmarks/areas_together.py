@@ -41,10 +41,12 @@ def ask_all_counties(folder: Path, every: int = 1) -> None:
     query = f"age in {{{', '.join(OLD)}}}"
     values = together.values(query)
     old = np.flatnonzero([age in OLD for _ in ("female", "male") for age in P12_AGES])
-    truth, own = tables[:, old].sum(axis=1), released[:, old].sum(axis=1)
+    truth, released_old = tables[:, old].sum(axis=1), released[:, old].sum(axis=1)
     start = time.process_time()
     by_law = together.error_intervals(query, rng=cg.replay_rng("errors"))
-    covered = np.mean([one.low <= number <= one.high for one, number in zip(by_law.values(), truth, strict=True)])
+    covered = np.mean(
+        [interval.low <= number <= interval.high for interval, number in zip(by_law.values(), truth, strict=True)]
+    )
     print(f"  intervals by the error's law: {time.process_time() - start:.0f} CPU s, {covered:.1%} covered")
     print(f"  sum over counties: {together.total(query)}; the truth is {truth.sum():,}")
     print(f"  by the error's law: {together.error_total(query, rng=cg.replay_rng('errors of the sum'))}")
@@ -56,7 +58,7 @@ def ask_all_counties(folder: Path, every: int = 1) -> None:
     print("  people from, counties, covered, error of 65+ released, estimated, error of a cell released, estimated")
     for low, high in zip(SIZES, (*SIZES[1:], np.inf), strict=True):
         some = (tables.sum(axis=1) >= low) & (tables.sum(axis=1) < high)
-        figures = [own - truth, drawn.mean(axis=0) - truth, released - tables, cells - tables]
+        figures = [released_old - truth, drawn.mean(axis=0) - truth, released - tables, cells - tables]
         sizes = "".join(f"{np.sqrt(np.square(gap[some]).mean()):8.2f}" for gap in figures)
         print(f"  {low:7,}{some.sum():7,}{inside[some].mean():8.1%}{sizes}")
 

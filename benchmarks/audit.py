@@ -36,10 +36,10 @@ def pins_of(lock: str) -> list[Pin]:
     for number, line in enumerate(lock.splitlines(), 1):
         if not line.strip() or line[0] in " \t#":  # hashes and remarks
             continue
-        found = PINNED.match(line)
-        if found is None:
+        match = PINNED.match(line)
+        if match is None:
             raise NotCheckedError(f"line {number} of the lock file pins no package by ==")
-        pins.append((found[1], found[2]))
+        pins.append((match[1], match[2]))
     if not pins:
         raise NotCheckedError("the lock file pins no package")
     return list(dict.fromkeys(pins))
@@ -49,9 +49,9 @@ def fetch_from(url: str) -> Fetch:
     """Return what sends a question to a database and returns its answer."""
 
     def fetch(question: bytes) -> bytes:
-        asked = urllib.request.Request(url, question, {"Content-Type": "application/json"})
+        request = urllib.request.Request(url, question, {"Content-Type": "application/json"})
         try:
-            with urllib.request.urlopen(asked, timeout=SECONDS) as answer:
+            with urllib.request.urlopen(request, timeout=SECONDS) as answer:
                 content: bytes = answer.read(MOST_BYTES)
                 return content
         except (OSError, HTTPException, ValueError) as refused:
@@ -62,16 +62,16 @@ def fetch_from(url: str) -> Fetch:
 
 def vulnerabilities(pins: list[Pin], fetch: Fetch) -> dict[Pin, list[str]]:
     """Return the names of the vulnerabilities of each package that has any; an answer can come in several pages."""
-    found: dict[Pin, list[str]] = {}
+    names_of_pin: dict[Pin, list[str]] = {}
     tokens = dict.fromkeys(pins, "")
     for _ in range(MOST_PAGES):
         if not tokens:
-            return found
-        asked = list(tokens)[:MOST_QUERIES]
-        answers = results_of(fetch(question(asked, tokens)), len(asked))
-        for pin, (names, token) in zip(asked, answers, strict=True):
+            return names_of_pin
+        queried = list(tokens)[:MOST_QUERIES]
+        answers = results_of(fetch(question(queried, tokens)), len(queried))
+        for pin, (names, token) in zip(queried, answers, strict=True):
             if names:
-                found.setdefault(pin, []).extend(names)
+                names_of_pin.setdefault(pin, []).extend(names)
             tokens.pop(pin)
             if token:
                 tokens[pin] = token
@@ -88,14 +88,14 @@ def question(pins: list[Pin], tokens: dict[Pin, str]) -> bytes:
     return json.dumps({"queries": queries}).encode()
 
 
-def results_of(answer: bytes, n_asked: int) -> list[tuple[list[str], str]]:
+def results_of(answer: bytes, n_queries: int) -> list[tuple[list[str], str]]:
     """Return the names of the vulnerabilities of each package that was asked about, and the token of its next page."""
     try:
         results = json.loads(answer)["results"]
-        if len(results) != n_asked:
+        if len(results) != n_queries:
             raise ValueError("other packages than were asked about")
         return [
-            ([str(one["id"]) for one in result.get("vulns", [])], str(result.get("next_page_token", "")))
+            ([str(entry["id"]) for entry in result.get("vulns", [])], str(result.get("next_page_token", "")))
             for result in results
         ]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as wrong:
@@ -106,15 +106,17 @@ def audit(lock: Path, fetch: Fetch) -> int:
     """Print what is known of the packages of a lock file, and return the exit code."""
     try:
         pins = pins_of(lock.read_text(encoding="utf-8"))
-        found = vulnerabilities(pins, fetch)
+        affected = vulnerabilities(pins, fetch)
     except (NotCheckedError, OSError, UnicodeDecodeError) as reason:
         print(f"NOT checked: {reason}", file=sys.stderr)
         print("No package was looked up; run make audit where the database can be reached.", file=sys.stderr)
         return NOT_CHECKED
-    for (name, version), names in found.items():
+    for (name, version), names in affected.items():
         print(f"{name} {version}: {', '.join(sorted(set(names)))}")
-    if found:
-        print(f"{len(found)} of {len(pins)} pinned packages have known vulnerabilities; see osv.dev, then make lock.")
+    if affected:
+        print(
+            f"{len(affected)} of {len(pins)} pinned packages have known vulnerabilities; see osv.dev, then make lock."
+        )
         return SOME_KNOWN
     print(f"{len(pins)} pinned packages were checked; none has a known vulnerability.")
     return NONE_KNOWN

@@ -23,7 +23,7 @@ MOST_SECONDS = 10.0
 
 
 def plan_blocks(folder: Path) -> bool:
-    """Review all blocks of Hawaii, and plan them around a public reference of all areas, before anything is spent."""
+    """Look at what all blocks of Hawaii disclose, and plan them around a public reference of all areas, before anything is spent."""
     counts = blocks(folder, "HI")
     is_kept = review_blocks(counts)
     with tempfile.TemporaryDirectory() as place:
@@ -41,11 +41,13 @@ def review_blocks(counts: NDArray[np.int64]) -> bool:
     for name, invariants in cases.items():
         areas = Areas.disclosed(BLOCK_SCHEMA, invariants, by_label, name="block")
         start = time.process_time()
-        found = disclosure_of(areas, invariants)
+        disclosure = disclosure_of(areas, invariants)
         seconds = time.process_time() - start
-        print(f"{len(counts):,} blocks reviewed in {seconds:.2f} s, {name} exact, {found.summary.n_open} not settled")
-        print(*(f"  {line}" for line in sentences(found, "person")), sep="\n", flush=True)
-        is_kept &= seconds < MOST_SECONDS and found.summary.n_open == 0
+        print(
+            f"{len(counts):,} blocks reviewed in {seconds:.2f} s, {name} exact, {disclosure.summary.n_open} not settled"
+        )
+        print(*(f"  {line}" for line in sentences(disclosure, "person")), sep="\n", flush=True)
+        is_kept &= seconds < MOST_SECONDS and disclosure.summary.n_open == 0
     return is_kept
 
 
@@ -63,23 +65,23 @@ def warn_of_sums(place: Path, counts: NDArray[np.int64], reference: NDArray[np.i
     )
     spec = load_spec(place / "spec.yaml")
     start = time.process_time()
-    found = preview(spec, place, place / "reference.csv")
+    planned = preview(spec, place, place / "reference.csv")
     print(f"planned with a reference of all areas in {time.process_time() - start:.1f} s of processor time")
-    print(*(f"  {line}" for line in warning_lines(found.sums)), sep="\n", flush=True)
-    plan = reference_plan(spec, found.plan, *read_reference(spec, place / "reference.csv"))
-    around = (plan.draw_areas(reference, cg.secure_rng()) - reference).sum(axis=0)
-    real = (found.plan.draw_areas(counts, cg.secure_rng()) - counts).sum(axis=0)
+    print(*(f"  {line}" for line in warning_lines(planned.sums)), sep="\n", flush=True)
+    plan = reference_plan(spec, planned.plan, *read_reference(spec, place / "reference.csv"))
+    around = (plan.draw(reference, cg.secure_rng()) - reference).sum(axis=0)
+    real = (planned.plan.draw(counts, cg.secure_rng()) - counts).sum(axis=0)
     cells = {row.name: list(row.cells) for name in spec.schema.names for row in cg.margin(name).rows(spec.schema)}
-    is_kept = bool(found.sums.biased)
-    for one in found.sums.biased:
-        shown, truth = (int(gaps[cells[one.text]].sum()) for gaps in (around, real))
-        off = abs(one.bias_of_all - shown) / abs(shown)
+    is_kept = bool(planned.sums.biased)
+    for sum_ in planned.sums.biased:
+        shown, truth = (int(gaps[cells[sum_.text]].sum()) for gaps in (around, real))
+        off = abs(sum_.bias_of_all - shown) / abs(shown)
         print(
-            f"  {one.text}: {one.bias_of_all:+,.0f} said by plan, {shown:+,} in a release simulated around the"
+            f"  {sum_.text}: {sum_.bias_of_all:+,.0f} said by plan, {shown:+,} in a release simulated around the"
             f" reference ({off:.1%} apart); {truth:+,} in one of the data themselves",
             flush=True,
         )
-        is_kept &= off < MOST_OFF or one not in found.sums.biased[:3]
+        is_kept &= off < MOST_OFF or sum_ not in planned.sums.biased[:3]
     return is_kept
 
 

@@ -47,10 +47,10 @@ def main() -> None:
     warnings.simplefilter("ignore")
     invariants = [cg.total(), cg.total({"sex": "f"}), cg.total({"age": ["0-9", "10-19"]})]
     is_kept = True
-    for budget, asked in LAWS.items():
-        one = cg.Mechanism(ONE, measure=[cg.cells()], invariants=invariants, **asked)  # type: ignore[arg-type]
-        is_kept &= say(f"one table, {budget}", one, 1, 100, options.tables, 2_400)
-        many = cg.Mechanism(MANY, measure=[cg.cells()], invariants=[cg.total()], **asked)  # type: ignore[arg-type]
+    for budget, options_of_law in LAWS.items():
+        mechanism = cg.Mechanism(ONE, measure=[cg.cells()], invariants=invariants, **options_of_law)  # type: ignore[arg-type]
+        is_kept &= say(f"one table, {budget}", mechanism, 1, 100, options.tables, 2_400)
+        many = cg.Mechanism(MANY, measure=[cg.cells()], invariants=[cg.total()], **options_of_law)  # type: ignore[arg-type]
         is_kept &= say(f"six areas, {budget}", many, 6, 60, options.areas, 4_000)
     if not is_kept:
         sys.exit("ranks of the truth are not uniform")
@@ -64,17 +64,17 @@ def say(name: str, mechanism: cg.Mechanism, n_areas: int, people: int, n_times: 
     ranks: dict[str, list[float]] = {}
     of_mutant: dict[str, list[float]] = {}
     for _ in range(n_times):
-        for key, (own, mutant) in ranks_of(mechanism, n_areas, people, n_draws, rng).items():
-            ranks.setdefault(key, []).append(own)
+        for key, (rank_of_truth, mutant) in ranks_of(mechanism, n_areas, people, n_draws, rng).items():
+            ranks.setdefault(key, []).append(rank_of_truth)
             of_mutant.setdefault(key, []).append(mutant)
     each = (time.process_time() - start) / n_times
     print(
         f"{name}: {n_times} times, {each:.1f} CPU s each; p-value of uniform ranks, coverage of 90 %, mutant's p-value"
     )
     tails, tails_of_mutant = [], []
-    for key, found in ranks.items():
-        covered = float(np.mean([0.05 <= rank < 0.95 for rank in found]))
-        tails.append(uniform_tail(found))
+    for key, values in ranks.items():
+        covered = float(np.mean([0.05 <= rank < 0.95 for rank in values]))
+        tails.append(uniform_tail(values))
         tails_of_mutant.append(uniform_tail(of_mutant[key]))
         print(f"  {key:24}{tails[-1]:8.3g}{covered:8.1%} +- {np.sqrt(0.09 / n_times):.1%}{tails_of_mutant[-1]:12.3g}")
     least = min(tails) * len(tails)
@@ -101,17 +101,20 @@ def ranks_of(
     truth = np.stack([people_in(line, people, rng) for line in rates])
     tables = {f"area {place}": cg.Table(schema, line.reshape(schema.shape)) for place, line in enumerate(truth)}
     alone = next(iter(tables.values()))
-    given = mechanism.disclose(alone) if n_areas == 1 else mechanism.disclose(tables, area="area")
-    law = mechanism.plan(given).law
+    constraints = mechanism.disclose(alone) if n_areas == 1 else mechanism.disclose(tables, area="area")
+    law = mechanism.plan(constraints).law
     areas = [None] if n_areas == 1 else list(tables)
     released = np.stack([cg.Law(law, line, area).sample(1, rng)[0] for line, area in zip(truth, areas, strict=True)])
-    found = smooth_draws(law, released, ordered, n_draws=n_draws, n_chains=4, rng=rng)
+    posterior = smooth_draws(law, released, ordered, n_draws=n_draws, n_chains=4, rng=rng)
     places = np.linspace(0, n_draws - 1, N_RANKED).astype(int)
-    drawn = found.tables.reshape(n_draws, n_areas, -1)[places].astype(np.int64)
-    of_scales = found.scales.reshape(n_draws, -1)[places]
-    own, among = numbers(schema, truth[None], scales[None]), numbers(schema, drawn, of_scales)
+    drawn = posterior.tables.reshape(n_draws, n_areas, -1)[places].astype(np.int64)
+    of_scales = posterior.scales.reshape(n_draws, -1)[places]
+    true_numbers, among = numbers(schema, truth[None], scales[None]), numbers(schema, drawn, of_scales)
     wrong = numbers(schema, np.repeat(released[None], N_RANKED, axis=0), of_scales)
-    return {key: (rank(own[key][0], among[key], rng), rank(own[key][0], wrong[key], rng)) for key in own}
+    return {
+        key: (rank(true_numbers[key][0], among[key], rng), rank(true_numbers[key][0], wrong[key], rng))
+        for key in true_numbers
+    }
 
 
 def rank(truth: float, among: Floats, rng: RandomStream) -> float:
@@ -145,7 +148,7 @@ def drawn_field(schema: cg.Schema, ordered: Widths, n_areas: int, rng: RandomStr
     profile, _ = drawn_effects(schema, ordered, PROFILE, rng, are_all_estimated=True)
     effect, scales = drawn_effects(schema, ordered, DEVIATIONS, rng, are_all_estimated=True)
     shared, spread = offset + profile(), 0.3 * abs(normals(1, rng)[0])  # areas are alike in size
-    return np.stack([shared + np.exp(spread * own) * effect() for own in normals(n_areas, rng)]), scales
+    return np.stack([shared + np.exp(spread * normal) * effect() for normal in normals(n_areas, rng)]), scales
 
 
 def drawn_effects(
@@ -156,7 +159,9 @@ def drawn_effects(
     hyper = normals(len(terms) + 1, rng)
     grown = np.abs(hyper) * np.exp(hyper**2 / 4)
     known = [(term.scale, term.is_estimated or are_all_estimated) for term in terms] + [(units.cell, True)]
-    scales = np.array([unit * (factor if own else 1.0) for (unit, own), factor in zip(known, grown, strict=True)])
+    scales = np.array(
+        [unit * (factor if is_free else 1.0) for (unit, is_free), factor in zip(known, grown, strict=True)]
+    )
     levels = np.unravel_index(np.arange(schema.n_cells), schema.shape)
 
     def effect() -> Floats:

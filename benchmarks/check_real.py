@@ -66,11 +66,12 @@ def compare_small_tables(folder: Path, n_releases: int) -> bool:
     is_kept = True
     for name, (invariants, cells, budget, methods) in cases.items():
         mechanism = cg.Mechanism(schema, measure=[cg.cells(**cells)], invariants=invariants, **budget)
-        found = cg.compare(mechanism, tables, source="public", methods=methods, n_releases=n_releases)
-        truth = found.truths
-        for result in found.results:
-            empty, large = result.bias[truth == 0].mean(), result.bias[truth > 10].mean()
-            l1, l2 = np.mean(result.l1), np.mean(result.l2)
+        comparison = cg.compare(mechanism, tables, source="public", methods=methods, n_releases=n_releases)
+        (truth,) = comparison.truths
+        for result in comparison.results:
+            (level,) = result.levels
+            empty, large = level.bias[truth == 0].mean(), level.bias[truth > 10].mean()
+            l1, l2 = np.mean(level.l1), np.mean(level.l2)
             print(f"  {name:36}{result.name:16}{l1:7.1f}{l2:7.1f}{empty:7.2f}{large:+7.2f}", flush=True)
             is_kept &= result.name == "raw" or result.broken == 0
     return is_kept
@@ -98,15 +99,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder with p12_dec2010_county_long.csv.gz")
     parser.add_argument("--releases", type=int, default=100)
-    given = parser.parse_args()
-    answer_small_tables(given.data, max(2, given.releases // 20))  # rows that fall short say so themselves
-    is_kept = compare_small_tables(given.data, given.releases)
-    is_kept &= wide_tables(given.data, max(1, given.releases // 5))
-    add_blocks_up(given.data)
-    ask_all_counties(given.data)
-    is_kept &= plan_blocks(given.data)
-    is_kept &= estimate_states(given.data, max(1, given.releases // 50))
-    sys.exit(0 if check_counties(given.data) and is_kept else 1)
+    options = parser.parse_args()
+    answer_small_tables(options.data, max(2, options.releases // 20))  # rows that fall short say so themselves
+    is_kept = compare_small_tables(options.data, options.releases)
+    is_kept &= wide_tables(options.data, max(1, options.releases // 5))
+    add_blocks_up(options.data)
+    ask_all_counties(options.data)
+    is_kept &= plan_blocks(options.data)
+    is_kept &= estimate_states(options.data, max(1, options.releases // 50))
+    sys.exit(0 if check_counties(options.data) and is_kept else 1)
 
 
 if __name__ == "__main__":

@@ -41,12 +41,12 @@ def main() -> None:
     budgets = {name: BUDGETS[name] for name in options.budget or BUDGETS}
     warnings.simplefilter("ignore")
     is_kept = True
-    for budget, asked in budgets.items():
-        mechanism = cg.Mechanism(SMALL, measure=[cg.cells()], invariants=INVARIANTS, **asked)  # type: ignore[arg-type]
+    for budget, budget_options in budgets.items():
+        mechanism = cg.Mechanism(SMALL, measure=[cg.cells()], invariants=INVARIANTS, **budget_options)  # type: ignore[arg-type]
         is_kept &= say(f"2 x 4, {budget}", mechanism, 80, options.tests)
     p12 = p12_mechanism()
-    for budget, asked in budgets.items():
-        mechanism = cg.Mechanism(p12.schema, measure=[cg.cells()], invariants=list(p12.invariants), **asked)  # type: ignore[arg-type]
+    for budget, budget_options in budgets.items():
+        mechanism = cg.Mechanism(p12.schema, measure=[cg.cells()], invariants=list(p12.invariants), **budget_options)  # type: ignore[arg-type]
         is_kept &= say(f"P12, {budget}", mechanism, 240, options.p12)
         say(f"P12, {budget}, ages whatever their widths", mechanism, 240, options.uneven, by_width=False)
     if not is_kept:
@@ -66,16 +66,16 @@ def say(name: str, mechanism: cg.Mechanism, people: int, n_tests: int, *, by_wid
         if not n:
             continue
         rng = replay_rng(f"{name} {statistic} {slope}")
-        asked = (mechanism, people, slope, statistic, rng)
-        found = np.array([p_values(*asked, by_width=by_width) for _ in range(n)]) <= 0.05
-        own, naive, on_truth = found.mean(axis=0)
-        error, each = np.sqrt(own * (1 - own) / n), (time.process_time() - start) / n
+        arguments = (mechanism, people, slope, statistic, rng)
+        is_rejected = np.array([p_values(*arguments, by_width=by_width) for _ in range(n)]) <= 0.05
+        power, naive, on_truth = is_rejected.mean(axis=0)
+        error, each = np.sqrt(power * (1 - power) / n), (time.process_time() - start) / n
         print(
-            f"{name}, {statistic}, slope difference {slope:g}: rejected {own:.1%} +- {error:.1%} of {n}; the textbook's"
-            f" chi-square {naive:.1%} on the release, {on_truth:.1%} on the truth; {each:.2f} CPU s each",
+            f"{name}, {statistic}, slope difference {slope:g}: rejected {power:.1%} +- {error:.1%} of {n}; the"
+            f" textbook's chi-square {naive:.1%} on the release, {on_truth:.1%} on the truth; {each:.2f} CPU s each",
             flush=True,
         )
-        is_kept &= slope > 0 or bool(binom.sf(found[:, 0].sum() - 1, n, 0.06) > 1e-3)
+        is_kept &= slope > 0 or bool(binom.sf(is_rejected[:, 0].sum() - 1, n, 0.06) > 1e-3)
     return is_kept
 
 
@@ -92,10 +92,10 @@ def p_values(
     table = cg.Table(schema, np.bincount(cells, minlength=2 * n_ages).reshape(2, n_ages))
     law = mechanism.plan(mechanism.disclose(table)).law
     released = mechanism.law(table).sample(1, rng)[0]
-    own = independence_test(law, None, released, statistic=statistic, rng=rng).p_value
+    p_value = independence_test(law, None, released, statistic=statistic, rng=rng).p_value
     measure = chi_square(schema)
     naive = [chi2.sf(measure(counts.reshape(1, -1))[0], n_ages - 1) for counts in (released, table.counts)]
-    return [own, *naive]
+    return [p_value, *naive]
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from command_cost import CommandCost, run
 from pyarrow import parquet
-from taken import Taken, run
 
 import congenial as cg
 from congenial.examples import P12_AGES, P12_VOTING_AGES
@@ -62,7 +62,7 @@ def write_inputs(folder: Path, n_areas: int) -> None:
             out.write_table(pa.table([*columns, counts], schema=schema))
 
 
-def measure(n_areas: int) -> dict[str, Taken]:
+def measure(n_areas: int) -> dict[str, CommandCost]:
     """Release simulated areas and verify their bundle."""
     with tempfile.TemporaryDirectory(prefix="congenial-bench-") as name:
         folder = Path(name)
@@ -76,11 +76,11 @@ def measure(n_areas: int) -> dict[str, Taken]:
 HEADS = ("release, CPU s", "verify, CPU s", "both by clock", "areas a CPU s", "areas a second", "most MB")
 
 
-def line(n_areas: int, taken: dict[str, Taken]) -> str:
+def line(n_areas: int, measures: dict[str, CommandCost]) -> str:
     """Return a line of the table."""
-    cpu, wall = sum(one.cpu for one in taken.values()), sum(one.clock for one in taken.values())
-    most = max(one.megabytes for one in taken.values())
-    columns = "".join(f"{one.cpu:16.2f}" for one in taken.values())
+    cpu, wall = sum(measure.cpu for measure in measures.values()), sum(measure.clock for measure in measures.values())
+    most = max(measure.megabytes for measure in measures.values())
+    columns = "".join(f"{measure.cpu:16.2f}" for measure in measures.values())
     return f"{n_areas:9,}{columns}{wall:16.2f}{n_areas / cpu:16,.0f}{n_areas / wall:16,.0f}{most:16,.0f}"
 
 

@@ -52,14 +52,14 @@ def main() -> None:
     )
     if tally.least < -ROUNDING:
         sys.exit("an interval covers less than its level")
-    for budget, asked in BUDGETS.items():
-        say_widths(budget, asked)
+    for budget, options in BUDGETS.items():
+        say_widths(budget, options)
 
 
-def say_widths(budget: str, asked: dict[str, str], n_tables: int = 10, n_releases: int = 4) -> None:
+def say_widths(budget: str, options: dict[str, str], n_tables: int = 10, n_releases: int = 4) -> None:
     p12 = p12_mechanism()
-    cells = cg.cells() if "rho" in asked else cg.cells(zeros="unweighted")
-    mechanism = cg.Mechanism(p12.schema, measure=[cells], invariants=list(p12.invariants), **asked)  # type: ignore[arg-type]
+    cells = cg.cells() if "rho" in options else cg.cells(zeros="unweighted")
+    mechanism = cg.Mechanism(p12.schema, measure=[cells], invariants=list(p12.invariants), **options)  # type: ignore[arg-type]
     statistics = [parse_query(query, p12.schema)[0] for query in QUERIES]
     rng = replay_rng(f"widths {budget}")
     years = np.cumsum(WIDTHS)
@@ -71,9 +71,11 @@ def say_widths(budget: str, asked: dict[str, str], n_tables: int = 10, n_release
         law = mechanism.plan(mechanism.disclose(table)).law
         truths = [statistic.values(table.counts.reshape(1, -1))[0] for statistic in statistics]
         for released in mechanism.law(table).sample(n_releases, rng):
-            found = confidences(law, {None: released}, statistics)
-            widths.append([interval.high - interval.low for interval in found])
-            covered.append([own.low <= truth <= own.high for own, truth in zip(found, truths, strict=True)])
+            intervals = confidences(law, {None: released}, statistics)
+            widths.append([interval.high - interval.low for interval in intervals])
+            covered.append(
+                [interval.low <= truth <= interval.high for interval, truth in zip(intervals, truths, strict=True)]
+            )
     print(f"\n{budget}: mean width of 90 % intervals, and how many of {len(widths)} cover")
     for query, width, share in zip(QUERIES, np.mean(widths, axis=0), np.mean(covered, axis=0), strict=True):
         print(f"  {query}: {width:.1f}, {share:.0%}")

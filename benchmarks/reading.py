@@ -42,8 +42,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for suffix in ("parquet", "csv"):
             duckdb.execute(f"COPY ({ROWS.format(n=n_rows)}) TO '{Path(folder) / 'rows'}.{suffix}'")
-        made = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"making the files took {made:,.0f} MB")
+        megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"making the files took {megabytes:,.0f} MB")
         for suffix in ("parquet", "csv"):
             for unit in ("{one_row_per: person}", "{id: person}"):
                 start = time.perf_counter()

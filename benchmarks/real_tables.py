@@ -27,8 +27,8 @@ def small_tables(folder: Path) -> list[cg.Table]:
 def blocks(folder: Path, state: str) -> NDArray[np.int64]:
     """Read the 2010 counts of a state's blocks (block, cell)."""
     columns = ", ".join(f"{age}_{race}" for age in ("u18", "v18") for race in RACES)
-    found = duckdb.execute(
+    rows = duckdb.execute(
         f"SELECT {columns} FROM read_parquet(?) WHERE census = 2010 AND state = ? ORDER BY geo_id",
         [str(folder / "pl94_block_hi_ri.parquet"), state],
     )
-    return np.array(found.fetchall(), np.int64)
+    return np.array(rows.fetchall(), np.int64)

@@ -43,8 +43,8 @@ def one_table() -> Result:
     target = p12_mechanism().law(p12_table()).target
     engine, rng = exact.engine_of(target), cg.replay_rng("bench")
     first = seconds(lambda: exact.sample_one(engine, target.centre, rng), repeat=200)
-    made = exact.Messages.of(engine, target.centre)
-    further = seconds(lambda: made.sample(20_000, rng)) / 20_000
+    messages = exact.Messages.of(engine, target.centre)
+    further = seconds(lambda: messages.sample(20_000, rng)) / 20_000
     # A chain of Algorithm 1 sticks now and then, so its effective size is taken over several chains.
     n, n_chains = 500_000, 6
     chain_seconds = time.perf_counter()
@@ -166,8 +166,8 @@ def counties(folder: Path) -> Result:
     order = np.argsort(sizes)
 
     def cost(table: NDArray[np.int64]) -> float:
-        own = exact.engine_of(p12_mechanism().law(cg.Table(p12_schema(), table.reshape(2, 23))).target)
-        return seconds(lambda: exact.sample_one(own, table, cg.replay_rng(1)), 20)
+        engine_of_table = exact.engine_of(p12_mechanism().law(cg.Table(p12_schema(), table.reshape(2, 23))).target)
+        return seconds(lambda: exact.sample_one(engine_of_table, table, cg.replay_rng(1)), 20)
 
     median, largest = cost(centres[order[len(order) // 2]]), cost(centres[order[-1]])
     return {

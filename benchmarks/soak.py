@@ -60,7 +60,7 @@ class Soak:
     seconds: dict[str, float] = field(default_factory=dict)
     killed_in: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
-    said: list[str] = field(default_factory=list)
+    output: list[str] = field(default_factory=list)
 
 
 def prepare(folder: Path, seed: int) -> Soak:
@@ -121,7 +121,7 @@ def check(soak: Soak, name: str) -> str:
     bundle = soak.folder / name
     known = {"budget.db.keys", *(path.stem for path in soak.folder.glob("*.yaml"))}
     strange = [path.name for path in soak.folder.iterdir() if path.is_dir() and path.name not in known]
-    assert all(REMAINDER.fullmatch(left) for left in strange), f"{name}: left {strange}"
+    assert all(REMAINDER.fullmatch(file) for file in strange), f"{name}: left {strange}"
     if not n_spends:
         assert not bundle.exists(), f"{name}: a bundle without a spend"
         if key_of(soak, name) is not None:  # it had come as far as the key, which is removed as the refusal says
@@ -169,25 +169,25 @@ def finish(soak: Soak, name: str) -> None:
     running = start(soak, name, "--resume")
     out, err = running.communicate()
     assert running.returncode == 0, f"{name}: {err}"
-    soak.said.append(out + err)
+    soak.output.append(out + err)
 
 
 def key_of(soak: Soak, name: str) -> bytes | None:
     """Return the secret key of a release that is under way."""
     assert soak.ledger.keys is not None
-    found = KeyFolder(soak.ledger.keys, soak.ledger.dataset("p12-example").hash).find("p12-example", name)
-    if found is None:
+    key_file = KeyFolder(soak.ledger.keys, soak.ledger.dataset("p12-example").hash).find("p12-example", name)
+    if key_file is None:
         return None
-    found.close()
-    return None if found.key is None else found.key.secret
+    key_file.close()
+    return None if key_file.key is None else key_file.key.secret
 
 
 def remove_key(soak: Soak, name: str) -> None:
     """Begin a release again whose key was never charged: refused, with the file to remove; remove it."""
     _, err = start(soak, name).communicate()
-    found = re.search(r"its key is there, (\S+\.key)\.", err)
-    assert found, f"{name}: {err}"
-    Path(found[1]).unlink()
+    match = re.search(r"its key is there, (\S+\.key)\.", err)
+    assert match, f"{name}: {err}"
+    Path(match[1]).unlink()
 
 
 def check_determined(soak: Soak, name: str, secret: bytes) -> None:
@@ -210,16 +210,16 @@ def soak(n_kills: int, seed: int) -> Soak:
     """Kill so many releases, each step in its turn, and check after each; then that a release still works."""
     folder = Path(tempfile.mkdtemp(prefix="congenial-soak-"))
     try:
-        made = prepare(folder, seed)
+        state = prepare(folder, seed)
         for number in range(n_kills):
             name = f"kill-{number}"
-            kill(made, name, MOMENTS[number % len(MOMENTS)])
-            made.outcomes[check(made, name)] += 1
-        timed(made, "after")
-        assert check(made, "after") == "charged, whole bundle, key destroyed"
+            kill(state, name, MOMENTS[number % len(MOMENTS)])
+            state.outcomes[check(state, name)] += 1
+        timed(state, "after")
+        assert check(state, "after") == "charged, whole bundle, key destroyed"
         n_bundles = sum((folder / path.stem / "manifest.json").is_file() for path in folder.glob("*.yaml"))
-        assert n_bundles == made.ledger.verify().n_spends
-        return made
+        assert n_bundles == state.ledger.verify().n_spends
+        return state
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -228,9 +228,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     options.add_argument("--kills", type=int, default=200)
     options.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)))
-    given = options.parse_args()
-    print(f"seed {given.seed}")
-    done = soak(given.kills, given.seed)
+    arguments = options.parse_args()
+    print(f"seed {arguments.seed}")
+    done = soak(arguments.kills, arguments.seed)
     for title, counts in (("seconds of each step", done.seconds), ("kills in each", done.killed_in)):
         print(title + ": " + ", ".join(f"{name} {value:.3g}" for name, value in counts.items()))
     print("what was left: " + ", ".join(f"{name} {count}" for name, count in done.outcomes.items()))

@@ -64,12 +64,12 @@ def start(data: Data, name: str, running: Cluster | None, *options: str) -> "sub
 def steps_of(process: "subprocess.Popen[str]", name: str) -> "list[tuple[str, float]]":
     """Return the steps that a run has told of, with the time of each, when it has ended."""
     assert process.stderr is not None
-    marks, said = [(START, time.perf_counter())], []
+    marks, output = [(START, time.perf_counter())], []
     for line in process.stderr:
-        said.append(line)
+        output.append(line)
         if line.startswith(f"releasing {name}: "):
             marks.append((line.partition(": ")[2].strip(), time.perf_counter()))
-    assert process.wait() == 0, "".join(said)
+    assert process.wait() == 0, "".join(output)
     return [*marks, ("end", time.perf_counter())]
 
 
@@ -90,11 +90,11 @@ def kill(data: Data, name: str, running: Cluster, moment: str, seconds: float) -
 
 def key_of(ledger: Ledger, data: Data, name: str) -> bytes | None:
     assert ledger.keys is not None
-    found = KeyFolder(ledger.keys, ledger.dataset(data.dataset).hash).find(data.dataset, name)
-    if found is None:
+    key_file = KeyFolder(ledger.keys, ledger.dataset(data.dataset).hash).find(data.dataset, name)
+    if key_file is None:
         return None
-    found.close()
-    return None if found.key is None else bytes(found.key.secret)
+    key_file.close()
+    return None if key_file.key is None else bytes(key_file.key.secret)
 
 
 def check(data: Data, ledger: Ledger, name: str, running: Cluster, *, on_spark: bool) -> str:
@@ -111,8 +111,8 @@ def check(data: Data, ledger: Ledger, name: str, running: Cluster, *, on_spark: 
         steps_of(start(data, name, running if on_spark else None, "--resume"), name)
         ready = pipeline.prepare(load_spec(data.spec(name, _file(data))), data.folder)
         drawn = ready.draw(ready.streams(ReleaseKey(type(ReleaseKey().secret)(secret))))
-        found = load_bundle(bundle)
-        top = np.stack(list(found.tables.values()))
+        contents = load_bundle(bundle)
+        top = np.stack(list(contents.tables.values()))
         assert np.array_equal(top, drawn[0]), f"{name}: other tables than its key determines"
         leaked = [path for path in [*data.folder.rglob("*"), *running.folder.rglob("*")] if _holds(path, secret)]
         assert not leaked, f"{name}: the key is in {leaked}"
@@ -139,11 +139,11 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     options.add_argument("--kills", type=int, default=20)
     options.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)))
-    given = options.parse_args()
+    arguments = options.parse_args()
     if MISSING:
         sys.exit(REASON)
-    print(f"seed {given.seed}", flush=True)
-    dice, outcomes = random.Random(given.seed), Counter[str]()
+    print(f"seed {arguments.seed}", flush=True)
+    dice, outcomes = random.Random(arguments.seed), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="congenial-spark-soak-") as place:
         folder = Path(place)
         (folder / "cluster").mkdir()
@@ -156,7 +156,7 @@ def main() -> None:
                 "seconds of each step: " + ", ".join(f"{step} {took:.3g}" for step, took in seconds.items()), flush=True
             )
             moments = list(seconds)
-            for number in range(given.kills):
+            for number in range(arguments.kills):
                 data, ledger, name = kinds[number // 2 % 2], ledgers[number // 2 % 2], f"kill-{number}"
                 moment = moments[number % len(moments)]
                 kill(data, name, running, moment, dice.random() * seconds[moment] * 1.1)

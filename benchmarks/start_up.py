@@ -37,21 +37,21 @@ p12_mechanism().law(p12_table()).sample(1000, rng=cg.replay_rng(1))
 )
 
 
-def run(words: list[str], folder: str, kept: str) -> tuple[float, float]:
+def run(command: list[str], folder: str, cache: str) -> tuple[float, float]:
     """Run a command; return its CPU seconds, children's and threads' included, and those on the clock."""
-    started, environment = time.perf_counter(), {**os.environ, "NUMBA_CACHE_DIR": kept}
+    started, environment = time.perf_counter(), {**os.environ, "NUMBA_CACHE_DIR": cache}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are translated once, as where packages are installed
     with tempfile.TemporaryFile() as told:
-        process = subprocess.Popen(words, cwd=folder, env=environment, stdout=told, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=told, stderr=subprocess.STDOUT)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             told.seek(0)
-            raise SystemExit(f"{' '.join(words)}: {told.read().decode()}")
+            raise SystemExit(f"{' '.join(command)}: {told.read().decode()}")
     return used.ru_utime + used.ru_stime, time.perf_counter() - started
 
 
-def release(folder: str, kept: str, number: int) -> tuple[float, float]:
+def release(folder: str, cache: str, number: int) -> tuple[float, float]:
     """Release P12 once more, under a name of its own."""
     spec = (ROOT / "examples" / "p12" / "spec.yaml").read_text(encoding="utf-8")
     name = f"p12-{number}"
@@ -60,8 +60,8 @@ def release(folder: str, kept: str, number: int) -> tuple[float, float]:
     congenial = [sys.executable, "-m", "congenial"]
     if number == 0:
         create = ["ledger", "create", "p12-example", "--epsilon", "1000", "--ledger", "budget.db"]
-        run([*congenial, *create], folder, kept)
-    return run([*congenial, "release", "spec.yaml", "--ledger", "budget.db", "--out", name, "--yes"], folder, kept)
+        run([*congenial, *create], folder, cache)
+    return run([*congenial, "release", "spec.yaml", "--ledger", "budget.db", "--out", name, "--yes"], folder, cache)
 
 
 def main() -> None:
@@ -78,18 +78,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="congenial-bench-") as folder:
         runs = {name: [sys.executable, "-c", text] for name, text in scripts.items()}
         runs["congenial --help"] = [sys.executable, "-m", "congenial", "--help"]
-        for name, words in runs.items():
+        for name, command in runs.items():
             cold, warm = [], []
             for _ in range(n):
-                with tempfile.TemporaryDirectory(prefix="congenial-kernels-") as kept:
-                    cold.append(run(words, folder, kept)[0])
-                    warm.append(run(words, folder, kept))
+                with tempfile.TemporaryDirectory(prefix="congenial-kernels-") as cache:
+                    cold.append(run(command, folder, cache)[0])
+                    warm.append(run(command, folder, cache))
             say(name, cold, warm)
         cold, warm = [], []
         for number in range(0, 2 * n, 2):
-            with tempfile.TemporaryDirectory(prefix="congenial-kernels-") as kept:
-                cold.append(release(folder, kept, number)[0])
-                warm.append(release(folder, kept, number + 1))
+            with tempfile.TemporaryDirectory(prefix="congenial-kernels-") as cache:
+                cold.append(release(folder, cache, number)[0])
+                warm.append(release(folder, cache, number + 1))
         say("congenial release, P12", cold, warm)
 
 

@@ -36,7 +36,7 @@ class Pair:
     system: str
     relation: str
     mechanism: cg.Mechanism
-    one: Counts
+    first: Counts
     other: Counts
 
 
@@ -95,8 +95,8 @@ def wide_pairs(noise: str) -> Iterator[Pair]:
         for _ in range(20 * n * n):  # counts that differ, with the same margins
             _swap(mixed, dice.sample(range(n), 2), dice.sample(range(n), 2))
         neighbour = mixed.copy()
-        one, other = np.argwhere(mixed > 0)[[0, -1]]
-        _swap(neighbour, (int(one[0]), int(other[0])), (int(one[1]), int(other[1])))
+        first, other = np.argwhere(mixed > 0)[[0, -1]]
+        _swap(neighbour, (int(first[0]), int(other[0])), (int(first[1]), int(other[1])))
         diagonal = 5 * n * np.eye(n, dtype=np.int64)
         blocks = np.kron(np.eye(2, dtype=np.int64), np.full((n // 2, n // 2), 10))
         even = np.full((n, n), 5, np.int64)
@@ -123,25 +123,25 @@ def _swap(table: Counts, rows: Sequence[int], columns: Sequence[int]) -> None:
 
 def auc(pair: Pair, n_draws: int, dice: random.Random) -> tuple[float, float, float]:
     """Return the AUC, its standard error for independent draws, and the median microseconds of a draw."""
-    table = cg.Table(pair.mechanism.schema, pair.one.reshape(pair.mechanism.schema.shape))
+    table = cg.Table(pair.mechanism.schema, pair.first.reshape(pair.mechanism.schema.shape))
     sampler: Sampler = sampler_of(pair.mechanism.law(table).target)
     rng = cg.secure_rng()
-    centres = (pair.one[None, :], pair.other[None, :])
-    assert pair.one.sum() == pair.other.sum()
+    centres = (pair.first[None, :], pair.other[None, :])
+    assert pair.first.sum() == pair.other.sum()
     begun = time.perf_counter()
-    for which in (0, 1) * 20:
-        sampler.draw_each(centres[which], rng)
+    for side in (0, 1) * 20:
+        sampler.draw_each(centres[side], rng)
     n_draws = min(n_draws, max(200, int(20 * _SECONDS_A_PAIR / (time.perf_counter() - begun))))
     order = [i % 2 for i in range(2 * n_draws)]
     dice.shuffle(order)
     times: tuple[list[int], list[int]] = ([], [])
-    for which in order:
+    for side in order:
         start = time.thread_time_ns()  # CPU time: what else the machine does would hide a difference
-        sampler.draw_each(centres[which], rng)
-        times[which].append(time.thread_time_ns() - start)
-    one, other = (np.array(column, float) for column in times)
-    below = np.searchsorted(np.sort(other), one, "left") + np.searchsorted(np.sort(other), one, "right")
-    return float(below.mean() / 2 / len(other)), float((1 / 6 / n_draws) ** 0.5), float(np.median(one)) / 1000
+        sampler.draw_each(centres[side], rng)
+        times[side].append(time.thread_time_ns() - start)
+    first, other = (np.array(column, float) for column in times)
+    below = np.searchsorted(np.sort(other), first, "left") + np.searchsorted(np.sort(other), first, "right")
+    return float(below.mean() / 2 / len(other)), float((1 / 6 / n_draws) ** 0.5), float(np.median(first)) / 1000
 
 
 def main() -> None:
@@ -150,16 +150,17 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)))
     options.add_argument("--wide", action="store_true", help="tables with both margins exact alone")
     options.add_argument("--interpreted", action="store_true", help="let Python run the kernels")
-    given = options.parse_args()
-    if given.interpreted:
+    arguments = options.parse_args()
+    if arguments.interpreted:
         setattr(jit, "_MAX_INTERPRETED", math.inf)  # noqa: B010  a constant
-    dice = random.Random(given.seed)
+    dice = random.Random(arguments.seed)
     print(
-        f"seed {given.seed}; {given.draws:,} draws of each table; AUC with its standard error; one draw in microseconds"
+        f"seed {arguments.seed}; {arguments.draws:,} draws of each table; AUC with its standard error; one draw in"
+        " microseconds"
     )
     for noise in NOISES:
-        for pair in (*(() if given.wide else pairs(noise)), *wide_pairs(noise)):
-            value, error, micro = auc(pair, given.draws, dice)
+        for pair in (*(() if arguments.wide else pairs(noise)), *wide_pairs(noise)):
+            value, error, micro = auc(pair, arguments.draws, dice)
             print(f"{noise:18}{pair.system:29}{pair.relation:40}{value:6.3f} +- {error:.3f}{micro:9.1f}")
 
 

@@ -34,12 +34,12 @@ Ints = NDArray[np.int64]
 def blocks(folder: Path, states: tuple[str, ...]) -> tuple[NDArray[np.str_], Ints]:
     """Read the 2010 counts of blocks (block, cell) and their codes."""
     columns = ", ".join(f"{age}_{race}" for age in AGES for race in RACES)
-    found = duckdb.execute(
+    columns_read = duckdb.execute(
         f"SELECT geo_id, {columns} FROM read_parquet(?) WHERE census = 2010 AND state IN {states} ORDER BY geo_id",
         [str(folder / "pl94_block_hi_ri.parquet")],
     ).fetchnumpy()
-    codes = np.array(found.pop("geo_id"), str)
-    return codes, np.stack([np.asarray(column, np.int64) for column in found.values()], axis=1)
+    codes = np.array(columns_read.pop("geo_id"), str)
+    return codes, np.stack([np.asarray(column, np.int64) for column in columns_read.values()], axis=1)
 
 
 def planned(tree: Tree, leaves: Ints, shares: dict[str, str] | None, exact: str = "state") -> Plan:
@@ -74,9 +74,9 @@ def compare(folder: Path, state: str, n: int) -> None:
         exact = {"block" if "exact" in name else "state": [cg.total()]}
         hierarchy = Hierarchy(tree, BLOCK_SCHEMA, invariants=exact, rho="2.56", shares=shares, zeros=zeros)
         rng = cg.replay_rng(f"{state} {name}")
-        found = cg.compare_tree(hierarchy, counts, source="public", methods=methods, n_releases=n, rng=rng)
-        print(f"{state}, {name}: {found}", flush=True)
-    print(found.grids[1].text, flush=True)
+        comparison = cg.compare_tree(hierarchy, counts, source="public", methods=methods, n_releases=n, rng=rng)
+        print(f"{state}, {name}: {comparison}", flush=True)
+    print(comparison.printed_tables[1].text, flush=True)
 
 
 def nation(folder: Path) -> None:
@@ -84,11 +84,11 @@ def nation(folder: Path) -> None:
     file = str(folder / "p12_dec2010_hierarchy.parquet")
     names = [row[0] for row in duckdb.execute("DESCRIBE SELECT * FROM read_parquet(?)", [file]).fetchall()]
     cells = ", ".join(name for name in names if name[:2] in {"f_", "m_"})
-    found = duckdb.execute(
+    columns_read = duckdb.execute(
         f"SELECT geo_id, parent_id, {cells} FROM read_parquet(?) WHERE level = 'county_part' ORDER BY geo_id", [file]
     ).fetchnumpy()
-    parts, counties = (np.array(found.pop(name), str) for name in ("geo_id", "parent_id"))
-    counts = np.stack([np.asarray(column, np.int64) for column in found.values()], axis=1)
+    parts, counties = (np.array(columns_read.pop(name), str) for name in ("geo_id", "parent_id"))
+    counts = np.stack([np.asarray(column, np.int64) for column in columns_read.values()], axis=1)
     levels = {"nation": np.full(len(parts), "US"), "state": counties.astype("U2"), "county": counties, "part": parts}
     tree = Tree.of_parents(levels)
     leaves = tree.in_order(counts)

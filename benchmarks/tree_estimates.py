@@ -28,8 +28,8 @@ SIZES = (0, 1, 5, 20, 50, 200)  # released totals, the last without an end
 
 def estimate_states(folder: Path, n_releases: int) -> bool:
     """Print the figures of docs/estimates.md; return whether blocks are nearer than released and than TopDown."""
-    kept = [estimate_state(folder, state, n_releases) for state in ("RI", "HI")]
-    return all(kept)
+    is_kept = [estimate_state(folder, state, n_releases) for state in ("RI", "HI")]
+    return all(is_kept)
 
 
 def estimate_state(folder: Path, state: str, n_releases: int) -> bool:
@@ -43,7 +43,7 @@ def estimate_state(folder: Path, state: str, n_releases: int) -> bool:
     covered: list[list[tuple[float, float]]] = []
     by_size = {"block": np.zeros((len(SIZES), 2)), "group": np.zeros((len(SIZES), 2))}
     empty, alike = np.zeros(2, np.int64), np.zeros(2, np.int64)
-    seconds, said = [], set()
+    seconds, warnings_seen = [], set()
     for number in range(n_releases):
         rng = cg.replay_rng(f"estimate {state} {number}")
         released = plan.draw(leaves, TreeStreams.simulated(rng))
@@ -52,24 +52,24 @@ def estimate_state(folder: Path, state: str, n_releases: int) -> bool:
         start = time.process_time()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = estimate_tree(plan.law, released, rng=rng)
-        levels = [found.level(name) for name in tree.levels]
+            estimate = estimate_tree(plan.law, released, rng=rng)
+        levels = [estimate.level(name) for name in tree.levels]
         seconds.append(time.process_time() - start)
-        said |= {str(warning.message) for warning in caught}
+        warnings_seen |= {str(warning.message) for warning in caught}
         for name in ("median", "mean", "integers"):
             errors[name].append(_errors([getattr(level, name)[:, :-1] for level in levels], truth, levels, name))
-        covered.append(_coverage(found, truth))
+        covered.append(_coverage(estimate, truth))
         for name in by_size:
             by_size[name] += _by_size(levels[tree.level_of(name)], truth[tree.level_of(name)].sum(axis=1))
         above = [(level.low[:, -1], real.sum(axis=1)) for level, real in zip(levels[2:4], truth[2:4], strict=True)]
         empty += np.sum([((real == 0).sum(), ((real == 0) & (low > 0)).sum()) for low, real in above], axis=0)
-        is_alike = np.ptp(found.draws.leaves, axis=0) == 0
-        alike += is_alike.sum(), (is_alike & (found.draws.leaves[0] != truth[-1])).sum()
+        is_alike = np.ptp(estimate.draws.leaves, axis=0) == 0
+        alike += is_alike.sum(), (is_alike & (estimate.draws.leaves[0] != truth[-1])).sum()
     print(
         f"{state}, rho 2.56, 2020 shares, {len(leaves):,} blocks, {n_releases} releases: mean error of a cell (total)"
     )
     print(f"  {'':10}" + "".join(f"{name:>18}" for name in tree.levels))
-    means = {name: np.mean(found, axis=0) for name, found in errors.items()}
+    means = {name: np.mean(estimate, axis=0) for name, estimate in errors.items()}
     for name, both in means.items():
         print(f"  {name:10}" + "".join(f"{cell:10.3f} ({total:5.2f})" for cell, total in both), flush=True)
     print("  90 % intervals cover (standard error): " + ", ".join(_covered_text(covered)))
@@ -79,7 +79,7 @@ def estimate_state(folder: Path, state: str, n_releases: int) -> bool:
     print(f"  block cells with draws all alike: {alike[0]:,}, of which {alike[1]:,} have another value")
     spent = 1000 * float(np.mean(seconds)) / len(leaves)
     print(f"  {spent:.2f} CPU ms a block")
-    for text in sorted(said):
+    for text in sorted(warnings_seen):
         print(f"  said: {text}")
     block = {name: both[-1, 0] for name, both in means.items()}
     is_kept = block["median"] < min(block["release"], block["TopDown"]) and spent <= MOST_MILLISECONDS
@@ -93,18 +93,18 @@ def estimate_state(folder: Path, state: str, n_releases: int) -> bool:
 def _errors(tables: object, truth: object, levels: object = None, name: str = "") -> Floats:
     """Return mean absolute errors (level, 2) of cells and of totals; totals have estimates of their own."""
     out = []
-    for place, (made, real) in enumerate(zip(tables, truth, strict=True)):  # type: ignore[call-overload]
-        totals = made.sum(axis=1) if levels is None else getattr(levels[place], name)[:, -1]  # type: ignore[index]
-        out.append((np.abs(made - real).mean(), np.abs(totals - real.sum(axis=1)).mean()))
+    for place, (released, real) in enumerate(zip(tables, truth, strict=True)):  # type: ignore[call-overload]
+        totals = released.sum(axis=1) if levels is None else getattr(levels[place], name)[:, -1]  # type: ignore[index]
+        out.append((np.abs(released - real).mean(), np.abs(totals - real.sum(axis=1)).mean()))
     return np.array(out)
 
 
-def _coverage(found: TreeEstimate, truth: tuple[NDArray[np.int64], ...]) -> list[tuple[float, float]]:
+def _coverage(estimate: TreeEstimate, truth: tuple[NDArray[np.int64], ...]) -> list[tuple[float, float]]:
     """Return coverage and its standard error, clustered by tract: block cells and totals, tract totals, shares."""
-    tree = found.law.tree
+    tree = estimate.law.tree
     group = tree.parents[2][tree.parents[3]]
     out = []
-    block, tract = found.level("block"), found.level("tract")
+    block, tract = estimate.level("block"), estimate.level("tract")
     real = np.concatenate([truth[-1], truth[-1].sum(axis=1, keepdims=True)], axis=1)
     holds = (block.low <= real) & (real <= block.high)
     for lines in (holds[:, :-1].mean(axis=1), holds[:, -1].astype(float)):
@@ -118,11 +118,11 @@ def _coverage(found: TreeEstimate, truth: tuple[NDArray[np.int64], ...]) -> list
     out.append(_with_error(holds))
     some = np.flatnonzero(total > 0)
     for level, units in ((2, some), (4, np.flatnonzero(truth[4].sum(axis=1) >= 20))):
-        tables = found.draws.of_level(level)[:, units]
+        tables = estimate.draws.of_level(level)[:, units]
         shares = tables[:, :, :N_MINORS].sum(axis=2) / np.maximum(tables.sum(axis=2), 1)
         low, _, high = ends(np.sort(shares, axis=0), 0.9)
-        own = truth[level][units, :N_MINORS].sum(axis=1) / truth[level][units].sum(axis=1)
-        out.append(_with_error((low <= own) & (own <= high)))
+        true_share = truth[level][units, :N_MINORS].sum(axis=1) / truth[level][units].sum(axis=1)
+        out.append(_with_error((low <= true_share) & (true_share <= high)))
     return out
 
 
@@ -156,8 +156,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--releases", type=int, default=2)
-    given = parser.parse_args()
-    estimate_states(given.data, given.releases)
+    arguments = parser.parse_args()
+    estimate_states(arguments.data, arguments.releases)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
+from command_cost import CommandCost, run
 from numpy.typing import NDArray
 from real_tables import RACES
-from taken import Taken, run
 from tree import AGES, LEVELS, blocks
 
 import congenial as cg
@@ -91,7 +91,9 @@ def write_inputs(folder: Path, codes: NDArray[np.str_], counts: Ints, copies: in
     return len(codes) * copies
 
 
-def measure(codes: NDArray[np.str_], counts: Ints, copies: int, exact: str, outputs: str) -> tuple[int, list[Taken]]:
+def measure(
+    codes: NDArray[np.str_], counts: Ints, copies: int, exact: str, outputs: str
+) -> tuple[int, list[CommandCost]]:
     """Release blocks and verify their bundle."""
     with tempfile.TemporaryDirectory(prefix="congenial-bench-") as name:
         folder = Path(name)
@@ -113,9 +115,11 @@ def main() -> None:
     heads = [f"{command}, {what}" for command in ("release", "verify") for what in ("CPU s", "clock s", "GB")]
     print(f"{'blocks':>10}" + "".join(f"{head:>17}" for head in (*heads, "CPU us a block")), flush=True)
     for copies in options.copies:
-        n_blocks, taken = measure(codes, counts, copies, options.exact, options.outputs)
-        columns = "".join(f"{one.cpu:17.1f}{one.clock:17.1f}{one.megabytes / 1024:17.2f}" for one in taken)
-        print(f"{n_blocks:10,}{columns}{1e6 * sum(one.cpu for one in taken) / n_blocks:17.1f}", flush=True)
+        n_blocks, measures = measure(codes, counts, copies, options.exact, options.outputs)
+        columns = "".join(
+            f"{measure.cpu:17.1f}{measure.clock:17.1f}{measure.megabytes / 1024:17.2f}" for measure in measures
+        )
+        print(f"{n_blocks:10,}{columns}{1e6 * sum(measure.cpu for measure in measures) / n_blocks:17.1f}", flush=True)
 
 
 if __name__ == "__main__":

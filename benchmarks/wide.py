@@ -97,18 +97,18 @@ def against_contraction() -> Iterator[str]:
             counts = np.random.default_rng(2).poisson(mean, (n_rows, n_columns))
             system = system_of(n_rows, n_columns, noise, precision)
             centre = counts.reshape(-1).astype(np.int64)
-            found = []
+            seconds = []
             for sampler in (Contraction.of(system), LookAhead.of(system)):
                 if sampler is None or not sampler.is_exact:
-                    found.append(float("nan"))
+                    seconds.append(float("nan"))
                     continue
                 sampler.at(centre).sample(1, replay_rng(0))
                 start = time.process_time()
                 for number in range(5):
                     sampler.at(centre).sample(1, replay_rng(number))
-                found.append((time.process_time() - start) / 5)
-            ratio = found[0] / found[1]
-            yield f"{noise:18} {size:>8} mean {mean:5} {found[0]:12.5f} {found[1]:12.5f} {ratio:10.2f}"
+                seconds.append((time.process_time() - start) / 5)
+            ratio = seconds[0] / seconds[1]
+            yield f"{noise:18} {size:>8} mean {mean:5} {seconds[0]:12.5f} {seconds[1]:12.5f} {ratio:10.2f}"
 
 
 def growth() -> Iterator[str]:
@@ -132,8 +132,8 @@ def decide(n_decisions: float) -> None:
         n_rows, n_columns = 3 + seed % 7, 3 + seed % 5
         drawer = drawer_of(counts_of(n_rows, n_columns, filling, seed), noise, precision)
         drawer.sample(20_000, replay_rng(seed))
-        n += sum(float(one.seen[0]) for one in drawer.attempts)
-        largest = max(largest, *(float(one.seen[1]) for one in drawer.attempts))
+        n += sum(float(attempt.seen[0]) for attempt in drawer.attempts)
+        largest = max(largest, *(float(attempt.seen[1]) for attempt in drawer.attempts))
         seed += 1
     print(f"{n:,.0f} acceptance decisions on {seed} tables; the largest chance less its tolerance is {largest:.12f}")
 
@@ -143,10 +143,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default=SIZES)
     parser.add_argument("--decisions", type=float)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     drawer_of(counts_of(3, 3, "medium"), *NOISES[0]).sample(1, replay_rng(0))  # compile
-    if given.decisions is not None:
-        decide(given.decisions)
+    if arguments.decisions is not None:
+        decide(arguments.decisions)
         return
     print(f"{'noise':18} {'size':>8} {'':10} {'contraction':>12} {'rejection':>12} {'ratio':>10}")
     for line in against_contraction():
@@ -155,7 +155,7 @@ def main() -> None:
     for line in growth():
         print(line, flush=True)
     print(f"{'noise':18} {'size':>8} {'table':7} {'acceptance':>10} {'sketch':>7} {'prepare s':>9} {'draw s':>10}")
-    for line in lines(given.sizes.split(",")):
+    for line in lines(arguments.sizes.split(",")):
         print(line, flush=True)
 
 

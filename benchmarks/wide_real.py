@@ -16,13 +16,13 @@ RHO = {"rho": "1/2", "noise": "discrete_gaussian"}
 
 def adult(folder: Path) -> cg.Table:
     """Read UCI Adult, education by occupation."""
-    found = duckdb.execute(
+    records = duckdb.execute(
         "SELECT education, occupation, count(*) FROM read_parquet(?) GROUP BY ALL",
         [str(folder / "micro_adult_uci.parquet")],
     ).fetchall()
-    rows, columns = (sorted({str(line[side]) for line in found}) for side in (0, 1))
+    rows, columns = (sorted({str(line[side]) for line in records}) for side in (0, 1))
     counts = np.zeros((len(rows), len(columns)), np.int64)
-    for row, column, n in found:
+    for row, column, n in records:
         counts[rows.index(str(row)), columns.index(str(column))] = n
     return cg.Table(cg.Schema({"education": rows, "occupation": columns}), counts)
 
@@ -63,8 +63,9 @@ def wide_tables(folder: Path, n_releases: int) -> bool:
             f" {(time.process_time() - first) / 50:.4f}"
         )
         methods = ["congenial", "l2", "topdown"]
-        found = cg.compare(mechanism, table, source="public", methods=methods, n_releases=n_releases)
-        for result in found.results:
-            print(f"  {result.name:16} L1 {np.mean(result.l1):8.1f}  L2 {np.mean(result.l2):7.2f}", flush=True)
+        comparison = cg.compare(mechanism, table, source="public", methods=methods, n_releases=n_releases)
+        for result in comparison.results:
+            (level,) = result.levels
+            print(f"  {result.name:16} L1 {np.mean(level.l1):8.1f}  L2 {np.mean(level.l2):7.2f}", flush=True)
             is_kept &= result.broken == 0
     return is_kept

@@ -65,7 +65,8 @@ ONLY_HERE = {
     "pydantic": {"spec.model", "spec.yaml_text"},
     "ruamel": {"spec.yaml_text", "workbench.spec_edit"},
     "starlette": {
-        f"workbench.{name}" for name in ("app", "ask", "choose", "describe", "failure", "release", "spec_pages", "web")
+        f"workbench.{name}"
+        for name in ("app", "ask_pages", "choose_pages", "jobs", "release_pages", "spec_pages", "web")
     },
     "uvicorn": {"workbench.app"},
     "rich": {"cli.curator", "cli.output", "cli.study"},

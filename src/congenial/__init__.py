@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from congenial.randomness import replay_rng, secure_rng
     from congenial.release import Release
     from congenial.schema import Schema
-    from congenial.study.compare import compare
-    from congenial.study.compare_tree import compare_tree
+    from congenial.study.compare import compare, compare_tree
     from congenial.table import Table
     from congenial.tree.tree import Tree, Zeros
 
@@ -48,7 +47,7 @@ _HOMES = {
     "cells": "congenial.conditions.queries",
     "certify": "congenial.privacy.certify",
     "compare": "congenial.study.compare",
-    "compare_tree": "congenial.study.compare_tree",
+    "compare_tree": "congenial.study.compare",
     "compose": "congenial.privacy.compose",
     "find_breaches": "congenial.curator.pipeline",
     "linear": "congenial.conditions.queries",

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import contingency
 
 import congenial as cg
-from congenial.study.coverage import answered_study, chi_square
+from congenial.study.coverage import answer_study, chi_square
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0", "1"]})
 QUESTIONS = {"young": "age=0", "women": "sex=f", "young women": "sex=f & age=0"}
@@ -21,9 +21,7 @@ def tables_alike(n: int) -> list[cg.Table]:
 def studied(prior: str) -> dict[str, dict[str, float]]:
     mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/3")], invariants=[cg.margin("sex")])
     rng = cg.replay_rng("releases for a study")
-    found = answered_study(
-        mechanism, tables_alike(30), QUESTIONS, source="simulated", prior=prior, n_releases=2, rng=rng
-    )
+    found = answer_study(mechanism, tables_alike(30), QUESTIONS, source="simulated", prior=prior, n_releases=2, rng=rng)
     names, *columns = found.columns.values()
     return {
         str(name): dict(zip(list(found.columns)[1:], figures, strict=True))
@@ -55,4 +53,4 @@ def test_chi_square_is_the_textbooks() -> None:
 def test_confidential_tables_are_no_study() -> None:
     mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1")], invariants=[cg.total()])
     with pytest.raises(cg.CongenialError, match="public or simulated"):
-        answered_study(mechanism, tables_alike(1), QUESTIONS, source="confidential")
+        answer_study(mechanism, tables_alike(1), QUESTIONS, source="confidential")

@@ -9,7 +9,8 @@ import pytest
 
 import congenial as cg
 from congenial.examples import p12_mechanism, p12_schema, p12_table
-from congenial.study.compare import METHODS, Comparison, without_conditions
+from congenial.study.baselines.base import without_conditions
+from congenial.study.compare import METHODS, Comparison
 from images import is_blank
 
 TABLES = [
@@ -71,8 +72,12 @@ def test_raw_distances_are_what_theory_says(found: Comparison) -> None:
     """Precision 1/2 a cell: E|u| = 2 a / (1 - a^2); a wrong calibration of the baselines by 5 % would show."""
     raw = next(result for result in found.results if result.name == "raw")
     base = np.exp(-0.5)
-    assert raw.l1.mean() == pytest.approx(46 * 2 * base / (1 - base**2), rel=0.04)
-    assert abs(raw.bias.mean()) < 0.15
+    (level,) = raw.levels
+    assert level.l1.mean() == pytest.approx(46 * 2 * base / (1 - base**2), rel=0.04)
+    assert abs(level.bias.mean()) < 0.15
+    variance = 2 * base / (1 - base) ** 2
+    assert np.sqrt((level.cells**2).mean()) == pytest.approx(np.sqrt(variance), rel=0.05)
+    assert np.sqrt((level.totals**2).mean()) == pytest.approx(np.sqrt(46 * variance), rel=0.2)
     assert raw.broken > 0.9
 
 
@@ -88,13 +93,13 @@ def test_bias_of_the_congenial_release_is_the_law_s(found: Comparison) -> None:
     for number, table in enumerate(TABLES):
         law = mechanism.law(table)
         error = np.sqrt(law.variance() / 60)
-        assert np.all(np.abs(result.bias[number] - (law.mean() - table.counts)) < 5 * error)
+        assert np.all(np.abs(result.levels[0].bias[number] - (law.mean() - table.counts)) < 5 * error)
 
 
 def test_percentiles_are_taken_over_the_cells_of_a_size(found: Comparison) -> None:
     result = found.results[2]
     truths = np.concatenate([table.counts for table in TABLES])
-    bias = result.bias.reshape(-1)
+    bias = result.levels[0].bias.reshape(-1)
     place = found.sizes.index("3-5")
     np.testing.assert_allclose(
         found.bias_percentiles(result)[place], np.percentile(bias[(truths >= 3) & (truths <= 5)], (1, 50, 99))
@@ -108,8 +113,9 @@ def test_the_tidy_frame_holds_every_number(found: Comparison, tmp_path: Path) ->
         rows = list(csv.DictReader(lines))
     assert {row["method"] for row in rows} == {result.name for result in found.results}
     assert {row["statistic"] for row in rows} == {
-        "mean_l1", "mean_l2", "bias_mean", "bias_p01", "bias_p50", "bias_p99", "zeros", "broken", "seconds"
-    }  # fmt: skip
+        *("rms_error_of_a_cell", "rms_error_of_a_total", "mean_l1", "mean_l2"),
+        *("bias_mean", "bias_p01", "bias_p50", "bias_p99", "zeros", "zeros_kept", "broken", "cpu_seconds"),
+    }
     for path in (tmp_path / "out").glob("*.png"):
         assert not is_blank(path), path.name
     assert "CONFIDENTIAL" not in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
@@ -131,7 +137,7 @@ def test_a_confidential_comparison_is_marked_everywhere(tmp_path: Path) -> None:
     assert all(name.startswith("CONFIDENTIAL-") for name in names)
     assert "Do not publish" in (folder / "CONFIDENTIAL-index.html").read_text(encoding="utf-8")
     assert "not shown" in repr(found)
-    assert f"{found.results[0].l1[0]:.2f}" not in repr(found)
+    assert f"{found.results[0].levels[0].l1[0]:.2f}" not in repr(found)
 
 
 @pytest.mark.parametrize(

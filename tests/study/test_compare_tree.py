@@ -12,7 +12,7 @@ import congenial as cg
 from congenial.privacy.tree import level_rho
 from congenial.randomness import TreeStreams
 from congenial.study.baselines.topdown import leaf_noise
-from congenial.study.compare_tree import METHODS, SIZE_TEXTS, ChainMethod, TreeComparison
+from congenial.study.compare import TREE_METHODS, Comparison, ConditionalTree
 from congenial.tree.tree import TreeTables
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["u18", "v18"]})
@@ -24,11 +24,11 @@ HIERARCHY = cg.Hierarchy(TREE, SCHEMA, invariants=[cg.total()], rho="2", shares=
 
 
 @pytest.fixture(scope="module")
-def found() -> TreeComparison:
+def found() -> Comparison:
     return cg.compare_tree(HIERARCHY, LISTED, source="simulated", n_releases=20, rng=cg.replay_rng("trees"))
 
 
-def test_every_method_spends_the_same_certified_loss(found: TreeComparison) -> None:
+def test_every_method_spends_the_same_certified_loss(found: Comparison) -> None:
     plan = HIERARCHY.plan(HIERARCHY.disclose(TREE.in_order(LISTED)))
     measured = [query.noise.precision for query in plan.law.measured[:1]]
     measured += [noise.precision for noise in plan.law.noises_below]
@@ -49,36 +49,39 @@ def test_numbers_are_those_of_the_releases() -> None:
     plan, truth = HIERARCHY.plan(HIERARCHY.disclose(leaves)), TREE.summed(leaves)
     releases = [plan.draw(leaves, TreeStreams.simulated(rng)) for _ in range(2)]
     (result,) = found.results
-    for level, real in enumerate(truth):
-        drawn = np.stack([release[level] for release in releases])
-        np.testing.assert_allclose(result.cells[:, level], np.abs(drawn - real).mean(axis=(1, 2)))
-        off = np.abs(drawn.sum(axis=2) - real.sum(axis=1)).mean(axis=1)
-        np.testing.assert_allclose(result.totals[:, level], off)
-        ends = [(0, 0), (1, 4), (5, 19), (20, 10**9)]
-        for size, (low, high) in enumerate(ends):
-            among = (real >= low) & (real <= high)
-            assert found.n_of_size[level, size] == among.sum()
+    for number, (level, real) in enumerate(zip(result.levels, truth, strict=True)):
+        gap = np.stack([release[number] for release in releases]) - real
+        np.testing.assert_allclose(level.cells, np.sqrt((gap**2).mean(axis=(1, 2))))
+        np.testing.assert_allclose(level.totals, np.sqrt((gap.sum(axis=2) ** 2).mean(axis=1)))
+        np.testing.assert_allclose(level.l1, np.abs(gap).sum(axis=2).mean(axis=0))
+        np.testing.assert_allclose(level.l2, np.sqrt((gap**2).sum(axis=2)).mean(axis=0))
+        ends = {"0": (0, 0), "1-2": (1, 2), "3-5": (3, 5), "21-50": (21, 50)}
+        for size, (low, high) in ends.items():
+            among, place = (real >= low) & (real <= high), found.sizes.index(size)
+            assert found.n_of_size[number, place] == among.sum()
             if among.any():
-                assert result.bias[level, size] == pytest.approx((drawn - real)[:, among].mean())
+                assert found.bias_of_size(result, number)[place] == pytest.approx(gap[:, among].mean())
             else:
-                assert np.isnan(result.bias[level, size])
+                assert np.isnan(found.bias_of_size(result, number)[place])
+        assert level.zeros == (gap + real == 0).mean()
         if (real == 0).any():
-            assert result.zeros[level] == pytest.approx((drawn[:, real == 0] == 0).mean())
-    assert found.n_units == (1, 4, 160)
+            assert level.zeros_kept == pytest.approx((gap[:, real == 0] == 0).mean())
+    assert [len(level) for level in found.truths] == [1, 4, 160]
+    assert result.broken == 0
 
 
-def test_leaves_alone_lose_at_the_top(found: TreeComparison) -> None:
+def test_leaves_alone_lose_at_the_top(found: Comparison) -> None:
     chain, topdown, alone = found.results
-    assert (chain.totals[:, 0] == 0).all(), "the state's total is exact"
+    assert (chain.levels[0].totals == 0).all(), "the state's total is exact"
     for result in (chain, topdown):
-        assert result.cells[:, 0].mean() < alone.cells[:, 0].mean() / 2
-    assert alone.cells[:, -1].mean() < chain.cells[:, -1].mean()
+        assert result.levels[0].cells.mean() < alone.levels[0].cells.mean() / 2
+    assert alone.levels[-1].cells.mean() < chain.levels[-1].cells.mean()
 
 
 class Exact:
     """A method that releases the truth."""
 
-    label = ChainMethod.label
+    label = ConditionalTree.label
 
     def release(self, plan: Any, leaves: Any, rng: Any) -> TreeTables:
         return TREE.summed(leaves)
@@ -92,36 +95,44 @@ class OneMore(Exact):
 
 
 def test_methods_whose_errors_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "exact", Exact())
-    monkeypatch.setitem(METHODS, "more", OneMore())
+    monkeypatch.setitem(TREE_METHODS, "exact", Exact())
+    monkeypatch.setitem(TREE_METHODS, "more", OneMore())
     exact, more = cg.compare_tree(HIERARCHY, LISTED, source="public", methods=["exact", "more"], n_releases=2).results
-    assert not exact.cells.any()
-    assert not exact.totals.any()
-    assert exact.zeros[-1] == 1
-    np.testing.assert_array_equal(more.cells, [[160, 40, 1]] * 2)
-    np.testing.assert_array_equal(more.totals, [[640, 160, 4]] * 2)
-    np.testing.assert_array_equal(more.bias[-1][~np.isnan(more.bias[-1])], 1)
-    assert more.zeros[-1] == 0
+    assert not any(level.cells.any() or level.totals.any() or level.l1.any() for level in exact.levels)
+    assert exact.levels[-1].zeros_kept == 1
+    for level, size in zip(more.levels, (160, 40, 1), strict=True):
+        np.testing.assert_array_equal(level.cells, size)
+        np.testing.assert_array_equal(level.totals, 4 * size)
+        np.testing.assert_array_equal(level.l1, 4 * size)
+        np.testing.assert_array_equal(level.l2, 2 * size)
+        np.testing.assert_array_equal(level.bias, size)
+    assert more.levels[-1].zeros_kept == 0
+    assert (exact.broken, more.broken) == (0, 1), "the state's total is one of the invariants"
 
 
 def test_zeros_by_structure_are_kept_by_all_methods() -> None:
     zeros = cg.Zeros.of_leaves(TREE, LISTED == 0)
     hierarchy = cg.Hierarchy(TREE, SCHEMA, invariants=[cg.total()], rho="2", zeros=zeros)
     for result in cg.compare_tree(hierarchy, LISTED, source="simulated", n_releases=2).results:
-        assert result.zeros[-1] == 1
+        assert result.levels[-1].zeros_kept == 1
 
 
-def test_it_prints_and_writes_every_number(found: TreeComparison, tmp_path: Path) -> None:
+def test_it_prints_and_writes_every_number(found: Comparison, tmp_path: Path) -> None:
     text = str(found)
-    assert text.startswith("rho 2 (epsilon 14.926 at delta 1e-10) each, 20 releases by each method")
+    assert text.startswith(
+        "Units (state: 1, county: 4, block: 160), 20 releases by each method: root mean squared errors"
+    )
+    assert "rho 2 (epsilon 14.926 at delta 1e-10)" in text
     assert all(f"{name}, {level}" in text for name in ("congenial", "TopDown", "leaves alone") for level in TREE.levels)
     assert len({len(line.rstrip()) for line in text.splitlines()[2::3]}) == 1, "one row a method with its time"
     found.write(tmp_path / "out")
     with (tmp_path / "out" / "comparison.csv").open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
-    statistics = {"error_of_a_cell", "error_of_a_total", "bias_mean", "zeros_kept", "cpu_seconds"}
-    assert {row["statistic"] for row in rows} == statistics
-    assert {row["size_of_count"] for row in rows} == {"", *SIZE_TEXTS}
+    assert {row["statistic"] for row in rows} == {
+        *("rms_error_of_a_cell", "rms_error_of_a_total", "mean_l1", "mean_l2"),
+        *("bias_mean", "bias_p01", "bias_p50", "bias_p99", "zeros", "zeros_kept", "broken", "cpu_seconds"),
+    }
+    assert {row["size_of_count"] for row in rows} == {"", *found.sizes}
     assert all(np.isfinite(float(row["value"])) for row in rows)
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "CONFIDENTIAL" not in page

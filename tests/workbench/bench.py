@@ -18,7 +18,7 @@ import uvicorn
 
 from congenial.ledger import open_ledger
 from congenial.workbench.app import make_app
-from congenial.workbench.desk import Desk
+from congenial.workbench.workspace import Workspace
 
 with warnings.catch_warnings():  # it asks for the next major version of its client
     warnings.simplefilter("ignore")
@@ -86,14 +86,14 @@ budget: {rho: 1}
 """
 
 
-def desk_of(place: Path) -> Desk:
-    return Desk(place, str(place / "budget.db"), None, "Ada")
+def workspace_of(place: Path) -> Workspace:
+    return Workspace(place, str(place / "budget.db"), None, "Ada")
 
 
 @contextmanager
-def client_of(desk: Desk, *, enters: bool = True) -> Iterator[TestClient]:
+def client_of(workspace: Workspace, *, enters: bool = True) -> Iterator[TestClient]:
     """A browser without a screen, which has the link unless said otherwise."""
-    client = TestClient(make_app(desk, TOKEN, 8000), base_url=f"http://{HOST}" + (f"/{TOKEN}" if enters else ""))
+    client = TestClient(make_app(workspace, TOKEN, 8000), base_url=f"http://{HOST}" + (f"/{TOKEN}" if enters else ""))
     client.headers.update(ORIGIN)
     yield client
     client.close()
@@ -103,7 +103,7 @@ def client_of(desk: Desk, *, enters: bool = True) -> Iterator[TestClient]:
 class Served:
     """A workbench that listens; its address begins with the secret."""
 
-    desk: Desk
+    workspace: Workspace
     address: str
     _server: uvicorn.Server
     _thread: threading.Thread
@@ -122,14 +122,14 @@ def serve(place: Path, port: int = 0) -> Served:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))
     own = listening.getsockname()[1]
-    desk = desk_of(place)
-    config = uvicorn.Config(make_app(desk, TOKEN, own), log_level="critical", timeout_graceful_shutdown=2)
+    workspace = workspace_of(place)
+    config = uvicorn.Config(make_app(workspace, TOKEN, own), log_level="critical", timeout_graceful_shutdown=2)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: server.run(sockets=[listening]), daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.02)
-    return Served(desk, f"http://127.0.0.1:{own}/{TOKEN}", server, thread)
+    return Served(workspace, f"http://127.0.0.1:{own}/{TOKEN}", server, thread)
 
 
 @dataclass

@@ -21,11 +21,11 @@ from congenial.inference.error_law import ErrorInterval
 from congenial.randomness import replay_rng
 from congenial.sampling.error_moments import exact_errors
 from congenial.sampling.system import System
-from congenial.workbench.bundles import Answering, Question, draw_together
-from congenial.workbench.desk import Work
+from congenial.workbench.jobs import Worker
+from congenial.workbench.open_bundles import AnswerCache, Question, draw_areas
 from congenial.workbench.web import render
 from releases import simulate
-from workbench.bench import TestClient, client_of, desk_of
+from workbench.bench import TestClient, client_of, workspace_of
 
 AREAS = """\
 release: three
@@ -68,26 +68,26 @@ def error_of_females(bundle: VerifiedBundle, area: str) -> float:
 
 
 def test_what_is_known_at_once_has_the_width_of_both_noises(verified: Verified) -> None:
-    (found,) = Answering(str).at_once(verified, Question(QUERY, "0.9"))
+    (found,) = AnswerCache(str).at_once(verified, Question(QUERY, "0.9"))
     sizes = [error_of_females(verified.bundle, area) for area in ("North", "South")]
     width = 2 * 1.645 * sqrt(sizes[0] ** 2 + sizes[1] ** 2)
     assert found.high - found.low == pytest.approx(width, rel=0.15)
     assert found.high - found.low != pytest.approx(2 * 1.645 * sizes[0], rel=0.15)  # a mutant with one noise
     assert found.low < found.estimate < found.high
-    (wide,) = Answering(str).at_once(verified, Question(QUERY, "0.99"))
+    (wide,) = AnswerCache(str).at_once(verified, Question(QUERY, "0.99"))
     assert width < wide.high - wide.low < 3 * width  # there are errors enough for the highest level
-    (exact,) = Answering(str).at_once(verified, Question("difference(area=North, area=South)", "0.9"))
+    (exact,) = AnswerCache(str).at_once(verified, Question("difference(area=North, area=South)", "0.9"))
     assert exact.low == exact.high == exact.released
     assert exact.is_exact
     assert not found.is_exact
-    assert Answering(str).at_once(verified, Question("sex=female", "0.9", "North")) == []
+    assert AnswerCache(str).at_once(verified, Question("sex=female", "0.9", "North")) == []
 
 
 def test_the_draws_of_all_areas_are_made_once(verified: Verified, monkeypatch: pytest.MonkeyPatch) -> None:
-    answering, asked = Answering(str), Question(QUERY, "0.9")
+    answering, asked = AnswerCache(str), Question(QUERY, "0.9")
     missing = answering.missing("three", verified, asked)
     assert missing is not None
-    answering.keep("three", draw_together(*missing))
+    answering.keep("three", draw_areas(*missing))
     by_command = ask(
         Bundle.of(verified.bundle), [QUERY], n_draws=asked.n_draws(verified.bundle), rng=replay_rng("infer 1")
     )
@@ -114,10 +114,10 @@ def test_errors_that_are_all_alike_are_not_called_exact() -> None:
 
 
 def test_nobody_waits_for_what_is_drawn_apart() -> None:
-    work = Work()
-    assert work.do_apart(abs, -2).result() == 2
-    long = work.do_apart(time.sleep, 3_600)
-    assert work.do(lambda: 3).result() == 3
+    work = Worker()
+    assert work.submit_apart(abs, -2).result() == 2
+    long = work.submit_apart(time.sleep, 3_600)
+    assert work.submit(lambda: 3).result() == 3
     assert not long.done()
     work.close()
     with pytest.raises((BrokenProcessPool, CancelledError)):  # it was ended, and not waited for
@@ -126,10 +126,10 @@ def test_nobody_waits_for_what_is_drawn_apart() -> None:
 
 @pytest.fixture
 def client(folder: Path) -> Iterator[TestClient]:
-    desk = desk_of(folder)
-    with client_of(desk) as found:
+    workspace = workspace_of(folder)
+    with client_of(workspace) as found:
         yield found
-    desk.close()
+    workspace.close()
 
 
 def test_the_page_names_what_it_shows(client: TestClient) -> None:

@@ -98,7 +98,7 @@ def pick(page: Page, *buttons: str, mandate: str = "") -> None:
 
 def test_the_whole_path_on_p12(page: Page, served: Served) -> None:  # noqa: PLR0915
     """Describe, choose, watch the cost change, release, ask; and back."""
-    place = served.desk.folder / "p12"
+    place = served.workspace.folder / "p12"
     page.goto(f"{served.address}/")
     page.locator("li", has_text="p12/people.csv").get_by_role("link", name="Describe it").click()
     assert "256" not in page.content()
@@ -193,8 +193,8 @@ def test_the_whole_path_on_counties(page: Page, served: Served) -> None:
 
 def test_a_tree_level_by_level(page: Page, served: Served) -> None:
     """Shares of the budget, what is exact at which level, errors as a picture; saved, and undone."""
-    spec = served.desk.folder / "town/browser.yaml"
-    shutil.copyfile(served.desk.folder / "town/spec.yaml", spec)
+    spec = served.workspace.folder / "town/browser.yaml"
+    shutil.copyfile(served.workspace.folder / "town/spec.yaml", spec)
     opened(page, served, "town/browser.yaml")
     noise = page.locator("#tile-noise").inner_text()
     shares = page.locator("#shares input[data-level=block]")
@@ -221,7 +221,7 @@ def test_a_tree_level_by_level(page: Page, served: Served) -> None:
 
 
 def test_two_tabs_do_not_overwrite_each_other(page: Page, context: BrowserContext, served: Served) -> None:
-    spec = served.desk.folder / "p12/two.yaml"
+    spec = served.workspace.folder / "p12/two.yaml"
     shutil.copyfile(EXAMPLES / "p12/spec.yaml", spec)
     opened(page, served, "p12/two.yaml")
     other = context.new_page()
@@ -250,7 +250,7 @@ def test_five_mistakes_stand_at_their_lines(page: Page, served: Served) -> None:
     }
     for right, mistake in wrong.items():
         text = text.replace(right, mistake, 1)
-    (served.desk.folder / "p12/wrong.yaml").write_text(text)
+    (served.workspace.folder / "p12/wrong.yaml").write_text(text)
     page.goto(f"{served.address}/choose?file=p12/wrong.yaml")
     marked = page.locator(".lines .is-wrong")
     lines = [line.split("\n")[0] for line in marked.all_inner_texts()]
@@ -267,7 +267,7 @@ def test_a_contradiction_is_named(page: Page, served: Served) -> None:
         .read_text()
         .replace("  - total\n", "  - {total: all, equals: 9}\n  - {total: male, equals: 12}\n")
     )
-    (served.desk.folder / "p12/clash.yaml").write_text(text)
+    (served.workspace.folder / "p12/clash.yaml").write_text(text)
     page.goto(f"{served.address}/choose?file=p12/clash.yaml")
     assert page.locator(".lines .is-wrong").count() == 1
 
@@ -353,7 +353,7 @@ new Image().src = "{0}/script-image?" + location.href</script></head><body>
 @pytest.mark.parametrize("sandbox", ['sandbox=""', ""])
 def test_a_report_cannot_tell_anybody_where_it_is_shown(sandbox: str, context: BrowserContext, served: Served) -> None:
     """A foreign report that does all it can, in a frame as its page has it, and in one that forgot the sandbox."""
-    bundle = served.desk.folder / "hostile"
+    bundle = served.workspace.folder / "hostile"
     bundle.mkdir(exist_ok=True)
     (bundle / "manifest.json").write_text("{}")
     page = context.new_page()
@@ -388,13 +388,13 @@ def test_the_file_that_the_browser_is_started_with_leads_to_the_workbench(
 def test_no_serious_fault_of_accessibility(scheme: str, page: Page, served: Served, tmp_path: Path) -> None:
     if not AXE.is_file():
         pytest.skip("axe-core is not installed; make axe installs it")
-    bundle = served.desk.folder / "rehearsal"
+    bundle = served.workspace.folder / "rehearsal"
     if not bundle.exists():
         simulate(EXAMPLES / "p12/spec.yaml", bundle, seed=1)
     pages = ["/", "/spec?file=p12/spec.yaml", "/choose?file=p12/spec.yaml", "/release?file=p12/spec.yaml", "/ask"]
-    tree = served.desk.folder / "rehearsed-town"
+    tree = served.workspace.folder / "rehearsed-town"
     if not tree.exists():
-        simulate(served.desk.folder / "town/spec.yaml", tree, seed=1)
+        simulate(served.workspace.folder / "town/spec.yaml", tree, seed=1)
     pages += [
         "/choose?file=town/spec.yaml",
         "/ask?bundle=rehearsed-town",

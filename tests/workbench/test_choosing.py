@@ -9,15 +9,15 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
 from congenial.curator.section import NO_PROVEN_INTERVALS
-from workbench.bench import TestClient, client_of, desk_of, folder_with
+from workbench.bench import TestClient, client_of, folder_with, workspace_of
 
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
-    desk = desk_of(folder_with(tmp_path, "p12"))
-    with client_of(desk) as found:
+    workspace = workspace_of(folder_with(tmp_path, "p12"))
+    with client_of(workspace) as found:
         yield found
-    desk.close()
+    workspace.close()
 
 
 def panel(client: TestClient, *changes: dict[str, Any]) -> dict[str, Any]:

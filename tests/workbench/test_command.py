@@ -43,7 +43,7 @@ from congenial.cli.main import main
 def fail(*_):
     raise ValueError("Ermintrude 71828182")
 
-app.look_into = fail
+app.list_folder = fail
 main()
 """
 

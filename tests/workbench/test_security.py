@@ -21,10 +21,21 @@ from starlette.responses import Response
 from congenial.release_key import KeyFolder, ReleaseKey
 from congenial.workbench import web as serving
 from congenial.workbench.app import new_token
-from congenial.workbench.desk import Desk, digest_of
-from congenial.workbench.failure import quiet_loop
+from congenial.workbench.jobs import silence_loop
+from congenial.workbench.workspace import Workspace, digest_of
 from releases import simulate
-from workbench.bench import EXAMPLES, HOST, ORIGIN, PAGES, TOKEN, TestClient, client_of, desk_of, folder_with, tree_in
+from workbench.bench import (
+    EXAMPLES,
+    HOST,
+    ORIGIN,
+    PAGES,
+    TOKEN,
+    TestClient,
+    client_of,
+    folder_with,
+    tree_in,
+    workspace_of,
+)
 
 CANARY = 71_828_182
 
@@ -37,21 +48,21 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def desk(place: Path) -> Iterator[Desk]:
-    made = desk_of(place)
+def workspace(place: Path) -> Iterator[Workspace]:
+    made = workspace_of(place)
     yield made
     made.close()
 
 
 @pytest.fixture
-def client(desk: Desk) -> Iterator[TestClient]:
-    with client_of(desk) as found:
+def client(workspace: Workspace) -> Iterator[TestClient]:
+    with client_of(workspace) as found:
         yield found
 
 
 @pytest.fixture
-def stranger(desk: Desk) -> Iterator[TestClient]:
-    with client_of(desk, enters=False) as found:
+def stranger(workspace: Workspace) -> Iterator[TestClient]:
+    with client_of(workspace, enters=False) as found:
         yield found
 
 
@@ -242,10 +253,10 @@ def test_only_specs_are_shown_and_overwritten(client: TestClient, place: Path) -
         content = before.get(place / named, b"").decode("utf-8", "replace")
         said = {"file": named, "digest": digest_of(content), "text": "overwritten", "consent": "Ermintrude"}
         answers = [client.get(page, params=said) for page in ("/spec", "/choose", "/release", "/confidential")]
-        answers += [client.post(page, data=said) for page in ("/spec", "/describe-part", "/rehearse", "/release")]
+        answers += [client.post(page, data=said) for page in ("/spec", "/describe-part", "/simulate", "/release")]
         answers += [client.post("/spec", data={**said, "only": "check"})]
         changes = [{"add": {"total": "all"}}]
-        for page in ("panel", "cost", "areas", "levels", "drawn", "save"):
+        for page in ("panel", "cost", "areas", "levels", "sampler", "save"):
             answers.append(client.post(f"/choose/{page}", json={**said, "changes": changes}))
         for answer in answers:
             assert answer.status_code == 400, (named, answer.url)
@@ -357,7 +368,7 @@ def zipped(**files: bytes | str) -> bytes:
 def test_zips_with_odd_names_links_and_sizes_are_refused(
     client: TestClient, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("congenial.workbench.bundles.LARGEST_FILE", 1_000_000)
+    monkeypatch.setattr("congenial.workbench.open_bundles.LARGEST_FILE", 1_000_000)
     link = ZipInfo("manifest.json")
     link.external_attr = 0o120777 << 16
     linked = io.BytesIO()
@@ -398,7 +409,7 @@ def with_bytes(content: bytes, place: int, new: bytes) -> bytes:
 
 
 def test_damaged_zips_are_refused(
-    client: TestClient, desk: Desk, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    client: TestClient, workspace: Workspace, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     whole = packed_bundle(tmp_path)
     with ZipFile(io.BytesIO(whole)) as packed:
@@ -438,7 +449,7 @@ def test_damaged_zips_are_refused(
     assert "damaged" in messages["deflate data"]
     assert "encrypted" in messages["encrypted"]
     assert "list of files is longer" in messages["long list"]
-    assert list(desk.scratch.iterdir()) == []
+    assert list(workspace.scratch.iterdir()) == []
     assert client.post("/ask-zip", files={"zip": ("bundle.zip", whole)}).status_code == 200
     assert capfd.readouterr().err == ""
 
@@ -469,13 +480,13 @@ def test_an_internal_error_is_said_by_its_class_and_place(
     def fail(*_: object) -> None:
         raise ValueError(f"Ermintrude {CANARY}")
 
-    monkeypatch.setattr("congenial.workbench.app.look_into", fail)
-    monkeypatch.setattr("congenial.workbench.desk.read_together", fail)
+    monkeypatch.setattr("congenial.workbench.app.list_folder", fail)
+    monkeypatch.setattr("congenial.workbench.workspace.read_together", fail)
     monkeypatch.setattr("congenial.workbench.web.page", page_that_fails_once())
     said = {"file": "p12/spec.yaml"}
     answers = [client.get("/nowhere"), client.get("/"), client.post("/choose/panel", json=said)]
     answers += [client.get("/confidential", params=said)]
-    client.post("/rehearse", data=said)
+    client.post("/simulate", data=said)
     while not (job := client.get("/job/1").json())["is_over"]:
         pass
     for answer in answers:
@@ -495,7 +506,7 @@ def test_an_internal_error_is_said_by_its_class_and_place(
 
 def test_an_error_that_nobody_waits_for_is_said_without_its_text(capfd: pytest.CaptureFixture[str]) -> None:
     async def leave() -> None:
-        quiet_loop(asyncio.get_running_loop())
+        silence_loop(asyncio.get_running_loop())
         promise = asyncio.get_running_loop().create_future()
         promise.set_exception(ValueError(f"Ermintrude {CANARY}"))
         del promise
@@ -520,13 +531,13 @@ def test_too_little_memory_is_a_refusal(client: TestClient, monkeypatch: pytest.
     def fail(*_: object) -> None:
         raise MemoryError(f"Ermintrude {CANARY}")
 
-    monkeypatch.setattr("congenial.workbench.app.look_into", fail)
-    monkeypatch.setattr("congenial.workbench.desk.read_together", fail)
-    monkeypatch.setattr("congenial.workbench.bundles.ZipFile", fail)
+    monkeypatch.setattr("congenial.workbench.app.list_folder", fail)
+    monkeypatch.setattr("congenial.workbench.workspace.read_together", fail)
+    monkeypatch.setattr("congenial.workbench.open_bundles.ZipFile", fail)
     said = {"file": "p12/spec.yaml"}
     answers = [client.get("/"), client.post("/choose/panel", json=said), client.get("/confidential", params=said)]
     answers += [client.post("/ask-zip", files={"zip": ("bundle.zip", b"PK")})]
-    client.post("/rehearse", data=said)
+    client.post("/simulate", data=said)
     while not (job := client.get("/job/1").json())["is_over"]:
         pass
     for answer in answers:
@@ -600,7 +611,7 @@ def test_no_answer_holds_a_confidential_value(client: TestClient, place: Path) -
     ]
     seen += [client.post("/choose/panel", json={**said, "changes": own}).text for own in changes]
     seen += [client.post("/choose/cost", json={**said, "number": 3}).text, client.post("/choose/areas", json=said).text]
-    started = client.post("/rehearse", data=said)
+    started = client.post("/simulate", data=said)
     seen += [started.text, client.get("/job/1").text]
     while not client.get("/job/1").json()["is_over"]:
         pass
@@ -630,15 +641,15 @@ def test_no_answer_about_a_tree_holds_a_confidential_value(tmp_path: Path) -> No
     spec = folder / "spec.yaml"
     spec.write_text(spec.read_text().replace("status: simulated", "status: confidential"))
     said = {"file": "town/spec.yaml"}
-    desk = desk_of(place)
-    with client_of(desk) as client:
+    workspace = workspace_of(place)
+    with client_of(workspace) as client:
         pages = ["/", "/spec?file=town/spec.yaml", "/choose?file=town/spec.yaml", "/release?file=town/spec.yaml"]
         seen = [client.get(page).text for page in pages]
         changes = [[], [{"add": {"margin": ["sex"]}}], [{"add": {"total": {"age": ["old"]}, "at": "tract"}}]]
         seen += [client.post("/choose/panel", json={**said, "changes": own}).text for own in changes]
         assert all('"ok":true' in answer for answer in seen[-3:])
         seen += [client.post("/choose/levels", json=said).text, client.get("/confidential", params=said).text]
-        client.post("/rehearse", data=said)
+        client.post("/simulate", data=said)
         while not (job := client.get("/job/1").json())["is_over"]:
             pass
         assert not job["error"]
@@ -650,7 +661,7 @@ def test_no_answer_about_a_tree_holds_a_confidential_value(tmp_path: Path) -> No
         seen += [shown.text, blocks.text, client.get("/report", params={"bundle": name[1]}).text]
         (folder / "counts.csv").write_text(f"block,sex,age,n\nErmintrude,female,old,{CANARY}\n")
         seen += [client.post("/choose/panel", json=said).text, client.post("/choose/levels", json=said).text]
-    desk.close()
+    workspace.close()
     numbers = [re.compile(rf"(?<!\d)({n:,}|{n})(?!\d)") for n in range(CANARY, CANARY + 96 * 1_009, 1_009)]
     for answer in seen:
         assert not any(number.search(answer) for number in numbers)
@@ -665,14 +676,14 @@ def test_a_hostile_tree_is_shown_as_text(tmp_path: Path) -> None:
     quoted = HOSTILE.replace('"', '""')
     counts = folder / "counts.csv"
     counts.write_text(counts.read_text().replace(",old,", f',"{quoted}",'))
-    desk = desk_of(tmp_path)
-    with client_of(desk) as client:
+    workspace = workspace_of(tmp_path)
+    with client_of(workspace) as client:
         page = client.get("/choose", params={"file": "town/spec.yaml"})
         panel = client.post("/choose/panel", json={"file": "town/spec.yaml"})
         assert page.status_code == panel.status_code == 200
         assert "<img" not in page.text
         assert "<img" not in panel.json()["html"]
-    desk.close()
+    workspace.close()
 
 
 def test_the_canary_can_be_found(client: TestClient, place: Path) -> None:

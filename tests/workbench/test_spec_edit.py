@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
 from congenial.spec.load import parse_spec
-from congenial.workbench.describe import with_part
 from congenial.workbench.spec_edit import append, changed, remove, set_mandate, set_value
-from workbench.bench import EXAMPLES, client_of, desk_of, folder_with
+from congenial.workbench.spec_pages import with_part
+from workbench.bench import EXAMPLES, client_of, folder_with, workspace_of
 
 P12 = (EXAMPLES / "p12/spec.yaml").read_text(encoding="utf-8")
 BY_HAND = """\
@@ -86,8 +86,8 @@ def test_a_spec_that_is_saved_without_a_change_keeps_its_bytes(tmp_path: Path) -
     for content in (spec.read_bytes(), spec.read_bytes().replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + spec.read_bytes()):
         spec.write_bytes(content)
         made = spec.stat().st_mtime_ns
-        desk = desk_of(place)
-        with client_of(desk) as client:
+        workspace = workspace_of(place)
+        with client_of(workspace) as client:
             page = client.get("/spec?file=p12/spec.yaml").text
             digest = page.split('name="digest" value="')[1].split('"')[0]
             text = content.decode().replace("\r\n", "\n").replace("\n", "\r\n")  # as browsers send it
@@ -95,7 +95,7 @@ def test_a_spec_that_is_saved_without_a_change_keeps_its_bytes(tmp_path: Path) -
             assert answer.status_code == 200
             said = {"file": "p12/spec.yaml", "digest": digest, "changes": []}
             assert client.post("/choose/save", json=said).status_code == 200
-        desk.close()
+        workspace.close()
         assert spec.read_bytes() == content
         assert spec.stat().st_mtime_ns == made
 
@@ -107,10 +107,10 @@ def test_mistakes_of_invariants_stand_beside_those_of_dimensions(tmp_path: Path)
     text = spec.read_text().replace("{from: 18-19}", "{from: 18-91}")
     wrong = "  - total: {sex: [femal]}\n  - total: {age: [nobody]}\n  - total of elders\n"
     spec.write_text(text.replace("  - total\n", "  - total\n" + wrong))
-    desk = desk_of(place)
-    with client_of(desk) as client:
+    workspace = workspace_of(place)
+    with client_of(workspace) as client:
         page = client.get("/spec?file=p12/spec.yaml").text
-    desk.close()
+    workspace.close()
     assert "<b>2 mistakes.</b>" in page
     assert "&#39;femal&#39; is not a label" in page
     assert "&#39;18-91&#39; is not a level" in page

@@ -13,26 +13,25 @@ pytest.importorskip("starlette", reason="needs the extra workbench")
 from congenial.curator.preview_text import screen
 from congenial.inference.bundle import Bundle
 from congenial.spec.load import parse_spec
-from congenial.workbench.desk import Desk
-from congenial.workbench.grid import Grid
-from congenial.workbench.panel import TreePanel
-from workbench.bench import TOWN, TestClient, client_of, desk_of, tree_in
+from congenial.workbench.panel import Crosstab, compute_panel
+from congenial.workbench.workspace import Workspace
+from workbench.bench import TOWN, TestClient, client_of, tree_in, workspace_of
 
 SPEC = {"file": "town/spec.yaml"}
 OLD_IN_BLOCKS = {"add": {"total": {"age": ["old"]}, "at": "block", "mandate": "Pensions Act"}}
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
     tree_in(tmp_path)
-    made = desk_of(tmp_path)
+    made = workspace_of(tmp_path)
     yield made
     made.close()
 
 
 @pytest.fixture
-def client(desk: Desk) -> Iterator[TestClient]:
-    with client_of(desk) as found:
+def client(workspace: Workspace) -> Iterator[TestClient]:
+    with client_of(workspace) as found:
         yield found
 
 
@@ -51,19 +50,19 @@ def finished(client: TestClient, address: str, **fields: str) -> dict[str, Any]:
     return dict(state)
 
 
-def test_what_is_kept_goes_with_data_and_tree_and_not_with_shares(desk: Desk) -> None:
+def test_what_is_kept_goes_with_data_and_tree_and_not_with_shares(workspace: Workspace) -> None:
     def key(text: str) -> object:
-        return desk.data_key(desk.spec(SPEC["file"], text), SPEC["file"])
+        return workspace.data_key(workspace.spec(SPEC["file"], text), SPEC["file"])
 
     shared = TOWN.replace("hierarchy:\n", "hierarchy:\n  shares: {state: 1, county: 1, tract: 1, block: 5}\n")
     assert key(TOWN) == key(TOWN) == key(shared)
     for name in ("counts.csv", "blocks.csv"):
-        before, file = key(TOWN), desk.folder / "town" / name
+        before, file = key(TOWN), workspace.folder / "town" / name
         file.write_text(file.read_text() + "\n")
         assert key(TOWN) != before
 
 
-def test_shares_of_levels_move_the_noise_and_are_written(client: TestClient, desk: Desk) -> None:
+def test_shares_of_levels_move_the_noise_and_are_written(client: TestClient, workspace: Workspace) -> None:
     page = client.get("/choose", params=SPEC).text
     assert 'data-level="county"' in page
     before = panel(client)
@@ -72,7 +71,7 @@ def test_shares_of_levels_move_the_noise_and_are_written(client: TestClient, des
     assert after["shares"] == {"state": "12%", "county": "12%", "tract": "12%", "block": "62%"}
     assert float(after["noise"]) < float(before["noise"])
     assert after["cost"] == before["cost"] == "rho 1 (epsilon 10.065 at delta 1e-10)"
-    read = parse_spec(after["text"].encode(), folder=desk.folder / "town")
+    read = parse_spec(after["text"].encode(), folder=workspace.folder / "town")
     assert read.hierarchy is not None
     assert {name: str(own) for name, own in (read.hierarchy.shares or {}).items()} == shares
     again = panel(client, {"shares": shares}, {"shares": {**shares, "block": "7"}})
@@ -92,19 +91,20 @@ def test_the_grid_says_down_to_which_level_a_sum_is_exact(client: TestClient) ->
     assert "of every block" in then["html"]
 
 
-def test_what_plan_says_is_on_the_page(client: TestClient, desk: Desk) -> None:
-    spec = desk.spec("town/spec.yaml")
-    found = TreePanel.of(spec, desk.leaves(spec, "town/spec.yaml"), Grid.of(spec.schema))
+def test_what_plan_says_is_on_the_page(client: TestClient, workspace: Workspace) -> None:
+    spec = workspace.spec("town/spec.yaml")
+    population = compute_panel(spec, workspace.data(spec, "town/spec.yaml"), Crosstab.of(spec.schema)).population
+    assert population is not None
     page = panel(client)["html"].replace("&#39;", "'")
-    for section in screen(found.preview):
+    for section in screen(population):
         assert section.heading in page
         assert all(line in page for line in section.lines)
-    assert found.plan.certificate.statement in page
+    assert population.plan.certificate.statement in page
     later = client.post("/choose/levels", json=SPEC).json()
-    for row in found.preview.lines[1]:
+    for row in population.lines[1]:
         assert f"{row[0]}: a cell" in later["html"]
         assert row[6] in later["html"]
-    assert later["error"] == found.preview.lines[1][-1][4]
+    assert later["error"] == population.lines[1][-1][4]
 
 
 @pytest.mark.parametrize(
@@ -121,16 +121,16 @@ def test_what_a_tree_cannot_have_is_refused_at_its_line(change: dict[str, Any], 
     assert "spec.yaml:" in found["html"]
 
 
-def test_a_tree_is_read_again_when_its_files_change(desk: Desk) -> None:
-    spec = desk.spec("town/spec.yaml")
-    first = desk.leaves(spec, "town/spec.yaml")
-    assert desk.leaves(spec, "town/spec.yaml") is first
-    counts = desk.folder / "town/counts.csv"
+def test_a_tree_is_read_again_when_its_files_change(workspace: Workspace) -> None:
+    spec = workspace.spec("town/spec.yaml")
+    first = workspace.data(spec, "town/spec.yaml")
+    assert workspace.data(spec, "town/spec.yaml") is first
+    counts = workspace.folder / "town/counts.csv"
     counts.write_text(counts.read_text().replace("441100,female,young,0", "441100,female,young,99999"))
-    assert desk.leaves(spec, "town/spec.yaml").counts.sum() == first.counts.sum() + 99_999
+    assert workspace.data(spec, "town/spec.yaml").counts.sum() == first.counts.sum() + 99_999
 
 
-def test_the_whole_path_of_a_tree(client: TestClient, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_whole_path_of_a_tree(client: TestClient, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Describe, choose, rehearse, release, ask."""
     fields = {"data": "town/counts.csv", "release": "mine", "dataset": "town", "status": "simulated", "name": "my.yaml"}
     roles = ("leaves of a tree", "dimension", "dimension", "count")
@@ -144,7 +144,7 @@ def test_the_whole_path_of_a_tree(client: TestClient, desk: Desk, monkeypatch: p
     digest = re.search(r'data-digest="(\w+)"', client.get("/choose", params={"file": "town/my.yaml"}).text)
     assert digest is not None
     assert client.post("/choose/save", json={**said, "digest": digest[1]}).status_code == 200
-    rehearsed = finished(client, "/rehearse", file="town/my.yaml")
+    rehearsed = finished(client, "/simulate", file="town/my.yaml")
     assert "NOT FOR RELEASE" in client.get(rehearsed["result"]).text
     released = finished(client, "/release", file="town/my.yaml", who="Ada", consent="mine")
     page = client.get(released["result"]).text
@@ -166,11 +166,11 @@ def test_the_whole_path_of_a_tree(client: TestClient, desk: Desk, monkeypatch: p
     assert finished(client, "/ask-estimate", **{**asked, "query": "colour=red"})["error"]
 
 
-def test_the_bytes_of_a_tree_spec_stay(client: TestClient, desk: Desk) -> None:
+def test_the_bytes_of_a_tree_spec_stay(client: TestClient, workspace: Workspace) -> None:
     digest = re.search(r'data-digest="(\w+)"', client.get("/choose", params=SPEC).text)
     assert digest is not None
     assert client.post("/choose/save", json={**SPEC, "digest": digest[1], "changes": []}).status_code == 200
-    assert (desk.folder / "town/spec.yaml").read_text() == TOWN
+    assert (workspace.folder / "town/spec.yaml").read_text() == TOWN
 
 
 def test_what_is_not_protected_stands_first_and_in_bold(client: TestClient) -> None:

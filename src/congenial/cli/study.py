@@ -18,7 +18,6 @@ from congenial.cli.output import (
 
 if TYPE_CHECKING:
     from congenial.study.compare import Comparison
-    from congenial.study.compare_tree import TreeComparison
 
 
 @command
@@ -48,14 +47,14 @@ def coverage(
     from congenial.randomness import replay_rng, secure_rng
     from congenial.reading.tables import read_tables
     from congenial.spec.load import load_spec
-    from congenial.study.coverage import LEVELS, answered_study, coverage_study
+    from congenial.study.coverage import LEVELS, answer_study, coverage_study
     from congenial.study.paper.exhibits import write_csv
 
     loaded = load_spec(spec)
     tables = read_tables(loaded, spec.absolute().parent)
     if queries:
         with progress_bar("coverage") as step:
-            answered = answered_study(
+            answered = answer_study(
                 loaded.mechanism,
                 tables.values(),
                 {query: query for query in queries},
@@ -126,13 +125,12 @@ def compare(
     from congenial.randomness import replay_rng, secure_rng
     from congenial.reading.tables import read_tables
     from congenial.spec.load import load_spec
-    from congenial.study.compare import DEFAULT_METHODS
+    from congenial.study.compare import DEFAULT_METHODS, compare_tree
     from congenial.study.compare import compare as run
-    from congenial.study.compare_tree import compare_tree
 
     loaded, folder = load_spec(spec), spec.absolute().parent
     rng = secure_rng() if seed is None else replay_rng(f"compare {seed}")
-    result: Comparison | TreeComparison
+    result: Comparison
     if loaded.hierarchy is not None:
         hierarchy, leaves = read_tree(loaded, loaded.hierarchy, folder)
         n_releases = 10 if releases is None else releases

@@ -1,40 +1,67 @@
-"""Mechanisms side by side at equal certified privacy loss, on simulated or public tables."""
+"""Mechanisms side by side at equal certified privacy loss, level by level, on simulated or public tables."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from math import isnan
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Floats, Ints
-from congenial.conditions.limits import bounds
 from congenial.errors import StudyError, did_you_mean
 from congenial.law import Law
-from congenial.mechanism import Mechanism
+from congenial.mechanism import Hierarchy, Mechanism
 from congenial.pages.figures import BiasLine, Picture, bias_by_size, distance_boxes
 from congenial.pages.page import render
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget, spent
 from congenial.privacy.certificate import Certificate
 from congenial.progress import Progress, silent
-from congenial.randomness import RandomStream, secure_rng
-from congenial.study.baselines.base import Baseline, Problem, noisy_answers, repair_all
+from congenial.randomness import RandomStream, TreeStreams, secure_rng
+from congenial.study.baselines.base import Baseline, Label, Problem, noisy_answers, repair_all, without_conditions
 from congenial.study.baselines.projection import Clipped, L1Projection, L2Projection, Raw
-from congenial.study.baselines.topdown import TopDown
-from congenial.study.paper.exhibits import Columns, Grid, write_csv
+from congenial.study.baselines.topdown import LeavesAlone, TopDown, TopDownTree, TreeBaseline
+from congenial.study.paper.exhibits import Columns, PrintedTable, write_csv
 from congenial.table import CONFIDENTIAL, Table
+from congenial.tree.tree import TreeTables
 
-# What a comparison found: numbers by method, bias by size of count, pictures, a page and a tidy CSV.
+# The result of a comparison: errors by method and level, bias by size of count, pictures, a page and a tidy CSV.
 
 SIZES = (0, 1, 3, 6, 11, 21, 51, 101, 501, 1_001, 10_001)
 """Where each class of true counts begins."""
 PERCENTILES = (1, 50, 99)
+_MOST_UNITS = 1_000  # of a level, whose distances are listed one by one
+
+
+@dataclass(frozen=True)
+class LevelResult:
+    """How far the releases of one level lie from the truth.
+
+    Attributes
+    ----------
+    cells, totals : arrays (release,)
+        Root mean squared error of a cell, and of a unit's total.
+    l1, l2 : arrays (unit,)
+        Average distances of the releases from each unit's table.
+    bias : array (unit, cell)
+        Average of release less truth.
+    zeros : float
+        Share of released cells that are exactly zero.
+    zeros_kept : float
+        Share of the cells that are truly zero that are released as zero; not a number where there are none.
+    """
+
+    cells: Floats
+    totals: Floats
+    l1: Floats
+    l2: Floats
+    bias: Floats
+    zeros: float
+    zeros_kept: float
 
 
 @dataclass(frozen=True)
@@ -49,16 +76,12 @@ class Result:
         That cost in the budget's currency, in words.
     holds_for : str
         For which pairs of tables that is known.
-    l1, l2 : arrays (table,)
-        Average distances of the releases from each table.
-    bias : array (table, cell)
-        Average of release less truth.
-    zeros : float
-        Share of released cells that are exactly zero.
+    levels : tuple of LevelResult
+        The top first; of tables without levels there is one.
     broken : float
-        Share of releases that break an invariant or a limit.
+        Share of releases that break an invariant or a limit of the top.
     seconds : float
-        Time of one release of one table.
+        CPU time of one release, of one table or of the whole tree, the median.
     """
 
     name: str
@@ -66,20 +89,26 @@ class Result:
     spent: str
     holds_for: str
     law: str
-    l1: Floats
-    l2: Floats
-    bias: Floats
-    zeros: float
+    levels: tuple[LevelResult, ...]
     broken: float
     seconds: float
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Results by method. Printed unless the tables are confidential."""
+    """Results by method and level. Printed unless the tables are confidential.
+
+    Attributes
+    ----------
+    levels : tuple of str
+        The top first.
+    truths : tuple of arrays (unit, cell)
+        The confidential tables of each level.
+    """
 
     results: tuple[Result, ...]
-    truths: Ints
+    levels: tuple[str, ...]
+    truths: tuple[Ints, ...]
     n_releases: int
     is_confidential: bool
 
@@ -90,69 +119,101 @@ class Comparison:
 
     @cached_property
     def _classes(self) -> list[int]:
-        return sorted(set(self._class_of.reshape(-1).tolist()))
+        return sorted({number for level in self._class_of for number in np.unique(level).tolist()})
 
     @cached_property
-    def _class_of(self) -> NDArray[np.intp]:
-        return np.searchsorted(SIZES, self.truths, side="right") - 1
+    def _class_of(self) -> list[NDArray[np.intp]]:
+        return [np.searchsorted(SIZES, truth, side="right") - 1 for truth in self.truths]
 
-    def bias_percentiles(self, result: Result) -> Floats:
+    @cached_property
+    def n_of_size(self) -> Ints:
+        """How many cells of each level have a true count of each size (level, size of count)."""
+        return np.array([[(level == number).sum() for number in self._classes] for level in self._class_of])
+
+    def bias_of_size(self, result: Result, level: int = 0) -> Floats:
+        """Return a method's mean bias over the cells of each size; not a number where there are none."""
+        return np.array([values.mean() if values.size else np.nan for values in self._bias_by_size(result, level)])
+
+    def bias_percentiles(self, result: Result, level: int = 0) -> Floats:
         """Return the percentiles (size of count, percentile) of a method's bias over the cells of each size."""
-        groups = [result.bias[self._class_of == number] for number in self._classes]
-        return np.array([np.percentile(group, PERCENTILES) for group in groups])
+        nothing = np.full(len(PERCENTILES), np.nan)
+        groups = self._bias_by_size(result, level)
+        return np.array([np.percentile(values, PERCENTILES) if values.size else nothing for values in groups])
+
+    def _bias_by_size(self, result: Result, level: int) -> list[Floats]:
+        return [result.levels[level].bias[self._class_of[level] == number] for number in self._classes]
+
+    def _lines(self) -> Iterator[tuple[Result, int, LevelResult]]:
+        for result in self.results:
+            for number, level in enumerate(result.levels):
+                yield result, number, level
 
     @property
     def summary(self) -> Columns:
-        """One line a method."""
-        results = self.results
+        """One line for each method and level."""
+        lines = list(self._lines())
         return {
-            "method": [result.name for result in results],
-            "certified_loss": [result.spent for result in results],
-            "mean_l1": [float(result.l1.mean()) for result in results],
-            "mean_l2": [float(result.l2.mean()) for result in results],
-            "mean_bias_of_zero_cells": [self._bias_of_zeros(result) for result in results],
-            "share_of_zeros": [result.zeros for result in results],
-            "share_of_broken_releases": [result.broken for result in results],
-            "seconds_a_table": [result.seconds for result in results],
+            "method": [result.name for result, _, _ in lines],
+            "certified_loss": [result.spent for result, _, _ in lines],
+            "level": [self.levels[number] for _, number, _ in lines],
+            "rms_error_of_a_cell": [_root_mean_square(level.cells) for _, _, level in lines],
+            "rms_error_of_a_total": [_root_mean_square(level.totals) for _, _, level in lines],
+            "mean_l1": [float(level.l1.mean()) for _, _, level in lines],
+            "mean_l2": [float(level.l2.mean()) for _, _, level in lines],
+            "mean_bias_of_zero_cells": [self._bias_of_zeros(number, level) for _, number, level in lines],
+            "share_of_zeros": [level.zeros for _, _, level in lines],
+            "share_of_zeros_kept": [level.zeros_kept for _, _, level in lines],
+            "share_of_broken_releases": [result.broken for result, _, _ in lines],
+            "cpu_seconds_a_release": [result.seconds for result, _, _ in lines],
         }
 
-    def _bias_of_zeros(self, result: Result) -> float:
-        empty = self.truths == 0
-        return float(result.bias[empty].mean()) if empty.any() else float("nan")
+    def _bias_of_zeros(self, number: int, level: LevelResult) -> float:
+        empty = self.truths[number] == 0
+        return float(level.bias[empty].mean()) if empty.any() else float("nan")
 
     @property
     def tidy(self) -> Columns:
-        """Every number in a long frame: method, statistic, size of count, table, value."""
+        """Every number in a long frame: method, level, statistic, size of count, unit or release, value."""
         rows = list(self._tidy_rows())
-        names = ("method", "certified_loss", "statistic", "size_of_count", "n_cells", "table", "value")
-        return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+        head = ("method", "certified_loss", "level", "statistic", "size_of_count", "n_cells", "unit", "release")
+        return {name: [row[i] for row in rows] for i, name in enumerate((*head, "value"))}
 
-    def _tidy_rows(self) -> Iterator[tuple[str, str, str, str, object, object, float]]:
+    def _tidy_rows(self) -> Iterator[tuple[str, str, str, str, str, object, object, object, float]]:
+        for result, number, level in self._lines():
+            head = (result.name, result.spent, self.levels[number])
+            for release, (cell, total) in enumerate(zip(level.cells.tolist(), level.totals.tolist(), strict=True), 1):
+                yield (*head, "rms_error_of_a_cell", "", "", "", release, cell)
+                yield (*head, "rms_error_of_a_total", "", "", "", release, total)
+            for statistic, distances in (("mean_l1", level.l1), ("mean_l2", level.l2)):
+                for unit, value in enumerate(distances.tolist() if len(distances) <= _MOST_UNITS else (), 1):
+                    yield (*head, statistic, "", "", unit, "", value)
+            means, percentiles = self.bias_of_size(result, number), self.bias_percentiles(result, number)
+            for size, n_cells, mean, values in zip(self.sizes, self.n_of_size[number], means, percentiles, strict=True):
+                if n_cells:
+                    yield (*head, "bias_mean", size, int(n_cells), "", "", float(mean))
+                    for percentile, value in zip(PERCENTILES, values.tolist(), strict=True):
+                        yield (*head, f"bias_p{percentile:02}", size, int(n_cells), "", "", value)
+            yield (*head, "zeros", "", "", "", "", level.zeros)
+            if not isnan(level.zeros_kept):
+                yield (*head, "zeros_kept", "0", "", "", "", level.zeros_kept)
         for result in self.results:
-            head = (result.name, result.spent)
-            for number in range(len(result.l1)):
-                yield (*head, "mean_l1", "", "", number + 1, float(result.l1[number]))
-                yield (*head, "mean_l2", "", "", number + 1, float(result.l2[number]))
-            for size, klass, values in zip(self.sizes, self._classes, self.bias_percentiles(result), strict=True):
-                n_cells = int((self._class_of == klass).sum())
-                mean = float(result.bias[self._class_of == klass].mean())
-                yield (*head, "bias_mean", size, n_cells, "", mean)
-                for percentile, value in zip(PERCENTILES, values.tolist(), strict=True):
-                    yield (*head, f"bias_p{percentile:02}", size, n_cells, "", value)
-            for name in ("zeros", "broken", "seconds"):
-                yield (*head, name, "", "", "", float(getattr(result, name)))
+            yield (result.name, result.spent, "", "broken", "", "", "", "", result.broken)
+            yield (result.name, result.spent, "", "cpu_seconds", "", "", "", "", result.seconds)
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
-        """Box plots of the distances, and bias against the size of the count."""
+        """Box plots of the distances, and bias against the size of the count; not of trees, with a point a unit."""
+        if len(self.levels) > 1:
+            return ()
+        by_method = {result.name: result.levels[0] for result in self.results}
         boxes = distance_boxes(
             {
-                "average L1 distance, people": {result.name: result.l1 for result in self.results},
-                "average L2 distance, people": {result.name: result.l2 for result in self.results},
+                "average L1 distance, people": {name: level.l1 for name, level in by_method.items()},
+                "average L2 distance, people": {name: level.l2 for name, level in by_method.items()},
             }
         )
         lines = {result.name: BiasLine(*self.bias_percentiles(result).T.tolist()) for result in self.results}
-        order = ", ".join(result.name for result in sorted(self.results, key=lambda result: float(result.l1.mean())))
+        order = ", ".join(sorted(by_method, key=lambda name: float(by_method[name].l1.mean())))
         return (
             Picture(
                 "distances",
@@ -172,93 +233,97 @@ class Comparison:
         )
 
     @property
-    def grids(self) -> tuple[Grid, ...]:
+    def printed_tables(self) -> tuple[PrintedTable, ...]:
         """The summary and the bias by size, to read."""
-        summary = self.summary
-        rows = zip(*summary.values(), strict=True)
-        heads = ("method", "certified loss", "L1", "L2", "bias of empty cells", "exact zeros", "broken", "ms a table")
+        heads = ("method", "certified loss", "a cell", "a total", "L1", "L2", "bias of empty cells", "exact zeros")
         lines = tuple(
-            (name, loss, f"{l1:.2f}", f"{l2:.2f}", _signed(bias), f"{zeros:.1%}", f"{broken:.1%}",
-             f"{1e3 * seconds:.3g}")
-            for name, loss, l1, l2, bias, zeros, broken, seconds in rows
-        )  # fmt: skip
-        truly = float((self.truths == 0).mean())
-        caption = f"Averages over {len(self.truths):,} tables; of the true cells {truly:.1%} are zero"
-        n_cells = [int((self._class_of == number).sum()) for number in self._classes]
-        bias = [
             (
-                f"{result.name}, {percentile}th" if percentile != 1 else f"{result.name}, 1st",
-                *(f"{v:+.2f}" for v in column),
+                self._title(result, number),
+                result.spent if number == 0 else "",
+                *(_with_error(level.cells), _with_error(level.totals)),
+                *(f"{level.l1.mean():,.2f}", f"{level.l2.mean():,.2f}"),
+                *(_shown(self._bias_of_zeros(number, level), "+.2f"), f"{level.zeros:.1%}"),
+                *(_shown(level.zeros_kept, ".1%"), f"{result.broken:.1%}" if number == 0 else ""),
+                f"{1e3 * result.seconds:.3g}" if number == 0 else "",
             )
-            for result in self.results
-            for percentile, column in zip(PERCENTILES, self.bias_percentiles(result).T.tolist(), strict=True)
+            for result, number, level in self._lines()
+        )
+        sizes = ", ".join(f"{name}: {len(truth):,}" for name, truth in zip(self.levels, self.truths, strict=True))
+        zeros = float((self.truths[-1] == 0).mean())
+        caption = (
+            f"Units ({sizes}), {self.n_releases} releases by each method: root mean squared errors with their standard"
+            f" errors, average distances; of the true cells {zeros:.1%} are zero"
+        )
+        biases = [
+            (f"{self._title(result, number)}, {_ordinal(percentile)}", *(_shown(value, "+.2f") for value in column))
+            for result, number, _ in self._lines()
+            for percentile, column in zip(PERCENTILES, self.bias_percentiles(result, number).T.tolist(), strict=True)
+        ]
+        n_cells = [
+            (f"number of cells, {name}", *(f"{count:,}" for count in counts))
+            for name, counts in zip(self.levels, self.n_of_size.tolist(), strict=True)
         ]
         return (
-            Grid(caption, heads, lines),
-            Grid(
+            PrintedTable(caption, (*heads, "zeros kept", "broken", "CPU ms"), lines),
+            PrintedTable(
                 "Percentiles of the bias of a cell, by its true count",
                 ("method and percentile", *self.sizes),
-                (("number of cells", *(f"{n:,}" for n in n_cells)), *bias),
+                (*n_cells, *biases),
             ),
         )
 
+    def _title(self, result: Result, level: int) -> str:
+        return result.name if len(self.levels) == 1 else f"{result.name}, {self.levels[level]}"
+
     def write(self, folder: Path) -> None:
-        """Write the page, the pictures and the tidy CSV into a new folder."""
-        write_comparison(
-            folder,
-            "Mechanisms compared at equal certified loss",
-            self.results,
-            self.grids,
-            self.tidy,
-            pictures=self.pictures,
+        """Write the page, the pictures and the tidy CSV into a new folder; all of them marked if confidential."""
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise StudyError(f"{folder} is there already and not an empty folder; name a new one")
+        mark = CONFIDENTIAL if self.is_confidential else ""
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.is_confidential:
+            folder.chmod(0o700)
+        pictures = self.pictures
+        for picture in pictures:
+            picture.write(folder, prefix=mark)
+        write_csv(folder / f"{mark}comparison.csv", self.tidy)
+        page = render(
+            "comparison.html",
+            title="Mechanisms compared at equal certified loss",
+            mark=mark,
+            results=self.results,
+            printed_tables=self.printed_tables,
+            pictures=pictures,
             n_releases=self.n_releases,
-            is_confidential=self.is_confidential,
+            version=version("congenial"),
         )
+        (folder / f"{mark}index.html").write_text(page, encoding="utf-8")
 
     def __repr__(self) -> str:
         if self.is_confidential:
             return (
                 f"confidential comparison of {len(self.results)} methods, not shown; see the folder it was written to"
             )
-        return self.grids[0].text
+        return self.printed_tables[0].text
 
 
-def write_comparison(
-    folder: Path,
-    title: str,
-    results: Sequence[object],
-    grids: Sequence[Grid],
-    tidy: Columns,
-    *,
-    pictures: Sequence[Picture] = (),
-    n_releases: int,
-    is_confidential: bool,
-) -> None:
-    """Write a page, pictures and the tidy CSV into a new folder; all of them marked if they are confidential."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise StudyError(f"{folder} is there already and not an empty folder; name a new one")
-    mark = CONFIDENTIAL if is_confidential else ""
-    folder.mkdir(parents=True, exist_ok=True)
-    if is_confidential:
-        folder.chmod(0o700)
-    for picture in pictures:
-        picture.write(folder, prefix=mark)
-    write_csv(folder / f"{mark}comparison.csv", tidy)
-    page = render(
-        "comparison.html",
-        title=title,
-        mark=mark,
-        results=results,
-        grids=grids,
-        pictures=pictures,
-        n_releases=n_releases,
-        version=version("congenial"),
-    )
-    (folder / f"{mark}index.html").write_text(page, encoding="utf-8")
+def _root_mean_square(values: Floats) -> float:
+    return float(np.sqrt((values**2).mean()))
 
 
-def _signed(value: float) -> str:
-    return "" if isnan(value) else f"{value:+.2f}"
+def _with_error(values: Floats) -> str:
+    """Return the root mean square over releases, and how far it may be off in brackets."""
+    size = _root_mean_square(values)
+    error = float((values**2).std(ddof=1) / np.sqrt(values.size)) / (2 * size) if size else 0.0
+    return f"{size:,.3f} ({error:.3f})"
+
+
+def _shown(value: float, how: str) -> str:
+    return "" if isnan(value) else format(value, how)
+
+
+def _ordinal(percentile: int) -> str:
+    return f"{percentile}{'st' if percentile == 1 else 'th'}"
 
 
 def size_text(number: int) -> str:
@@ -270,12 +335,12 @@ def size_text(number: int) -> str:
     return f"{low:,}" if low == high else f"{low:,}-{high:,}"
 
 
-# What a comparison is asked for: whose tables, which methods, how many releases. Refused before anything is drawn.
+# Requests are refused before anything is drawn.
 
 SOURCES = ("public", "simulated")
 
 
-def check_asked(
+def check_request(
     source: str, methods: Sequence[str], known: Sequence[str], n_releases: int, folder: Path | None
 ) -> None:
     """Refuse what cannot be compared, and confidential tables without a marked folder."""
@@ -308,6 +373,97 @@ BASELINES: dict[str, Baseline] = {
 }
 METHODS = (CONGENIAL, *BASELINES)
 DEFAULT_METHODS = (CONGENIAL, "raw", "clip", "l2", "topdown")
+_CONDITIONAL = Label(
+    CONGENIAL,
+    is_integer=True,
+    keeps_invariants=True,
+    privacy="all tables that share the invariants' values",
+    law="known exactly: the conditional law",
+)
+
+
+class _LevelTally:
+    """Sums over the releases of one level. Confidential if its tables (unit, cell) are."""
+
+    def __init__(self, truth: Ints, n_releases: int) -> None:
+        self.truth = truth
+        self.cells, self.totals = np.zeros(n_releases), np.zeros(n_releases)
+        self.l1, self.l2 = np.zeros(len(truth)), np.zeros(len(truth))
+        self.bias = np.zeros(truth.shape)
+        self.n_zeros = self.n_kept = 0
+
+    def add(self, releases: Floats | Ints, units: slice, first: int = 0) -> None:
+        """Add releases (release, unit, cell) of some units; `first` is the number of the first release."""
+        gap, numbers = (releases - self.truth[units]).astype(np.float64), slice(first, first + len(releases))
+        self.cells[numbers] += (gap**2).sum(axis=(1, 2))
+        self.totals[numbers] += (gap.sum(axis=2) ** 2).sum(axis=1)
+        self.l1[units] += np.abs(gap).sum(axis=(0, 2))
+        self.l2[units] += np.sqrt((gap**2).sum(axis=2)).sum(axis=0)
+        self.bias[units] += gap.sum(axis=0)
+        is_zero = np.abs(releases) < 1e-9
+        self.n_zeros += int(is_zero.sum())
+        self.n_kept += int((is_zero & (self.truth[units] == 0)).sum())
+
+    @property
+    def result(self) -> LevelResult:
+        n, n_true_zeros = len(self.cells), int((self.truth == 0).sum())
+        return LevelResult(
+            np.sqrt(self.cells / self.truth.size),
+            np.sqrt(self.totals / len(self.truth)),
+            self.l1 / n,
+            self.l2 / n,
+            self.bias / n,
+            self.n_zeros / (n * self.truth.size),
+            self.n_kept / (n * n_true_zeros) if n_true_zeros else float("nan"),
+        )
+
+
+class _Tally:
+    """What one method did in release after release. Confidential if the tables are."""
+
+    def __init__(self, label: Label, truths: Sequence[Ints], n_releases: int) -> None:
+        self.label = label
+        self.levels = [_LevelTally(truth, n_releases) for truth in truths]
+        self.certificates: list[Certificate] = []
+        self.broken: list[float] = []
+        self.seconds: list[float] = []
+
+    def add(self, certificate: Certificate, broken: float, seconds: float) -> None:
+        """Add the cost, the share that breaks a condition, and the CPU time of a release of some releases."""
+        self.certificates.append(certificate)
+        self.broken.append(broken)
+        self.seconds.append(seconds)
+
+    def result(self, budget: Budget | None, *, names_records: bool) -> Result:
+        worst = max(self.certificates, key=lambda certificate: spent(certificate, budget).amount)
+        return Result(
+            name=self.label.name,
+            certificate=worst,
+            spent=spent(worst, budget).text + (f" for {worst.per_record}" if names_records else ""),
+            holds_for=self.label.privacy,
+            law=self.label.law,
+            levels=tuple(level.result for level in self.levels),
+            broken=float(np.mean(self.broken)),
+            seconds=float(np.median(self.seconds)),
+        )
+
+
+def _compared(
+    tallies: Iterable[_Tally], levels: tuple[str, ...], budget: Budget | None, source: str, folder: Path | None
+) -> Comparison:
+    """Return the comparison, written if a folder is named."""
+    runs = list(tallies)
+    names_records = max(certificate.k for run in runs for certificate in run.certificates) > 1
+    comparison = Comparison(
+        tuple(run.result(budget, names_records=names_records) for run in runs),
+        levels=levels,
+        truths=tuple(level.truth for level in runs[0].levels),
+        n_releases=len(runs[0].levels[0].cells),
+        is_confidential=source not in SOURCES,
+    )
+    if folder is not None:
+        comparison.write(folder)
+    return comparison
 
 
 def compare(
@@ -351,94 +507,38 @@ def compare(
     ['congenial', 'raw', 'clip and rescale', 'L2 projection', 'TopDown']
     """
     folder = None if out is None else Path(out)
-    check_asked(source, methods, METHODS, n_releases, folder)
+    check_request(source, methods, METHODS, n_releases, folder)
     truths = [tables] if isinstance(tables, Table) else list(tables)
     if not truths or any(getattr(table, "schema", None) != mechanism.schema for table in truths):
         raise StudyError(f"compare needs one or more tables of the mechanism's schema, {mechanism.schema}")
-    stream = rng or secure_rng()
-    runs = {method: _Run(n_releases, mechanism.budget) for method in methods}
+    stream, counts = rng or secure_rng(), np.stack([table.counts for table in truths])
+    labels = {method: BASELINES[method].label if method in BASELINES else _CONDITIONAL for method in methods}
+    tallies = {method: _Tally(label, [counts], n_releases) for method, label in labels.items()}
     for number, table in enumerate(truths):
         progress("tables", number, len(truths))
-        _one_table(mechanism, table, runs, n_releases, stream)
-    several = max(run.k for run in runs.values()) > 1
-    found = Comparison(
-        tuple(run.result(method, names_records=several) for method, run in runs.items()),
-        truths=np.stack([table.counts for table in truths]),
-        n_releases=n_releases,
-        is_confidential=source not in SOURCES,
-    )
-    if folder is not None:
-        found.write(folder)
-    return found
+        _release_table(mechanism, table, number, tallies, n_releases, stream)
+    return _compared(tallies.values(), ("table",), mechanism.budget, source, folder)
 
 
-class _Run:
-    """What one method did to table after table. Confidential if the tables are."""
-
-    def __init__(self, n_releases: int, budget: Budget | None) -> None:
-        self.n_releases = n_releases
-        self.budget = budget
-        self.certificates: list[Certificate] = []
-        self.means: list[Floats] = []
-        self.l1: list[float] = []
-        self.l2: list[float] = []
-        self.zeros: list[float] = []
-        self.n_broken = 0
-        self.seconds: list[float] = []
-
-    def add(
-        self, table: Table, releases: Floats | Ints, is_broken: NDArray[np.bool_], seconds: float, cost: Certificate
-    ) -> None:
-        gap = releases - table.counts
-        self.certificates.append(cost)
-        self.means.append(gap.mean(axis=0))
-        self.l1.append(float(np.abs(gap).sum(axis=1).mean()))
-        self.l2.append(float(np.sqrt((gap.astype(np.float64) ** 2).sum(axis=1)).mean()))
-        self.zeros.append(float((np.abs(releases) < 1e-9).mean()))
-        self.n_broken += int(is_broken.sum())
-        self.seconds.append(seconds)
-
-    @property
-    def k(self) -> int:
-        """Of how many records a certificate speaks at most."""
-        return max(certificate.k for certificate in self.certificates)
-
-    def result(self, method: str, *, names_records: bool) -> Result:
-        label = BASELINES[method].label if method in BASELINES else None
-        worst = max(self.certificates, key=lambda certificate: spent(certificate, self.budget).amount)
-        return Result(
-            name=label.name if label else CONGENIAL,
-            certificate=worst,
-            spent=spent(worst, self.budget).text + (f" for {worst.per_record}" if names_records else ""),
-            holds_for=label.privacy if label else "all tables that share the invariants' values",
-            law=label.law if label else "known exactly: the conditional law",
-            l1=np.array(self.l1),
-            l2=np.array(self.l2),
-            bias=np.stack(self.means),
-            zeros=float(np.mean(self.zeros)),
-            broken=self.n_broken / (self.n_releases * len(self.l1)),
-            seconds=float(np.median(self.seconds)),
-        )
-
-
-def _one_table(mechanism: Mechanism, table: Table, runs: dict[str, _Run], n: int, rng: RandomStream) -> None:
+def _release_table(
+    mechanism: Mechanism, table: Table, number: int, tallies: dict[str, _Tally], n: int, rng: RandomStream
+) -> None:
     constraints = mechanism.disclose(table)
     plan = mechanism.plan(constraints)
     certificate = plan.certificate
     plain = without_conditions(mechanism, certificate)
     problem = Problem(constraints, plain.law.measured)
-    for method, run in runs.items():
+    for method, tally in tallies.items():
         if method == CONGENIAL:
             releases: Floats | Ints = Law(plan.law, table.counts).sample(n, rng)
             seconds = _best_of_three(lambda: plan.draw(table.counts[None, :], rng))
-            broken = ~np.asarray(constraints.holds(releases))
-            run.add(table, releases, broken, seconds, certificate)
-            continue
-        baseline = BASELINES[method]
-        start = time.perf_counter()
-        releases = repair_all(baseline, problem, noisy_answers(problem, table, n, rng))
-        seconds = (time.perf_counter() - start) / n
-        run.add(table, releases, _broken(problem, releases), seconds, plain.certificate)
+            tally.add(certificate, 1 - float(np.mean(constraints.holds(releases))), seconds)
+        else:
+            start = time.process_time()
+            releases = repair_all(BASELINES[method], problem, noisy_answers(problem, table, n, rng))
+            seconds = (time.process_time() - start) / n
+            tally.add(plain.certificate, float(_broken(problem, releases).mean()), seconds)
+        tally.levels[0].add(releases[:, None], slice(number, number + 1))
 
 
 def _broken(problem: Problem, releases: Floats | Ints) -> NDArray[np.bool_]:
@@ -448,62 +548,97 @@ def _broken(problem: Problem, releases: Floats | Ints) -> NDArray[np.bool_]:
 
 
 def _best_of_three(call: Callable[[], object]) -> float:
-    found = []
+    times = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         call()
-        found.append(time.perf_counter() - start)
-    return min(found)
+        times.append(time.process_time() - start)
+    return min(times)
 
 
-def _for_one_record(budget: Budget, certificate: Certificate) -> Budget:
-    """Return what one record may cost so that the certificate's k records, under noise alone, cost the budget.
+class ConditionalTree:
+    """The congenial release, as a method among others."""
 
-    Distances add up, so pure losses do. Under rho k records cost at most ``k^2`` times as much; Gaussian noise pays
-    nothing for conditions at integer orders, so there the certificate itself says how much less it is.
-    """
-    plain, k = certificate.loss_without_invariants, certificate.k
-    if budget.epsilon is not None and certificate.currency == "epsilon":
-        # With a delta too: the pure bound of k records is the better one here.
-        return Budget(epsilon=budget.epsilon / k)
-    share = plain / certificate.rho if certificate.currency == "rho" and certificate.rho else Fraction(1, k * k)
-    rho = budget.rho if budget.rho is not None else certificate.rho
-    return Budget(rho=None if rho is None else rho * max(share, Fraction(1, k * k)), orders=budget.orders)
+    label = Label(
+        "congenial",
+        is_integer=True,
+        keeps_invariants=True,
+        privacy="all trees that share the invariants' values",
+        law="known exactly: conditional laws, level by level",
+    )
+
+    def release(self, plan: Plan, leaves: Ints, rng: RandomStream) -> TreeTables:
+        """Draw all levels under a key taken from the stream."""
+        return plan.draw(leaves, TreeStreams.simulated(rng))
 
 
-def without_conditions(mechanism: Mechanism, certificate: Certificate) -> Plan:
-    """Return the plan of the noise alone, no condition at all, at the largest precisions that the same loss certifies.
+TREE_METHODS: dict[str, TreeBaseline] = {
+    CONGENIAL: ConditionalTree(),
+    "topdown": TopDownTree(),
+    "leaves": LeavesAlone(),
+}
 
-    The same loss between the same tables: where it takes k records to keep the invariants, k records.
+
+def compare_tree(
+    hierarchy: Hierarchy,
+    leaves: ArrayLike,
+    *,
+    source: str = "confidential",
+    methods: Sequence[str] | None = None,
+    n_releases: int = 10,
+    rng: RandomStream | None = None,
+    out: str | Path | None = None,
+    progress: Progress = silent,
+) -> Comparison:
+    """Release a tree some times by each method, and measure level by level how far the releases lie from the truth.
+
+    All methods spend the same certified loss. TopDown measures every cell of every level with the same noise;
+    leaves alone have the whole of it.
+
+    Parameters
+    ----------
+    leaves : array (leaf, cell)
+        In the order in which the leaves were listed when the tree was made.
+    source : str
+        ``"public"`` or ``"simulated"``. A comparison with confidential leaves is itself confidential: it is refused
+        unless `out` is a folder whose name begins with CONFIDENTIAL.
+    methods : sequence of str
+        Of congenial, topdown, leaves; all of them if not given, and congenial alone where numbers below the top
+        are exact: the others know no such numbers.
+    out : path, optional
+        A new folder for a page and the tidy CSV.
 
     Examples
     --------
-    >>> from congenial.examples import p12_mechanism, p12_table
-    >>> mechanism = p12_mechanism(epsilon="1")
-    >>> certificate = mechanism.plan(mechanism.disclose(p12_table())).certificate
-    >>> without_conditions(mechanism, certificate).law.queries[0].precision
-    Fraction(1, 2)
+    >>> import congenial as cg
+    >>> tree = cg.Tree.of_prefixes(["1a", "1b", "2a"], {"county": 1}, "block")
+    >>> hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants=[cg.total()], rho="1")
+    >>> found = cg.compare_tree(hierarchy, [[3, 4], [0, 1], [2, 2]], source="simulated", n_releases=3)
+    >>> [result.name for result in found.results], found.levels
+    (['congenial', 'TopDown', 'leaves alone'], ('county', 'block'))
     """
-    budget = mechanism.budget
-    if budget is None:
-        # The precisions were given: keep their proportions, and spend what they cost under the conditions.
-        queries = [replace(query, precision=None, portion=query.precision or None) for query in mechanism.queries]
-        pure = certificate.loss is not None
-        budget = Budget(epsilon=certificate.loss, rho=None if pure else certificate.rho, orders=certificate.orders)
-    else:
-        queries = list(mechanism.queries)
-    if certificate.k > 1:
-        budget = _for_one_record(budget, certificate)
-    plain = Mechanism(
-        mechanism.schema,
-        measure=queries,
-        invariants=[bounds(None)],
-        noise=mechanism.noise,
-        neighbours=mechanism.neighbours,
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        rho=budget.rho,
-        orders=budget.orders if budget.rho is not None else "integer",
-    )
-    empty = Table(mechanism.schema, np.zeros(mechanism.schema.shape, np.int64))
-    return plain.plan(plain.disclose(empty))
+    folder = None if out is None else Path(out)
+    if methods is None:
+        methods = (CONGENIAL,) if hierarchy.exact_rows else tuple(TREE_METHODS)
+    check_request(source, methods, tuple(TREE_METHODS), n_releases, folder)
+    if hierarchy.exact_rows and set(methods) != {CONGENIAL}:
+        raise StudyError(
+            "exact numbers below the top are kept by congenial alone; compare without them, or by congenial only"
+        )
+    counts = hierarchy.counts_of(leaves)
+    plan, truths = hierarchy.plan(hierarchy.disclose(counts)), hierarchy.tree.summed(counts)
+    stream = rng or secure_rng()
+    tallies = {method: _Tally(TREE_METHODS[method].label, truths, n_releases) for method in methods}
+    for method, tally in tallies.items():
+        for number in range(n_releases):
+            progress(tally.label.name, number, n_releases)
+            start = time.process_time()
+            released = TREE_METHODS[method].release(plan, counts, stream)
+            seconds = time.process_time() - start
+            is_kept = all(
+                plan.law.areas[area].holds(table) for area, table in zip(plan.law.areas, released[0], strict=True)
+            )
+            tally.add(plan.certificate, float(not is_kept), seconds)
+            for level, drawn in zip(tally.levels, released, strict=True):
+                level.add(drawn[None], slice(None), number)
+    return _compared(tallies.values(), hierarchy.tree.levels, plan.budget, source, folder)

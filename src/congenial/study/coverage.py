@@ -34,9 +34,9 @@ from congenial.mechanism import Mechanism
 from congenial.progress import Progress, silent
 from congenial.randomness import RandomStream, secure_rng
 from congenial.schema import Schema
-from congenial.study.baselines.base import Problem, noisy_answers
+from congenial.study.baselines.base import Problem, noisy_answers, without_conditions
 from congenial.study.baselines.topdown import TopDown
-from congenial.study.compare import SIZES, SOURCES, size_text, without_conditions
+from congenial.study.compare import SIZES, SOURCES, size_text
 from congenial.study.paper.exhibits import Columns
 from congenial.table import Table
 
@@ -122,29 +122,29 @@ class _Tally:
 
     def __init__(self, levels: Sequence[float]) -> None:
         self.levels = levels
-        self.found: dict[tuple[str, float, int], list[float]] = {}
+        self.sums: dict[tuple[str, float, int], list[float]] = {}
 
     def add(self, method: str, level: float, truth: Ints, ends: Ends) -> None:
         low, high = ends
         sizes = np.searchsorted(SIZES, truth, side="right") - 1
         for size in np.unique(sizes):
-            own = sizes == size
-            line = self.found.setdefault((method, level, int(size)), [0.0, 0.0, 0.0])
-            line[0] += int(own.sum())
-            line[1] += float(((truth >= low) & (truth <= high))[own].sum())
-            line[2] += float(np.maximum(high - low, 0)[own].sum())
+            in_class = sizes == size
+            line = self.sums.setdefault((method, level, int(size)), [0.0, 0.0, 0.0])
+            line[0] += int(in_class.sum())
+            line[1] += float(((truth >= low) & (truth <= high))[in_class].sum())
+            line[2] += float(np.maximum(high - low, 0)[in_class].sum())
 
     def columns(self) -> Columns:
         """Return a tidy frame, all sizes together last."""
         whole: dict[tuple[str, float], list[float]] = {}
-        for (method, level, _), line in self.found.items():
+        for (method, level, _), line in self.sums.items():
             total = whole.setdefault((method, level), [0.0, 0.0, 0.0])
             for place, value in enumerate(line):
                 total[place] += value
-        keys = sorted(self.found, key=lambda key: (METHODS.index(key[0]), key[1], key[2]))
+        keys = sorted(self.sums, key=lambda key: (METHODS.index(key[0]), key[1], key[2]))
         named = [(method, level, size_text(size)) for method, level, size in keys]
         named += [(method, level, "all") for method, level in whole]
-        sums = np.array([*(self.found[key] for key in keys), *whole.values()]).reshape(-1, 3)
+        sums = np.array([*(self.sums[key] for key in keys), *whole.values()]).reshape(-1, 3)
         return {
             "method": [line[0] for line in named],
             "level": [line[1] for line in named],
@@ -183,20 +183,28 @@ def _one_table(
     problem = Problem(constraints, plain.law.measured)
     answers = noisy_answers(problem, table, n_releases, rng)
     for released, noisy in zip(Law(law, table.counts).sample(n_releases, rng), answers, strict=True):
-        found = posterior(law, None, released, prior="flat", n_draws=n_draws, rng=rng)
+        draws = posterior(law, None, released, prior="flat", n_draws=n_draws, rng=rng)
         repaired = TopDown().repair(problem, noisy).astype(np.float64)
         for level in tally.levels:
             with catch_warnings():  # a study of thousands of intervals counts how they do
                 simplefilter("ignore", PoorDrawsWarning)
-                known = estimates(found, cells, released, level=level)
-            ends = np.array([estimate.low for estimate in known]), np.array([estimate.high for estimate in known])
+                intervals = estimates(draws, cells, released, level=level)
+            ends = (
+                np.array([estimate.low for estimate in intervals]),
+                np.array([estimate.high for estimate in intervals]),
+            )
             count(POSTERIOR, level, ends)
-            free = confidences(law, {None: released}, cells, level=level)
-            if all(interval.is_available for interval in free):
-                ends = np.array([interval.low for interval in free]), np.array([interval.high for interval in free])
+            confidence_intervals = confidences(law, {None: released}, cells, level=level)
+            if all(interval.is_available for interval in confidence_intervals):
+                ends = (
+                    np.array([interval.low for interval in confidence_intervals]),
+                    np.array([interval.high for interval in confidence_intervals]),
+                )
                 count(PRIOR_FREE, level, ends)
             else:
-                unavailable[PRIOR_FREE] = next(interval.why for interval in free if not interval.is_available)
+                unavailable[PRIOR_FREE] = next(
+                    interval.why for interval in confidence_intervals if not interval.is_available
+                )
             count(NAIVE, level, _only(naive(problem, repaired, level), open_cells))
             count(GLS, level, _only(generalised_least_squares(problem, noisy, level), open_cells))
 
@@ -235,14 +243,14 @@ def generalised_least_squares(problem: Problem, noisy: Floats, level: float) -> 
 # Errors that hide in cells add up in sums, so each question has a row of its own: how often its interval covers, with
 # a standard error clustered by table, and how far the estimate is from the truth next to the release itself.
 
-Question = Callable[[Ints], Floats]
+TableFunction = Callable[[Ints], Floats]
 """A number for each of some tables (draw, cell)."""
 
 CELLS = "cells"
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnswerAccuracy:
     """Coverage and error of each question; a row a question, and cells by released size.
 
     Attributes
@@ -267,7 +275,7 @@ class Answered:
         return out
 
 
-def chi_square(schema: Schema) -> Question:
+def chi_square(schema: Schema) -> TableFunction:
     """Return Pearson's statistic of independence of a two-way table."""
     if len(schema.shape) != 2:
         raise StudyError("the chi-square of independence is asked of tables with two dimensions")
@@ -282,10 +290,10 @@ def chi_square(schema: Schema) -> Question:
     return values
 
 
-def answered_study(
+def answer_study(
     mechanism: Mechanism,
     tables: Iterable[Table],
-    questions: Mapping[str, str | Question],
+    questions: Mapping[str, str | TableFunction],
     *,
     source: str,
     prior: str = "smooth",
@@ -294,7 +302,7 @@ def answered_study(
     n_draws: int = 2_000,
     rng: RandomStream | None = None,
     progress: Progress = silent,
-) -> Answered:
+) -> AnswerAccuracy:
     """Release each table several times, answer the questions from each release, and compare with the table.
 
     Parameters
@@ -307,59 +315,62 @@ def answered_study(
     if source not in SOURCES:
         raise StudyError(f"a study needs public or simulated tables, and source is {source!r}")
     check_level(level)
-    known = {name: _statistic(mechanism.schema, asked) for name, asked in questions.items()}
+    statistics = {name: _statistic(mechanism.schema, question) for name, question in questions.items()}
     stream, tally = rng or secure_rng(), _AnswerTally()
     truths = list(tables)
     for number, table in enumerate(truths):
         progress("tables", number, len(truths))
         law = mechanism.plan(mechanism.disclose(table)).law
         for released in Law(law, table.counts).sample(n_releases, stream):
-            found = posterior(law, None, released, prior=prior, n_draws=n_draws, rng=stream)
-            _add_cells(tally, number, found, table.counts, level)
-            _add_questions(tally, number, found, table.counts, known, level, stream)
-    return Answered(tally.columns(), level, len(truths), n_releases)
+            draws = posterior(law, None, released, prior=prior, n_draws=n_draws, rng=stream)
+            _add_cells(tally, number, draws, table.counts, level)
+            _add_questions(tally, number, draws, table.counts, statistics, level, stream)
+    return AnswerAccuracy(tally.columns(), level, len(truths), n_releases)
 
 
-def _statistic(schema: Schema, asked: str | Question) -> Statistic | Question:
-    if not isinstance(asked, str):
-        return asked
-    found = parse_query(asked, schema)
-    if len(found) != 1:
-        raise StudyError(f"{asked!r} asks for {len(found)} numbers; a question of a study is one")
-    return found[0]
+def _statistic(schema: Schema, question: str | TableFunction) -> Statistic | TableFunction:
+    if not isinstance(question, str):
+        return question
+    statistics = parse_query(question, schema)
+    if len(statistics) != 1:
+        raise StudyError(f"{question!r} asks for {len(statistics)} numbers; a question of a study is one")
+    return statistics[0]
 
 
 def _add_questions(
     tally: "_AnswerTally",
     number: int,
-    found: Posterior,
+    draws: Posterior,
     truth: Ints,
-    questions: Mapping[str, Statistic | Question],
+    questions: Mapping[str, Statistic | TableFunction],
     level: float,
     rng: RandomStream,
 ) -> None:
-    linear = [asked for asked in questions.values() if isinstance(asked, Statistic)]
-    by_law = {interval.query: interval for interval in error_intervals(found, linear, level, rng)}
-    for name, asked in questions.items():
-        values = asked.values if isinstance(asked, Statistic) else asked
-        drawn, own = values(found.tables), float(values(truth[None, :])[0])
-        low, high = ends_of_draws(drawn, found.weights, level)
-        law = by_law[asked.text] if isinstance(asked, Statistic) else None
-        is_law = np.nan if law is None or not law.is_available else float(law.low <= own <= law.high)
-        released = float(values(found.released[None, :])[0])
-        if np.isfinite(own) and np.isfinite(released):
-            off = [released - own, *(estimate - own for estimate in _estimates(drawn, found.weights))]
-            tally.add(name, number, float(low <= own <= high), is_law, high - low, *off)
+    linear = [question for question in questions.values() if isinstance(question, Statistic)]
+    by_law = {interval.query: interval for interval in error_intervals(draws, linear, level, rng)}
+    for name, question in questions.items():
+        values = question.values if isinstance(question, Statistic) else question
+        drawn_values, true_value = values(draws.tables), float(values(truth[None, :])[0])
+        low, high = ends_of_draws(drawn_values, draws.weights, level)
+        law = by_law[question.text] if isinstance(question, Statistic) else None
+        is_law = np.nan if law is None or not law.is_available else float(law.low <= true_value <= law.high)
+        released = float(values(draws.released[None, :])[0])
+        if np.isfinite(true_value) and np.isfinite(released):
+            off = [
+                released - true_value,
+                *(estimate - true_value for estimate in _estimates(drawn_values, draws.weights)),
+            ]
+            tally.add(name, number, float(low <= true_value <= high), is_law, high - low, *off)
 
 
-def _add_cells(tally: "_AnswerTally", number: int, found: Posterior, truth: Ints, level: float) -> None:
-    pinned = set(found.constraints.cell_bounds.pinned)
+def _add_cells(tally: "_AnswerTally", number: int, draws: Posterior, truth: Ints, level: float) -> None:
+    pinned = set(draws.constraints.cell_bounds.pinned)
     for cell in (cell for cell in range(truth.size) if cell not in pinned):
-        drawn = found.tables[:, cell].astype(np.float64)
-        low, high = ends_of_draws(drawn, found.weights, level)
+        drawn = draws.tables[:, cell].astype(np.float64)
+        low, high = ends_of_draws(drawn, draws.weights, level)
         covers = float(low <= truth[cell] <= high)
-        off = [float(estimate - truth[cell]) for estimate in (found.released[cell], *_estimates(drawn, found.weights))]
-        size = int(np.searchsorted(SIZES, found.released[cell], side="right")) - 1
+        off = [float(estimate - truth[cell]) for estimate in (draws.released[cell], *_estimates(drawn, draws.weights))]
+        size = int(np.searchsorted(SIZES, draws.released[cell], side="right")) - 1
         for name in (CELLS, f"{CELLS} released as {size_text(size)}"):
             tally.add(name, number, covers, np.nan, high - low, *off)
 

@@ -51,15 +51,15 @@ def independence_chain(
             uniform = (np.float64(words[iteration, k] >> np.uint64(12)) + 0.5) * 2.0**-52
             if is_discrete:
                 start, stop = proposal.start[k], proposal.start[k + 1]
-                left, right = start, stop - 1
-                while left < right:
-                    middle = (left + right) // 2
+                lowest, highest = start, stop - 1
+                while lowest < highest:
+                    middle = (lowest + highest) // 2
                     if proposal.cdf[middle] < uniform:
-                        left = middle + 1
+                        lowest = middle + 1
                     else:
-                        right = middle
-                value = proposal.first[k] + (left - start)
-                log_q += proposal.log_pmf[left]
+                        highest = middle
+                value = proposal.first[k] + (lowest - start)
+                log_q += proposal.log_pmf[lowest]
             else:
                 rate = proposal.rate[k]
                 if uniform < 0.5:
@@ -187,14 +187,16 @@ def _split(target: Target, index_set: Sequence[int] | None) -> _Split:
     solved = tuple(cell for cell in range(n_cells) if cell not in set(free))
     if not solved:
         return _Split(free, solved, np.zeros((0, len(free))), 1.0)
-    left = flint.fmpz_mat(n_equal, n_equal, [int(v) for v in matrix[:, solved].reshape(-1)])
-    if left.rank() < n_equal:
+    left_side = flint.fmpz_mat(n_equal, n_equal, [int(v) for v in matrix[:, solved].reshape(-1)])
+    if left_side.rank() < n_equal:
         raise SamplingError(
             "the equalities cannot be solved for the cells outside the index set: their columns have rank"
-            f" {left.rank()} and {n_equal} is needed; leave the index set out to have one chosen"
+            f" {left_side.rank()} and {n_equal} is needed; leave the index set out to have one chosen"
         )
-    right = flint.fmpz_mat(n_equal, len(free), [-int(v) for v in matrix[:, free].reshape(-1)])
-    numerators, determinant = flint.fmpq_mat(left).solve(flint.fmpq_mat(right)).numer_denom() if free else (right, 1)
+    right_side = flint.fmpz_mat(n_equal, len(free), [-int(v) for v in matrix[:, free].reshape(-1)])
+    numerators, determinant = (
+        flint.fmpq_mat(left_side).solve(flint.fmpq_mat(right_side)).numer_denom() if free else (right_side, 1)
+    )
     array = np.array([int(v) for v in numerators.entries()], object).reshape(n_equal, len(free))
     if any(abs(value) >= 2**20 for value in array.reshape(-1)):
         raise SamplingError("the equalities have too large coefficients for this sampler")
@@ -203,7 +205,7 @@ def _split(target: Target, index_set: Sequence[int] | None) -> _Split:
 
 def _proposals(target: Target, free: Sequence[int], precision: Exact | Sequence[Exact] | None) -> tuple[Noise, ...]:
     """Return q for each free cell: the family of the cell's own noise, at the precision asked for."""
-    own = {query.cell: query.noise for query in target.measured if query.cell is not None}
+    noise_of_cell = {query.cell: query.noise for query in target.measured if query.cell is not None}
     # A cell that is not measured by itself is proposed from the family whose tails fall most slowly.
     flattest = min((query.noise.precision for query in target.measured), default=Fraction(1))
     slowest = next(f for f in FAMILIES.values() if f.is_discrete == target.is_discrete and f.exponent == 1)
@@ -215,11 +217,15 @@ def _proposals(target: Target, free: Sequence[int], precision: Exact | Sequence[
     else:
         wanted = [precision] * len(free)
     out = []
-    for cell, given in zip(free, wanted, strict=True):
-        noise = own.get(cell) or slowest(flattest)
+    for cell, wanted_precision in zip(free, wanted, strict=True):
+        noise = noise_of_cell.get(cell) or slowest(flattest)
         if not (noise.is_discrete or noise.exponent == 1):
             raise SamplingError(f"this sampler draws no continuous proposals of {noise.family} noise")
-        out.append(noise if given is None else type(noise)(positive_fraction(given, "proposal precision")))
+        out.append(
+            noise
+            if wanted_precision is None
+            else type(noise)(positive_fraction(wanted_precision, "proposal precision"))
+        )
     return tuple(out)
 
 
@@ -391,8 +397,8 @@ def sample(
     done = -burn_in
     while done < n_draws * thin:
         # The burn-in ends on a chunk's border, so that draws are counted from there.
-        left = -done if done < 0 else n_draws * thin - done
-        chunk = min(max(1, _CHUNK_WORDS // width), left)
+        remaining = -done if done < 0 else n_draws * thin - done
+        chunk = min(max(1, _CHUNK_WORDS // width), remaining)
         words = rng.words(chunk * width).reshape(chunk, width)
         counted, period = (0, total + 1) if done < 0 else (done, thin)
         hits, log_ratio = chain.run(words, state, log_ratio, counted, period, out)
@@ -419,8 +425,8 @@ def advance(
     log_ratios = chain.log_ratio(states)
     words = rng.words(len(states) * n_steps * chain.words_a_step).reshape(len(states), n_steps, chain.words_a_step)
     nothing = np.empty((0, states.shape[1]))
-    for state, log_ratio, own_words in zip(states, log_ratios, words, strict=True):
-        chain.run(own_words, state, log_ratio, 0, n_steps + 1, nothing)
+    for state, log_ratio, words_of_chain in zip(states, log_ratios, words, strict=True):
+        chain.run(words_of_chain, state, log_ratio, 0, n_steps + 1, nothing)
     return _tables_from(target, states)
 
 
@@ -535,17 +541,17 @@ class Unconstrained:
     target: Target
     log_bound: float = 0.0
 
-    def _own(self) -> dict[int, Measured]:
+    def _query_of_cell(self) -> dict[int, Measured]:
         return {query.cell: query for query in self.target.measured if query.cell is not None}
 
     def draw(self, n: int, rng: RandomStream) -> Ints:
         """Return the centre plus noise."""
-        own, bounds = self._own(), self.target.constraints.cell_bounds
+        query_of_cell, bounds = self._query_of_cell(), self.target.constraints.cell_bounds
         out = np.empty((n, len(self.target.centre)), np.int64)
         for cell, value in enumerate(self.target.centre.tolist()):
             low, high = bounds.lower[cell], bounds.upper[cell]
-            if cell in own:
-                out[:, cell] = value + own[cell].noise.sample(n, rng)
+            if cell in query_of_cell:
+                out[:, cell] = value + query_of_cell[cell].noise.sample(n, rng)
             elif low is not None and high is not None:
                 out[:, cell] = low + rng.below(np.full(n, high - low + 1))
             else:
@@ -558,7 +564,7 @@ class Unconstrained:
     def log_density(self, tables: Ints) -> Floats:
         """Return the summed log weights of the cells' own noise."""
         out = np.zeros(len(tables))
-        for cell, query in self._own().items():
+        for cell, query in self._query_of_cell().items():
             out += query.noise.log_weight(tables[:, cell] - self.target.centre[cell])
         return out
 
@@ -591,22 +597,22 @@ def rejection_sample(
         )
     if n_draws < 1:
         raise SamplingError(f"n_draws is a whole number from 1 on, not {n_draws!r}")
-    source = proposal or Unconstrained(target)
-    kept: list[Ints] = []
-    n_kept = n_proposed = 0
-    while n_kept < n_draws:
+    law = proposal or Unconstrained(target)
+    draws: list[Ints] = []
+    n_accepted = n_proposed = 0
+    while n_accepted < n_draws:
         if n_proposed >= most_proposals:
             raise SamplingError(
                 f"rejection did not finish within {most_proposals:,} proposals; raise most_proposals, or use"
                 " a sampler that respects the invariants by construction"
             )
-        proposed = source.draw(_BATCH, rng)
-        proposed_ok = proposed[target.constraints.holds(proposed)]
-        log_ratio = target.log_weight(proposed_ok) - source.log_density(proposed_ok) - source.log_bound
+        proposed = law.draw(_BATCH, rng)
+        feasible = proposed[target.constraints.holds(proposed)]
+        log_ratio = target.log_weight(feasible) - law.log_density(feasible) - law.log_bound
         if log_ratio.size and log_ratio.max() > 1e-9:
             raise SamplingError("the proposal does not dominate the law: raise its log_bound")
-        accepted = proposed_ok[np.log(rng.uniforms(len(proposed_ok))) <= log_ratio]
-        kept.append(accepted)
-        n_kept += len(accepted)
+        accepted = feasible[np.log(rng.uniforms(len(feasible))) <= log_ratio]
+        draws.append(accepted)
+        n_accepted += len(accepted)
         n_proposed += _BATCH
-    return Draws(np.concatenate(kept)[:n_draws], n_kept / n_proposed, is_independent=True)
+    return Draws(np.concatenate(draws)[:n_draws], n_accepted / n_proposed, is_independent=True)

@@ -66,8 +66,8 @@ def _compositions(sizes: Ints, n_parts: int, rng: RandomStream) -> Ints:
     for k in range(n_parts - 1):  # Floyd's subset: one more place than before is open in each step
         newest = places - (n_parts - 1) + k
         pick = rng.below(newest + 1)
-        taken = (bars == pick[:, None]).any(axis=1)
-        bars[:, k] = np.where(taken, newest, pick)
+        is_occupied = (bars == pick[:, None]).any(axis=1)
+        bars[:, k] = np.where(is_occupied, newest, pick)
     bars.sort(axis=1)
     edges = np.column_stack([np.full(len(sizes), -1), bars, places])
     return np.diff(edges, axis=1) - 1

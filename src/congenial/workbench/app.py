@@ -23,11 +23,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from congenial.disk import no_core_file
 from congenial.errors import CongenialError, ReadingError, reason_of
 from congenial.randomness import secret_bytes
-from congenial.workbench import ask, choose, describe, release, spec_pages
-from congenial.workbench.bundles import Opened
-from congenial.workbench.desk import AHEAD, Desk, look_into
-from congenial.workbench.failure import quiet_loop, report_internal
+from congenial.workbench import ask_pages, choose_pages, release_pages, spec_pages
+from congenial.workbench.jobs import AHEAD, report_internal, silence_loop
+from congenial.workbench.open_bundles import OpenBundles
 from congenial.workbench.web import broken, computed, in_words, missing, page
+from congenial.workbench.workspace import Workspace, list_folder
 
 # Who may talk to the workbench: whoever has the secret that every address of it begins with.
 #
@@ -93,9 +93,9 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, send)
             return
-        own = {**scope, "path": f"/{rest}", "raw_path": f"/{quote(rest)}".encode()}
+        inner = {**scope, "path": f"/{rest}", "raw_path": f"/{quote(rest)}".encode()}
         try:
-            await self.app(own, _limited(receive), send)
+            await self.app(inner, _limited(receive), send)
         except Exception as error:  # noqa: BLE001  a server would log its text, which may quote data
             report_internal(error)
 
@@ -105,12 +105,12 @@ class Guard:
             return PlainTextResponse("The workbench answers to its own address only, not to this name.\n", 421)
         if not compare_digest(first.encode(errors="replace"), self._token.encode()):
             return PlainTextResponse(_HOW_TO_OPEN, 403)
-        if not _is_own(headers, self.host, method):
+        if not _is_same_origin(headers, self.host, method):
             return PlainTextResponse("This came from another page than the workbench's own; it is refused.\n", 403)
         return None
 
 
-def _is_own(headers: Headers, host: str, method: str) -> bool:
+def _is_same_origin(headers: Headers, host: str, method: str) -> bool:
     """Whether a request comes from a page of this server, or is a plain visit.
 
     Pages without a referrer send forms with the origin `null`, so it is the browser's word on the site that counts;
@@ -137,12 +137,12 @@ def _limited(receive: Receive) -> Receive:
 
 
 def _with_headers(send: Send) -> Send:
-    """Add the headers that every answer has; an answer that sets one itself keeps its own."""
+    """Add the headers that every answer has; an answer that sets one itself keeps it."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            own = {name.lower() for name, _ in message["headers"]}
-            more = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in own]
+            present = {name.lower() for name, _ in message["headers"]}
+            more = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in present]
             message = {**message, "headers": [*message["headers"], *more]}
         await send(message)
 
@@ -153,40 +153,36 @@ HOST = "127.0.0.1"
 """The address that is listened on. Not `localhost`: another user may have the same port of its other address."""
 
 
-def make_app(desk: Desk, token: str, port: int) -> Guard:
+def make_app(workspace: Workspace, token: str, port: int) -> Guard:
     """Return the application for one folder, behind a guard that knows the secret and the port."""
-    opened = Opened(desk)
-    estimates = ask.Estimates(opened)
+    bundles = OpenBundles(workspace)
 
     async def home(_: Request) -> Response:
-        accounts, no_ledger = await computed(desk, lambda: _accounts(desk))
-        found = look_into(desk.folder.resolve())
+        accounts, no_ledger = await computed(workspace, lambda: _accounts(workspace))
         return page(
             "home.html",
             title="Folder",
             here="home",
-            folder=str(desk.folder),
-            found=found,
+            folder=str(workspace.folder),
+            listing=list_folder(workspace.folder.resolve()),
             accounts=accounts,
             no_ledger=no_ledger,
         )
 
     @asynccontextmanager
     async def whole(_: Starlette) -> AsyncIterator[None]:
-        quiet_loop(asyncio.get_running_loop())
-        desk.work.do(_warm_up, AHEAD)
+        silence_loop(asyncio.get_running_loop())
+        workspace.worker.submit(_warm_up, AHEAD)
         yield
-        desk.close()
+        workspace.close()
 
     app = Starlette(
         routes=[
             Route("/", in_words(home)),
-            *spec_pages.routes(desk),
-            *describe.routes(desk),
-            *choose.routes(desk),
-            *release.routes(desk, opened),
-            *ask.routes(desk, opened, estimates),
-            *ask.tree_routes(desk, opened, estimates),
+            *spec_pages.routes(workspace),
+            *choose_pages.routes(workspace),
+            *release_pages.routes(workspace, bundles),
+            *ask_pages.routes(workspace, bundles),
             Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
         ],
         exception_handlers={404: missing, Exception: broken},
@@ -201,10 +197,10 @@ def _warm_up() -> None:
     import_module("highspy")
 
 
-def _accounts(desk: Desk) -> tuple[list[str], str]:
+def _accounts(workspace: Workspace) -> tuple[list[str], str]:
     """Return a line for each dataset of the ledger, or why there is none."""
     try:
-        ledger = desk.ledger()
+        ledger = workspace.ledger()
         lines = [str(ledger.status(dataset.name)).splitlines()[0] for dataset in ledger.datasets()]
     except CongenialError as refused:
         return [], str(refused)
@@ -235,14 +231,14 @@ def serve(
     """
     no_core_file()
     listening = _listen(port)
-    own_port = listening.getsockname()[1]
+    bound_port = listening.getsockname()[1]
     token = new_token()
-    desk = Desk(folder.absolute(), ledger, key, who)
-    link = f"http://{HOST}:{own_port}/{token}/"
+    workspace = Workspace(folder.absolute(), ledger, key, who)
+    link = f"http://{HOST}:{bound_port}/{token}/"
     announce(link)
     if opens_browser:
-        webbrowser.open(page_to(link, desk.scratch).as_uri())
-    app = make_app(desk, token, own_port)
+        webbrowser.open(page_to(link, workspace.scratch).as_uri())
+    app = make_app(workspace, token, bound_port)
     config = uvicorn.Config(
         app,
         log_level="critical",  # what the server would log quotes errors

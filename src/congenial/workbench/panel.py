@@ -1,11 +1,12 @@
-"""What a choice does, computed at once: noise, errors, certificate, what is given away. Public but for the tables in.
+"""What a draft does, computed at once: noise, errors, certificate, disclosure. Public but for the data that enter.
 
-Of the confidential tables only what the invariants disclose enters, as in `congenial plan`.
+Of the confidential data only what the invariants disclose enters, as in `congenial plan`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from time import perf_counter
 
 import numpy as np
@@ -13,12 +14,17 @@ from markupsafe import Markup
 
 from congenial.arrays import Ints
 from congenial.bundle.expected_errors import NO_ERROR, SumError, warning_lines
+from congenial.bundle.metadata import Naming
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.linear_algebra import dependence
 from congenial.conditions.queries import Cells, Query
+from congenial.conditions.rows import Row
 from congenial.curator.alternatives import disclosed, error_of_a_cell, noise_on_a_cell
 from congenial.curator.preview import TreePreview, tree_preview
-from congenial.curator.reference_tables import made_up_sums, typical_tables
+from congenial.curator.preview_text import screen
+from congenial.curator.reference_tables import made_up_sums, typical_tables, uneven_tables
+from congenial.curator.section import Section, no_proven_intervals
+from congenial.errors import SchemaError
 from congenial.law import MeasuredQuery, PublicLaw
 from congenial.mechanism import Mechanism
 from congenial.noise import FAMILIES
@@ -27,55 +33,197 @@ from congenial.plan import Plan
 from congenial.privacy.disclosure import Disclosure, disclosure_of, level_sentences
 from congenial.privacy.zero_weights.calibrate import calibrated_lines, is_open_above
 from congenial.progress import cancellation, checkpoint
+from congenial.release import Prepared
 from congenial.sampling.error_moments import Errors, exact_errors
 from congenial.sampling.system import System
+from congenial.schema import Schema
 from congenial.spec.spec import Spec
 from congenial.table import AreaTables, Table
-from congenial.workbench.desk import Leaves
-from congenial.workbench.grid import Grid
+from congenial.workbench.workspace import Data, Leaves
+
+# The table as it is laid out on a page: one dimension down, one across, the others summed over. It holds no counts.
+
+_MOST_CELLS = 4_000  # of the table whose cells get an error each
+
+Key = tuple[int | None, int | None]
+"""A row and a column of the layout; None is the sum over all of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Crosstab:
+    """Sums of a table that a page shows.
+
+    Attributes
+    ----------
+    down : str
+        The dimension whose levels are rows.
+    across : str or None
+        The dimension whose levels are columns; None for a table with one dimension.
+    """
+
+    schema: Schema
+    down: str
+    across: str | None
+
+    @classmethod
+    def of(cls, schema: Schema, down: str | None = None, across: str | None = None) -> "Crosstab":
+        """Return the layout of two dimensions, or of those that fit a page best: the one with most levels goes down."""
+        names = schema.names
+        for name in (down, across):
+            if name is not None and name not in names:
+                raise SchemaError(f"{name!r} is not a dimension; there are {', '.join(names)}")
+        longest = max(names, key=lambda name: len(schema.labels(name)))
+        first = down or next((name for name in (longest, *names) if name != across), longest)
+        others = [name for name in names if name != first]
+        second = across if across in others else min(others, key=lambda n: len(schema.labels(n)), default=None)
+        return cls(schema, first, second)
+
+    @property
+    def rows_labels(self) -> tuple[str, ...]:
+        """The labels of rows."""
+        return self.schema.labels(self.down)
+
+    @property
+    def columns_labels(self) -> tuple[str, ...]:
+        """The labels of columns."""
+        return () if self.across is None else self.schema.labels(self.across)
+
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """The dimensions that are summed over."""
+        return tuple(name for name in self.schema.names if name not in {self.down, self.across})
+
+    @cached_property
+    def places(self) -> dict[Key, int]:
+        """Where the sum of a row and a column stands among the statistics."""
+        columns: Sequence[int | None] = [None, *range(len(self.columns_labels))]
+        keys = [(i, j) for i in (None, *range(len(self.rows_labels))) for j in columns]
+        return {key: number for number, key in enumerate(keys)}
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The sums: all cells, each row and column, each crossing; then single cells where these are not crossings."""
+        sums = [Row.of(self.name_of(key), self.cells_of(key)) for key in self.places]
+        if self.has_cells or self.schema.n_cells > _MOST_CELLS:
+            return sums
+        return [*sums, *(Row.of(self.schema.cell_name(cell), [cell]) for cell in range(self.schema.n_cells))]
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether the crossings are single cells."""
+        return not self.summed
+
+    @cached_property
+    def places_of_cells(self) -> Ints:
+        """Where the single cells stand among the statistics; all crossings where there are too many cells."""
+        if self.has_cells or self.schema.n_cells > _MOST_CELLS:
+            crossings = [(i, j) for i, j in self.places if i is not None and (j is not None or self.across is None)]
+            return np.array([self.places[key] for key in crossings], np.int64)
+        return np.arange(len(self.places), len(self.rows))
+
+    @cached_property
+    def kinds(self) -> list[tuple[str, Ints]]:
+        """Kinds of numbers in words, with where they stand."""
+
+        def places(*, by_row: bool, by_column: bool) -> Ints:
+            keys = [(i, j) for i, j in self.places if (i is not None, j is not None) == (by_row, by_column)]
+            return np.array([self.places[key] for key in keys], np.int64)
+
+        kinds = [("a single cell", self.places_of_cells)]
+        if self.summed:
+            kinds.append((f"a number by {self.across} and {self.down}", places(by_row=True, by_column=True)))
+        if self.across is not None or self.summed:
+            kinds.append((f"a number by {self.down}", places(by_row=True, by_column=False)))
+        if self.across is not None:
+            kinds.append((f"a number by {self.across}", places(by_row=False, by_column=True)))
+        return [*kinds, ("the total", np.array([0], np.int64))]
+
+    def where(self, key: Key) -> dict[str, list[str]]:
+        """Return the labels that a sum is over; empty for all cells."""
+        i, j = key
+        labels = {} if i is None else {self.down: [self.rows_labels[i]]}
+        return labels if j is None or self.across is None else {**labels, self.across: [self.columns_labels[j]]}
+
+    def cells_of(self, key: Key) -> list[int]:
+        """Return the cells of a sum."""
+        return [int(cell) for cell in self.schema.cells(self.where(key) or None)]
+
+    def name_of(self, key: Key) -> str:
+        """Return a sum in words."""
+        return ", ".join(f"{name}={label}" for name, (label,) in self.where(key).items()) or "total"
+
 
 _LEAST, _MOST = Fraction(1, 100), Fraction(50)  # budgets that are bounded without a long proof
 _SOME_AREAS = 9  # that sums over all areas are computed from
+_MOST_NUMBERS = 3_000_000  # of all levels together, that are drawn while somebody waits
+_WIDER = 1.25  # the picture's scale leaves that much room, so that a small change does not move it
+
+
+@dataclass(frozen=True)
+class PanelLevel:
+    """A level of a release: one of areas or of one table, several of a tree.
+
+    Attributes
+    ----------
+    share : str
+        What it gets of the budget, in words; nothing where it has all of it or every precision is stated.
+    noise : float
+        Standard deviation of the noise on a cell, before anything is made exact or adds up.
+    """
+
+    name: str
+    n_units: int
+    share: str
+    noise: float
 
 
 @dataclass(frozen=True, repr=False)
 class Panel:
-    """Everything that a page shows beside a choice.
+    """Everything that a page shows beside a draft. Public: of the data it has the disclosed values alone.
 
     Attributes
     ----------
+    levels : tuple of PanelLevel
+        The top first.
+    disclosures : tuple of Disclosure
+        What the exact numbers disclose, level by level.
     area : Area
         Where errors are computed: the middle one of the areas by size.
-    sizes, biases : array (statistic,) or None
-        Of the grid's sums; None where draws would be needed.
+    centre : array (cell,)
+        A made-up table of that area.
+    errors : Errors or None
+        Of the layout's sums; None where draws are needed.
     is_known : array (cell,)
-        Cells of that area that the exact numbers give away by themselves.
+        Cells of that area that the exact numbers disclose.
     is_bound : bool
         Whether noise is the most that it can be, by a bound that needs no long proof: a better one is being proven.
+    population : TreePreview or None
+        What `congenial plan` says of a tree, with errors drawn level by level around a made-up population.
     """
 
     spec: Spec
-    plan: Plan
-    grid: Grid
+    plan: Plan | Plan
+    crosstab: Crosstab
+    levels: tuple[PanelLevel, ...]
+    disclosures: tuple[Disclosure, ...]
     area: Area
     centre: Ints
-    reviewed: Disclosure
     errors: Errors | None
     is_known: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
     is_bound: bool = False
+    population: TreePreview | None = None
 
     @property
     def noise(self) -> float:
-        """Standard deviation of the noise on a cell, before anything is made exact."""
-        return noise_on_a_cell(self.plan.law)
+        """Standard deviation of the noise on a cell of the lowest level, before anything is made exact."""
+        return self.levels[-1].noise
 
     @property
     def error(self) -> float | None:
         """Root mean squared error of a released cell, over the whole table."""
         if self.errors is None:
             return None
-        own = self.errors.size[self.grid.places_of_cells]
-        return float(np.sqrt((own**2).mean()))
+        return float(np.sqrt((self.errors.size[self.crosstab.places_of_cells] ** 2).mean()))
 
     @property
     def unit(self) -> str:
@@ -83,29 +231,152 @@ class Panel:
         return "person" if self.spec.unit is None else self.spec.unit.word
 
     @property
-    def given_away(self) -> list[str]:
-        """Cells and sums that the invariants give away by themselves, in words."""
-        return level_sentences([self.reviewed], self.unit)
+    def n_numbers(self) -> int:
+        """How many numbers all levels have together."""
+        return self.spec.schema.n_cells * sum(level.n_units for level in self.levels)
+
+    @property
+    def can_draw_errors(self) -> bool:
+        """Whether errors are drawn here; larger trees take too long while somebody waits."""
+        return self.population is not None and self.n_numbers <= _MOST_NUMBERS
 
     @property
     def seconds(self) -> float:
-        """About how long a draw of all areas takes."""
+        """About how long a draw of the units at the top takes."""
         groups = zip(self.plan.law.areas.groups, self.plan.samplers, strict=True)
         return sum(len(group.places) * sampler.seconds for group, sampler in groups)
 
-    def bars(self) -> list[tuple[str, float, float, float]]:
+    @property
+    def sections(self) -> list[Section]:
+        """What is disclosed and what is promised, in sentences."""
+        if self.population is not None:
+            return screen(self.population)
+        bare, disclosure = self.plan.not_protected_text, level_sentences(self.disclosures, self.unit)
+        lines = [*bare, *disclosure] or ["Nothing follows from the exact numbers but themselves."]
+        promises = no_proven_intervals(self.plan.law)
+        warning = ""
+        if self.is_bound and self.plan.budget is not None:
+            promises.append(
+                f"At most {self.plan.budget.amount} for one {self.unit}. How much less noise is enough is being proven;"
+                " the figures above are the most that it can be."
+            )
+        else:
+            promises.append(str(self.plan.meaning))
+            warning = self.plan.meaning.warning
+        promise = Section("What is promised", [*([warning] if warning else []), *promises], n_bold=int(bool(warning)))
+        return [Section("Not protected any more", lines, n_bold=len(bare)), promise]
+
+    def bars(self) -> list[Bar]:
         """Return kinds of numbers with their least and largest error, and the bias that is largest."""
         if self.errors is None:
             return []
-        found = []
-        for title, places in self.grid.kinds:
-            own = self.errors.size[places]
-            loose = own[own > NO_ERROR]
-            biases = self.errors.bias[places]
+        bars: list[Bar] = []
+        for title, places in self.crosstab.kinds:
+            sizes, biases = self.errors.size[places], self.errors.bias[places]
+            noisy = sizes[sizes > NO_ERROR]
             bias = float(biases[np.argmax(np.abs(biases))]) if biases.size else 0.0
-            low, high = (float(loose.min()), float(loose.max())) if loose.size else (0.0, 0.0)
-            found.append((title, low, high, bias))
-        return found
+            low, high = (float(noisy.min()), float(noisy.max())) if noisy.size else (0.0, 0.0)
+            bars.append((title, low, high, bias))
+        return bars
+
+    def level_bars(self) -> list[Bar]:
+        """Return the errors to expect of a cell and of a total, level by level, around a made-up population."""
+        bars: list[Bar] = []
+        for level in () if self.population is None else self.population.errors:
+            bars += [
+                (f"{level.name}: a cell", level.cell, level.cell, 0.0),
+                (f"{level.name}: its total", level.total, level.total, 0.0),
+            ]
+        return bars
+
+    def exact_at(self) -> dict[Key, str]:
+        """Return for sums of the layout the lowest level at which they are exact, and so in all above it."""
+        lowest: dict[Key, str] = {}
+        rows: list[dict[int, int]] = []
+        for level in reversed(self.levels):
+            rows += self._exact_rows(level.name)
+            for key in self.crosstab.places:
+                if key not in lowest and rows and _follows(self.crosstab.cells_of(key), rows):
+                    lowest[key] = level.name
+        return lowest
+
+    def _exact_rows(self, level: str) -> list[dict[int, int]]:
+        """Return the sums that are stated to be exact in every unit of a level."""
+        invariants = self.spec.invariants
+        conditions = [stated.condition for stated in invariants if (stated.at or self.levels[0].name) == level]
+        rows = [row for query in conditions if isinstance(query, Query) for row in query.rows(self.spec.schema)]
+        return [dict(zip(row.cells, row.coefficients, strict=True)) for row in rows]
+
+
+def picture_of(bars: Sequence[Bar]) -> Markup:
+    """Return errors as bars on one scale."""
+    return error_bars(bars, _WIDER * max((bar[2] for bar in bars), default=1.0))
+
+
+def _follows(cells: Sequence[int], rows: Sequence[dict[int, int]]) -> bool:
+    """Whether a sum of cells is a combination of rows."""
+    return len(rows) in dependence([*rows, dict.fromkeys(sorted(cells), 1)]).follows
+
+
+def compute_panel(spec: Spec, data: Data, crosstab: Crosstab, *, seconds: float | None = None) -> Panel:
+    """Compute what a draft does. Nothing is charged, nothing drawn.
+
+    Parameters
+    ----------
+    seconds : float, optional
+        How long a proof may take; then noise is bounded by what is known without it.
+    """
+    if isinstance(data, Leaves):
+        return _tree_panel(spec, data, crosstab)
+    mechanism = spec.mechanism
+    areas = disclosed(spec, mechanism, data)
+    plan, is_bound = _planned(mechanism, areas, seconds)
+    checkpoint()
+    centres = typical_tables(plan.law)
+    area, centre = list(centres.items())[len(centres) // 2]
+    errors = exact_errors(System.of(plan.law.areas[area], plan.law.measured), centre, crosstab.rows)
+    checkpoint()
+    disclosure = disclosure_of(areas, mechanism.invariants)
+    level = PanelLevel(areas.name or "", len(areas), "", noise_on_a_cell(plan.law))
+    is_known = known_cells(disclosure, plan, area)
+    return Panel(spec, plan, crosstab, (level,), (disclosure,), area, centre, errors, is_known, is_bound)
+
+
+def _tree_panel(spec: Spec, leaves: Leaves, crosstab: Crosstab) -> Panel:
+    ready = prepare(spec, leaves, spec.naming)
+    plan = ready.plan
+    levels = tuple(
+        PanelLevel(
+            level.name,
+            len(level.codes),
+            "" if level.share is None else f"{float(level.share):.0%}",
+            level.deviation,
+        )
+        for level in plan.levels
+    )
+    nothing = np.zeros(spec.schema.n_cells, np.int64)
+    preview = tree_preview(spec, ready)
+    is_known = nothing.astype(np.bool_)
+    return Panel(spec, plan, crosstab, levels, ready.disclosures, None, nothing, None, is_known, population=preview)
+
+
+def prepare(spec: Spec, data: Data, naming: Naming) -> Prepared:
+    """Plan the release of some data. Nothing is charged, nothing drawn."""
+    if isinstance(data, Leaves):
+        return spec.tree_mechanism(data.tree, data.zeros).prepare_ordered(data.counts, naming)
+    return spec.mechanism.prepare(data, naming, area="area" if spec.by is None else spec.by.name)
+
+
+def made_up_data(spec: Spec, data: Data) -> Data:
+    """Return made-up counts that have the exact numbers of the data, at every level."""
+    if isinstance(data, Leaves):
+        population = _tree_panel(spec, data, Crosstab.of(spec.schema)).population
+        return data if population is None else Leaves(data.tree, data.zeros, population.leaves)
+    law = planned(spec, data).law
+    counts = uneven_tables(law, range(len(law.areas)))
+    if spec.by is None:
+        return Table(spec.schema, counts[0].reshape(spec.schema.shape))
+    return AreaTables(spec.schema, [str(label) for label in law.areas.labels], counts)
 
 
 def planned(spec: Spec, tables: Table | AreaTables) -> Plan:
@@ -114,26 +385,6 @@ def planned(spec: Spec, tables: Table | AreaTables) -> Plan:
     areas = disclosed(spec, mechanism, tables)
     checkpoint()
     return mechanism.plan(areas)
-
-
-def panel(spec: Spec, tables: Table | AreaTables, grid: Grid, *, seconds: float | None = None) -> Panel:
-    """Compute what a choice does.
-
-    Parameters
-    ----------
-    seconds : float, optional
-        How long a proof may take; then noise is bounded by what is known without it.
-    """
-    mechanism = spec.mechanism
-    areas = disclosed(spec, mechanism, tables)
-    plan, is_bound = _planned(mechanism, areas, seconds)
-    checkpoint()
-    centres = typical_tables(plan.law)
-    area, centre = list(centres.items())[len(centres) // 2]
-    errors = exact_errors(System.of(plan.law.areas[area], plan.law.measured), centre, grid.rows)
-    checkpoint()
-    found = disclosure_of(areas, mechanism.invariants)
-    return Panel(spec, plan, grid, area, centre, found, errors, known_cells(found, plan, area), is_bound)
 
 
 def _planned(mechanism: Mechanism, areas: Areas, seconds: float | None) -> tuple[Plan, bool]:
@@ -159,64 +410,57 @@ def _planned(mechanism: Mechanism, areas: Areas, seconds: float | None) -> tuple
 
 
 def bounded_plan(mechanism: Mechanism, areas: Areas) -> Plan | None:
-    """Return a plan with at least the noise of the mechanism's own: weighted zeros by the bound for any conditions.
+    """Return a plan with at least the mechanism's noise: weighted zeros by the bound for any conditions.
 
     It is valid for one table, or where the total of every area is exact, with every cell measured once and free above;
     None elsewhere. Its loss is the budget (docs/claims/weighted-zeros.md, section 2).
     """
     budget, query = mechanism.budget, mechanism.queries[0]
-    is_open = (
+    is_calibrated = (
         len(mechanism.queries) == 1 and isinstance(query, Cells) and (query.precision, query.zeros) == (None, None)
     )
-    if not is_open or query.where is not None or budget is None or budget.epsilon is None or budget.delta is not None:
+    if (
+        not is_calibrated
+        or query.where is not None
+        or budget is None
+        or budget.epsilon is None
+        or budget.delta is not None
+    ):
         return None
     if not _LEAST <= budget.epsilon <= _MOST:
         return None
     if FAMILIES[mechanism.noise].exponent != 1 or mechanism.neighbours != "bounded" or mechanism.rows_per_unit > 1:
         return None
     patterns = [group.pattern for group in areas.groups]
-    if any(pattern.ranges for pattern in patterns):
-        return None
-    if not all(
-        pattern.is_fixed(c) or is_open_above(pattern, c)
-        for pattern in patterns
-        for c in range(mechanism.schema.n_cells)
+    cells = range(mechanism.schema.n_cells)
+    if any(pattern.ranges for pattern in patterns) or not all(
+        pattern.is_fixed(cell) or is_open_above(pattern, cell) for pattern in patterns for cell in cells
     ):
         return None
-    found = calibrated_lines(budget.epsilon)
-    rows = tuple(query.rows(mechanism.schema))
-    law = PublicLaw(
-        mechanism.schema, mechanism.noise, (MeasuredQuery(query.title, found.precision, rows, found.weight),), areas
-    )
+    line = calibrated_lines(budget.epsilon)
+    measured = MeasuredQuery(query.title, line.precision, tuple(query.rows(mechanism.schema)), line.weight)
+    law = PublicLaw(mechanism.schema, mechanism.noise, (measured,), areas)
     plan = Plan.of(law, mechanism.neighbours, budget=budget, asked=mechanism.queries)
     is_one = len(areas) == 1 or all(structure.case.moves.total_is_fixed for structure in plan.structures)
     return plan if is_one else None
 
 
-def known_cells(found: Disclosure, plan: Plan, area: Area) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    """Return which cells of an area the exact numbers give away."""
+def known_cells(disclosure: Disclosure, plan: Plan, area: Area) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    """Return which cells of an area the exact numbers disclose."""
     place = list(plan.law.areas.labels).index(area)
-    for kinds in found.kinds:
+    for kinds in disclosure.kinds:
         where = np.flatnonzero(kinds.places == place)
         if where.size:
             return np.asarray(kinds.is_disclosed[kinds.kind_of_area[where[0]]])
     return np.zeros(plan.law.schema.n_cells, np.bool_)
 
 
-@dataclass(frozen=True)
-class OverAreas:
-    """What sums over all areas are off by, around made-up tables."""
-
-    sums: tuple[SumError, ...]
-    warnings: tuple[str, ...]
-
-
-def over_areas(plan: Plan) -> OverAreas | None:
-    """Return errors and biases of sums over areas; None for one table."""
+def sums_over_areas(plan: Plan) -> tuple[tuple[SumError, ...], list[str]]:
+    """Return errors and biases of sums over areas around made-up tables, and warnings; nothing for one table."""
     if plan.law.areas.name is None:
-        return None
-    found = made_up_sums(plan, _SOME_AREAS)
-    return OverAreas(found.sums, tuple(warning_lines(found)))
+        return (), []
+    aggregates = made_up_sums(plan, _SOME_AREAS)
+    return aggregates.sums, warning_lines(aggregates)
 
 
 def price(spec: Spec, tables: Table | AreaTables, area: Area, centre: Ints) -> tuple[float, float | None]:
@@ -228,95 +472,3 @@ def price(spec: Spec, tables: Table | AreaTables, area: Area, centre: Ints) -> t
     law = mechanism.likely_law(disclosed(spec, mechanism, tables))
     checkpoint()
     return noise_on_a_cell(law), error_of_a_cell(law, area, centre)
-
-
-# What a choice does in a tree of areas: noise and certificate at once, errors level by level when they are drawn.
-#
-# Of the confidential leaves only what the invariants disclose enters, as in `congenial plan`.
-
-_MOST_NUMBERS = 3_000_000  # of all levels together, that are drawn while somebody waits
-_WIDER = 1.25  # the picture's scale leaves that much room, so that a small change does not move it
-
-Row = dict[int, int]
-
-
-@dataclass(frozen=True, repr=False)
-class TreePanel:
-    """The plan of a tree, and what a page shows of it. Public: of the data it has the disclosed values alone.
-
-    Attributes
-    ----------
-    preview : TreePreview
-        What `congenial plan` says of it.
-    """
-
-    preview: TreePreview
-    grid: Grid
-
-    @classmethod
-    def of(cls, spec: Spec, leaves: Leaves, grid: Grid) -> "TreePanel":
-        """Plan a tree. Nothing is charged, nothing drawn."""
-        ready = spec.tree_mechanism(leaves.tree, leaves.zeros).prepare_ordered(leaves.counts, spec.naming)
-        return cls(tree_preview(spec, ready), grid)
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of all levels."""
-        return self.preview.plan
-
-    @property
-    def levels(self) -> tuple[str, ...]:
-        """The levels, the top first."""
-        return self.plan.law.tree.levels
-
-    @property
-    def noise(self) -> list[float]:
-        """The standard deviation of each level's noise, before anything is made exact or adds up."""
-        return [level.deviation for level in self.plan.levels]
-
-    @property
-    def shares(self) -> dict[str, str]:
-        """What each level gets of the budget, in words; nothing where every precision is given."""
-        return {level.name: f"{float(level.share):.0%}" for level in self.plan.levels if level.share is not None}
-
-    @property
-    def n_numbers(self) -> int:
-        """How many numbers all levels have together."""
-        return self.plan.law.schema.n_cells * sum(self.plan.law.tree.n_units)
-
-    @property
-    def has_errors(self) -> bool:
-        """Whether errors are drawn here; larger trees take too long while somebody waits."""
-        return self.n_numbers <= _MOST_NUMBERS
-
-    def exact_at(self) -> dict[tuple[int | None, int | None], str]:
-        """Return for sums of the grid the lowest level at which they are exact, and so in all above it."""
-        found: dict[tuple[int | None, int | None], str] = {}
-        rows: list[Row] = []
-        for level in reversed(self.levels):
-            rows += self._stated(level)
-            for key in self.grid.places:
-                if key not in found and rows and _follows(self.grid.cells_of(key), rows):
-                    found[key] = level
-        return found
-
-    def _stated(self, level: str) -> list[Row]:
-        """Return the sums that are stated to be exact in every unit of a level."""
-        conditions = [one.condition for one in self.preview.spec.invariants if (one.at or self.levels[0]) == level]
-        rows = [row for one in conditions if isinstance(one, Query) for row in one.rows(self.preview.spec.schema)]
-        return [dict(zip(row.cells, row.coefficients, strict=True)) for row in rows]
-
-    def picture(self) -> Markup:
-        """Return the errors to expect of a cell and of a total, level by level, around a made-up population."""
-        bars: list[Bar] = []
-        for one in self.preview.errors:
-            bars += [
-                (f"{one.name}: a cell", one.cell, one.cell, 0.0),
-                (f"{one.name}: its total", one.total, one.total, 0.0),
-            ]
-        return error_bars(bars, _WIDER * max((bar[2] for bar in bars), default=1.0))
-
-
-def _follows(cells: Sequence[int], rows: Sequence[Row]) -> bool:
-    """Whether a sum of cells is a combination of rows."""
-    return len(rows) in dependence([*rows, dict.fromkeys(sorted(cells), 1)]).follows

@@ -16,13 +16,14 @@ from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, Seq
 from congenial.errors import CongenialError, ReadingError
 from congenial.noise import FAMILIES
 from congenial.spec.spec import Spec
-from congenial.workbench.desk import Desk, digest_of
+from congenial.spec.yaml_text import parse
+from congenial.workbench.workspace import Workspace, digest_of
 
 Path = tuple[str | int, ...]
 Value = str | bool | Sequence[Any] | Mapping[str, Any]
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./+() -]*(?<! )")
-_WORDS_OF_YAML = {"true", "false", "null", "yes", "no", "on", "off", "~"}
+_YAML_KEYWORDS = {"true", "false", "null", "yes", "no", "on", "off", "~"}
 _INDENT = 2
 
 
@@ -37,16 +38,16 @@ def set_value(text: str, path: Path, value: Value) -> str:
     'release: a\ntitle: "Age: and sex"\n'
     """
     root = _root(text)
-    found = _find(root, path)
-    if found is not None:
-        start, end = _span(text, found)
-        return text[:start] + written(value) + text[end:]
+    node = _find(root, path)
+    if node is not None:
+        start, end = _span(text, node)
+        return text[:start] + as_yaml(value) + text[end:]
     parent = _find(root, path[:-1])
     if parent is None:
         return set_value(text, path[:-1], {str(path[-1]): value})
     if not isinstance(parent, MappingNode):
         raise ReadingError(f"{path[-2] if len(path) > 1 else 'the spec'} is no mapping, so nothing can be added to it")
-    return _add(text, parent, f"{_scalar(str(path[-1]))}: {written(value)}", is_root=len(path) == 1)
+    return _add(text, parent, f"{_scalar(str(path[-1]))}: {as_yaml(value)}", is_root=len(path) == 1)
 
 
 def append(text: str, path: Path, value: Value) -> str:
@@ -59,18 +60,18 @@ def append(text: str, path: Path, value: Value) -> str:
     >>> append("invariants: [total]\n", ("invariants",), {"margin": "sex"})
     'invariants: [total, {margin: sex}]\n'
     """
-    found = _find(_root(text), path)
-    if found is None:
+    node = _find(_root(text), path)
+    if node is None:
         return _new_list(text, path, value)
-    if not isinstance(found, SequenceNode):
+    if not isinstance(node, SequenceNode):
         raise ReadingError(f"{path[-1]!r} is no list, so nothing can be added to it")
-    if found.flow_style and not found.value:
-        start, end = _span(text, found)
-        return f"{text[:start]}[{written(value)}]{text[end:]}"
-    if found.flow_style:
-        return _add(text, found, written(value))
-    column = _dash(text, found.value[-1])[1]
-    return _insert_after(text, _last(found), _entry(value, column))
+    if node.flow_style and not node.value:
+        start, end = _span(text, node)
+        return f"{text[:start]}[{as_yaml(value)}]{text[end:]}"
+    if node.flow_style:
+        return _add(text, node, as_yaml(value))
+    column = _dash(text, node.value[-1])[1]
+    return _insert_after(text, _last(node), _entry(value, column))
 
 
 def remove(text: str, path: Path) -> str:
@@ -84,21 +85,21 @@ def remove(text: str, path: Path) -> str:
     'invariants: [total]\n'
     """
     root = _root(text)
-    parent, found = _find(root, path[:-1]), _find(root, path)
-    if not isinstance(parent, CollectionNode) or found is None:
+    parent, node = _find(root, path[:-1]), _find(root, path)
+    if not isinstance(parent, CollectionNode) or node is None:
         raise ReadingError("what should be taken out is not in the spec any more; open it again")
     if parent.flow_style:
         return _without_flow(text, parent, path[-1])
     if len(parent.value) == 1:
         start = _key_end(text, root, path[:-1])
-        end = _end_of_line(text, _last(found))
+        end = _end_of_line(text, _last(node))
         line = "[]" if isinstance(parent, SequenceNode) else "{}"
         # What stands between the key and its only entry, such as a comment, stays above.
         between = text[_end_of_line(text, start) : _line_start(text, _begin(parent, path[-1], text))]
         head = text[start : _end_of_line(text, start)]
         return f"{text[:start]} {line}{head}{between}{text[end:]}"
     start = _line_start(text, _begin(parent, path[-1], text))
-    return text[:start] + text[_end_of_line(text, _last(found)) + 1 :]
+    return text[:start] + text[_end_of_line(text, _last(node)) + 1 :]
 
 
 def _root(text: str) -> MappingNode:
@@ -178,12 +179,11 @@ def _add(text: str, parent: CollectionNode, line: str, *, is_root: bool = False)
     if parent.flow_style:
         end = int(parent.end_mark.index) - 1
         body = text[int(parent.start_mark.index) + 1 : end].rstrip()
-        kept = int(parent.start_mark.index) + 1 + len(body)
+        place = int(parent.start_mark.index) + 1 + len(body)
         comma = "" if not body.strip() or body.endswith(",") else ", "
-        return text[:kept] + (comma or (" " if body.endswith(",") else "")) + line + text[kept:]
+        return text[:place] + (comma or (" " if body.endswith(",") else "")) + line + text[place:]
     if is_root:
-        ended = text if text.endswith("\n") or not text else text + "\n"
-        return _with_ends_of(text, ended + line + "\n")
+        return _with_ends_of(text, _ended(text) + line + "\n")
     key = parent.value[0][0]
     indent = int(key.start_mark.index) - _line_start(text, int(key.start_mark.index))
     return _insert_after(text, _last(parent), " " * indent + line)
@@ -218,36 +218,39 @@ def _without_flow(text: str, parent: CollectionNode, step: str | int) -> str:
 def _new_list(text: str, path: Path, value: Value) -> str:
     if len(path) != 1:
         return set_value(text, path, [value])
-    ended = text if text.endswith("\n") or not text else text + "\n"
-    return _with_ends_of(text, f"{ended}{path[0]}:\n{_entry(value, _INDENT)}\n")
+    return _with_ends_of(text, f"{_ended(text)}{path[0]}:\n{_entry(value, _INDENT)}\n")
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("\n") or not text else text + "\n"
 
 
 def _entry(value: Value, column: int) -> str:
     """Return an entry of a block: a mapping with a line for each key."""
     if not isinstance(value, Mapping):
-        return f"{' ' * column}- {written(value)}"
-    lines = [f"{_scalar(key)}: {written(inner)}" for key, inner in value.items()]
+        return f"{' ' * column}- {as_yaml(value)}"
+    lines = [f"{_scalar(key)}: {as_yaml(inner)}" for key, inner in value.items()]
     return "\n".join(f"{' ' * column}{'  ' if number else '- '}{line}" for number, line in enumerate(lines))
 
 
-def written(value: Value) -> str:
+def as_yaml(value: Value) -> str:
     """Return a value on one line, as YAML that reads as that very value."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_scalar(key)}: {written(inner)}" for key, inner in value.items()) + "}"
+        return "{" + ", ".join(f"{_scalar(key)}: {as_yaml(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return _scalar(value)
-    return "[" + ", ".join(written(inner) for inner in value) + "]"
+    return "[" + ", ".join(as_yaml(inner) for inner in value) + "]"
 
 
 def _scalar(text: str) -> str:
     """Return a text as YAML that reads as that very text; JSON's quotes are YAML's too."""
-    is_plain = _PLAIN.fullmatch(text) and text.casefold() not in _WORDS_OF_YAML and " -" not in text and text != "."
+    is_plain = _PLAIN.fullmatch(text) and text.casefold() not in _YAML_KEYWORDS and " -" not in text and text != "."
     return text if is_plain and not text.startswith("-") else json.dumps(text, ensure_ascii=False)
 
 
-# A choice that is not saved yet: a spec's text with changes, made one after the other.
+# A draft: a spec's text with changes that are not saved yet, made one after the other.
 
 EPSILONS = ("0.1", "0.2", "0.3", "0.5", "0.75", "1", "1.5", "2", "3", "4", "6", "8", "10")
 RHOS = ("0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5", "10")
@@ -290,7 +293,9 @@ def _with(text: str, change: Mapping[str, Any]) -> str:
         }
         return _set_all(text, ("budget",), budget)
     if "shares" in change and isinstance(change["shares"], dict):
-        return _set_all(text, ("hierarchy", "shares"), {str(name): str(own) for name, own in change["shares"].items()})
+        return _set_all(
+            text, ("hierarchy", "shares"), {str(name): str(share) for name, share in change["shares"].items()}
+        )
     if "noise" in change and change["noise"] in FAMILIES:
         return set_value(text, ("noise",), str(change["noise"]))
     raise ReadingError("this change is none that the workbench knows")
@@ -313,15 +318,15 @@ def set_mandate(text: str, place: int, mandate: str) -> str:
     >>> set_mandate("invariants:\n  - total of adults by sex\n", 0, "Census Act")
     'invariants:\n  - {total: adults, by: sex, name: total of adults by sex, mandate: Census Act}\n'
     """
-    said = said_at(text, ("invariants", place))
-    if isinstance(said, str):
-        return set_value(text, ("invariants", place), {**in_keys(said), "mandate": mandate})
-    if not mandate.strip() and "mandate" in said:
+    entry = value_at(text, ("invariants", place))
+    if isinstance(entry, str):
+        return set_value(text, ("invariants", place), {**in_keys(entry), "mandate": mandate})
+    if not mandate.strip() and "mandate" in entry:
         return remove(text, ("invariants", place, "mandate"))
     return set_value(text, ("invariants", place, "mandate"), mandate)
 
 
-def in_keys(words: str) -> dict[str, Any]:
+def in_keys(sentence: str) -> dict[str, Any]:
     """Return an invariant in words as one with keys.
 
     Examples
@@ -329,92 +334,87 @@ def in_keys(words: str) -> dict[str, Any]:
     >>> in_keys("margin of sex and age")
     {'margin': ['sex', 'age']}
     """
-    kind, _, rest = words.strip().partition(" ")
+    kind, _, rest = sentence.strip().partition(" ")
     if kind == "margin":
         return {"margin": [name.strip() for name in rest.removeprefix("of ").replace(",", " and ").split(" and ")]}
     of, _, by = rest.removeprefix("of ").partition(" by ") if not rest.startswith("by ") else ("all", "", rest[3:])
-    found: dict[str, Any] = {kind: of.strip() or "all"}
+    entry: dict[str, Any] = {kind: of.strip() or "all"}
     if by:
-        found["by"] = by.strip()
-    return found if found[kind] == "all" else {**found, "name": " ".join(words.split())}
+        entry["by"] = by.strip()
+    return entry if entry[kind] == "all" else {**entry, "name": " ".join(sentence.split())}
 
 
-def said_at(text: str, path: tuple[str | int, ...]) -> Any:
+def value_at(text: str, path: tuple[str | int, ...]) -> Any:
     """Return what a spec says at a place, in texts, lists and mappings."""
-    from congenial.spec.yaml_text import parse
-
-    said: Any = parse(text.encode("utf-8")).tree
+    value: Any = parse(text.encode("utf-8")).tree
     for step in path:
         try:
-            said = said[step]
+            value = value[step]
         except (KeyError, IndexError, TypeError):
             raise ReadingError("what should be changed is not in the spec any more; open it again") from None
-    return said
+    return value
 
 
 def _keys(text: str, path: tuple[str | int, ...]) -> list[str]:
     try:
-        return list(said_at(text, path))
+        return list(value_at(text, path))
     except ReadingError:
         return []
 
 
-def _place(given: Any) -> int:
-    if not isinstance(given, int) or isinstance(given, bool) or given < 0:
+def _place(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ReadingError("an entry of the spec is named by its place, from 0")
-    return given
+    return value
 
 
-def _condition_entry(given: Any) -> dict[str, Any]:
-    """Return an invariant as a page asks for it: a total of cells, or a margin."""
-    if not isinstance(given, dict) or len({"total", "margin"} & set(given)) != 1:
+def _condition_entry(keys: Any) -> dict[str, Any]:
+    """Return an invariant as a page requests it: a total of cells, or a margin."""
+    if not isinstance(keys, dict) or len({"total", "margin"} & set(keys)) != 1:
         raise ReadingError("an invariant is a `total` or a `margin` here; write others in the spec's text")
-    found: dict[str, Any] = {}
+    entry: dict[str, Any] = {}
     for key in ("total", "margin", "by", "at", "name", "mandate"):
-        value = given.get(key)
+        value = keys.get(key)
         if isinstance(value, dict):
-            found[key] = {str(name): [str(label) for label in labels] for name, labels in value.items()}
+            entry[key] = {str(name): [str(label) for label in labels] for name, labels in value.items()}
         elif isinstance(value, list):
-            found[key] = [str(one) for one in value]
+            entry[key] = [str(part) for part in value]
         elif isinstance(value, str) and value.strip():
-            found[key] = value
-    return found
-
-
-# What a page that chooses asks for.
+            entry[key] = value
+    return entry
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a page asks for: a spec, the changes that are not saved, and how the grid lies."""
+class PanelRequest:
+    """What a page that chooses requests: a spec, its draft with changes that are not saved, and the layout."""
 
     file: str
-    text: str
+    draft: str
     down: str | None
     across: str | None
 
     @classmethod
-    def of(cls, desk: Desk, said: Mapping[str, Any]) -> "Asked":
+    def of(cls, workspace: Workspace, message: Mapping[str, Any]) -> "PanelRequest":
         """Read a request; a spec that was changed elsewhere in the meantime is refused."""
-        file = str(said.get("file", ""))
-        text = desk.spec_text(file)
-        if said.get("digest") not in (None, digest_of(text)):
+        file = str(message.get("file", ""))
+        text = workspace.spec_text(file)
+        if message.get("digest") not in (None, digest_of(text)):
             raise CongenialError(
                 f"{file} was changed since this page was opened, in another tab or by an editor. Open it again to see"
                 " it as it is now"
             )
-        changes = said.get("changes") or []
-        down, across = (None if said.get(name) is None else str(said[name]) for name in ("down", "across"))
+        changes = message.get("changes") or []
+        down, across = (None if message.get(name) is None else str(message[name]) for name in ("down", "across"))
         return cls(file, changed(text, changes) if changes else text, down, across)
 
     @property
     def key(self) -> tuple[str, ...]:
         """What the answer depends on, besides the data."""
-        return (self.file, digest_of(self.text), self.down or "", self.across or "")
+        return (self.file, digest_of(self.draft), self.down or "", self.across or "")
 
 
 def budget_of(spec: Spec) -> tuple[str, str | None]:
-    """Return the currency of a spec's budget, and its amount as a decimal; None where every precision is given."""
+    """Return the currency of a spec's budget, and its amount as a decimal; None where every precision is stated."""
     if spec.rho is not None:
         return "rho", f"{float(spec.rho):g}"
     if spec.epsilon is None:

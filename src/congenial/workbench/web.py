@@ -18,8 +18,8 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from congenial.display import figure
 from congenial.errors import CongenialError
 from congenial.text import printable
-from congenial.workbench.desk import AT_ONCE, Desk
-from congenial.workbench.failure import INTERNAL, failure_of
+from congenial.workbench.jobs import AT_ONCE, INTERNAL, error_message
+from congenial.workbench.workspace import Workspace
 
 # What words mean, from docs/glossary.md: a heading each, then sentences.
 
@@ -37,8 +37,8 @@ def meanings() -> dict[str, str]:
     True
     """
     text = (_INSTALLED if _INSTALLED.is_file() else _SOURCE).read_text(encoding="utf-8")
-    found = re.findall(r"^## (.+)\n+((?:(?!^## ).*\n?)+)", text, flags=re.M)
-    return {name.strip(): " ".join(_plain(body).split()) for name, body in found}
+    entries = re.findall(r"^## (.+)\n+((?:(?!^## ).*\n?)+)", text, flags=re.M)
+    return {name.strip(): " ".join(_plain(body).split()) for name, body in entries}
 
 
 def _plain(body: str) -> str:
@@ -80,7 +80,7 @@ def _shown(value: object) -> object:
 @cache
 def environment() -> Environment:
     """Return the templates; what does not show in a text is escaped, as direction marks that turn a line around."""
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -88,14 +88,14 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["word"] = word
-    made.filters["figure"] = figure
-    return made
+    templates.globals["word"] = word
+    templates.filters["figure"] = figure
+    return templates
 
 
 __all__ = ["Markup", "figure", "render", "word"]
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 _LARGEST_JSON = 2_000_000
@@ -106,21 +106,21 @@ def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
     return HTMLResponse(render(template, **values), status)
 
 
-async def computed(desk: Desk, make: Callable[[], Made], urgency: int = AT_ONCE) -> Made:
-    """Wait for something that the computing thread makes."""
-    return await asyncio.wrap_future(desk.work.do(make, urgency))
+async def computed(workspace: Workspace, function: Callable[[], Result], urgency: int = AT_ONCE) -> Result:
+    """Wait for what a function returns in the computing thread."""
+    return await asyncio.wrap_future(workspace.worker.submit(function, urgency))
 
 
 async def json_of(request: Request) -> dict[str, Any]:
     """Read a small JSON object."""
     body = await request.body()
     try:
-        found = json.loads(body) if len(body) <= _LARGEST_JSON else None
+        message = json.loads(body) if len(body) <= _LARGEST_JSON else None
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        message = None
+    if not isinstance(message, dict):
         raise CongenialError("this is not what a page of the workbench sends")
-    return found
+    return message
 
 
 def in_words(endpoint: Endpoint) -> Endpoint:
@@ -144,7 +144,7 @@ def in_json(endpoint: Callable[[Request], Awaitable[dict[str, Any]]]) -> Endpoin
         try:
             return JSONResponse(await endpoint(request))
         except Exception as error:  # noqa: BLE001  the text of what is unforeseen goes nowhere
-            status, message = failure_of(error)
+            status, message = error_message(error)
             return JSONResponse({"error": message}, status)
 
     return answering
@@ -152,7 +152,7 @@ def in_json(endpoint: Callable[[Request], Awaitable[dict[str, Any]]]) -> Endpoin
 
 async def broken(_: Request, error: Exception) -> Response:
     """Answer an error: a refusal in its words, and what nobody foresaw by its kind and place."""
-    status, message = failure_of(error)
+    status, message = error_message(error)
     title = "Something went wrong" if status == INTERNAL else "This is refused"
     return page("error.html", status, title=title, message=message, here="")
 

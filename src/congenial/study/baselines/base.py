@@ -1,7 +1,7 @@
 """What every baseline is: a way from a mechanism and a confidential table to released tables, honestly labelled."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
+from congenial.conditions.limits import bounds
 from congenial.conditions.rows import Row, dense
 from congenial.errors import BaselineError, import_extra
 from congenial.mechanism import Mechanism
 from congenial.noise import Noise
+from congenial.plan import Plan
+from congenial.privacy.budget import Budget
+from congenial.privacy.certificate import Certificate
 from congenial.randomness import RandomStream
 from congenial.sampling.system import Measured
 from congenial.table import Table
@@ -262,3 +266,59 @@ def repair_all(baseline: Baseline, problem: Problem, answers: Floats) -> Floats 
     if baseline.label.keeps_invariants and not np.all(problem.constraints.holds(whole)):
         raise BaselineError(f"internal: {baseline.label.name} broke a condition; please report this system")
     return whole
+
+
+# The noise of a baseline: at the loss that a mechanism certifies, without its conditions.
+
+
+def _for_one_record(budget: Budget, certificate: Certificate) -> Budget:
+    """Return what one record may cost so that the certificate's k records, under noise alone, cost the budget.
+
+    Distances add up, so pure losses do. Under rho k records cost at most ``k^2`` times as much; Gaussian noise pays
+    nothing for conditions at integer orders, so there the certificate itself says how much less it is.
+    """
+    plain, k = certificate.loss_without_invariants, certificate.k
+    if budget.epsilon is not None and certificate.currency == "epsilon":
+        # With a delta too: the pure bound of k records is the better one here.
+        return Budget(epsilon=budget.epsilon / k)
+    share = plain / certificate.rho if certificate.currency == "rho" and certificate.rho else Fraction(1, k * k)
+    rho = budget.rho if budget.rho is not None else certificate.rho
+    return Budget(rho=None if rho is None else rho * max(share, Fraction(1, k * k)), orders=budget.orders)
+
+
+def without_conditions(mechanism: Mechanism, certificate: Certificate) -> Plan:
+    """Return the plan of the noise alone, no condition at all, at the largest precisions that the same loss certifies.
+
+    The same loss between the same tables: where it takes k records to keep the invariants, k records.
+
+    Examples
+    --------
+    >>> from congenial.examples import p12_mechanism, p12_table
+    >>> mechanism = p12_mechanism(epsilon="1")
+    >>> certificate = mechanism.plan(mechanism.disclose(p12_table())).certificate
+    >>> without_conditions(mechanism, certificate).law.queries[0].precision
+    Fraction(1, 2)
+    """
+    budget = mechanism.budget
+    if budget is None:
+        # The precisions were given: keep their proportions, and spend what they cost under the conditions.
+        queries = [replace(query, precision=None, portion=query.precision or None) for query in mechanism.queries]
+        pure = certificate.loss is not None
+        budget = Budget(epsilon=certificate.loss, rho=None if pure else certificate.rho, orders=certificate.orders)
+    else:
+        queries = list(mechanism.queries)
+    if certificate.k > 1:
+        budget = _for_one_record(budget, certificate)
+    plain = Mechanism(
+        mechanism.schema,
+        measure=queries,
+        invariants=[bounds(None)],
+        noise=mechanism.noise,
+        neighbours=mechanism.neighbours,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        rho=budget.rho,
+        orders=budget.orders if budget.rho is not None else "integer",
+    )
+    empty = Table(mechanism.schema, np.zeros(mechanism.schema.shape, np.int64))
+    return plain.plan(plain.disclose(empty))

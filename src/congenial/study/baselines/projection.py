@@ -45,8 +45,8 @@ class Clipped:
         total = published_total(problem)
         if total is None:
             return cells
-        found = float(cells.sum())
-        return cells * (total / found) if found else np.full(problem.n_cells, total / problem.n_cells)
+        noisy_total = float(cells.sum())
+        return cells * (total / noisy_total) if noisy_total else np.full(problem.n_cells, total / problem.n_cells)
 
 
 def published_total(problem: Problem) -> float | None:
@@ -93,24 +93,24 @@ class L1Projection:
         polytope = problem.polytope
         is_equal = polytope.row_low == polytope.row_high
         equal, ranged = polytope.rows[is_equal], polytope.rows[~is_equal]
-        wide = np.zeros((len(ranged), 2 * m))
+        no_deviations = np.zeros((len(ranged), 2 * m))
         limits = [(ranged, polytope.row_high[~is_equal]), (-ranged, -polytope.row_low[~is_equal])]
-        above = np.vstack([np.hstack([rows, wide]) for rows, _ in limits])
-        most = np.concatenate([ends for _, ends in limits])
-        kept = np.isfinite(most)
+        above = np.vstack([np.hstack([rows, no_deviations]) for rows, _ in limits])
+        ends_above = np.concatenate([ends for _, ends in limits])
+        is_finite = np.isfinite(ends_above)
         split = np.hstack([queries, -np.eye(m), np.eye(m)])
-        answer = linprog(
+        solution = linprog(
             np.concatenate([np.zeros(n), weights, weights]),
-            A_ub=above[kept] if kept.any() else None,
-            b_ub=most[kept] if kept.any() else None,
+            A_ub=above[is_finite] if is_finite.any() else None,
+            b_ub=ends_above[is_finite] if is_finite.any() else None,
             A_eq=np.vstack([np.hstack([equal, np.zeros((len(equal), 2 * m))]), split]),
             b_eq=np.concatenate([polytope.row_low[is_equal], answers]),
             bounds=[*zip(polytope.low, polytope.high, strict=True), *[(0, None)] * (2 * m)],
             method="highs",
         )
-        if answer.status != 0:
-            raise BaselineError(f"the linear program was not solved: {answer.message}")
-        x = np.clip(answer.x[:n], polytope.low, polytope.high)
+        if solution.status != 0:
+            raise BaselineError(f"the linear program was not solved: {solution.message}")
+        x = np.clip(solution.x[:n], polytope.low, polytope.high)
         if polytope.farthest(x) > 1e-7 * (1 + float(np.abs(x).max(initial=0.0))):
             raise BaselineError("the linear program's solution breaks a condition; nothing is released")
         return np.asarray(x)

@@ -47,10 +47,10 @@ class TopDown:
     def _fit(problem: Problem, answers: Floats) -> Floats:
         sizes = sorted({len(query.row.cells) for query in problem.measured}, reverse=True)
         fixed: list[tuple[Row, float, float]] = []
-        x, own = np.zeros(problem.n_cells), np.zeros(problem.n_cells)
+        x, cell_answers = np.zeros(problem.n_cells), np.zeros(problem.n_cells)
         for query, answer in zip(problem.measured, answers, strict=True):
             if query.cell is not None:
-                own[query.cell] = answer
+                cell_answers[query.cell] = answer
         for number, size in enumerate(sizes):
             chosen = [i for i, query in enumerate(problem.measured) if len(query.row.cells) == size]
             measured: list[Measured] = [problem.measured[i] for i in chosen]
@@ -61,7 +61,7 @@ class TopDown:
             ridge = 1e-6 if number < len(sizes) - 1 or len(measured) < problem.n_cells else 0.0
             stacked = np.vstack([queries, np.eye(problem.n_cells)]) if ridge else queries
             both = np.concatenate([weights / weights.max(), np.full(problem.n_cells, ridge)]) if ridge else weights
-            aims = np.concatenate([answers[chosen], own]) if ridge else answers[chosen]
+            aims = np.concatenate([answers[chosen], cell_answers]) if ridge else answers[chosen]
             x = least_squares(polytope, stacked, both / both.max(), aims)
             fixed += [
                 (query.row, value - _SLACK, value + _SLACK) for query, value in zip(measured, queries @ x, strict=True)
@@ -189,13 +189,13 @@ class SimplexFit:
         excess = running[1:] - running[firsts[sum_of]] - aims[sum_of]
         is_above = ranks * values > excess
         n_entries = np.bincount(sum_of[is_above], minlength=aims.size)
-        given_up = np.zeros(aims.size, np.int64)
+        excess_of_sum = np.zeros(aims.size, np.int64)
         is_any = n_entries > 0
-        given_up[is_any] = excess[(firsts + n_entries - 1)[is_any]]
-        kept = sum_of[is_above]
-        floors = values[is_above] + -given_up[kept] // n_entries[kept]
-        remainders = -given_up % np.maximum(n_entries, 1)
-        return cls((len(answers), n_cells), places[is_above], kept, floors, n_entries, remainders)
+        excess_of_sum[is_any] = excess[(firsts + n_entries - 1)[is_any]]
+        sums_above = sum_of[is_above]
+        floors = values[is_above] + -excess_of_sum[sums_above] // n_entries[sums_above]
+        remainders = -excess_of_sum % np.maximum(n_entries, 1)
+        return cls((len(answers), n_cells), places[is_above], sums_above, floors, n_entries, remainders)
 
     @property
     def real(self) -> Floats:
@@ -317,14 +317,14 @@ class LeavesAlone:
 
 def leaf_noise(plan: Plan) -> DiscreteNoise:
     """Return the noise of leaves that alone cost what the whole chain costs."""
-    own, certificate = plan.law.noises_below[-1], plan.certificate
+    noise, certificate = plan.law.noises_below[-1], plan.certificate
     if certificate.rho is None:
         raise BaselineError("leaves alone are given the rho of a chain, and this one has none")
     is_fixed = plan.total_is_fixed
     precision = level_precision(
-        own.exponent, certificate.rho, certificate.neighbours, certificate.k, total_is_fixed=is_fixed
+        noise.exponent, certificate.rho, certificate.neighbours, certificate.k, total_is_fixed=is_fixed
     )
-    return type(own)(min(precision, own.most))
+    return type(noise)(min(precision, noise.most))
 
 
 def _leaves_of_tops(tree: Tree) -> Ints:

@@ -69,12 +69,12 @@ def _short(number: float) -> str:
 
 
 @dataclass(frozen=True)
-class Grid:
+class PrintedTable:
     """A table to read: a caption, heads, and rows that begin with their name.
 
     Examples
     --------
-    >>> print(Grid("Distances", ("method", "L1"), (("raw", "8.1"), ("congenial", "12.0"))).text)
+    >>> print(PrintedTable("Distances", ("method", "L1"), (("raw", "8.1"), ("congenial", "12.0"))).text)
     Distances
     method       L1
     raw         8.1
@@ -106,7 +106,7 @@ class Exhibit:
     text: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
     pictures: tuple[Picture, ...] = ()
-    grids: tuple[Grid, ...] = ()
+    printed_tables: tuple[PrintedTable, ...] = ()
     data: Mapping[str, Columns] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
@@ -135,7 +135,7 @@ def table_1(rng: RandomStream, *, n_draws: int = 100_000) -> Exhibit:
     confidential, printed, mechanism = p12_table(), p12_printed_release(), p12_mechanism()
     law = mechanism.law(confidential)
     draws = law.sample(n_draws, rng)
-    own = draws[0]
+    release = draws[0]
     l1 = np.abs(draws - confidential.counts).sum(axis=1)
     printed_l1 = int(np.abs(printed.counts - confidential.counts).sum())
     farthest = np.abs(draws - confidential.counts).max(axis=1)
@@ -167,39 +167,39 @@ def table_1(rng: RandomStream, *, n_draws: int = 100_000) -> Exhibit:
         ),
         tuple(findings),
         (_law_picture(),),
-        (_grid(confidential.counts, printed.counts, own),),
-        {"table-1": _columns(confidential.counts, printed.counts, own)},
+        (_printed(confidential.counts, printed.counts, release),),
+        {"table-1": _columns(confidential.counts, printed.counts, release)},
     )
 
 
-def _sums(which: str, counts: NDArray[np.int64]) -> list[Finding]:
+def _sums(title: str, counts: NDArray[np.int64]) -> list[Finding]:
     table = counts.reshape(2, -1)
     young = len(P12_AGES) - 19
-    found = {
+    sums = {
         "women": (table[0].sum(), 130),
         "men": (table[1].sum(), 126),
         "under 18": (table[:, :young].sum(), 43),
         "voting age": (table[:, young:].sum(), 213),
         "total": (table.sum(), 256),
     }
-    return [Finding("Table 1", f"{which}: {name}", int(value), sum_) for name, (value, sum_) in found.items()]
+    return [Finding("Table 1", f"{title}: {name}", int(value), sum_) for name, (value, sum_) in sums.items()]
 
 
-def _columns(confidential: NDArray[np.int64], printed: NDArray[np.int64], own: NDArray[np.int64]) -> Columns:
+def _columns(confidential: NDArray[np.int64], printed: NDArray[np.int64], release: NDArray[np.int64]) -> Columns:
     return {
         "sex": ["female"] * len(P12_AGES) + ["male"] * len(P12_AGES),
         "age": [*P12_AGES, *P12_AGES],
         "confidential": confidential.tolist(),
         "printed_release": printed.tolist(),
-        "exact_draw": own.tolist(),
+        "exact_draw": release.tolist(),
     }
 
 
-def _grid(*tables: NDArray[np.int64]) -> Grid:
+def _printed(*tables: NDArray[np.int64]) -> PrintedTable:
     sexes = [column for table in tables for column in table.reshape(2, -1).tolist()]
     rows = [(age, *(str(column[i]) for column in sexes)) for i, age in enumerate(P12_AGES)]
     rows.append(("total", *(str(sum(column)) for column in sexes)))
-    return Grid(
+    return PrintedTable(
         "Confidential (c), the release GM print (p), and one exact draw (e); women (f) and men (m)",
         ("age", "c, f", "c, m", "p, f", "p, m", "e, f", "e, m"),
         tuple(rows),
@@ -322,63 +322,67 @@ def _releases(table: Table, n: int, rng: RandomStream) -> dict[str, Floats | Int
 
 
 def figure_1(
-    tables: Sequence[Table], whose: str, rng: RandomStream, *, n_releases: int = 100, key: str = "figure-1"
+    tables: Sequence[Table], source: str, rng: RandomStream, *, n_releases: int = 100, key: str = "figure-1"
 ) -> Exhibit:
     """Return figure 1 for some tables."""
-    found = distances(tables, n_releases, rng)
+    averages = distances(tables, n_releases, rng)
     cells = np.concatenate([table.counts for table in tables])
-    found_mean, found_variance = float(cells.mean()), float(cells.var(ddof=1))
-    if whose == SIMULATED:
+    sample_mean, sample_variance = float(cells.mean()), float(cells.var(ddof=1))
+    if source == SIMULATED:
         mean, variance = SIZE * CHANCE / (1 - CHANCE), SIZE * CHANCE / (1 - CHANCE) ** 2
         findings = [
-            Finding("section 3", "mean of a simulated cell", mean, 5.26, f"these tables: {found_mean:.2f}"),
-            Finding("section 3", "variance of a simulated cell", variance, 5.54, f"these tables: {found_variance:.2f}"),
+            Finding("section 3", "mean of a simulated cell", mean, 5.26, f"these tables: {sample_mean:.2f}"),
+            Finding(
+                "section 3", "variance of a simulated cell", variance, 5.54, f"these tables: {sample_variance:.2f}"
+            ),
         ]
     else:
         findings = [
-            Finding("section 3", f"{whose}: mean of a cell", found_mean),
-            Finding("section 3", f"{whose}: variance of a cell", found_variance, note="GM's simulated cells: 5.54"),
+            Finding("section 3", f"{source}: mean of a cell", sample_mean),
+            Finding("section 3", f"{source}: variance of a cell", sample_variance, note="GM's simulated cells: 5.54"),
         ]
-    for name, values in (("L1", found.l1), ("L2", found.l2)):
+    for name, values in (("L1", averages.l1), ("L2", averages.l2)):
         raw = float(values[RAW_1].mean())
         for method in METHODS:
             mean = float(values[method].mean())
             findings.append(
-                Finding("figure 1", f"{whose}: mean {name} distance, {method}", mean, note=f"{mean / raw:.2f} of raw 1")
+                Finding(
+                    "figure 1", f"{source}: mean {name} distance, {method}", mean, note=f"{mean / raw:.2f} of raw 1"
+                )
             )
     picture = Picture(
         key,
-        distance_boxes({"average L1 distance, people": found.l1, "average L2 distance, people": found.l2}),
-        f"{len(tables)} tables ({whose}), {n_releases} releases of each by each method. A point is one table.",
+        distance_boxes({"average L1 distance, people": averages.l1, "average L2 distance, people": averages.l2}),
+        f"{len(tables)} tables ({source}), {n_releases} releases of each by each method. A point is one table.",
         "Box plots of distances for five methods. From near to far: raw noise of precision 1 and its projection on par,"
         " the conditional law of precision 1/2 in the middle by either sampler, raw noise of precision 1/2 farthest.",
     )
     return Exhibit(
         key,
-        f"Figure 1: distances from the confidential table, {whose}",
+        f"Figure 1: distances from the confidential table, {source}",
         (
             "GM describe the conditional mechanism at precision 1/2 as lying between raw noise at 1/2 and at 1, and the"
             " projection of raw noise at 1 as mostly on par with it. Their numbers are in a picture only.",
             "The boxes do not compare methods at equal privacy. Precision 1 costs epsilon 2 for one changed record; the"
             " conditional mechanism at 1/2 costs 1.49 by its certificate. The command congenial compare compares at"
             " equal certified loss.",
-            *_chain_warning(found),
+            *_chain_warning(averages),
         ),
         tuple(findings),
         (picture,),
-        data={key: found.columns()},
+        data={key: averages.columns()},
     )
 
 
-def _chain_warning(found: Distances) -> tuple[str, ...]:
+def _chain_warning(averages: Distances) -> tuple[str, ...]:
     """Say so when Algorithm 1 did not reach the law that it is meant to draw from."""
-    chain, exact = float(found.l1[CHAIN].mean()), float(found.l1[EXACT].mean())
+    chain, exact = float(averages.l1[CHAIN].mean()), float(averages.l1[EXACT].mean())
     if chain > 0.95 * exact:
         return ()
-    stuck = int((found.l1[CHAIN] == 0).sum())
+    stuck = int((averages.l1[CHAIN] == 0).sum())
     return (
         f"Algorithm 1 fails on these tables: its draws lie {chain:.1f} from the confidential table on average, exact"
         f" draws {exact:.1f}. A chain starts at the confidential table, and at {_THIN:,} iterations a draw some chains"
-        f" hardly leave it; {stuck} of {len(found.l1[CHAIN])} never moved. Such releases look accurate because they are"
-        " not private.",
+        f" hardly leave it; {stuck} of {len(averages.l1[CHAIN])} never moved. Such releases look accurate because they"
+        " are not private.",
     )

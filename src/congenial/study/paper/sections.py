@@ -25,7 +25,7 @@ from congenial.pages.figures import Picture, densities
 from congenial.privacy.certificate import Certificate
 from congenial.randomness import RandomStream
 from congenial.schema import Schema
-from congenial.study.paper.exhibits import Columns, Exhibit, Finding, Grid
+from congenial.study.paper.exhibits import Columns, Exhibit, Finding, PrintedTable
 from congenial.study.two_bins import TwoBinRelease, appendix_a, congenial, l1, l2, laplace_sum_zero, neighbour_readings
 from congenial.table import Table
 
@@ -46,8 +46,8 @@ def projected(answers: Ints, n: int) -> Ints:
     sums = np.cumsum(largest, axis=1)
     k = np.arange(1, 4)
     n_positive = (largest * k > sums - n).sum(axis=1)
-    taken = (np.take_along_axis(sums, n_positive[:, None] - 1, axis=1)[:, 0] - n) * (6 // n_positive)
-    return np.asarray(np.maximum(6 * answers - taken[:, None], 0))
+    amount = (np.take_along_axis(sums, n_positive[:, None] - 1, axis=1)[:, 0] - n) * (6 // n_positive)
+    return np.asarray(np.maximum(6 * answers - amount[:, None], 0))
 
 
 @dataclass(frozen=True)
@@ -58,25 +58,25 @@ class ProjectedLaws:
     precision: float
 
     @cached_property
-    def _grid(self) -> Ints:
+    def _answers(self) -> Ints:
         return np.arange(-_REACH, _REACH + self.n + 1)
 
     @cached_property
     def _outcomes(self) -> tuple[Ints, NDArray[np.intp]]:
-        grid = self._grid
-        answers = np.stack(np.meshgrid(grid, grid, grid, indexing="ij"), axis=-1).reshape(-1, 3)
+        values = self._answers
+        answers = np.stack(np.meshgrid(values, values, values, indexing="ij"), axis=-1).reshape(-1, 3)
         tables = projected(answers, self.n)
         keys = (tables[:, 0] * 1_000 + tables[:, 1]) * 1_000 + tables[:, 2]
-        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-        return tables[first], which
+        _, first, outcome_of_answer = np.unique(keys, return_index=True, return_inverse=True)
+        return tables[first], outcome_of_answer
 
     def joint(self, confidential: Cells) -> dict[Cells, float]:
         """Return the chance of every projected table."""
         base = exp(-self.precision)
-        chances = [(1 - base) / (1 + base) * base ** np.abs(self._grid - count) for count in confidential]
+        chances = [(1 - base) / (1 + base) * base ** np.abs(self._answers - count) for count in confidential]
         weights = (chances[0][:, None, None] * chances[1][None, :, None] * chances[2][None, None, :]).reshape(-1)
-        tables, which = self._outcomes
-        mass = np.bincount(which, weights)
+        tables, outcome_of_answer = self._outcomes
+        mass = np.bincount(outcome_of_answer, weights)
         return {(int(a), int(b), int(c)): float(m) for (a, b, c), m in zip(tables, mass, strict=True)}
 
 
@@ -102,28 +102,30 @@ def worst_ratios(n: int = TOTAL) -> dict[str, float]:
     Within one total a pair is one changed record apart; across totals one record more or less.
     """
     precision = 0.5
-    here, there = tables_with(n), tables_with(n + 1)
+    tables_n, tables_more = tables_with(n), tables_with(n + 1)
     laws, more = ProjectedLaws(n, precision), ProjectedLaws(n + 1, precision)
-    joint = {s: laws.joint(s) for s in here}
-    joint_more = {s: more.joint(s) for s in there}
+    joint = {s: laws.joint(s) for s in tables_n}
+    joint_more = {s: more.joint(s) for s in tables_more}
     cell_laws = {s: first_cell(law) for s, law in joint.items()}
     other = {s: first_cell(law) for s, law in joint_more.items()}
-    conditional = {s: _conditional(s) for s in (*here, *there)}
+    conditional = {s: _conditional(s) for s in (*tables_n, *tables_more)}
     alone = {s: first_cell(law) for s, law in conditional.items()}
     return {
-        "projected, same total": max(log_ratio(joint[s], joint[t]) for s, t in _neighbours(here, here, 2)),
+        "projected, same total": max(log_ratio(joint[s], joint[t]) for s, t in _neighbours(tables_n, tables_n, 2)),
         "conditional, same total": max(
-            log_ratio(conditional[s], conditional[t]) for s, t in _neighbours(here, here, 2)
+            log_ratio(conditional[s], conditional[t]) for s, t in _neighbours(tables_n, tables_n, 2)
         ),
-        "projected, other total": max(log_ratio(joint[s], joint_more[t]) for s, t in _neighbours(here, there, 1)),
+        "projected, other total": max(
+            log_ratio(joint[s], joint_more[t]) for s, t in _neighbours(tables_n, tables_more, 1)
+        ),
         "conditional, other total": max(
-            log_ratio(conditional[s], conditional[t]) for s, t in _neighbours(here, there, 1)
+            log_ratio(conditional[s], conditional[t]) for s, t in _neighbours(tables_n, tables_more, 1)
         ),
         "projected, other total, first cell only": max(
-            log_ratio(cell_laws[s], other[t]) for s, t in _neighbours(here, there, 1)
+            log_ratio(cell_laws[s], other[t]) for s, t in _neighbours(tables_n, tables_more, 1)
         ),
         "conditional, other total, first cell only": max(
-            log_ratio(alone[s], alone[t]) for s, t in _neighbours(here, there, 1)
+            log_ratio(alone[s], alone[t]) for s, t in _neighbours(tables_n, tables_more, 1)
         ),
         "raw, other total, first cell only": precision,
     }
@@ -151,7 +153,7 @@ def first_cell(law: dict[Cells, float]) -> dict[int, float]:
 
 def section_4() -> Exhibit:
     """Return when "post-processing is free" applies, and when it does not."""
-    found = worst_ratios()
+    ratios = worst_ratios()
     schema, mechanism = _mechanism()
     certified = mechanism.plan(mechanism.disclose(Table(schema, [TOTAL, 0, 0]))).certificate.loss
     notes = {
@@ -164,7 +166,7 @@ def section_4() -> Exhibit:
         "conditional, other total, first cell only": "for comparison; the certificate does not speak of such pairs",
         "raw, other total, first cell only": "the noise's precision",
     }
-    findings = tuple(Finding("section 4", what, value, note=notes[what]) for what, value in found.items())
+    findings = tuple(Finding("section 4", what, value, note=notes[what]) for what, value in ratios.items())
     rows = (
         ("same total, one record changed", "projected, same total", "conditional, same total", "1"),
         ("one record more", "projected, other total", "conditional, other total", "0.5"),
@@ -175,10 +177,10 @@ def section_4() -> Exhibit:
             "0.5",
         ),
     )
-    grid = Grid(
+    printed = PrintedTable(
         "Worst log ratio of the release's law between two tables",
         ("pairs", "projected", "conditional", "raw noise"),
-        tuple((name, _text(found[p]), _text(found[c]), raw) for name, p, c, raw in rows),
+        tuple((name, _text(ratios[p]), _text(ratios[c]), raw) for name, p, c, raw in rows),
     )
     return Exhibit(
         "section-4",
@@ -196,7 +198,7 @@ def section_4() -> Exhibit:
             " tables that share them; congenial's certificates say so.",
         ),
         findings,
-        grids=(grid,),
+        printed_tables=(printed,),
     )
 
 
@@ -397,13 +399,13 @@ def table_2(rng: RandomStream, *, n_draws: int = 4_000_000) -> Exhibit:
         Finding(
             "Table 2",
             f"{name}: Var(m1) in units of 1/epsilon^2",
-            found * float(EPSILON) ** 2,
+            simulated_variance * float(EPSILON) ** 2,
             variance * float(EPSILON) ** 2,
-            f"simulated; {found / variance - 1:+.2%} of the closed form",
+            f"simulated; {simulated_variance / variance - 1:+.2%} of the closed form",
         )
-        for name, _, _, variance, found, _ in rows
+        for name, _, _, variance, simulated_variance, _ in rows
     ]
-    grid = Grid(
+    printed = PrintedTable(
         f"Counts {COUNTS}, epsilon {EPSILON}; {n_draws:,} draws each",
         ("release", "E(m1)", "simulated", "Var(m1)", "simulated", "epsilon attained"),
         tuple((n, f"{m:g}", f"{sm:.4f}", f"{v:g}", f"{sv:.4f}", f"{e:.4g}") for n, m, sm, v, sv, e in rows),
@@ -419,7 +421,7 @@ def table_2(rng: RandomStream, *, n_draws: int = 4_000_000) -> Exhibit:
             " there is 8 max(beta, 1 - beta)^2 / epsilon^2.",
         ),
         tuple(findings),
-        grids=(grid,),
+        printed_tables=(printed,),
         data={"table-2": columns},
     )
 

@@ -114,9 +114,9 @@ function choosing(root) {
     body.dataset.done = "no";
     const fresh = [];
     try {
-      const drawn = await ask("choose/drawn", request({}));
+      const sampler = await ask("choose/sampler", request({}));
       if (own !== number) return;
-      put(byId("drawn"), drawn.html);
+      put(byId("sampler"), sampler.html);
       for (let place = 0; own === number; place++) {
         const found = await ask("choose/cost", request({ number: place }));
         if (own !== number) return;
@@ -305,14 +305,14 @@ async function following(root) {
 }
 
 function asking(root) {
-  const words = JSON.parse(root.dataset.words);
+  const completions = JSON.parse(root.dataset.completions);
   const input = byId("query"), list = byId("options");
   let place = -1;
   const tail = () => /[^&|,/({})<>!\s][^&|,/({})<>!]*$/.exec(input.value.slice(0, input.selectionStart))?.[0] ?? "";
   function close() { list.hidden = true; place = -1; input.setAttribute("aria-expanded", "false"); input.removeAttribute("aria-activedescendant"); }
   function open() {
     const typed = tail().toLowerCase();
-    const found = typed ? words.filter((word) => word.toLowerCase().includes(typed) && word.toLowerCase() !== typed).slice(0, 12) : [];
+    const found = typed ? completions.filter((word) => word.toLowerCase().includes(typed) && word.toLowerCase() !== typed).slice(0, 12) : [];
     if (!found.length) { close(); return; }
     list.replaceChildren(...found.map((word, number) => { const one = document.createElement("li"); one.role = "option"; one.id = `option-${number}`; one.textContent = word; one.setAttribute("aria-selected", "false"); return one; }));
     list.hidden = false;
