@@ -31,7 +31,7 @@ from congenial.inference.intervals import (
 from congenial.inference.posterior import Posterior
 from congenial.inference.priors import prior_of
 from congenial.inference.questions import parse_query
-from congenial.inference.statistic import Statistic, frame
+from congenial.inference.statistic import STATISTICS, Statistic, frame
 from congenial.law import PublicLaw
 from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream
@@ -198,7 +198,7 @@ def plot_answers(path: Path, answers: Sequence[Answer]) -> None:
     shown = [
         Shown(
             ("" if found.area is None else f"{found.area}: ") + found.estimate.query,
-            found.estimate.kind,
+            STATISTICS[found.estimate.kind].unit,
             found.estimate.low,
             found.estimate.centre,
             found.estimate.high,

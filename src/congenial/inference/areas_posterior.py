@@ -40,7 +40,7 @@ from congenial.inference.posterior import Posterior, warn_of_rough
 from congenial.inference.priors import LogDensity, Prior, Smooth, prior_of
 from congenial.inference.questions import parse_query
 from congenial.inference.smooth.chains import smooth_draws
-from congenial.inference.statistic import MEDIAN, ODDS_RATIO, Statistic
+from congenial.inference.statistic import Statistic
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
 from congenial.sampling.system import Target
@@ -108,7 +108,7 @@ class AreasPosterior:
 
     def _linear(self, query: str) -> Statistic:
         found = self._one(query)
-        if found.kind in {ODDS_RATIO, MEDIAN}:
+        if not found.definition.is_scaled_count:
             raise InferenceError(f"{query!r} is not linear, and errors are known for counts; ask intervals()")
         return found
 

@@ -18,7 +18,7 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row, row_values
 from congenial.inference.intervals import check_level, ends_of_draws, exact_value, number_text
 from congenial.inference.moves import Moving
-from congenial.inference.statistic import COUNT, MEDIAN, ODDS_RATIO, Statistic
+from congenial.inference.statistic import COUNT, Statistic
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream
 from congenial.sampling.registry import sampler_of
@@ -74,7 +74,7 @@ def scale_of(constraints: Constraints, statistic: Statistic) -> float | str:
 
 def scale_given(statistic: Statistic, below: float | None) -> float | str:
     """Return what a statistic's count is divided by, given the value of that as far as it is known."""
-    if statistic.kind in {ODDS_RATIO, MEDIAN}:
+    if not statistic.definition.is_scaled_count:
         return "it is not linear"
     if statistic.below is None:
         return 1.0

@@ -17,7 +17,7 @@ from congenial.conditions.linear_algebra import group_cells
 from congenial.conditions.rows import FREE, Interval, Limited, Row
 from congenial.inference.error_bounds import LONGEST, CountBox, NotProvenError, Piece, Tie, Weights, ties, together
 from congenial.inference.intervals import check_level, known_count
-from congenial.inference.statistic import RATIO, SHARE, Statistic
+from congenial.inference.statistic import Statistic
 from congenial.law import Law, PublicLaw
 
 # How far a released number lies from the confidential one: reaches that hold for every table, or for a box of tables.
@@ -316,7 +316,7 @@ def _none(text: str, level: float, why: str) -> Confidence:
 
 def _told(law: PublicLaw, area: Area, statistic: Statistic, level: float, is_simultaneous: bool) -> Confidence | _Asked:
     """Return the number to bound; or its interval where nothing is left to bound, or nothing can be."""
-    if not statistic.is_linear and statistic.kind not in {SHARE, RATIO}:
+    if not statistic.definition.is_scaled_count:
         return _none(statistic.text, level, "it is not linear in the cells; a posterior answers it")
 
     def known(row: Row) -> float | None:

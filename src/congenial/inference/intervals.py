@@ -14,7 +14,7 @@ from congenial.arrays import Floats
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row
 from congenial.errors import InferenceError, import_extra
-from congenial.inference.statistic import COUNT, RATIOS, Statistic
+from congenial.inference.statistic import COUNT, STATISTICS, Statistic
 
 if TYPE_CHECKING:
     from congenial.inference.posterior import Posterior
@@ -171,11 +171,8 @@ class Estimate:
 
     @property
     def is_median(self) -> bool:
-        """Whether the estimate is the median: of ratios, of places among labels, and where there is no mean.
-
-        The mean of a ratio goes with a few large values, and was farther from the truth than the release.
-        """
-        return self.kind in RATIOS or bool(self.labels) or not isfinite(self.mean)
+        """Whether the estimate is the median: of ratios, of places among labels, and where there is no mean."""
+        return STATISTICS[self.kind].is_estimated_by_median or not isfinite(self.mean)
 
     def text(self, value: float) -> str:
         """Return a value as people read it: a number, or the label that it stands for."""

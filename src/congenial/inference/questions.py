@@ -16,7 +16,7 @@
     "marital status"="never married"              quotes where a name has signs in it
 """
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -24,7 +24,7 @@ from itertools import product
 from congenial.conditions.areas import Areas
 from congenial.conditions.rows import Row
 from congenial.errors import InferenceError, SchemaError, did_you_mean
-from congenial.inference.statistic import COUNT, DIFFERENCE, MEDIAN, ODDS_RATIO, RATIO, SHARE, Statistic
+from congenial.inference.statistic import COUNT, STATISTICS, Statistic, StatisticArguments
 from congenial.schema import Dimension, Schema
 
 # A query cut into signs and names.
@@ -137,14 +137,6 @@ AREA = "area"
 RANGE = ".."
 
 
-def order_of(dimension: Dimension) -> tuple[str, ...]:
-    """Return the labels of a dimension from first to last; ranges and medians go along them.
-
-    Every dimension has the order in which its labels are listed.
-    """
-    return dimension.labels
-
-
 @dataclass(frozen=True)
 class Vocabulary:
     """What the names in a query can mean.
@@ -217,8 +209,8 @@ class Vocabulary:
         return self.between(dimension, first.strip() or None, last.strip() or None)
 
     def between(self, dimension: Dimension, first: str | None, last: str | None) -> set[str]:
-        """Return the labels from one to another along an ordered dimension, both included; None is the end."""
-        order = order_of(dimension)
+        """Return the labels from one to another in the order of the list, both included; None is the end."""
+        order = dimension.labels
         start = 0 if first is None else order.index(self._label(dimension, first))
         end = len(order) - 1 if last is None else order.index(self._label(dimension, last))
         if start > end:
@@ -237,15 +229,6 @@ class Vocabulary:
 
 Where = dict[str, set[str]]
 """Labels by dimension; dimensions not named are free."""
-
-_FORMS = {
-    SHARE: "share(part | whole)",
-    RATIO: "ratio(one / other)",
-    DIFFERENCE: "difference(one, other)",
-    ODDS_RATIO: "odds_ratio(one, other)",
-    MEDIAN: "median(dimension | part)",
-}
-_BETWEEN = {SHARE: "|", RATIO: "/", DIFFERENCE: ",", ODDS_RATIO: ","}
 
 
 @dataclass(frozen=True)
@@ -298,20 +281,20 @@ class Parser:
         if head is None or head.is_sign or head.is_quoted or not self._sign_at(1, "("):
             return COUNT, (self._where(),), None
         kind = head.text.lower().replace(" ", "_")
-        if kind not in _FORMS:
-            raise self._error(head, f"numbers are {', '.join(_FORMS.values())}; {did_you_mean(kind, _FORMS)}")
+        forms = {name: known.form for name, known in STATISTICS.items() if known.form}
+        if kind not in forms:
+            raise self._error(head, f"numbers are {', '.join(forms.values())}; {did_you_mean(kind, forms)}")
+        statistic, along = STATISTICS[kind], None
         self.place += 2
-        if kind == MEDIAN:
-            dimension = self.words.dimension(self._name("a dimension").text)
-            order_of(dimension)
-            whole = self._where() if self._taken("|") else {}
-            self._expect(")", _FORMS[kind])
-            return kind, (whole,), dimension.name
-        first = self._where()
-        self._expect(_BETWEEN[kind], _FORMS[kind])
-        second = self._where()
-        self._expect(")", _FORMS[kind])
-        return kind, (first, second), None
+        if statistic.takes_dimension:
+            along = self.words.dimension(self._name("a dimension").text).name
+            wheres: tuple[Where, ...] = (self._where() if self._taken(statistic.separator) else {},)
+        else:
+            first = self._where()
+            self._expect(statistic.separator, statistic.form)
+            wheres = first, self._where()
+        self._expect(")", statistic.form)
+        return kind, wheres, along
 
     def _where(self) -> Where:
         head, following = self._peek(), self._peek(1)
@@ -499,54 +482,20 @@ class _Shape:
 
     def statistic(self, level: dict[str, str]) -> Statistic:
         """Return the number at one level of the dimensions after ``by``."""
-        asked = self.asked
+        asked, kind = self.asked, STATISTICS[self.asked.kind]
         name = asked.body + "".join(f", {dimension}={label}" for dimension, label in level.items())
         whole = self._cells({dimension: {label} for dimension, label in level.items()})
-        picked = [self._cells(where) & whole for where in asked.wheres]
-        if asked.kind == COUNT:
-            if not level and not picked[0]:
-                raise InferenceError(f"{asked.body!r} picks no cell at all: its conditions exclude each other")
-            return self._made(name, [_sum(picked[0], name)])
-        if asked.kind == DIFFERENCE:
-            first, second = picked
-            plus = {**dict.fromkeys(first - second, 1), **dict.fromkeys(second - first, -1)}
-            cells = tuple(sorted(plus))
-            return self._made(name, [Row(name, cells, tuple(plus[cell] for cell in cells))])
-        if asked.kind == ODDS_RATIO:
-            first, second = picked
-            sets = [first & second, whole - first - second, first - second, second - first]
-            self._refuse_nothing(sets, level)
-            return self._made(name, [_sum(cells, name) for cells in sets])
-        if asked.kind == MEDIAN and asked.along is not None:
-            self._refuse_nothing(picked, level)
-            order = order_of(self.words.dimensions[asked.along])
-            counts = [_sum(picked[0] & self._cells({asked.along: {label}}), label) for label in order]
-            return self._made(name, [_sum(picked[0], name), *counts], order)
-        if asked.kind == SHARE:  # the part of the whole
-            picked[0] &= picked[1]
-        self._refuse_nothing(picked, level)
-        return self._made(name, [_sum(cells, name) for cells in picked])
-
-    def _refuse_nothing(self, sets: Sequence[set[int]], level: dict[str, str]) -> None:
-        """Refuse a quotient of which a part has no cells: it is 0, infinite or nothing whatever the table is.
-
-        After ``by`` some levels may well have none.
-        """
-        if not level and not all(sets):
-            how = "two sets that cross" if self.asked.kind == ODDS_RATIO else "cells in common, and some in each part"
-            raise InferenceError(f"{self.asked.body!r} compares with nobody: it needs {how}; look at its conditions")
-
-    def _made(self, name: str, rows: list[Row], labels: tuple[str, ...] = ()) -> Statistic:
-        above, *rest = rows
-        if labels:
-            return Statistic(name, self.asked.kind, above, None, tuple(rest), self.areas, labels)
-        return Statistic(name, self.asked.kind, above, rest[0] if rest else None, tuple(rest[1:]), self.areas)
+        sets = [self._cells(where) & whole for where in asked.wheres]
+        labels = () if asked.along is None else self.words.dimensions[asked.along].labels
+        levels = [self._cells({asked.along: {label}}) for label in labels] if asked.along is not None else []
+        counts = kind.counts(StatisticArguments(sets, whole, levels))
+        if not level and not all(counts[: kind.n_nonempty]):  # after `by` some levels may well have no cells
+            raise InferenceError(f"{asked.body!r} {kind.refusal}")
+        above, *more = (Row(name, tuple(count), tuple(count.values())) for count in counts)
+        below = more.pop(0) if more and not labels else None
+        return Statistic(name, asked.kind, above, below, tuple(more), self.areas, labels)
 
     def _cells(self, where: Where) -> set[int]:
         if any(not labels for labels in where.values()):
             return set()
         return {int(cell) for cell in self.schema.cells({name: sorted(labels) for name, labels in where.items()})}
-
-
-def _sum(cells: Iterable[int], name: str) -> Row:
-    return Row.of(name, sorted(cells))

@@ -301,16 +301,6 @@ def bias_by_size(sizes: Sequence[str], methods: Mapping[str, BiasLine]) -> "Figu
 # Intervals of several numbers, one below the other: numbers of one kind share an axis.
 
 _MOST = 60
-_AXES = {
-    "count": "count",
-    "difference": "count",
-    "share": "share",
-    "ratio": "ratio",
-    "odds_ratio": "odds ratio",
-    "median": "",
-}
-"""What an axis is labelled with; numbers whose label is the same have one axis."""
-
 
 @dataclass(frozen=True)
 class Shown:
@@ -318,14 +308,14 @@ class Shown:
 
     Attributes
     ----------
-    kind : str
-        ``"count"``, ``"share"``, ...; another one has an axis of its own.
+    unit : str
+        The label of its axis; numbers of the same unit share one.
     labels : tuple of str
         What the values 0, 1, ... stand for, if they are no numbers.
     """
 
     name: str
-    kind: str
+    unit: str
     low: float
     estimate: float
     high: float
@@ -340,7 +330,7 @@ def interval_picture(numbers: Sequence[Shown], *, level: float) -> "Figure":
     """
     panels: dict[tuple[str, tuple[str, ...]], list[Shown]] = {}
     for number in numbers[:_MOST]:
-        panels.setdefault((_AXES.get(number.kind, number.kind), number.labels), []).append(number)
+        panels.setdefault((number.unit, number.labels), []).append(number)
     sizes = [len(own) for own in panels.values()] or [1]
     with styled():
         height = 0.5 + 0.28 * sum(sizes) + 0.55 * len(sizes)

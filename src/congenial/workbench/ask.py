@@ -23,6 +23,7 @@ from congenial.errors import BundleError, InferenceError
 from congenial.inference.answers import Answer, Replies
 from congenial.inference.intervals import Estimate, PoorDrawsWarning, number_text
 from congenial.inference.questions import Vocabulary, parse_query
+from congenial.inference.statistic import STATISTICS
 from congenial.inference.tree.estimate import TreeEstimate
 from congenial.pages.svg import intervals
 from congenial.randomness import replay_rng
@@ -167,7 +168,7 @@ def shown(verified: Verified, name: str, said: Any, estimates: Estimates) -> dic
 
 _MOST_PICTURED = 40
 _MANY = 1_000
-_FORMS = ("all", "share(", "ratio(", "difference(", "odds_ratio(", "median(", " by ", " over areas")
+_FORMS = ("all", *(f"{name}(" for name, kind in STATISTICS.items() if kind.form), " by ", " over areas")
 
 
 def routes(desk: Desk, opened: Opened, estimates: Estimates) -> list[Route]:

@@ -16,7 +16,6 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.linear_algebra import integer_solutions
 from congenial.errors import InferenceError, did_you_mean, import_extra
 from congenial.inference.priors import INDEPENDENT, smooth
-from congenial.inference.questions import order_of
 from congenial.inference.smooth.chains import smooth_draws
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
@@ -226,7 +225,7 @@ def trend(schema: Schema) -> TableStatistic:
     """Return how far the mean places along the last dimension lie apart, between the levels of the first."""
     if len(schema.shape) != 2:
         raise InferenceError(f"a trend is of tables with two dimensions, and this one has {len(schema.shape)}")
-    places = np.arange(len(order_of(schema.dimensions[1])))
+    places = np.arange(len(schema.dimensions[1].labels))
 
     def of(tables: Ints) -> Floats:
         cube = tables.reshape(len(tables), *schema.shape)

@@ -28,7 +28,6 @@ from congenial.inference.intervals import (
     warn_of_poor,
 )
 from congenial.inference.questions import Statistic, parse_query
-from congenial.inference.statistic import COUNT, DIFFERENCE
 from congenial.inference.tree.chain import TreeDraws, draw_tree, ends, sorted_draws
 from congenial.inference.tree.model import noise_variances, reach, reaches
 from congenial.pages.figures import PanelOfUnits, as_svg, tree_estimates
@@ -229,9 +228,9 @@ class TreeEstimate:
         if np.isnan(values).all():
             raise InferenceError(f"{text} is a share of nobody in every draw: there is nothing to estimate")
         low, high = ends_of_draws(values, None, level)
-        if minus is None and kind != DIFFERENCE:
-            is_noise = kind == COUNT and released <= self._reach(statistic, chosen, (1 - level) / 2)
-            low = 0.0 if is_noise else max(low, 0.0)
+        if minus is None and (minimum := statistic.definition.minimum) > -np.inf:
+            is_noise = statistic.is_linear and released <= self._reach(statistic, chosen, (1 - level) / 2)
+            low = minimum if is_noise else max(low, minimum)
         mean, median = mean_of_draws(values, None), median_of_draws(values, None)
         n_draws = len(values) // self.draws.n_chains
         drawn = self.draws.leaves[:, asked].reshape(self.draws.n_chains, n_draws, -1)
