@@ -18,6 +18,8 @@ RECIPES = {
     "a noise family": ("FAMILIES", "tests/noise/contract.py", "tests/noise/test_new_family.py"),
     "a sampler": ("SAMPLERS", "tests/sampling/contract.py", "tests/sampling/test_choose.py"),
     "a kind of invariant": ("KINDS", "tests/conditions/contract.py", "tests/conditions/test_kinds.py"),
+    "a statistic": ("STATISTICS", "EXAMPLES", "tests/inference/test_statistics.py"),
+    "a prior": ("PRIORS", "tests/inference/test_priors.py", "tests/inference/test_posterior.py"),
 }
 
 

@@ -8,10 +8,10 @@ from agreement import own_rng
 from congenial.arrays import Floats, Ints
 from congenial.inference.kernels import WordSupply
 from congenial.inference.models.design import normals
-from congenial.inference.priors import DEVIATIONS, effects, log_widths
 from congenial.inference.smooth import areas as areas_field
 from congenial.inference.smooth import kernels_areas as log_rates
 from congenial.inference.smooth.areas import N_POWERS, AreasField, Covariance, Deviations
+from congenial.inference.smooth.effects import DEVIATIONS, effects, log_widths
 from congenial.randomness import RandomStream
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0-17", "18-64", "65+"]})

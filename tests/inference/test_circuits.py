@@ -7,8 +7,7 @@ import pytest
 
 import congenial as cg
 from congenial.conditions.condition import Condition
-from congenial.inference.chains import Circuits
-from congenial.inference.posterior import MOST_TABLES
+from congenial.inference.chains import MOST_TABLES, Circuits
 from congenial.sampling.enumeration import all_tables
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0", "1"]})

@@ -12,9 +12,9 @@ from congenial.inference import priors
 from congenial.inference.kernels import WordSupply
 from congenial.inference.moves import Moving
 from congenial.inference.posterior import ContradictedPriorWarning, posterior
-from congenial.inference.priors import ALONE, DEVIATIONS, PROFILE, Scales, Term, effects, terms_of
 from congenial.inference.smooth import kernels
 from congenial.inference.smooth.chains import Field, smooth_draws
+from congenial.inference.smooth.effects import ALONE, DEVIATIONS, PROFILE, Scales, Term, effects, terms_of
 from congenial.randomness import RandomStream
 from congenial.schema import widths_of_labels
 from published import law_of

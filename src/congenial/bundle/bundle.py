@@ -31,11 +31,12 @@ from congenial.tree.tree import Tree
 
 if TYPE_CHECKING:
     from congenial.inference.areas_posterior import AreasPosterior
+    from congenial.inference.chains import LogDensity
     from congenial.inference.frequentist import Confidence
     from congenial.inference.models.goodness_of_fit import ModelTest, TableStatistic
     from congenial.inference.models.log_linear import ModelPosterior
     from congenial.inference.posterior import Posterior
-    from congenial.inference.priors import LogDensity, Prior, Smooth
+    from congenial.inference.priors import Prior
     from congenial.inference.tree.estimate import TreeEstimate
 
 # A manifest made again from what it states and the released tables; the two must be the same.
@@ -234,7 +235,7 @@ class Bundle:
         self,
         area: str,
         *,
-        prior: "str | Prior | Smooth | LogDensity" = "smooth",
+        prior: "str | Prior | LogDensity" = "smooth",
         n_draws: int = 4_000,
         n_chains: int | None = None,
         rng: RandomStream | None = None,
@@ -245,7 +246,7 @@ class Bundle:
         self,
         area: None = None,
         *,
-        prior: "str | Prior | Smooth | LogDensity" = "smooth",
+        prior: "str | Prior | LogDensity" = "smooth",
         n_draws: int = 4_000,
         n_chains: int | None = None,
         rng: RandomStream | None = None,
@@ -255,7 +256,7 @@ class Bundle:
         self,
         area: Area = None,
         *,
-        prior: "str | Prior | Smooth | LogDensity" = "smooth",
+        prior: "str | Prior | LogDensity" = "smooth",
         n_draws: int = 4_000,
         n_chains: int | None = None,
         rng: RandomStream | None = None,

@@ -29,7 +29,7 @@ from congenial.inference.intervals import (
     number_text,
 )
 from congenial.inference.posterior import Posterior
-from congenial.inference.priors import prior_of
+from congenial.inference.priors import DEFAULT_PRIOR, prior_of
 from congenial.inference.questions import parse_query
 from congenial.inference.statistic import STATISTICS, Statistic, frame
 from congenial.law import PublicLaw
@@ -341,7 +341,6 @@ def _all_tables(bundle: Bundle) -> Ints:
 
 # Everything that was asked of a bundle: numbers of each area, and numbers that span areas.
 
-SMOOTH = "smooth"
 _MOST_WARNINGS = 5  # of single areas
 
 
@@ -371,7 +370,7 @@ def ask(
     areas: Sequence[Area] = (),
     *,
     level: float = 0.9,
-    prior: str = SMOOTH,
+    prior: str = DEFAULT_PRIOR,
     n_draws: int = 4_000,
     is_simultaneous: bool = False,
     is_pooled: bool = False,
@@ -404,14 +403,14 @@ def ask(
             f" query, such as {bundle.law.areas.name}={areas[0]}"
         )
     check_level(level)
-    prior_of(bundle.law.schema, prior)
+    belief = prior_of(bundle.law.schema, prior)
     for area in areas:
         bundle.released(area)  # refused here, before anything is drawn
     chosen = list(areas) if areas else list(bundle.tables)
     known = None if needs_draws else known_answers(bundle, spanning, own, chosen, level)
     if known is not None:
         return Replies(tuple(known), (), ())
-    is_pooled = prior == SMOOTH and len(bundle.tables) > 1 and (is_pooled or not areas)
+    is_pooled = belief.is_pooled and len(bundle.tables) > 1 and (is_pooled or not areas)
     numbers: list[Answer] = []
     posteriors: list[Posterior] = []
     with catch_warnings(record=True) as heard:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area
 from congenial.errors import InferenceError, did_you_mean
+from congenial.inference.chains import LogDensity
 from congenial.inference.error_law import (
     ErrorInterval,
     areas_errors,
@@ -35,17 +36,13 @@ from congenial.inference.intervals import (
     quality_of,
     warn_of_poor,
 )
-from congenial.inference.moves import Moving
-from congenial.inference.posterior import Posterior, warn_of_rough
-from congenial.inference.priors import LogDensity, Prior, Smooth, prior_of
+from congenial.inference.posterior import Posterior, check_n_draws, warn_of_rough
+from congenial.inference.priors import DEFAULT_PRIOR, PRIORS, Prior, prior_of
 from congenial.inference.questions import parse_query
-from congenial.inference.smooth.chains import smooth_draws
 from congenial.inference.statistic import Statistic
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
-from congenial.sampling.system import Target
 
-_SETTLING = 10  # proposals before the first that is kept
 _MOST_BYTES = 8e8  # of draws
 _MOST_TABLES = 1_000_000  # of all draws together: ten minutes or so for tables of 46 cells
 _FEWEST = 200  # draws, however many areas there are
@@ -65,7 +62,7 @@ class AreasPosterior:
 
     law: PublicLaw
     released: Ints
-    prior: Prior | Smooth
+    prior: Prior
     chains: NDArray[np.int32]
     acceptance: float
     cell_effect: float | None = None
@@ -273,7 +270,7 @@ def areas_posterior(
     law: PublicLaw,
     released: Ints,
     *,
-    prior: "str | Prior | Smooth | LogDensity" = "smooth",
+    prior: str | Prior | LogDensity = DEFAULT_PRIOR,
     n_draws: int = 4_000,
     n_chains: int | None = None,
     rng: RandomStream | None = None,
@@ -282,50 +279,16 @@ def areas_posterior(
 
     Of thousands of areas fewer draws are kept: a million tables in all, but 200 draws at least, and 800 MB at most.
     """
-    belief, stream = prior_of(law.schema, prior), rng or secure_rng()
     n_few = (4 if len(released) <= 200 else 2) if n_chains is None else n_chains
-    if type(n_draws) is not int or type(n_few) is not int or n_few < 1 or n_draws < 2 * n_few:
-        raise InferenceError(f"n_draws is a whole number, at least two for each of n_chains, not {n_draws!r}")
+    check_n_draws(n_draws, n_few)
     if not law.areas.holds(released).all():
         raise InferenceError("a released table does not obey the published numbers; take both from one bundle")
     n_some = max(_FEWEST, _MOST_TABLES // len(released))
     n_kept = max(2 * n_few, min(n_draws, n_some, int(_MOST_BYTES / (4 * released.size))))
-    if isinstance(belief, Smooth):
-        drawn = smooth_draws(law, released, belief.ordered, n_draws=n_kept, n_chains=n_few, rng=stream)
-        own = float(drawn.scales[:, :, -1].mean())
-        warn_of_rough(own)
-        return AreasPosterior(law, released, belief, drawn.tables, drawn.acceptance, own)
-    if prior != "flat":
-        raise InferenceError(
-            f'many areas are asked under the prior "smooth" or "flat", not under {belief.text}; ask area by area'
-        )
-    chains, acceptance = _flat_chains(law, released, n_kept // n_few, n_few, stream)
-    return AreasPosterior(law, released, belief, chains, acceptance)
-
-
-def _flat_chains(
-    law: PublicLaw, released: Ints, n_draws: int, n_chains: int, rng: RandomStream
-) -> tuple[NDArray[np.int32], float]:
-    """Run chains of every area by proposals of the exact sampler at its release; the normalisers decide."""
-    n_areas, n_cells = released.shape
-    out = np.empty((n_chains, n_draws, n_areas, n_cells), np.int32)
-    accepted = 0
-    for group in law.areas.groups:
-        own = released[group.places]
-        noise = Target(group.constraints(0), law.measured, own[0]).unweighted.measured
-        moving, at_release = Moving.of(group.pattern, law.measured), Moving.of(group.pattern, noise)
-        n_each = n_draws + _SETTLING
-        for chain in range(n_chains):
-            proposed = np.empty((len(own), n_each, n_cells), np.int64)
-            for places, errors in at_release.errors(own, n_each, rng):
-                proposed[places] = own[places][:, None, :] + errors
-            log_c = moving.log_normalisers(proposed.reshape(-1, n_cells), rng).reshape(len(own), n_each)
-            coins = np.log(rng.uniforms(len(own) * n_each)).reshape(len(own), n_each)
-            here, every = np.zeros(len(own), np.int64), np.arange(len(own))
-            for step in range(n_each):
-                taken = coins[:, step] < log_c[every, here] - log_c[:, step]
-                here = np.where(taken, step, here)
-                accepted += int(taken.sum())
-                if step >= _SETTLING:
-                    out[chain, step - _SETTLING, group.places] = proposed[every, here]
-    return out, accepted / (n_chains * (n_draws + _SETTLING) * n_areas)
+    belief = prior_of(law.schema, prior)
+    if not belief.has_areas:
+        names = " or ".join(f'"{name}"' for name, make in PRIORS.items() if make(law.schema).has_areas)
+        raise InferenceError(f"many areas are asked under the prior {names}, not under {belief.text}; ask area by area")
+    draws = belief.draw_areas(law, released, n_kept, n_few, rng or secure_rng())
+    warn_of_rough(draws.cell_effect)
+    return AreasPosterior(law, released, belief, draws.chains, draws.acceptance, draws.cell_effect)

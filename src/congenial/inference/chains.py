@@ -7,6 +7,7 @@ so the exact sampler centred at t proposes s from it, and a proposal s' replaces
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,17 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.linear_algebra import integer_solutions
+from congenial.conditions.rows import row_values
 from congenial.errors import InferenceError
-from congenial.inference.priors import Prior
+from congenial.exact import log_of
 from congenial.noise import Noise
 from congenial.randomness import RandomStream
+from congenial.sampling.enumeration import all_tables
 from congenial.sampling.registry import Drawer, Sampler, sampler_of
 from congenial.sampling.system import Target
+
+LogDensity = Callable[[Ints], Floats]
+"""Log densities, up to a constant, of tables (draw, cell)."""
 
 # Small steps between tables that keep every published equality.
 
@@ -201,19 +207,101 @@ def _log_weight(target: Target) -> Callable[[Ints], Floats]:
     return log_weight
 
 
+# The posterior of small sets: all tables that fit are gone through, and their probabilities are exact.
+
+MOST_TABLES = 1_000
+"""Sets of tables up to here are gone through, pair by pair."""
+
+
+def enumerated_posterior(target: Target, prior: LogDensity, tables: Ints) -> tuple[Ints, Floats]:
+    """Return the tables that have a chance given the release, and their probabilities.
+
+    Parameters
+    ----------
+    target : Target
+        The law of the noise, centred at the release.
+    tables : array (table, cell)
+        All tables that fit.
+    """
+    rows = [measured.row for measured in target.measured]
+    values, own = row_values(rows, tables), row_values(rows, target.centre[None, :])[0]
+    log_weights = np.zeros((len(tables), len(tables)))
+    log_posterior = prior(tables)
+    for place, measured in enumerate(target.measured):
+        column = values[:, place]
+        log_weights += measured.noise.log_weight(column[:, None] - column[None, :])
+        log_posterior = log_posterior + measured.noise.log_weight(column - own[place])
+    for floor, n_floors in target.floors(tables).items():
+        log_weights += n_floors * log_of(floor)
+    log_posterior = log_posterior - _log_sum(log_weights)
+    if not np.isfinite(log_posterior).any():
+        raise InferenceError("the prior gives no table that fits any chance; check it")
+    weights = np.exp(log_posterior - log_posterior.max())
+    kept = weights > 0  # 0 times an infinite ratio would be no number
+    return tables[kept], weights[kept] / weights[kept].sum()
+
+
+def _log_sum(log_values: Floats) -> Floats:
+    top = log_values.max(axis=1, keepdims=True)
+    return np.asarray(top[:, 0] + np.log(np.exp(log_values - top).sum(axis=1)))
+
+
 _BURN_IN = 100  # proposals; sweeps of small steps need fewer
 _STEPS_A_CELL = 8
+_POOR_ACCEPTANCE = 0.10
+FEW_CHAINS, _MANY_CHAINS = 4, 40  # small steps of many chains at once cost hardly more than those of few
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """Draws of chains (chain, draw, cell), and the share of proposals that were accepted."""
+class ChainDraws:
+    """Draws of chains (chain, draw, cell), or (chain, draw, area, cell) in int32 for many areas.
 
-    chains: Ints
+    Attributes
+    ----------
+    acceptance : float
+        Share of proposals accepted; 1 where every table was enumerated.
+    weights : array (draw,) or None
+        Exact posterior probabilities of all tables, which stand as one chain; None for draws of chains.
+    cell_effect : float or None
+        Under the smooth prior, the estimated scale of what single cells have beyond smooth effects.
+    has_small_steps : bool
+        Whether the chains went by small steps, because proposals were hardly ever accepted.
+    """
+
+    chains: NDArray[Any]
     acceptance: float
+    weights: Floats | None = None
+    cell_effect: float | None = None
+    has_small_steps: bool = False
 
 
-def by_proposals(target: Target, prior: Prior, n_draws: int, n_chains: int, rng: RandomStream) -> Drawn:
+def draw_by_density(
+    target: Target, prior: LogDensity, n_draws: int, n_chains: int | None, rng: RandomStream
+) -> ChainDraws:
+    """Draw tables given a release under a log density: all of them with their probabilities where they are few.
+
+    Else chains run by proposals of the exact sampler, or by small steps where the prior pulls far from the release.
+
+    Parameters
+    ----------
+    n_chains : int, optional
+        Left out, it is 4, or up to 40 where chains go by small steps.
+    """
+    listed = all_tables(target.constraints, MOST_TABLES)
+    if listed is not None:
+        tables, weights = enumerated_posterior(target, prior, listed)
+        return ChainDraws(tables[None, :, :], 1.0, weights)
+    try:
+        draws = by_proposals(target, prior, n_draws, FEW_CHAINS if n_chains is None else n_chains, rng)
+    except InferenceError:
+        draws = None
+    if draws is not None and draws.acceptance >= _POOR_ACCEPTANCE:
+        return draws
+    n_many = max(FEW_CHAINS, min(_MANY_CHAINS, n_draws // 10)) if n_chains is None else n_chains
+    return by_small_steps(target, prior, n_draws, n_many, rng)
+
+
+def by_proposals(target: Target, prior: LogDensity, n_draws: int, n_chains: int, rng: RandomStream) -> ChainDraws:
     """Run chains by independent proposals of the exact sampler, for priors that are wide next to the noise."""
     sampler = sampler_of(target)
     each = n_draws // n_chains
@@ -232,7 +320,7 @@ def by_proposals(target: Target, prior: Prior, n_draws: int, n_chains: int, rng:
         picks, n_moves = walk(own, own_coins)
         accepted += n_moves
         chains.append(proposals[number * (each + _BURN_IN) + picks[_BURN_IN:]])
-    return Drawn(np.stack(chains), accepted / n_proposals)
+    return ChainDraws(np.stack(chains), accepted / n_proposals)
 
 
 def walk(log_ratio: Floats, log_coins: Floats) -> tuple[NDArray[np.intp], int]:
@@ -247,7 +335,7 @@ def walk(log_ratio: Floats, log_coins: Floats) -> tuple[NDArray[np.intp], int]:
     return picks, n_moves
 
 
-def by_small_steps(target: Target, prior: Prior, n_draws: int, n_chains: int, rng: RandomStream) -> Drawn:
+def by_small_steps(target: Target, prior: LogDensity, n_draws: int, n_chains: int, rng: RandomStream) -> ChainDraws:
     """Run chains by small steps and jumps (see `surrogate`), for priors that pull far away from the release."""
 
     def log_prior(tables: Ints, _: NDArray[np.intp]) -> Floats:
@@ -265,4 +353,4 @@ def by_small_steps(target: Target, prior: Prior, n_draws: int, n_chains: int, rn
         accepted += int(taken.sum())
         if sweep >= burn_in:
             out[:, sweep - burn_in] = chains.tables
-    return Drawn(out, accepted / (n_chains * (burn_in + each)))
+    return ChainDraws(out, accepted / (n_chains * (burn_in + each)), has_small_steps=True)

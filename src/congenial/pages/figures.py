@@ -302,6 +302,7 @@ def bias_by_size(sizes: Sequence[str], methods: Mapping[str, BiasLine]) -> "Figu
 
 _MOST = 60
 
+
 @dataclass(frozen=True)
 class Shown:
     """A number as a picture shows it.

@@ -19,10 +19,10 @@ from congenial.bundle.bundle import Bundle
 from congenial.bundle.parquet import MANIFEST
 from congenial.bundle.verify import Verified, verify_bundle
 from congenial.errors import BundleError, CongenialError, InferenceError, reason_of
-from congenial.inference.answers import SMOOTH, Replies, ask, error_intervals_across, known_answers
+from congenial.inference.answers import Replies, ask, error_intervals_across, known_answers
 from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
 from congenial.inference.error_law import ErrorInterval
-from congenial.inference.priors import prior_of
+from congenial.inference.priors import DEFAULT_PRIOR, prior_of
 from congenial.inference.questions import parse_query
 from congenial.law import PublicLaw
 from congenial.randomness import replay_rng
@@ -229,7 +229,7 @@ class Answering:
         if not asked.spans_areas(bundle):
             return []
         released = _released(bundle)
-        prior = prior_of(bundle.law.schema, SMOOTH)
+        prior = prior_of(bundle.law.schema, DEFAULT_PRIOR)
         around = AreasPosterior(bundle.law, released, prior, released[None, None].astype(np.int32), 1.0)
         statistics = parse_query(asked.query, bundle.law.schema, bundle.law.areas)
         return error_intervals_across(around, statistics, float(asked.level), replay_rng(f"infer {SEED}"))
@@ -279,7 +279,7 @@ def draw_together(law: PublicLaw, released: Ints, n_draws: int) -> Together:
     rng = replay_rng(f"infer {SEED}")
     with catch_warnings(record=True) as heard:
         simplefilter("always")
-        found = areas_posterior(law, released, prior=SMOOTH, n_draws=n_draws, rng=rng)
+        found = areas_posterior(law, released, prior=DEFAULT_PRIOR, n_draws=n_draws, rng=rng)
     said = [str(one.message) for one in heard if issubclass(one.category, UserWarning)]
     return found, tuple(said)
 

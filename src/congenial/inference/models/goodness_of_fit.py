@@ -15,8 +15,9 @@ from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.linear_algebra import integer_solutions
 from congenial.errors import InferenceError, did_you_mean, import_extra
-from congenial.inference.priors import INDEPENDENT, smooth
+from congenial.inference.priors import smooth
 from congenial.inference.smooth.chains import smooth_draws
+from congenial.inference.smooth.effects import INDEPENDENT
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
 from congenial.sampling.registry import sampler_of

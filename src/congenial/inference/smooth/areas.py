@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.inference.kernels import WordSupply
 from congenial.inference.models.design import normals
-from congenial.inference.priors import DEVIATIONS, PROFILE, Scales, Widths, effects, log_widths
+from congenial.inference.smooth.effects import DEVIATIONS, PROFILE, Scales, Widths, effects, log_widths
 from congenial.schema import Schema
 
 _START = 0.7  # of the normals behind scales

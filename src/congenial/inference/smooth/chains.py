@@ -16,8 +16,8 @@ from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError, import_extra
 from congenial.inference.kernels import Terms, WordSupply
 from congenial.inference.moves import Moving, Tilts
-from congenial.inference.priors import ALONE, Scales, Widths, terms_of
 from congenial.inference.smooth.areas import AreasField
+from congenial.inference.smooth.effects import ALONE, Scales, Widths, terms_of
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream
 from congenial.sampling.registry import Sampler, choose_sampler
