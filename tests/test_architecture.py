@@ -76,21 +76,7 @@ ONLY_HERE = {
     "arviz_base": {"inference.statistic"},
 }
 # `constraints.count()` is a question to the set that only the engine can answer: a late import.
-LOOKS_UP = {("conditions.constraints", "sampling.counting")} | {
-    # A bundle answers an analyst's questions by the layer above it.
-    ("bundle.bundle", f"inference.{module}")
-    for module in (
-        "areas_posterior",
-        "frequentist",
-        "models.design",
-        "models.goodness_of_fit",
-        "models.log_linear",
-        "posterior",
-        "priors",
-        "questions",
-        "tree.estimate",
-    )
-}
+LOOKS_UP = {("conditions.constraints", "sampling.counting")}
 MAKES_RANDOMNESS = {"random", "secrets"}
 
 

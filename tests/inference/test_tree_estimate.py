@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 import congenial as cg
 from agreement import own_rng
-from congenial.bundle.bundle import Bundle
 from congenial.bundle.parquet import parquet_arrays
 from congenial.cli.main import main
 from congenial.errors import BundleError, InferenceError
+from congenial.inference.analysis import AnalystBundle
 from congenial.inference.intervals import ends_of_draws
 from congenial.inference.tree.chain import _warn, ends
 from congenial.inference.tree.estimate import TreeEstimate, at_the_top
@@ -53,19 +53,19 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def bundle(place: Path) -> Bundle:
+def bundle(place: Path) -> AnalystBundle:
     return cg.load_bundle(place)
 
 
 @pytest.fixture(scope="module")
-def estimate(bundle: Bundle) -> TreeEstimate:
+def estimate(bundle: AnalystBundle) -> TreeEstimate:
     said: list[str] = []
     found = bundle.estimate(n_draws=200, rng=cg.replay_rng("tree"), progress=lambda step, *_: said.append(step))
     assert any("draw" in text for text in said)
     return found
 
 
-def test_whole_numbers_and_draws_add_up(bundle: Bundle, estimate: TreeEstimate) -> None:
+def test_whole_numbers_and_draws_add_up(bundle: AnalystBundle, estimate: TreeEstimate) -> None:
     tree = estimate.law.tree
     total = int(bundle.level("state")[1].sum())
     for tables in (estimate.integers, tree.summed(estimate.integers[-1])):
@@ -99,7 +99,7 @@ def test_whole_numbers_at_the_top_keep_crossing_invariants() -> None:
     assert constraints.holds(at_the_top(draws, constraints))
 
 
-def test_a_level_has_every_statistic(bundle: Bundle, estimate: TreeEstimate) -> None:
+def test_a_level_has_every_statistic(bundle: AnalystBundle, estimate: TreeEstimate) -> None:
     found = estimate.level("tract", 0.8)
     assert found.codes == bundle.level("tract")[0]
     assert np.array_equal(found.released[:, :-1], bundle.level("tract")[1])
@@ -289,7 +289,7 @@ def test_a_code_at_two_levels_is_asked_back() -> None:
     assert found.interval("A", at="town").mean < found.interval("A", at="county").mean
 
 
-def test_one_seed_one_estimate(bundle: Bundle) -> None:
+def test_one_seed_one_estimate(bundle: AnalystBundle) -> None:
     first, again, other = (bundle.estimate(n_draws=16, rng=cg.replay_rng(seed)) for seed in (1, 1, 2))
     assert np.array_equal(first.draws.leaves, again.draws.leaves)
     assert not np.array_equal(first.draws.leaves, other.draws.leaves)

@@ -15,6 +15,7 @@ pytest.importorskip("starlette", reason="needs the extra workbench")
 from congenial.bundle.bundle import Bundle
 from congenial.bundle.verify import Verified, verify_bundle
 from congenial.conditions.rows import Row
+from congenial.inference.analysis import AnalystBundle
 from congenial.inference.answers import ask
 from congenial.inference.error_law import ErrorInterval
 from congenial.randomness import replay_rng
@@ -87,8 +88,9 @@ def test_the_draws_of_all_areas_are_made_once(verified: Verified, monkeypatch: p
     missing = answering.missing("three", verified, asked)
     assert missing is not None
     answering.keep("three", draw_together(*missing))
-    by_command = ask(verified.bundle, [QUERY], n_draws=asked.n_draws(verified.bundle), rng=replay_rng("infer 1"))
-    monkeypatch.setattr(Bundle, "posterior", None)  # whoever draws again fails
+    bundle = AnalystBundle.of(verified.bundle)
+    by_command = ask(bundle, [QUERY], n_draws=asked.n_draws(bundle), rng=replay_rng("infer 1"))
+    monkeypatch.setattr(AnalystBundle, "posterior", None)  # whoever draws again fails
     first = answering.answers("three", verified, asked)
     assert [one.estimate for one in first.numbers] == [one.estimate for one in by_command.numbers]
     other = answering.answers("three", verified, Question(QUERY.replace("South", "West"), "0.8"))

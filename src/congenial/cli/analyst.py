@@ -197,8 +197,8 @@ def infer(
     areas up, and difference(area=North, area=South) compares two. Numbers that the invariants determine are given as
     exact.
     """
-    from congenial.bundle.bundle import load_bundle
     from congenial.errors import InferenceError
+    from congenial.inference.analysis import load_bundle
     from congenial.inference.answers import ask, check_picture, plot_answers, write_draws
     from congenial.randomness import replay_rng, secure_rng
 
@@ -302,7 +302,7 @@ def estimate(bundle: Path, out: Path, level: float, draws: int | None, seed: int
     A release is a draw: for small areas use the estimate. It rests on a prior that is learned from the release, and
     says loudly where that does not fit. Files: a Parquet file for each level, summary.txt, estimates.svg.
     """
-    from congenial.bundle.bundle import load_bundle
+    from congenial.inference.analysis import load_bundle
     from congenial.inference.intervals import check_level
     from congenial.inference.tree.chain import check_draws
     from congenial.inference.tree.estimate import FEWEST_DRAWS, as_plain_values, check_new, summary, write_estimate

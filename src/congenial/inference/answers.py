@@ -12,10 +12,10 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.bundle.bundle import Bundle
 from congenial.conditions.areas import Area
 from congenial.conditions.rows import Row
 from congenial.errors import InferenceError, reason_of
+from congenial.inference.analysis import AnalystBundle
 from congenial.inference.areas_posterior import AreasPosterior
 from congenial.inference.error_law import ErrorInterval, areas_errors, interval_by_errors, possible_ends, scale_given
 from congenial.inference.frequentist import Confidence
@@ -131,7 +131,7 @@ class Answers:
 
 
 def answer(
-    bundle: Bundle,
+    bundle: AnalystBundle,
     queries: Sequence[str],
     area: Area,
     *,
@@ -302,7 +302,7 @@ def _known_count(law: PublicLaw, parts: dict[Area, Row]) -> Fraction | None:
 
 
 def known_answers(
-    bundle: Bundle, spanning: Sequence[str], own: Sequence[str], areas: Sequence[Area], level: float
+    bundle: AnalystBundle, spanning: Sequence[str], own: Sequence[str], areas: Sequence[Area], level: float
 ) -> list[Answer] | None:
     """Return the answers to all queries if the invariants determine every one of them, and None otherwise.
 
@@ -329,13 +329,13 @@ def known_answers(
     return answers
 
 
-def _known(bundle: Bundle, area: Area, statistic: Statistic) -> float | None:
+def _known(bundle: AnalystBundle, area: Area, statistic: Statistic) -> float | None:
     if statistic.areas is not None:
         return known_across(bundle.law, statistic)
     return exact_value(bundle.law.areas[area], statistic)
 
 
-def _all_tables(bundle: Bundle) -> Ints:
+def _all_tables(bundle: AnalystBundle) -> Ints:
     return np.concatenate([bundle.tables[area] for area in bundle.law.areas.labels])
 
 
@@ -365,7 +365,7 @@ class Replies:
 
 
 def ask(
-    bundle: Bundle,
+    bundle: AnalystBundle,
     queries: Sequence[str],
     areas: Sequence[Area] = (),
     *,
@@ -467,7 +467,7 @@ def _in_words(said: Sequence[tuple[Area, str]]) -> tuple[str, ...]:
 
 
 def answer_across(
-    bundle: Bundle,
+    bundle: AnalystBundle,
     together: AreasPosterior,
     queries: Sequence[str],
     *,

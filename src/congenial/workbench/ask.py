@@ -20,6 +20,7 @@ from congenial.bundle.bundle import Bundle
 from congenial.bundle.tables import formula_warnings
 from congenial.bundle.verify import Verified
 from congenial.errors import BundleError, InferenceError
+from congenial.inference.analysis import AnalystBundle
 from congenial.inference.answers import Answer, Replies
 from congenial.inference.intervals import Estimate, PoorDrawsWarning, number_text
 from congenial.inference.questions import Vocabulary, parse_query
@@ -100,7 +101,8 @@ class Estimates:
         job.progress("estimating every unit")
         with catch_warnings(record=True) as heard:
             simplefilter("always")
-            found = verified.bundle.estimate(rng=replay_rng(f"estimate {SEED}"), progress=job.progress)
+            bundle = AnalystBundle.of(verified.bundle)
+            found = bundle.estimate(rng=replay_rng(f"estimate {SEED}"), progress=job.progress)
         said = [str(one.message) for one in heard if issubclass(one.category, UserWarning)]
         said += [f"THE PRIOR DOES NOT FIT: {check}" for check in found.draws.fit if check.is_bad]
         self._kept.clear()

@@ -19,6 +19,7 @@ from congenial.bundle.bundle import Bundle
 from congenial.bundle.parquet import MANIFEST
 from congenial.bundle.verify import Verified, verify_bundle
 from congenial.errors import BundleError, CongenialError, InferenceError, reason_of
+from congenial.inference.analysis import AnalystBundle
 from congenial.inference.answers import Replies, ask, error_intervals_across, known_answers
 from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
 from congenial.inference.error_law import ErrorInterval
@@ -259,7 +260,7 @@ class Answering:
             self._replies[key, asked] = self._asked(bundle, asked, key)
         return self._replies[key, asked]
 
-    def _asked(self, bundle: Bundle, asked: Question, key: object) -> Replies:
+    def _asked(self, bundle: AnalystBundle, asked: Question, key: object) -> Replies:
         areas = [asked.area] if asked.area else []
         together, said = (None, ()) if areas else self._together.get(key, (None, ()))
         found = ask(
@@ -288,7 +289,7 @@ def _released(bundle: Bundle) -> Ints:
     return np.stack([np.asarray(bundle.released(area), np.int64) for area in bundle.law.areas.labels])
 
 
-def _one_table_or_areas(verified: Verified) -> Bundle:
+def _one_table_or_areas(verified: Verified) -> AnalystBundle:
     if verified.bundle.tree is not None:
         raise InferenceError("a tree of areas is asked by its units; open its page again")
-    return verified.bundle
+    return AnalystBundle.of(verified.bundle)

@@ -147,7 +147,7 @@ class LevelEstimate:
 class TreeEstimate:
     """Draws of all tables of a tree given its release, and what follows from them. Public.
 
-    Made by `Bundle.estimate`. See docs/estimates.md for what to ask, and when not to trust it.
+    Made by `AnalystBundle.estimate`. See docs/estimates.md for what to ask, and when not to trust it.
     """
 
     law: ChainLaw
