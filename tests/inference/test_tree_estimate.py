@@ -20,7 +20,7 @@ from congenial.inference.intervals import ends_of_draws
 from congenial.inference.tree.chain import _warn, ends
 from congenial.inference.tree.estimate import TreeEstimate, at_the_top
 from congenial.inference.tree.fit import FIGURES, SHARES, FitCheck, check_fit
-from congenial.inference.tree.model import child_laws, noise_variances, reach, reaches
+from congenial.inference.tree.model import child_laws, noise_quantile, noise_quantiles, noise_variances
 from congenial.tree.steps import ChainWords
 
 # Few draws: what is said of them is looked at where it is meant to be.
@@ -230,7 +230,7 @@ def test_noise_alone_reaches_what_it_is_said_to(request: pytest.FixtureRequest) 
     plan, rng = hierarchy.plan(hierarchy.disclose(people)), own_rng(request)
     n_releases, words = 600, ChainWords.simulated(rng)
     totals = np.array([plan.draw(people, words)[1].sum(axis=1) for _ in range(n_releases)])[:, [0, 4, 5]]
-    reached = reaches(noise_variances(plan.law)[1][[0, 4, 5]], np.full(3, 4), 0.05)
+    reached = noise_quantiles(noise_variances(plan.law)[1][[0, 4, 5]], np.full(3, 4), 0.05)
     share = (totals <= reached).mean()
     assert share > 0.95 - 5 * (0.05 * 0.95 / totals.size) ** 0.5
     assert (totals > 0).mean() > 0.9  # noise pushes up, where nobody lives
@@ -238,9 +238,11 @@ def test_noise_alone_reaches_what_it_is_said_to(request: pytest.FixtureRequest) 
 
 def test_sums_of_many_cells_are_taken_for_normal() -> None:
     """On both sides of where convolution ends, to within the step from one cell to the next."""
-    exact, normal = reach({2.0: 400}, 0.05), reach({2.0: 401}, 0.05)
+    exact, normal = noise_quantile({2.0: 400}, 0.05), noise_quantile({2.0: 401}, 0.05)
     assert 0 <= normal - exact <= 4
-    assert reach({2.0: 300, 5.0: 300}, 0.05) > reach({2.0: 600}, 0.05) > reach({2.0: 600}, 0.2)
+    assert (
+        noise_quantile({2.0: 300, 5.0: 300}, 0.05) > noise_quantile({2.0: 600}, 0.05) > noise_quantile({2.0: 600}, 0.2)
+    )
 
 
 def test_an_only_child_has_the_noise_of_its_parent() -> None:
@@ -259,7 +261,7 @@ def test_intervals_of_units_without_people_include_0(estimate: TreeEstimate) -> 
     release = tuple(tables.copy() for tables in estimate.release)
     tail, tracts = 0.05, noise_variances(estimate.law)[2]
     release[2][1] = [0, 1, 1, 0]
-    most = int(reaches(tracts[:2], np.array([3, 4]), tail)[1])
+    most = int(noise_quantiles(tracts[:2], np.array([3, 4]), tail)[1])
     assert most >= 2
     found = replace(estimate, release=release, draws=replace(estimate.draws, leaves=leaves))
     assert leaves[:, 5:10].sum(axis=(1, 2)).min() > 0

@@ -97,11 +97,11 @@ class AnalystBundle(Bundle):
         from congenial.inference.frequentist import confidences
         from congenial.inference.questions import parse_query
 
-        asked = [query] if isinstance(query, str) else list(query)
-        found = [statistic for text in asked for statistic in parse_query(text, self.law.schema, self.law.areas)]
-        if any(statistic.areas is None for statistic in found):
+        queries = [query] if isinstance(query, str) else list(query)
+        statistics = [statistic for text in queries for statistic in parse_query(text, self.law.schema, self.law.areas)]
+        if any(statistic.areas is None for statistic in statistics):
             self.released(area)  # it is there, or refused
-        return confidences(self.law, self.tables, found, area, level=level, is_simultaneous=is_simultaneous)
+        return confidences(self.law, self.tables, statistics, area, level=level, is_simultaneous=is_simultaneous)
 
     def model(
         self,

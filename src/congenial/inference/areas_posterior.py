@@ -85,8 +85,8 @@ class AreasPosterior:
         """Return the posterior of one area; it leans on the others if the prior has them share a profile."""
         place = self._place(area)
         chains = np.ascontiguousarray(self.chains[:, :, place], np.int64)
-        own = self.released[place]
-        return Posterior(self.law, area, own, self.prior, chains, None, self.acceptance, self.cell_effect)
+        released = self.released[place]
+        return Posterior(self.law, area, released, self.prior, chains, None, self.acceptance, self.cell_effect)
 
     def interval(self, query: str, level: float = 0.9) -> Estimate:
         """Return a number that spans areas, such as a sum over them, or a difference of two."""
@@ -104,16 +104,16 @@ class AreasPosterior:
         return parse_query(query, self.law.schema)
 
     def _linear(self, query: str) -> Statistic:
-        found = self._one(query)
-        if not found.definition.is_scaled_count:
+        statistic = self._one(query)
+        if not statistic.definition.is_scaled_count:
             raise InferenceError(f"{query!r} is not linear, and errors are known for counts; ask intervals()")
-        return found
+        return statistic
 
     def _one(self, query: str) -> Statistic:
-        found = self._statistics(query)
-        if len(found) != 1:
-            raise InferenceError(f"{query!r} asks for {len(found)} numbers of each area, and one is needed here")
-        return found[0]
+        statistics = self._statistics(query)
+        if len(statistics) != 1:
+            raise InferenceError(f"{query!r} asks for {len(statistics)} numbers of each area, and one is needed here")
+        return statistics[0]
 
     def values(self, query: str) -> Floats:
         """Return a number of each area for every draw (chain, draw, area)."""
@@ -125,12 +125,12 @@ class AreasPosterior:
         statistics = self._statistics(query)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # one warning below instead of one for each area
-            found = {
+            by_area = {
                 area: estimates(self[area], statistics, self.released[place], level=level)
                 for place, area in enumerate(self.areas)
             }
-        warn_of_poor([estimate for own in found.values() for estimate in own])
-        return found
+        warn_of_poor([estimate for estimates_of_area in by_area.values() for estimate in estimates_of_area])
+        return by_area
 
     def total(self, query: str, areas: Sequence[str] | None = None, level: float = 0.9) -> Estimate:
         """Return a number of all areas together, or of some: a count of their sum, or a share or ratio in it."""
@@ -138,10 +138,10 @@ class AreasPosterior:
         statistic = self._one(query)
         summed = self.chains[:, :, places].sum(axis=2, dtype=np.int64)
         drawn = statistic.values(summed.reshape(-1, summed.shape[-1])).reshape(summed.shape[:2])
-        own = float(statistic.values(self.released[places].sum(axis=0)[None, :])[0])
+        released = float(statistic.values(self.released[places].sum(axis=0)[None, :])[0])
         named = replace(statistic, text=f"{statistic.text}, {len(places):,} areas")
         known = self._known_sum(statistic, places)
-        return estimates_of_draws([named], [drawn], [own], [known], n_moves=self.n_moves, level=level)[0]
+        return estimates_of_draws([named], [drawn], [released], [known], n_moves=self.n_moves, level=level)[0]
 
     @cached_property
     def n_moves(self) -> int:
@@ -167,33 +167,33 @@ class AreasPosterior:
         """Return a number of one area less that of another."""
         values, places = self.values(query), (self._place(one), self._place(other))
         statistic = self._one(query)
-        own = statistic.values(self.released[list(places)])
+        released = statistic.values(self.released[list(places)])
         drawn = values[:, :, places[0]] - values[:, :, places[1]]
         text, is_exact = f"{query}, {one} less {other}", self._is_known(statistic, places)
-        return _estimate(text, float(own[0] - own[1]), drawn, level, is_exact, self.n_moves)
+        return _estimate(text, float(released[0] - released[1]), drawn, level, is_exact, self.n_moves)
 
     def ranks(self, query: str, level: float = 0.9) -> dict[Area, Estimate]:
         """Return the rank of every area, 1 for the largest number; equal ones share the mean of theirs."""
         statistic, values = self._one(query), self.values(query)
-        order = np.stack([[_ranked(own) for own in line] for line in values])
+        order = np.stack([[_ranked(values_of_draw) for values_of_draw in line] for line in values])
         released = _ranked(statistic.values(self.released))
         is_exact = self._is_known(statistic, range(len(self.areas)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = {
+            by_area = {
                 area: _estimate(
                     f"rank of {area}", float(released[place]), order[:, :, place], level, is_exact, self.n_moves
                 )
                 for place, area in enumerate(self.areas)
             }
-        warn_of_poor(list(found.values()))
-        return found
+        warn_of_poor(list(by_area.values()))
+        return by_area
 
     def of(self, function: Callable[[Ints], ArrayLike]) -> Floats:
         """Return any function of all tables for each draw (chain, draw): it takes tables (area, cell)."""
         n_chains, n_draws = self.chains.shape[:2]
-        found = [float(np.asarray(function(table))) for line in self.chains for table in line]
-        return np.array(found).reshape(n_chains, n_draws)
+        results = [float(np.asarray(function(table))) for line in self.chains for table in line]
+        return np.array(results).reshape(n_chains, n_draws)
 
     def error_intervals(
         self, query: str, level: float = 0.9, *, rng: RandomStream | None = None
@@ -213,10 +213,10 @@ class AreasPosterior:
         statistic, errors = self._linear(query), self._errors(query, rng or secure_rng()).sum(axis=0)
         if statistic.below is not None:
             raise InferenceError(f"{query!r} is no count; the error of a sum of areas is known for counts")
-        own = float(statistic.values(self.released).sum())
+        released = float(statistic.values(self.released).sum())
         low, high = ends_of(errors, level)
         text = f"{statistic.text}, {len(self.areas):,} areas"
-        return ErrorInterval(text, own, own - float(errors.mean()), own - high, own - low, level)
+        return ErrorInterval(text, released, released - float(errors.mean()), released - high, released - low, level)
 
     def _errors(self, query: str, rng: RandomStream) -> Floats:
         """Return errors of a count (area, error)."""
@@ -261,9 +261,9 @@ def _estimate(text: str, released: float, drawn: Floats, level: float, is_exact:
     mean, median = (float(there.mean()), float(np.median(there))) if there.size else (np.nan, np.nan)
     if is_exact:
         return Estimate(text, released, mean, mean, mean, mean, level, is_exact, EXACTLY)
-    found = Estimate(text, released, mean, median, low, high, level, is_exact, quality_of(drawn, n_moves))
-    warn_of_poor([found])
-    return found
+    estimate = Estimate(text, released, mean, median, low, high, level, is_exact, quality_of(drawn, n_moves))
+    warn_of_poor([estimate])
+    return estimate
 
 
 def areas_posterior(

@@ -29,37 +29,37 @@ LogDensity = Callable[[Ints], Floats]
 
 # Small steps between tables that keep every published equality.
 
-Circuit = tuple[tuple[Ints, int], ...]
+TableMove = tuple[tuple[Ints, int], ...]
 """Groups of cells, each with a weight: one cell of every group changes by its weight."""
 
 
 @dataclass(frozen=True)
-class Circuits:
+class TableMoves:
     """The kinds of step that keep every equality."""
 
-    members: tuple[Circuit, ...]
+    members: tuple[TableMove, ...]
     n_cells: int
 
     def draw(self, n_tables: int, rng: RandomStream) -> Ints:
         """Return a random step for each of some tables (table, cell); its opposite is as likely."""
         step = np.zeros((n_tables, self.n_cells), np.int64)
         signs = 1 - 2 * rng.below(np.full(n_tables, 2))
-        which = rng.below(np.full(n_tables, len(self.members)))
-        for number, circuit in enumerate(self.members):
-            lines = np.flatnonzero(which == number)
+        choices = rng.below(np.full(n_tables, len(self.members)))
+        for number, move in enumerate(self.members):
+            lines = np.flatnonzero(choices == number)
             if lines.size:
-                for cells, weight in circuit:
+                for cells, weight in move:
                     picked = cells[rng.below(np.full(lines.size, len(cells)))]
                     np.add.at(step, (lines, picked), signs[lines] * weight)
         return step
 
     @classmethod
-    def of(cls, constraints: Constraints) -> "Circuits":
+    def of(cls, constraints: Constraints) -> "TableMoves":
         """Return steps between cells with the same column, and across groups along the equalities' kernel."""
         stated = set(constraints.fixed_cells)
         free = {column: [cell for cell in cells if cell not in stated] for column, cells in constraints.alike.items()}
         groups = [(dict(column), np.array(cells)) for column, cells in free.items() if cells]
-        members: list[Circuit] = [((cells, 1), (cells, -1)) for _, cells in groups if len(cells) > 1]
+        members: list[TableMove] = [((cells, 1), (cells, -1)) for _, cells in groups if len(cells) > 1]
         n_equalities = len(constraints.equalities)
         homogeneous = [
             ({group: weights[row] for group, (weights, _) in enumerate(groups) if row in weights}, 0)
@@ -68,8 +68,8 @@ class Circuits:
         across = integer_solutions(homogeneous, len(groups))
         if across is not None:
             for line in across.basis:
-                circuit = tuple((cells, weight) for (_, cells), weight in zip(groups, line, strict=True) if weight)
-                members += [circuit] if circuit else []
+                move = tuple((cells, weight) for (_, cells), weight in zip(groups, line, strict=True) if weight)
+                members += [move] if move else []
         if not members:
             raise InferenceError("the published numbers leave nothing open: there is no table to infer")
         return cls(tuple(members), constraints.schema.n_cells)
@@ -126,16 +126,16 @@ class Surrogate:
     target: Target
     sampler: Sampler
     at_release: Drawer
-    circuits: Circuits
+    moves: TableMoves
     log_weight: Callable[[Ints], Floats]
 
     @classmethod
     def of(cls, target: Target) -> "Surrogate":
         """Prepare the moves for the law centred at a release."""
-        circuits = Circuits.of(target.constraints)
+        moves = TableMoves.of(target.constraints)
         noise = target.unweighted
         at_release = sampler_of(noise).at(target.centre)
-        return cls(target, sampler_of(target), at_release, circuits, _log_weight(noise))
+        return cls(target, sampler_of(target), at_release, moves, _log_weight(noise))
 
     def at(self, tables: Ints, rng: RandomStream) -> Chains:
         """Return chains that stand at given tables (chain, cell)."""
@@ -172,7 +172,7 @@ class Surrogate:
         tables, every = start.copy(), np.arange(len(start))
         log_f = log_prior(tables, every) + self.log_weight(tables)
         for _ in range(n_steps):
-            tried = tables + self.circuits.draw(len(tables), rng)
+            tried = tables + self.moves.draw(len(tables), rng)
             inside = np.flatnonzero(self.target.constraints.holds(tried))
             tried_f = np.full(len(tables), -np.inf)
             if inside.size:
@@ -224,21 +224,21 @@ def enumerated_posterior(target: Target, prior: LogDensity, tables: Ints) -> tup
         All tables that fit.
     """
     rows = [measured.row for measured in target.measured]
-    values, own = row_values(rows, tables), row_values(rows, target.centre[None, :])[0]
+    values, released_values = row_values(rows, tables), row_values(rows, target.centre[None, :])[0]
     log_weights = np.zeros((len(tables), len(tables)))
     log_posterior = prior(tables)
     for place, measured in enumerate(target.measured):
         column = values[:, place]
         log_weights += measured.noise.log_weight(column[:, None] - column[None, :])
-        log_posterior = log_posterior + measured.noise.log_weight(column - own[place])
+        log_posterior = log_posterior + measured.noise.log_weight(column - released_values[place])
     for floor, n_floors in target.floors(tables).items():
         log_weights += n_floors * log_of(floor)
     log_posterior = log_posterior - _log_sum(log_weights)
     if not np.isfinite(log_posterior).any():
         raise InferenceError("the prior gives no table that fits any chance; check it")
     weights = np.exp(log_posterior - log_posterior.max())
-    kept = weights > 0  # 0 times an infinite ratio would be no number
-    return tables[kept], weights[kept] / weights[kept].sum()
+    is_possible = weights > 0  # 0 times an infinite ratio would be no number
+    return tables[is_possible], weights[is_possible] / weights[is_possible].sum()
 
 
 def _log_sum(log_values: Floats) -> Floats:
@@ -316,8 +316,8 @@ def by_proposals(target: Target, prior: LogDensity, n_draws: int, n_chains: int,
         )
     chains, accepted = [], 0
     coins = np.log(rng.uniforms(n_proposals)).reshape(n_chains, -1)
-    for number, (own, own_coins) in enumerate(zip(by_chain, coins, strict=True)):
-        picks, n_moves = walk(own, own_coins)
+    for number, (ratios, coins_of_chain) in enumerate(zip(by_chain, coins, strict=True)):
+        picks, n_moves = walk(ratios, coins_of_chain)
         accepted += n_moves
         chains.append(proposals[number * (each + _BURN_IN) + picks[_BURN_IN:]])
     return ChainDraws(np.stack(chains), accepted / n_proposals)

@@ -113,10 +113,10 @@ class Posterior:
         >>> found.interval("sex=female & age in {85+}").low < 5 < found.interval("sex=female & age in {85+}").high
         True
         """
-        found = self.intervals(query, level)
-        if len(found) != 1:
-            raise InferenceError(f"{query!r} asks for {len(found)} numbers; use intervals")
-        return found[0]
+        estimates = self.intervals(query, level)
+        if len(estimates) != 1:
+            raise InferenceError(f"{query!r} asks for {len(estimates)} numbers; use intervals")
+        return estimates[0]
 
     def intervals(
         self, query: str | Sequence[str], level: float = 0.9, *, is_simultaneous: bool = False
@@ -125,8 +125,8 @@ class Posterior:
         from congenial.inference.intervals import estimates
         from congenial.inference.questions import parse_query
 
-        asked = [query] if isinstance(query, str) else list(query)
-        statistics = [found for text in asked for found in parse_query(text, self.law.schema, self.law.areas)]
+        queries = [query] if isinstance(query, str) else list(query)
+        statistics = [statistic for text in queries for statistic in parse_query(text, self.law.schema, self.law.areas)]
         return estimates(self, statistics, self.released, level=level, is_simultaneous=is_simultaneous)
 
     def error_interval(self, query: str, level: float = 0.9, *, rng: RandomStream | None = None) -> "ErrorInterval":
@@ -134,10 +134,10 @@ class Posterior:
 
         See `congenial.inference.error_law`.
         """
-        found = self.error_intervals(query, level, rng=rng)
-        if len(found) != 1:
-            raise InferenceError(f"{query!r} asks for {len(found)} numbers; use error_intervals")
-        return found[0]
+        intervals = self.error_intervals(query, level, rng=rng)
+        if len(intervals) != 1:
+            raise InferenceError(f"{query!r} asks for {len(intervals)} numbers; use error_intervals")
+        return intervals[0]
 
     def error_intervals(
         self, query: str | Sequence[str], level: float = 0.9, *, rng: RandomStream | None = None
@@ -146,8 +146,8 @@ class Posterior:
         from congenial.inference.error_law import error_intervals
         from congenial.inference.questions import parse_query
 
-        asked = [query] if isinstance(query, str) else list(query)
-        statistics = [statistic for text in asked for statistic in parse_query(text, self.law.schema, self.law.areas)]
+        queries = [query] if isinstance(query, str) else list(query)
+        statistics = [statistic for text in queries for statistic in parse_query(text, self.law.schema, self.law.areas)]
         return error_intervals(self, statistics, level, rng or secure_rng())
 
     def columns(self) -> dict[str, list[Any]]:
@@ -190,10 +190,10 @@ class Posterior:
 
     def of(self, function: Callable[[Ints], ArrayLike]) -> Floats:
         """Return any function of the table for each draw: it takes tables (draw, cell) and gives a number each."""
-        found = np.asarray(function(self.tables), np.float64)
-        if found.shape[:1] != (len(self.tables),):
+        results = np.asarray(function(self.tables), np.float64)
+        if results.shape[:1] != (len(self.tables),):
             raise InferenceError(f"the function must give one number for each of {len(self.tables):,} draws")
-        return found
+        return results
 
     def mean(self) -> Floats:
         """Return the posterior mean of each cell."""

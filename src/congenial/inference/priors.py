@@ -10,7 +10,7 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area, Areas
 from congenial.errors import InferenceError, did_you_mean, import_extra
 from congenial.inference.chains import FEW_CHAINS, ChainDraws, LogDensity, draw_by_density
-from congenial.inference.moves import Moving
+from congenial.inference.moves import PatternSteps
 from congenial.inference.smooth.chains import smooth_draws
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream
@@ -94,7 +94,7 @@ class FlatPrior(DensityPrior):
         for group in law.areas.groups:
             tables = released[group.places]
             noise = Target(group.constraints(0), law.measured, tables[0]).unweighted.measured
-            moving, at_release = Moving.of(group.pattern, law.measured), Moving.of(group.pattern, noise)
+            moving, at_release = PatternSteps.of(group.pattern, law.measured), PatternSteps.of(group.pattern, noise)
             for chain in range(n_chains):
                 proposed = np.empty((len(tables), n_each, n_cells), np.int64)
                 for places, errors in at_release.errors(tables, n_each, rng):

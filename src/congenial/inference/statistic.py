@@ -288,8 +288,8 @@ def frame(columns: Mapping[str, Sequence[Any]], backend: str = "pandas") -> Any:
     if backend not in BACKENDS:
         raise InferenceError(f"{backend!r} makes no frames here; {did_you_mean(str(backend), BACKENDS)}")
     try:
-        made = nw.from_dict({name: list(values) for name, values in columns.items()}, backend=BACKENDS[backend])
-        return made.to_native()
+        data = nw.from_dict({name: list(values) for name, values in columns.items()}, backend=BACKENDS[backend])
+        return data.to_native()
     except ImportError:
         raise InferenceError(f"{backend} is not installed; pip install {backend}") from None
 

@@ -154,7 +154,7 @@ def _round_numbers(largest: float, n: int) -> list[float]:
     """
     exponent = floor(log10(largest / n))
     scale = largest / n / 10.0**exponent
-    step = next(one for one in (1, 2, 5, 10) if one >= scale - 1e-9)
+    step = next(multiple for multiple in (1, 2, 5, 10) if multiple >= scale - 1e-9)
     places = range(int(largest / (step * 10.0**exponent)) + 1)
     return [float(f"{place * step}e{exponent}") for place in places]
 
@@ -183,7 +183,7 @@ def error_bars(bars: Sequence[Bar], largest: float) -> Markup:
     for number, (text, low, high, bias) in enumerate(bars):
         y = number * _LINE + 8
         end = _LEFT + min(high, largest) * scale
-        said = (
+        range_text = (
             "exact"
             if high == 0
             else figure(high)
@@ -203,7 +203,7 @@ def error_bars(bars: Sequence[Bar], largest: float) -> Markup:
                 y=y,
                 width=max(end - _LEFT, 1),
                 after=end + 6,
-                said=said,
+                said=range_text,
             )
         )
         if abs(bias) * scale > 4:  # what is smaller would hide in the axis

@@ -109,43 +109,43 @@ def effects(schema: Schema, ordered: Widths, scales: Scales = ALONE) -> tuple[Te
     >>> [term.name for term in effects(schema, {"age": (18.0, 47.0, 20.0)})]
     ['sex', 'age line', 'age curve', 'age walk', 'age', 'sex by age line', 'sex by age walk']
     """
-    found: list[Term] = []
+    terms: list[Term] = []
     axes = [axis for axis, n_levels in enumerate(schema.shape) if n_levels > 1]
     for axis in axes:
         name, n_levels = schema.names[axis], schema.shape[axis]
         if name in ordered:
-            found.append(Term(f"{name} line", scales.line, False, ((axis, line(ordered[name])),)))
+            terms.append(Term(f"{name} line", scales.line, False, ((axis, line(ordered[name])),)))
             if n_levels > 2:
-                found.append(Term(f"{name} curve", scales.curve, False, ((axis, curve(ordered[name])),)))
-                found.append(Term(f"{name} walk", scales.walk, True, ((axis, walk(ordered[name])),)))
-                found.append(Term(name, scales.level, True, ((axis, np.eye(n_levels)),)))
+                terms.append(Term(f"{name} curve", scales.curve, False, ((axis, curve(ordered[name])),)))
+                terms.append(Term(f"{name} walk", scales.walk, True, ((axis, walk(ordered[name])),)))
+                terms.append(Term(name, scales.level, True, ((axis, np.eye(n_levels)),)))
         else:
-            found.append(Term(name, scales.contrast, n_levels > 2, ((axis, contrast(n_levels)),)))
-    for place, one in enumerate(axes):
-        for other in axes[place + 1 :]:
-            found += _pair(schema, ordered, scales, one, other)
-    return tuple(found)
+            terms.append(Term(name, scales.contrast, n_levels > 2, ((axis, contrast(n_levels)),)))
+    for place, first in enumerate(axes):
+        for second in axes[place + 1 :]:
+            terms += _pair(schema, ordered, scales, first, second)
+    return tuple(terms)
 
 
-def _pair(schema: Schema, ordered: Widths, scales: Scales, one: int, other: int) -> list[Term]:
-    names = schema.names[one], schema.names[other]
-    shape = schema.shape[one], schema.shape[other]
+def _pair(schema: Schema, ordered: Widths, scales: Scales, first: int, second: int) -> list[Term]:
+    names = schema.names[first], schema.names[second]
+    shape = schema.shape[first], schema.shape[second]
     is_ordered = [name in ordered for name in names]
     if not any(is_ordered):
-        sides = ((one, contrast(shape[0])), (other, contrast(shape[1])))
+        sides = ((first, contrast(shape[0])), (second, contrast(shape[1])))
         return [Term(f"{names[0]} by {names[1]}", scales.contrast_by, True, sides)]
     lines, walks = [], []
-    for axis, name, n_levels, own in zip((one, other), names, shape, is_ordered, strict=True):
-        lines.append((axis, line(ordered[name]) if own else contrast(n_levels)))
-        walks.append((axis, walk(ordered[name]) if own else contrast(n_levels)))
-    said = [
-        " by ".join(f"{name} {what}" if own else name for name, own in zip(names, is_ordered, strict=True))
+    for axis, name, n_levels, has_order in zip((first, second), names, shape, is_ordered, strict=True):
+        lines.append((axis, line(ordered[name]) if has_order else contrast(n_levels)))
+        walks.append((axis, walk(ordered[name]) if has_order else contrast(n_levels)))
+    labels = [
+        " by ".join(f"{name} {what}" if has_order else name for name, has_order in zip(names, is_ordered, strict=True))
         for what in ("line", "walk")
     ]
-    found = [Term(said[0], scales.line_by, False, tuple(lines))]
-    if all(n_levels > 2 for n_levels, own in zip(shape, is_ordered, strict=True) if own):
-        found.append(Term(said[1], scales.walk_by, True, tuple(walks)))
-    return found
+    terms = [Term(labels[0], scales.line_by, False, tuple(lines))]
+    if all(n_levels > 2 for n_levels, has_order in zip(shape, is_ordered, strict=True) if has_order):
+        terms.append(Term(labels[1], scales.walk_by, True, tuple(walks)))
+    return terms
 
 
 def log_widths(schema: Schema, ordered: Widths) -> Floats:
