@@ -9,7 +9,7 @@ import pytest
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from congenial.pages.figures import (
+from congenial.pages.matplotlib_figures import (
     COLOURS,
     BiasLine,
     Shown,
@@ -25,7 +25,7 @@ from congenial.pages.figures import (
     styled,
     traces,
 )
-from congenial.pages.svg import noise_laws
+from congenial.pages.svg_charts import noise_laws
 from images import is_blank
 
 

@@ -192,7 +192,7 @@ def check_picture(path: Path) -> None:
 
 def plot_answers(path: Path, answers: Sequence[Answer]) -> None:
     """Write a picture of the intervals."""
-    from congenial.pages.figures import Shown, as_png, as_svg, interval_picture
+    from congenial.pages.matplotlib_figures import Shown, as_png, as_svg, interval_picture
 
     check_picture(path)
     shown = [

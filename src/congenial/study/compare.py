@@ -17,7 +17,7 @@ from congenial.conditions.limits import bounds
 from congenial.errors import StudyError, did_you_mean
 from congenial.law import Law
 from congenial.mechanism import Mechanism
-from congenial.pages.figures import BiasLine, Picture, bias_by_size, distance_boxes
+from congenial.pages.matplotlib_figures import BiasLine, Picture, bias_by_size, distance_boxes
 from congenial.pages.page import render
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget, spent

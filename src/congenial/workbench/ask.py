@@ -26,7 +26,7 @@ from congenial.inference.intervals import Estimate, PoorDrawsWarning, number_tex
 from congenial.inference.questions import Vocabulary, parse_query
 from congenial.inference.statistic import STATISTICS
 from congenial.inference.tree.estimate import TreeEstimate
-from congenial.pages.svg import intervals
+from congenial.pages.svg_charts import intervals
 from congenial.randomness import replay_rng
 from congenial.text import is_taken_for_a_formula
 from congenial.workbench.bundles import DRAWS, LEVELS, SEED, Answering, Opened, Question, draw_together

@@ -16,7 +16,7 @@ from congenial.curator.section import no_proven_intervals
 from congenial.display import figure
 from congenial.errors import CongenialError, SpecError
 from congenial.noise import FAMILIES
-from congenial.pages.svg import Bar, error_bars
+from congenial.pages.svg_charts import Bar, error_bars
 from congenial.privacy.tree import default_shares
 from congenial.progress import give_way
 from congenial.spec.spec import Spec, TreeFile

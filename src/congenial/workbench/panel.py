@@ -23,7 +23,7 @@ from congenial.curator.reference_tables import made_up_sums, typical_tables
 from congenial.law import MeasuredQuery, PublicLaw
 from congenial.mechanism import Mechanism, prepare_tree
 from congenial.noise import FAMILIES
-from congenial.pages.svg import Bar, error_bars
+from congenial.pages.svg_charts import Bar, error_bars
 from congenial.plan import Plan
 from congenial.privacy.disclosure import Review, review
 from congenial.privacy.zero_weights.calibrate import calibrated_lines, has_floor

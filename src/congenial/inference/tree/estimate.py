@@ -30,7 +30,7 @@ from congenial.inference.intervals import (
 from congenial.inference.questions import Statistic, parse_query
 from congenial.inference.tree.chain import TreeDraws, draw_tree, ends, sorted_draws
 from congenial.inference.tree.model import noise_quantile, noise_quantiles, noise_variances
-from congenial.pages.figures import PanelOfUnits, as_svg, tree_estimates
+from congenial.pages.matplotlib_figures import PanelOfUnits, as_svg, tree_estimates
 from congenial.progress import Progress, no_news
 from congenial.randomness import RandomStream, secure_rng
 from congenial.tree.plan import ChainLaw

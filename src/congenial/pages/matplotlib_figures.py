@@ -1,4 +1,4 @@
-"""How every picture looks, and how it becomes a file: one style, safe for colour-blind readers, on screen and paper."""
+"""Figures by matplotlib, of studies and answers: one style, safe for colour-blind readers, on screen and paper."""
 
 import io
 import re
