@@ -23,7 +23,7 @@ MOST_SECONDS = 10.0
 
 
 def plan_blocks(folder: Path) -> bool:
-    """Look at what all blocks of Hawaii disclose, and plan them around a public reference of all areas, before anything is spent."""
+    """Look at what all blocks of Hawaii disclose, and plan them around a public reference of all areas."""
     counts = blocks(folder, "HI")
     is_kept = review_blocks(counts)
     with tempfile.TemporaryDirectory() as place:

@@ -30,7 +30,7 @@ import numpy as np
 from congenial.curator import pipeline
 from congenial.curator.pipeline import STEPS, example_files, release, resume
 from congenial.errors import AlreadySpentError, BundleError
-from congenial.inference.bundle import load_bundle
+from congenial.inference.analysis import load_bundle
 from congenial.ledger import Ledger, open_ledger
 from congenial.release_key import KeyFolder, ReleaseKey
 from congenial.spec.load import load_spec

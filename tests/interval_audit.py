@@ -18,7 +18,7 @@ from congenial.conditions.areas import Areas
 from congenial.conditions.condition import Condition
 from congenial.conditions.rows import Row
 from congenial.inference.error_bounds import NotProvenError
-from congenial.inference.frequentist import Errors, Number, reaches
+from congenial.inference.frequentist import LinearNumber, TableErrors, bound_errors
 from congenial.law import MeasuredQuery, PublicLaw
 
 Floats = NDArray[np.float64]
@@ -61,10 +61,10 @@ class Small:
         """The chance that the interval covers, for every table."""
         tables = self.tables()
         values = tables @ np.array(self.coefficients)
-        number = Number.of({None: Errors.of(self.law)}, {None: self.row})
+        number = LinearNumber.of({None: TableErrors.of(self.law)}, {None: self.row})
         covered = np.zeros((len(tables), len(tables)), bool)
         for place, released in enumerate(tables):
-            ((above, below),) = reaches([number], {None: released}, self.miss)
+            ((above, below),) = bound_errors([number], {None: released}, self.miss)
             covered[:, place] = (values >= values[place] - above) & (values <= values[place] + below)
         found: Floats = (self.chances(tables) * covered).sum(axis=1)
         return found
@@ -99,7 +99,7 @@ def drawn(dice: Dice, *, has_upper: bool) -> Small:
         miss = dice.choice((0.1, 0.2, 0.3, 0.5, 0.7))
         try:
             small = Small(law_on(schema, conditions, dice.choice(NOISES), precisions), coefficients, miss)
-            Number.of({None: Errors.of(small.law)}, {None: small.row})
+            LinearNumber.of({None: TableErrors.of(small.law)}, {None: small.row})
         except (cg.CongenialError, NotProvenError):
             continue
         if any(coefficients) and len(small.tables()) > 1:

@@ -71,7 +71,7 @@ ONLY_HERE = {
     "uvicorn": {"workbench.app"},
     "rich": {"cli.curator", "cli.output", "cli.study"},
     "click": {f"cli.{name}" for name in ("analyst", "curator", "ledger", "main", "output", "release", "study")},
-    "matplotlib": {"pages.figures"},
+    "matplotlib": {"pages.matplotlib_figures"},
     "jinja2": {"pages.page", "workbench.web"},
     "arviz_stats": {"inference.intervals"},
     "arviz_base": {"inference.statistic"},

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from congenial import errors, examples, noise
+    from congenial.bundle.bundle import Bundle
     from congenial.conditions.constraints import Constraints
     from congenial.conditions.limits import bounds, share, structural_zeros
     from congenial.conditions.queries import cells, linear, margin, total
     from congenial.curator.pipeline import find_breaches
     from congenial.errors import CongenialError
-    from congenial.inference.bundle import Bundle, load_bundle
+    from congenial.inference.analysis import load_bundle
     from congenial.law import Law, PublicLaw
     from congenial.ledger import open_ledger
     from congenial.mechanism import Hierarchy, Mechanism
@@ -29,7 +30,7 @@ __version__ = "0.1.0"
 
 # Each name is imported when it is first used: `congenial --help` must not wait for numpy.
 _HOMES = {
-    "Bundle": "congenial.inference.bundle",
+    "Bundle": "congenial.bundle.bundle",
     "Certificate": "congenial.privacy.certificate",
     "CongenialError": "congenial.errors",
     "Constraints": "congenial.conditions.constraints",
@@ -51,7 +52,7 @@ _HOMES = {
     "compose": "congenial.privacy.compose",
     "find_breaches": "congenial.curator.pipeline",
     "linear": "congenial.conditions.queries",
-    "load_bundle": "congenial.inference.bundle",
+    "load_bundle": "congenial.inference.analysis",
     "margin": "congenial.conditions.queries",
     "open_ledger": "congenial.ledger",
     "replay_rng": "congenial.randomness",

@@ -19,7 +19,7 @@ from congenial.curator.pipeline import simulate
 from congenial.curator.preview import TablesPreview
 from congenial.curator.reference_tables import reference_plan
 from congenial.errors import BundleError, ReadingError
-from congenial.inference.bundle import load_bundle
+from congenial.inference.analysis import load_bundle
 from congenial.plan import Plan
 from congenial.reading.reference import read_reference
 from congenial.reading.tables import read_counts

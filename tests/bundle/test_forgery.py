@@ -14,7 +14,7 @@ from congenial.bundle.structure_files import areas_to_parquet
 from congenial.bundle.tables import header_of
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError
-from congenial.inference.bundle import load_bundle
+from congenial.inference.analysis import load_bundle
 from congenial.ledger import open_ledger
 from forger import Change, at, both, forge, nothing
 from releases import CASES, Maker

@@ -13,7 +13,7 @@ from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
 from congenial.curator.pipeline import simulate
 from congenial.errors import BundleError
-from congenial.inference.bundle import load_bundle
+from congenial.inference.analysis import load_bundle
 from congenial.spec.load import load_spec
 from forger import Change, at, forge
 

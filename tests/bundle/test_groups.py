@@ -8,24 +8,24 @@ import pytest
 import congenial as cg
 from congenial.curator.pipeline import demonstrate
 from congenial.errors import BundleError
-from congenial.inference.bundle import Bundle, load_bundle
+from congenial.inference.analysis import AnalystBundle, load_bundle
 from forger import at, forge
 
 GROUPS = ("law", "dimensions", 1, "groups")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    return Bundle.of(demonstrate(tmp_path_factory.mktemp("groups") / "demo").bundle)
+def made(tmp_path_factory: pytest.TempPathFactory) -> AnalystBundle:
+    return AnalystBundle.of(demonstrate(tmp_path_factory.mktemp("groups") / "demo").bundle)
 
 
 @pytest.fixture
-def folder(made: Bundle, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(made: AnalystBundle, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = next(tmp_path_factory.getbasetemp().glob("groups*/demo/bundle"))
     return Path(shutil.copytree(found, tmp_path / "bundle"))
 
 
-def test_a_group_is_a_name_in_queries(made: Bundle) -> None:
+def test_a_group_is_a_name_in_queries(made: AnalystBundle) -> None:
     ages = made.law.schema.labels("age")
     assert made.law.schema.dimensions[1].groups == (("voting age", ages[4:]),)
     posterior = made.posterior(prior="flat", n_draws=1000, rng=cg.replay_rng("groups"))

@@ -22,7 +22,7 @@ from congenial.bundle.encoding import digest, rendered
 from congenial.bundle.verify import verify_bundle
 from congenial.conditions.areas import Areas
 from congenial.errors import BundleError, ConditionError, HierarchyError, SchemaError
-from congenial.inference.bundle import load_bundle
+from congenial.inference.analysis import load_bundle
 from congenial.text import LONGEST
 from congenial.tree.tree import MOST_ROOM
 from releases import CASES, NOW, ledger_for, place, release

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from congenial.conditions.queries import cells
-from congenial.inference.bundle import load_bundle
+from congenial.inference.analysis import load_bundle
 from congenial.law import Law, PublicLaw
 from congenial.mechanism import Mechanism
 from congenial.randomness import replay_rng

@@ -15,7 +15,7 @@ from congenial.bundle import report as walk
 from congenial.bundle import tables
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError
-from congenial.inference.bundle import load_bundle
+from congenial.inference.analysis import load_bundle
 from congenial.randomness import replay_rng
 from forger import at, forge
 from releases import NOW, simulate

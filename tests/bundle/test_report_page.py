@@ -16,7 +16,7 @@ from chromium import dom_of, look_at
 from congenial.bundle.report import report, units_of
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
-from congenial.inference.bundle import Bundle, load_bundle
+from congenial.inference.analysis import AnalystBundle, load_bundle
 from congenial.pages.page import render
 from congenial.plan import Plan
 from images import is_blank
@@ -169,7 +169,7 @@ def test_thousands_of_areas_stay_under_five_megabytes(bundles: dict[str, Path]) 
     assert not re.search(r"<td>[0-9]{4}", text), "thousands have a comma"
 
 
-def parents_of(bundle: Bundle) -> Any:
+def parents_of(bundle: AnalystBundle) -> Any:
     """Give the areas of a bundle parents: the first forty of them, and the others."""
     naming = replace(bundle.manifest.naming, parents=(("Northern part", 40), ("Île-Sud", 20)))
     return replace(bundle.manifest, naming=naming)
@@ -258,7 +258,7 @@ def test_a_page_runs_its_own_script_and_no_other(bundles: dict[str, Path], tmp_p
     assert "script" not in page_of(bundles["p12"]), "one table is found without"
 
 
-def _many(bundle: Bundle, copies: int) -> tuple[Any, Any]:
+def _many(bundle: AnalystBundle, copies: int) -> tuple[Any, Any]:
     """Repeat every area of a bundle under other names."""
     one = bundle.manifest
     named: dict[Area, Constraints] = {

@@ -17,7 +17,7 @@ from congenial.bundle.tables import header_of
 from congenial.conditions.areas import Areas
 from congenial.conditions.constraints import Constraints
 from congenial.errors import BundleError
-from congenial.inference.bundle import load_bundle
+from congenial.inference.analysis import load_bundle
 from congenial.law import PublicLaw
 from congenial.schema import Schema
 from congenial.text import hidden_in

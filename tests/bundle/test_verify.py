@@ -11,7 +11,7 @@ from congenial.bundle.files import NOT_ASKED_FOR
 from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
 from congenial.errors import BundleError
-from congenial.inference.bundle import load_bundle
+from congenial.inference.analysis import load_bundle
 from congenial.ledger import open_ledger
 from forger import at, both, forge, nothing
 from releases import Maker, prepare, simulate

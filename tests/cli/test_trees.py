@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import congenial as cg
 from congenial.cli.main import main
 from congenial.cli.output import column_parts
-from congenial.inference.bundle import load_bundle
+from congenial.inference.analysis import load_bundle
 
 N_CELLS = 60
 

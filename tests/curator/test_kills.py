@@ -13,7 +13,7 @@ import pytest
 
 from commands import COMMAND, ENVIRONMENT, run_python
 from congenial.curator import pipeline
-from congenial.inference.bundle import load_bundle
+from congenial.inference.analysis import load_bundle
 from congenial.spec.load import load_spec
 from releases import CASES, ledger_for, place
 

@@ -26,7 +26,7 @@ from congenial.errors import (
     SuppressedError,
     TooLargeError,
 )
-from congenial.inference.bundle import load_bundle
+from congenial.inference.analysis import load_bundle
 from congenial.ledger import Ledger
 from congenial.plan import Plan
 from congenial.release_key import ReleaseKey

@@ -21,7 +21,7 @@ import congenial.release
 from congenial.curator import pipeline
 from congenial.engines.task import released_content
 from congenial.errors import CongenialError
-from congenial.inference.bundle import load_bundle
+from congenial.inference.analysis import load_bundle
 from congenial.progress import silent
 from congenial.randomness import SecretBytes
 from congenial.release import Prepared

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from congenial.cli.main import main
-from congenial.inference.bundle import Bundle, load_bundle
+from congenial.inference.analysis import AnalystBundle, load_bundle
 from console import JARGON, run_lines
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -37,7 +37,7 @@ def test_the_commands_of_the_readme_run(name: str, tmp_path: Path, monkeypatch: 
         check_state(bundle)
 
 
-def check_state(bundle: Bundle) -> None:
+def check_state(bundle: AnalystBundle) -> None:
     levels = [bundle.level(name) for name in ("state", "county", "tract", "block")]
     assert [len(codes) for codes, _ in levels] == [1, 12, 446, 20_062]
     assert [int(tables.sum()) for _, tables in levels] == [1_068_155] * 4

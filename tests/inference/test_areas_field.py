@@ -6,12 +6,12 @@ import pytest
 import congenial as cg
 from agreement import own_rng
 from congenial.arrays import Floats, Ints
-from congenial.inference.kernels import WordSupply
+from congenial.inference.kernels import RandomBuffer
 from congenial.inference.models.design import normals
-from congenial.inference.priors import DEVIATIONS, effects, log_widths
 from congenial.inference.smooth import areas as areas_field
 from congenial.inference.smooth import kernels_areas as log_rates
 from congenial.inference.smooth.areas import N_POWERS, AreasField, Covariance, Deviations
+from congenial.inference.smooth.effects import DEVIATIONS, effects, log_widths
 from congenial.randomness import RandomStream
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0-17", "18-64", "65+"]})
@@ -60,7 +60,7 @@ def test_the_density_is_that_of_differences(request: pytest.FixtureRequest) -> N
 def from_the_prior(rng: RandomStream) -> tuple[AreasField, Ints]:
     """Everything drawn from the prior, counts last."""
     sizes = np.array([1, 3, 10, 30])[:, None] * np.ones((N_AREAS, 6), np.int64)
-    found = AreasField.start(SCHEMA, ORDERED, sizes, sizes, np.ones((N_AREAS, 6), bool), WordSupply(rng))
+    found = AreasField.start(SCHEMA, ORDERED, sizes, sizes, np.ones((N_AREAS, 6), bool), RandomBuffer(rng))
     n_effects = len(found.hyper)
     found.hyper, found.shared_hyper = normals((n_effects,), rng), normals((N_POWERS, n_effects), rng)
     for power, hyper in enumerate(found.shared_hyper):

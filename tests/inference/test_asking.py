@@ -147,7 +147,7 @@ def test_published_numbers_are_not_drawn(bundle: Path, monkeypatch: pytest.Monke
     queries = ["all over areas", "share(area=01 | all)", "all"]
     drawn = ask(loaded, queries, prior="flat", n_draws=40, needs_draws=True, rng=cg.replay_rng(1))
     assert len(drawn.posteriors) == 2
-    monkeypatch.setattr(cg.Bundle, "posterior", None)
+    monkeypatch.setattr(type(loaded), "posterior", None)
     found = ask(loaded, queries, rng=cg.replay_rng(1))
     assert not found.posteriors
     assert [one.as_json() for one in found.numbers] == [one.as_json() for one in drawn.numbers]

@@ -6,7 +6,7 @@ import pytest
 import congenial as cg
 from congenial.conditions.condition import Condition
 from congenial.examples import p12_mechanism, p12_table
-from congenial.inference.moves import FourierNormalisers, Moving
+from congenial.inference.moves import FourierNormalisers, PatternSteps
 from published import law_of
 
 SIX = cg.Schema({"a": ["0", "1"], "b": ["0", "1", "2"]})
@@ -24,9 +24,9 @@ SYSTEMS: dict[str, list[Condition]] = {
 }
 
 
-def moving_of(mechanism: cg.Mechanism, table: cg.Table) -> Moving:
+def moving_of(mechanism: cg.Mechanism, table: cg.Table) -> PatternSteps:
     law = law_of(mechanism, table)
-    return Moving.of(law.areas[None], law.measured)
+    return PatternSteps.of(law.areas[None], law.measured)
 
 
 @pytest.mark.parametrize("noise", MEASURED)

@@ -15,8 +15,15 @@ from brute import Dice
 from congenial.conditions.areas import Areas
 from congenial.conditions.condition import Condition
 from congenial.conditions.rows import Interval, Row
-from congenial.inference.error_bounds import CountBox, Weights
-from congenial.inference.frequentist import Confidence, Errors, Number, confidence, confidences, shared
+from congenial.inference.error_bounds import CountBox, IntegerWeights
+from congenial.inference.frequentist import (
+    Confidence,
+    LinearNumber,
+    TableErrors,
+    confidence,
+    confidences,
+    narrowest_bounds,
+)
 from congenial.inference.questions import Statistic, parse_query
 from congenial.law import MeasuredQuery, PublicLaw
 from congenial.randomness import replay_rng
@@ -143,11 +150,11 @@ def test_free_above_upper_limits_does_not_cover(monkeypatch: pytest.MonkeyPatch)
 def test_a_box_that_never_fails_does_not_cover(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: the release taken for the confidential table."""
 
-    def box(errors: Errors, touched: object, released: NDArray[np.int64], miss: float) -> CountBox:
+    def box(errors: TableErrors, affected: object, released: NDArray[np.int64], miss: float) -> CountBox:
         return replace(errors.known, counts=[Interval(int(at), int(at)) for at in released])
 
-    monkeypatch.setattr(Errors, "box", box)
-    monkeypatch.setattr(Number, "uses_box", lambda number, fixed, miss: True)
+    monkeypatch.setattr(TableErrors, "box", box)
+    monkeypatch.setattr(LinearNumber, "uses_box", lambda number, fixed, miss: True)
     assert FULL.coverage().min() < 0.65
 
 
@@ -297,11 +304,11 @@ def test_uneven_precisions_and_lower_limits_are_covered() -> None:
 def test_one_published_sum_shares_its_misses() -> None:
     """The narrower pair of reaches, against half of the misses for each side."""
     base = 0.733
-    up = Weights(0, np.power(base, np.arange(120)))
-    down = Weights(0, nbinom.pmf(np.arange(400), 45, 1 - base**2))
-    found = shared(up, down, 0.1)
+    up = IntegerWeights(0, np.power(base, np.arange(120)))
+    down = IntegerWeights(0, nbinom.pmf(np.arange(400), 45, 1 - base**2))
+    found = narrowest_bounds(up, down, 0.1)
     assert found is not None
-    assert sum(found) < up.reach_above(0.05) + down.reach_above(0.05)
+    assert sum(found) < up.upper_bound(0.05) + down.upper_bound(0.05)
 
 
 def p12_law(**budget: str) -> tuple[PublicLaw, cg.Table, cg.Mechanism]:

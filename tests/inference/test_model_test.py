@@ -21,7 +21,8 @@ from congenial.inference.models.goodness_of_fit import (
 )
 from congenial.inference.models.log_linear import log_linear
 from congenial.inference.posterior import posterior
-from congenial.inference.priors import INDEPENDENT, Prior, effects, smooth
+from congenial.inference.priors import DensityPrior, smooth
+from congenial.inference.smooth.effects import INDEPENDENT, effects
 from congenial.randomness import RandomStream, replay_rng
 from published import law_of
 
@@ -91,7 +92,7 @@ def test_draws_under_independence_are_those_of_every_table(request: pytest.Fixtu
 
     mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/3")], invariants=[cg.total()])
     law, released = law_of(mechanism, table), table.counts.reshape(-1)
-    exactly = posterior(law, None, released, prior=Prior("main effects", log_prior), rng=rng)
+    exactly = posterior(law, None, released, prior=DensityPrior("main effects", log_prior), rng=rng)
     assert exactly.weights is not None
     _, drawn = independent_draws(law, None, released, 1_600, rng)
     errors = 5 * drawn.std(axis=0) / np.sqrt(800)

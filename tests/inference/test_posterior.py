@@ -10,7 +10,7 @@ import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.conditions.condition import Condition
 from congenial.inference import chains, priors
-from congenial.inference.chains import Drawn, by_proposals, by_small_steps, walk
+from congenial.inference.chains import ChainDraws, by_proposals, by_small_steps, walk
 from congenial.inference.intervals import PoorDrawsWarning
 from congenial.inference.posterior import PoorProposalWarning, Posterior, posterior
 from congenial.law import PublicLaw
@@ -34,7 +34,7 @@ def small(name: str, noise: str = "double_geometric") -> tuple[PublicLaw, Ints]:
     return law_of(mechanism, table), table.counts
 
 
-def brute(law: PublicLaw, released: Ints, prior: priors.Prior) -> tuple[Ints, Floats]:
+def brute(law: PublicLaw, released: Ints, prior: priors.DensityPrior) -> tuple[Ints, Floats]:
     """Return all tables and their posterior probabilities, from the exact enumerated laws of each table."""
     tables = None
     chances = []
@@ -55,7 +55,7 @@ def test_small_sets_are_enumerated_exactly(name: str, noise: str, belief: str) -
     found = posterior(law, None, released, prior=belief)
     assert found.is_exact
     known = priors.prior_of(SCHEMA, belief)
-    assert isinstance(known, priors.Prior)
+    assert isinstance(known, priors.DensityPrior)
     tables, chances = brute(law, released, known)
     assert found.weights is not None
     np.testing.assert_array_equal(found.tables, tables)
@@ -63,13 +63,13 @@ def test_small_sets_are_enumerated_exactly(name: str, noise: str, belief: str) -
     np.testing.assert_allclose(found.mean(), chances @ tables)
 
 
-def with_diagnostics(law: PublicLaw, released: Ints, prior: priors.Prior, drawn: Drawn) -> Posterior:
+def with_diagnostics(law: PublicLaw, released: Ints, prior: priors.DensityPrior, drawn: ChainDraws) -> Posterior:
     return Posterior(law, None, released, prior, drawn.chains, None, drawn.acceptance)
 
 
 def one_step(law: PublicLaw, released: Ints, rng: cg.randomness.RandomStream, *, with_normaliser: bool) -> Ints:
     """Start 100,000 chains at exact posterior draws, make one step each, and return where they stand (as numbers)."""
-    tables, chances = brute(law, released, priors.flat())
+    tables, chances = brute(law, released, priors.FlatPrior())
     starts = tables[np.searchsorted(np.cumsum(chances), rng.uniforms(N_DRAWS)).clip(0, len(tables) - 1)]
     target = law.target(None, released)
     engine = exact.engine_of(target)
@@ -90,7 +90,7 @@ def one_step(law: PublicLaw, released: Ints, rng: cg.randomness.RandomStream, *,
 def test_the_chain_keeps_the_posterior(name: str, request: pytest.FixtureRequest) -> None:
     """From equilibrium; the mutant leaves the normaliser out, and is rejected."""
     law, released = small(name)
-    _, chances = brute(law, released, priors.flat())
+    _, chances = brute(law, released, priors.FlatPrior())
     rng = own_rng(request)
     assert p_value(one_step(law, released, rng, with_normaliser=True), chances) > ALPHA
     assert p_value(one_step(law, released, rng, with_normaliser=False), chances) < ALPHA
@@ -99,8 +99,8 @@ def test_the_chain_keeps_the_posterior(name: str, request: pytest.FixtureRequest
 def test_draws_of_chains_have_the_enumerated_means() -> None:
     law, released = small("total")
     exactly = posterior(law, None, released, prior="flat")
-    found = by_proposals(law.target(None, released), priors.flat(), 20_000, 4, cg.replay_rng("chain means"))
-    drawn = with_diagnostics(law, released, priors.flat(), found)
+    found = by_proposals(law.target(None, released), priors.FlatPrior(), 20_000, 4, cg.replay_rng("chain means"))
+    drawn = with_diagnostics(law, released, priors.FlatPrior(), found)
     assert not drawn.is_exact
     error = drawn.tables.std(axis=0) / np.sqrt(drawn.effective_draws)
     assert np.all(np.abs(drawn.mean() - exactly.mean()) < 6 * error)
@@ -188,7 +188,7 @@ def test_simultaneous_intervals_hold_together(p12: Posterior) -> None:
 def test_average_coverage_under_the_prior_is_the_posterior_mass(name: str) -> None:
     """Exactly: over tables from the prior and their releases, an interval covers as often as its mass says."""
     law, released = small(name)
-    tables, _ = brute(law, released, priors.flat())
+    tables, _ = brute(law, released, priors.FlatPrior())
     laws = [cg.Law(law, table).enumerated for table in tables]
     joint = np.array([[float(p) for p in listed.probabilities] for listed in laws]) / len(tables)
     covered = mass = 0.0
@@ -263,8 +263,8 @@ def test_no_chain_holds_what_the_prior_forbids() -> None:
     table = cg.Table(schema, [[3, 1, 4], [2, 5, 9]])
     target = law_of(mechanism, table).target(None, table.counts)
 
-    def at_least(n: int) -> priors.Prior:
-        return priors.Prior("at least", lambda tables: np.where(tables[:, 0] >= n, 0.0, -np.inf))
+    def at_least(n: int) -> priors.DensityPrior:
+        return priors.DensityPrior("at least", lambda tables: np.where(tables[:, 0] >= n, 0.0, -np.inf))
 
     with pytest.raises(cg.CongenialError, match="hardly any proposed table"):
         by_proposals(target, at_least(12), 400, 4, cg.replay_rng(0))
@@ -300,8 +300,8 @@ def test_a_release_of_another_table_is_refused() -> None:
 
 def test_a_stuck_cell_is_not_called_perfect() -> None:
     law, released = small("total")
-    drawn = by_proposals(law.target(None, released), priors.flat(), 2, 1, cg.replay_rng(3))
-    found = with_diagnostics(law, released, priors.flat(), drawn)
+    drawn = by_proposals(law.target(None, released), priors.FlatPrior(), 2, 1, cg.replay_rng(3))
+    found = with_diagnostics(law, released, priors.FlatPrior(), drawn)
     assert not np.isinf(found.effective_draws).any()
 
 

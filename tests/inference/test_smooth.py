@@ -9,12 +9,12 @@ import congenial as cg
 from agreement import own_rng
 from congenial.arrays import Floats, Ints
 from congenial.inference import priors
-from congenial.inference.kernels import WordSupply
-from congenial.inference.moves import Moving
+from congenial.inference.kernels import RandomBuffer
+from congenial.inference.moves import PatternSteps
 from congenial.inference.posterior import ContradictedPriorWarning, posterior
-from congenial.inference.priors import ALONE, DEVIATIONS, PROFILE, Scales, Term, effects, terms_of
 from congenial.inference.smooth import kernels
 from congenial.inference.smooth.chains import Field, smooth_draws
+from congenial.inference.smooth.effects import ALONE, DEVIATIONS, PROFILE, Scales, Term, effects, terms_of
 from congenial.randomness import RandomStream
 from congenial.schema import widths_of_labels
 from published import law_of
@@ -51,10 +51,10 @@ def test_effects_are_those_of_the_formulas(scales: Scales, request: pytest.Fixtu
         np.testing.assert_allclose(out, 0.7 * effect(term, drawn), atol=1e-12)
 
 
-def started(supply: WordSupply) -> tuple[Field, Ints]:
+def started(buffer: RandomBuffer) -> tuple[Field, Ints]:
     """A field and a table drawn from the prior itself, given the total."""
-    terms, rng = terms_of(SCHEMA, ORDERED), supply.rng
-    found = Field.start(terms, np.full((1, 10), 4), np.ones((1, 10), bool), supply)
+    terms, rng = terms_of(SCHEMA, ORDERED), buffer.rng
+    found = Field.start(terms, np.full((1, 10), 4), np.ones((1, 10), bool), buffer)
     found.hyper[:] = normals(len(terms.scale), rng)
     grown = [kernels.scale_of(unit, own) for unit, own in zip(terms.scale, found.hyper, strict=True)]
     found.scales[:] = np.where(terms.is_estimated, grown, terms.scale)
@@ -70,16 +70,16 @@ def z_scores(n_starts: int, rng: RandomStream, *, is_mutant: bool = False) -> Fl
     """From equilibrium: how far statistics move, in standard errors, after three sweeps of field and table."""
     mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/2")], invariants=[cg.total()])
     law = law_of(mechanism, cg.Table(SCHEMA, [[4] * 5] * 2))
-    moving, supply = Moving.of(law.areas[None], law.measured), WordSupply(rng)
+    moving, buffer = PatternSteps.of(law.areas[None], law.measured), RandomBuffer(rng)
     tilts = moving.tilts(np.full((1, 10), 4))
     moved = []
     for _ in range(n_starts):
-        found, table = started(supply)
+        found, table = started(buffer)
         here = statistics(found, table)
         for _ in range(3):
             found.sweep(table)
             rates = found.eta * (0.7 if is_mutant else 1.0)
-            table, _ = moving.move(table, table, rates, tilts, 60, supply, has_noise=False)
+            table, _ = moving.move(table, table, rates, tilts, 60, buffer, has_noise=False)
         moved.append(statistics(found, table) - here)
     gaps = np.array(moved)
     return np.asarray(gaps.mean(axis=0) / (gaps.std(axis=0) / np.sqrt(n_starts)))
@@ -119,14 +119,14 @@ def test_tables_keep_the_posterior_given_the_field(noise: str, request: pytest.F
     assert np.abs(without - exactly).max() > 0.05
 
 
-def normalisers(moving: Moving, tables: Ints, rng: RandomStream) -> Floats:
+def normalisers(moving: PatternSteps, tables: Ints, rng: RandomStream) -> Floats:
     """Return log c(s) of every line; of 120 tables, each is computed once."""
     once, place = np.unique(tables, axis=0, return_inverse=True)
     return moving.log_normalisers(once, rng)[place]
 
 
 def held_means(law: cg.law.PublicLaw, released: Ints, eta: Floats, rng: RandomStream, *, has_c: bool) -> Floats:
-    moving, supply, n = Moving.of(law.areas[None], law.measured), WordSupply(rng), 4_000
+    moving, buffer, n = PatternSteps.of(law.areas[None], law.measured), RandomBuffer(rng), 4_000
     lines = np.repeat(released[None, :], n, axis=0)
     one = moving.tilts(released[None, :])
     if not has_c:  # nor anything that stands in for it
@@ -135,7 +135,7 @@ def held_means(law: cg.law.PublicLaw, released: Ints, eta: Floats, rng: RandomSt
     here, total = lines.copy(), np.zeros(released.size)
     log_c = normalisers(moving, here, rng)
     for sweep in range(25):
-        tried, gain = moving.move(here, lines, np.repeat(eta[None, :], n, axis=0), tilts, 8, supply)
+        tried, gain = moving.move(here, lines, np.repeat(eta[None, :], n, axis=0), tilts, 8, buffer)
         tried_c = normalisers(moving, tried, rng)
         taken = np.log(rng.uniforms(n)) < (gain + log_c - tried_c if has_c else 0.0)
         here, log_c = np.where(taken[:, None], tried, here), np.where(taken, tried_c, log_c)
@@ -145,7 +145,7 @@ def held_means(law: cg.law.PublicLaw, released: Ints, eta: Floats, rng: RandomSt
 
 def test_tables_far_from_their_limits_share_a_normaliser() -> None:
     law = law_of(cg.examples.p12_mechanism(), cg.examples.p12_table())
-    moving = Moving.of(law.areas[None], law.measured)
+    moving = PatternSteps.of(law.areas[None], law.measured)
     tables = cg.examples.p12_table().counts + np.array([[0], [200], [5_000]])
     found = moving.log_normalisers(tables, cg.replay_rng(1))
     np.testing.assert_allclose(found, moving.sampler.log_normalisers(tables, cg.replay_rng(1)), atol=1e-6)

@@ -10,8 +10,7 @@ import congenial as cg
 from agreement import ALPHA, N_DRAWS, own_rng, p_value
 from congenial.arrays import Floats, Ints
 from congenial.conditions.condition import Condition
-from congenial.inference.chains import Chains, LogPrior, Surrogate
-from congenial.inference.posterior import MOST_TABLES, enumerated_posterior
+from congenial.inference.chains import MOST_TABLES, Chains, LogPrior, Surrogate, enumerated_posterior
 from congenial.inference.priors import poisson
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream

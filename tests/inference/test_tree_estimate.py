@@ -15,12 +15,12 @@ from agreement import own_rng
 from congenial.bundle.parquet import parquet_arrays
 from congenial.cli.main import main
 from congenial.errors import BundleError, InferenceError
-from congenial.inference.bundle import Bundle
+from congenial.inference.analysis import AnalystBundle
 from congenial.inference.intervals import ends_of_draws
 from congenial.inference.tree.chain import _warn, ends
 from congenial.inference.tree.estimate import TreeEstimate, at_the_top
 from congenial.inference.tree.fit import FIGURES, SHARES, FitCheck, check_fit
-from congenial.inference.tree.model import child_laws, noise_variances, reach, reaches
+from congenial.inference.tree.model import child_laws, noise_quantile, noise_quantiles, noise_variances
 from congenial.randomness import TreeStreams
 
 # Few draws: what is said of them is looked at where it is meant to be.
@@ -53,19 +53,19 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def bundle(place: Path) -> Bundle:
+def bundle(place: Path) -> AnalystBundle:
     return cg.load_bundle(place)
 
 
 @pytest.fixture(scope="module")
-def estimate(bundle: Bundle) -> TreeEstimate:
+def estimate(bundle: AnalystBundle) -> TreeEstimate:
     said: list[str] = []
     found = bundle.estimate(n_draws=200, rng=cg.replay_rng("tree"), progress=lambda step, *_: said.append(step))
     assert any("draw" in text for text in said)
     return found
 
 
-def test_whole_numbers_and_draws_add_up(bundle: Bundle, estimate: TreeEstimate) -> None:
+def test_whole_numbers_and_draws_add_up(bundle: AnalystBundle, estimate: TreeEstimate) -> None:
     tree = estimate.law.tree
     total = int(bundle.level("state")[1].sum())
     for tables in (estimate.integers, tree.summed(estimate.integers[-1])):
@@ -99,7 +99,7 @@ def test_whole_numbers_at_the_top_keep_crossing_invariants() -> None:
     assert constraints.holds(at_the_top(draws, constraints))
 
 
-def test_a_level_has_every_statistic(bundle: Bundle, estimate: TreeEstimate) -> None:
+def test_a_level_has_every_statistic(bundle: AnalystBundle, estimate: TreeEstimate) -> None:
     found = estimate.level("tract", 0.8)
     assert found.codes == bundle.level("tract")[0]
     assert np.array_equal(found.released[:, :-1], bundle.level("tract")[1])
@@ -230,7 +230,7 @@ def test_noise_alone_reaches_what_it_is_said_to(request: pytest.FixtureRequest) 
     plan, rng = hierarchy.plan(hierarchy.disclose(people)), own_rng(request)
     n_releases, words = 600, TreeStreams.simulated(rng)
     totals = np.array([plan.draw(people, words)[1].sum(axis=1) for _ in range(n_releases)])[:, [0, 4, 5]]
-    reached = reaches(noise_variances(plan.law)[1][[0, 4, 5]], np.full(3, 4), 0.05)
+    reached = noise_quantiles(noise_variances(plan.law)[1][[0, 4, 5]], np.full(3, 4), 0.05)
     share = (totals <= reached).mean()
     assert share > 0.95 - 5 * (0.05 * 0.95 / totals.size) ** 0.5
     assert (totals > 0).mean() > 0.9  # noise pushes up, where nobody lives
@@ -238,9 +238,11 @@ def test_noise_alone_reaches_what_it_is_said_to(request: pytest.FixtureRequest) 
 
 def test_sums_of_many_cells_are_taken_for_normal() -> None:
     """On both sides of where convolution ends, to within the step from one cell to the next."""
-    exact, normal = reach({2.0: 400}, 0.05), reach({2.0: 401}, 0.05)
+    exact, normal = noise_quantile({2.0: 400}, 0.05), noise_quantile({2.0: 401}, 0.05)
     assert 0 <= normal - exact <= 4
-    assert reach({2.0: 300, 5.0: 300}, 0.05) > reach({2.0: 600}, 0.05) > reach({2.0: 600}, 0.2)
+    assert (
+        noise_quantile({2.0: 300, 5.0: 300}, 0.05) > noise_quantile({2.0: 600}, 0.05) > noise_quantile({2.0: 600}, 0.2)
+    )
 
 
 def test_an_only_child_has_the_noise_of_its_parent() -> None:
@@ -259,7 +261,7 @@ def test_intervals_of_units_without_people_include_0(estimate: TreeEstimate) -> 
     release = tuple(tables.copy() for tables in estimate.release)
     tail, tracts = 0.05, noise_variances(estimate.law)[2]
     release[2][1] = [0, 1, 1, 0]
-    most = int(reaches(tracts[:2], np.array([3, 4]), tail)[1])
+    most = int(noise_quantiles(tracts[:2], np.array([3, 4]), tail)[1])
     assert most >= 2
     found = replace(estimate, release=release, draws=replace(estimate.draws, leaves=leaves))
     assert leaves[:, 5:10].sum(axis=(1, 2)).min() > 0
@@ -289,7 +291,7 @@ def test_a_code_at_two_levels_is_asked_back() -> None:
     assert found.interval("A", at="town").mean < found.interval("A", at="county").mean
 
 
-def test_one_seed_one_estimate(bundle: Bundle) -> None:
+def test_one_seed_one_estimate(bundle: AnalystBundle) -> None:
     first, again, other = (bundle.estimate(n_draws=16, rng=cg.replay_rng(seed)) for seed in (1, 1, 2))
     assert np.array_equal(first.draws.leaves, again.draws.leaves)
     assert not np.array_equal(first.draws.leaves, other.draws.leaves)

@@ -49,12 +49,12 @@ def test_chains_with_estimates_have_the_enumerated_means(
 ) -> None:
     law, released = by_rejection
     truth = posterior(law, None, released, prior="flat").mean()
-    drawn = by_proposals(law.target(None, released), priors.flat(), 20_000, 4, own_rng(request))
+    drawn = by_proposals(law.target(None, released), priors.FlatPrior(), 20_000, 4, own_rng(request))
     batches = drawn.chains.reshape(4 * 20, -1, 9).mean(axis=1)
     error = batches.std(axis=0) / np.sqrt(len(batches))
     assert np.all(np.abs(batches.mean(axis=0) - truth) < 6 * error + 1e-9)
     monkeypatch.setattr(LookAhead, "log_normalisers", lambda self, centres, rng: np.zeros(len(centres)))
-    mutant = by_proposals(law.target(None, released), priors.flat(), 20_000, 4, own_rng(request))
+    mutant = by_proposals(law.target(None, released), priors.FlatPrior(), 20_000, 4, own_rng(request))
     assert np.any(np.abs(mutant.chains.reshape(-1, 9).mean(axis=0) - truth) > 6 * error + 1e-9)
 
 

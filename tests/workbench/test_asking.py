@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
-from congenial.bundle.bundle import VerifiedBundle
+from congenial.bundle.bundle import Bundle
 from congenial.bundle.verify import Verified, verify_bundle
 from congenial.conditions.rows import Row
+from congenial.inference.analysis import AnalystBundle
 from congenial.inference.answers import ask
-from congenial.inference.bundle import Bundle
 from congenial.inference.error_law import ErrorInterval
 from congenial.randomness import replay_rng
 from congenial.sampling.error_moments import exact_errors
@@ -58,7 +58,7 @@ def verified(folder: Path) -> Verified:
     return verify_bundle(folder / "three")
 
 
-def error_of_females(bundle: VerifiedBundle, area: str) -> float:
+def error_of_females(bundle: Bundle, area: str) -> float:
     """The standard deviation of the sum of women around the released table, computed without a draw."""
     row = Row.of("women", [0, 1, 2])
     system = System.of(bundle.law.areas[area], bundle.law.measured)
@@ -89,9 +89,9 @@ def test_the_draws_of_all_areas_are_made_once(verified: Verified, monkeypatch: p
     assert missing is not None
     answering.keep("three", draw_areas(*missing))
     by_command = ask(
-        Bundle.of(verified.bundle), [QUERY], n_draws=asked.n_draws(verified.bundle), rng=replay_rng("infer 1")
+        AnalystBundle.of(verified.bundle), [QUERY], n_draws=asked.n_draws(verified.bundle), rng=replay_rng("infer 1")
     )
-    monkeypatch.setattr(Bundle, "posterior", None)  # whoever draws again fails
+    monkeypatch.setattr(AnalystBundle, "posterior", None)  # whoever draws again fails
     first = answering.answers("three", verified, asked)
     assert [one.estimate for one in first.numbers] == [one.estimate for one in by_command.numbers]
     other = answering.answers("three", verified, Question(QUERY.replace("South", "West"), "0.8"))

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra workbench")
 
 from congenial.curator.preview_text import screen
-from congenial.inference.bundle import Bundle
+from congenial.inference.analysis import AnalystBundle
 from congenial.spec.load import parse_spec
 from congenial.workbench.panel import Crosstab, compute_panel
 from congenial.workbench.workspace import Workspace
@@ -153,9 +153,9 @@ def test_the_whole_path_of_a_tree(client: TestClient, workspace: Workspace, monk
     units = client.get("/ask", params={"bundle": "town/mine", "show": "tract", "within": "441"}).text
     assert "4411" in units
     assert "4421" not in units
-    whole = Bundle.estimate
+    whole = AnalystBundle.estimate
     few = lambda self, **given: whole(self, n_draws=40, n_chains=2, **given)  # noqa: E731
-    monkeypatch.setattr(Bundle, "estimate", few)
+    monkeypatch.setattr(AnalystBundle, "estimate", few)
     asked = {"bundle": "town/mine", "units": "441", "minus": "442", "query": "share(age=old | all)", "level": "0.8"}
     answered = finished(client, "/ask-estimate", **asked)
     assert not answered["error"]

@@ -165,7 +165,7 @@ def _check_precisions(manifest: Manifest, others: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True, repr=False)
-class VerifiedBundle:
+class Bundle:
     """A verified bundle: the manifest, and the released tables.
 
     Attributes
@@ -228,10 +228,10 @@ class VerifiedBundle:
 
 
 @memory_in_words()
-def check_bundle(opened: OpenedBundle) -> VerifiedBundle:
+def check_bundle(opened: OpenedBundle) -> Bundle:
     """Compute again whatever follows from a bundle's tables, conditions and law; refuses one that says otherwise."""
     with beside(opened.check_other_table) as compared:
         not_checked, disclosures = check_made_again(opened.manifest, opened.levels[0])
         compared()
     manifest = replace(opened.manifest, known_disclosures=disclosures)
-    return VerifiedBundle(manifest, opened.levels, opened.signed_by, tuple(not_checked))
+    return Bundle(manifest, opened.levels, opened.signed_by, tuple(not_checked))

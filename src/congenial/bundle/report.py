@@ -40,7 +40,7 @@ from congenial.conditions.condition import Condition
 from congenial.display import laid_out, row_titles, titles
 from congenial.noise import Noise
 from congenial.pages.page import filled_in, own_script, render
-from congenial.pages.svg import noise_laws
+from congenial.pages.svg_charts import noise_laws
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown, shown_left
 from congenial.privacy.disclosure import level_sentences

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from congenial.bundle.bundle import VerifiedBundle, check_bundle
+from congenial.bundle.bundle import Bundle, check_bundle
 from congenial.bundle.encoding import digest
 from congenial.bundle.files import REPORT, BundleContents, Content, files_of
 from congenial.bundle.manifest import Manifest
@@ -26,7 +26,7 @@ class Verified:
 
     Attributes
     ----------
-    bundle : VerifiedBundle
+    bundle : Bundle
     standing : str
         What the bundle is now known to be: in agreement with itself, or as a key published it.
     checked, not_checked : tuple of str
@@ -34,7 +34,7 @@ class Verified:
         What the ledger says of the release after its publication; None if it stands, or without a ledger.
     """
 
-    bundle: VerifiedBundle
+    bundle: Bundle
     standing: str
     checked: tuple[str, ...]
     not_checked: tuple[str, ...]
@@ -94,7 +94,7 @@ def verify_bundle(
     return Verified(bundle, _standing(bundle, key), tuple(checked), tuple(not_checked), became)
 
 
-def _standing(bundle: VerifiedBundle, key: str | Path | None) -> str:
+def _standing(bundle: Bundle, key: str | Path | None) -> str:
     if bundle.signed_by is None:
         return "agrees with itself; it is not signed, so whoever can write the whole folder can replace all of it"
     if key is None:

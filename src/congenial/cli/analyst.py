@@ -17,7 +17,7 @@ from congenial.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from congenial.inference.bundle import Bundle
+    from congenial.inference.analysis import AnalystBundle
 
 NOT_CHECKED = 3
 """Exit code when nothing was found wrong, and something could not be checked."""
@@ -92,7 +92,7 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
     from congenial.bundle.tables import formula_warnings
     from congenial.display import as_text
     from congenial.errors import BundleError, did_you_mean
-    from congenial.inference.bundle import load_bundle
+    from congenial.inference.analysis import load_bundle
 
     loaded = load_bundle(bundle)
     manifest = loaded.manifest
@@ -146,7 +146,7 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
     say(*as_text(manifest.law.schema, loaded.tables[chosen]).split("\n"))
 
 
-def _show_level(bundle: "Bundle", level: str, within: str, *, as_json: bool) -> None:
+def _show_level(bundle: "AnalystBundle", level: str, within: str, *, as_json: bool) -> None:
     codes, tables = bundle.level(level)
     chosen = [place for place, code in enumerate(codes) if code.startswith(within)]
     names = [bundle.law.schema.cell_name(cell) for cell in range(bundle.law.schema.n_cells)]
@@ -201,8 +201,8 @@ def infer(
     exact.
     """
     from congenial.errors import InferenceError
+    from congenial.inference.analysis import load_bundle
     from congenial.inference.answers import ask, check_picture, plot_answers, write_draws
-    from congenial.inference.bundle import load_bundle
     from congenial.randomness import replay_rng, secure_rng
 
     if plot is not None:
@@ -275,7 +275,7 @@ def infer(
         say(f"Not available without a prior: {why}.")
 
 
-def _about(bundle: "Bundle") -> list[str]:
+def _about(bundle: "AnalystBundle") -> list[str]:
     """Say which units of a tree the answers are about, and how to ask for others; nothing of tables without levels."""
     tree = bundle.tree
     if len(tree.levels) == 1:
@@ -303,7 +303,7 @@ def estimate(bundle: Path, out: Path, level: float, draws: int | None, seed: int
     A release is a draw: for small areas use the estimate. It rests on a prior that is learned from the release, and
     says loudly where that does not fit. Files: a Parquet file for each level, summary.txt, estimates.svg.
     """
-    from congenial.inference.bundle import load_bundle
+    from congenial.inference.analysis import load_bundle
     from congenial.inference.intervals import check_level
     from congenial.inference.tree.chain import check_draws
     from congenial.inference.tree.estimate import FEWEST_DRAWS, as_plain_values, check_new, summary, write_estimate

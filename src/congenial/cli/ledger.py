@@ -134,7 +134,7 @@ def verify(dataset: str | None, place: str | None, bundle: Path | None, as_json:
 
     head = None
     if bundle is not None:
-        from congenial.inference.bundle import load_bundle
+        from congenial.inference.analysis import load_bundle
 
         receipt = load_bundle(bundle).manifest.receipt
         head = None if receipt is None else receipt.head

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.bundle import VerifiedBundle, check_bundle
+from congenial.bundle.bundle import Bundle, check_bundle
 from congenial.bundle.metadata import Naming
 from congenial.bundle.read import open_bundle
 from congenial.bundle.signing import read_private_key
@@ -378,7 +378,7 @@ class Demonstration:
     folder: Path
     ledger: Path
     account: str
-    bundle: VerifiedBundle
+    bundle: Bundle
 
 
 def example_files() -> Path:

@@ -15,8 +15,8 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area
 from congenial.conditions.rows import Row
 from congenial.errors import InferenceError, reason_of
+from congenial.inference.analysis import AnalystBundle
 from congenial.inference.areas_posterior import AreasPosterior
-from congenial.inference.bundle import Bundle
 from congenial.inference.error_law import ErrorInterval, areas_errors, interval_by_errors, possible_ends, scale_given
 from congenial.inference.frequentist import Confidence
 from congenial.inference.intervals import (
@@ -29,9 +29,9 @@ from congenial.inference.intervals import (
     number_text,
 )
 from congenial.inference.posterior import Posterior
-from congenial.inference.priors import prior_of
+from congenial.inference.priors import DEFAULT_PRIOR, prior_of
 from congenial.inference.questions import parse_query
-from congenial.inference.statistic import Statistic, frame
+from congenial.inference.statistic import STATISTICS, Statistic, frame
 from congenial.law import PublicLaw
 from congenial.progress import Progress, silent
 from congenial.randomness import RandomStream
@@ -57,8 +57,8 @@ class Answer:
         if estimate.is_exact:
             return estimate.query, released, "exact", estimate.text(estimate.mean), *["exact"] * 4, ""
         by_error, proven = (
-            f"{number_text(found.low)} to {number_text(found.high)}" if found.is_available else "not available"
-            for found in (self.by_error, without)
+            f"{number_text(interval.low)} to {number_text(interval.high)}" if interval.is_available else "not available"
+            for interval in (self.by_error, without)
         )
         quality = estimate.quality
         numbers = [
@@ -71,7 +71,7 @@ class Answer:
             draws = "unknown"
         else:
             draws = number_text(round(quality.effective_draws)) if isfinite(quality.effective_draws) else "all"
-        notes = f"{' alike' if quality.word == ALIKE else ''}{' POOR' if quality.is_poor else ''}"
+        notes = f"{' alike' if quality.note == ALIKE else ''}{' POOR' if quality.is_poor else ''}"
         return estimate.query, released, by_error, *numbers, proven, draws + notes
 
     def as_json(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Answers:
 
 
 def answer(
-    bundle: Bundle,
+    bundle: AnalystBundle,
     queries: Sequence[str],
     area: Area,
     *,
@@ -153,7 +153,7 @@ def answer(
 
 def answers_frame(answers: Sequence[Answer], backend: str = "pandas") -> Any:
     """Return answers as a pandas, polars or pyarrow table, a row a number."""
-    rows = [found.as_json() for found in answers]
+    rows = [answer.as_json() for answer in answers]
     columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in ("area", "query", "released")}
     columns["low_by_error_law"] = [row["by_error_law"]["low"] for row in rows]
     columns["high_by_error_law"] = [row["by_error_law"]["high"] for row in rows]
@@ -192,20 +192,20 @@ def check_picture(path: Path) -> None:
 
 def plot_answers(path: Path, answers: Sequence[Answer]) -> None:
     """Write a picture of the intervals."""
-    from congenial.pages.figures import Shown, as_png, as_svg, interval_picture
+    from congenial.pages.matplotlib_figures import Shown, as_png, as_svg, interval_picture
 
     check_picture(path)
     shown = [
         Shown(
-            ("" if found.area is None else f"{found.area}: ") + found.estimate.query,
-            found.estimate.kind,
-            found.estimate.low,
-            found.estimate.centre,
-            found.estimate.high,
-            found.estimate.released,
-            found.estimate.labels,
+            ("" if answer.area is None else f"{answer.area}: ") + answer.estimate.query,
+            STATISTICS[answer.estimate.kind].unit,
+            answer.estimate.low,
+            answer.estimate.centre,
+            answer.estimate.high,
+            answer.estimate.released,
+            answer.estimate.labels,
         )
-        for found in answers
+        for answer in answers
     ]
     figure = interval_picture(shown, level=answers[0].estimate.level if answers else 0.9)
     try:
@@ -231,8 +231,8 @@ def estimates_across(
     parts = np.array_split(flat, max(1, flat.size // _AT_ONCE))
 
     def values(statistic: Statistic) -> Floats:
-        found = [statistic.values(part.astype(np.int64)) for part in parts]
-        return np.concatenate(found).reshape(n_chains, n_draws)
+        values_of_parts = [statistic.values(part.astype(np.int64)) for part in parts]
+        return np.concatenate(values_of_parts).reshape(n_chains, n_draws)
 
     return estimates_of_draws(
         statistics,
@@ -291,10 +291,10 @@ def known_across(law: PublicLaw, statistic: Statistic) -> float | None:
 def _known_count(law: PublicLaw, parts: dict[Area, Row]) -> Fraction | None:
     total = Fraction(0)
     for area, row in parts.items():
-        own = known_count(law.areas[area], row)
-        if own is None:
+        count = known_count(law.areas[area], row)
+        if count is None:
             return None
-        total += own
+        total += count
     return total
 
 
@@ -302,7 +302,7 @@ def _known_count(law: PublicLaw, parts: dict[Area, Row]) -> Fraction | None:
 
 
 def known_answers(
-    bundle: Bundle, spanning: Sequence[str], own: Sequence[str], areas: Sequence[Area], level: float
+    bundle: AnalystBundle, spanning: Sequence[str], of_areas: Sequence[str], areas: Sequence[Area], level: float
 ) -> list[Answer] | None:
     """Return the answers to all queries if the invariants determine every one of them, and None otherwise.
 
@@ -312,36 +312,40 @@ def known_answers(
         Queries that span areas, and queries about each of these areas.
     """
     answers: list[Answer] = []
-    for area, queries in [(None, spanning)] * bool(spanning) + [(area, own) for area in areas if own]:
-        statistics = [found for query in queries for found in parse_query(query, bundle.law.schema, bundle.law.areas)]
-        values = [_known(bundle, area, one) for one in statistics]
+    for area, queries in [(None, spanning)] * bool(spanning) + [(area, of_areas) for area in areas if of_areas]:
+        statistics = [
+            statistic for query in queries for statistic in parse_query(query, bundle.law.schema, bundle.law.areas)
+        ]
+        values = [_known(bundle, area, statistic) for statistic in statistics]
         if None in values:  # one is enough, and areas may be many
             return None
         table = _all_tables(bundle) if queries is spanning else bundle.released(area)
-        released = [float(one.values(table[None, :])[0]) for one in statistics]
+        released = [float(statistic.values(table[None, :])[0]) for statistic in statistics]
         nothing = [np.zeros((1, 1))] * len(statistics)
-        found = estimates_of_draws(statistics, nothing, released, values, level=level)
+        estimates = estimates_of_draws(statistics, nothing, released, values, level=level)
         by_error = [
-            ErrorInterval(one.query, one.released, one.mean, one.low, one.high, level, is_exact=True) for one in found
+            ErrorInterval(
+                estimate.query, estimate.released, estimate.mean, estimate.low, estimate.high, level, is_exact=True
+            )
+            for estimate in estimates
         ]
         without = bundle.confidence(queries, area, level=level)
-        answers += [Answer(area, *part) for part in zip(found, without, by_error, strict=True)]
+        answers += [Answer(area, *part) for part in zip(estimates, without, by_error, strict=True)]
     return answers
 
 
-def _known(bundle: Bundle, area: Area, statistic: Statistic) -> float | None:
+def _known(bundle: AnalystBundle, area: Area, statistic: Statistic) -> float | None:
     if statistic.areas is not None:
         return known_across(bundle.law, statistic)
     return exact_value(bundle.law.areas[area], statistic)
 
 
-def _all_tables(bundle: Bundle) -> Ints:
+def _all_tables(bundle: AnalystBundle) -> Ints:
     return np.concatenate([bundle.tables[area] for area in bundle.law.areas.labels])
 
 
 # Everything that was asked of a bundle: numbers of each area, and numbers that span areas.
 
-SMOOTH = "smooth"
 _MOST_WARNINGS = 5  # of single areas
 
 
@@ -366,12 +370,12 @@ class Replies:
 
 
 def ask(
-    bundle: Bundle,
+    bundle: AnalystBundle,
     queries: Sequence[str],
     areas: Sequence[Area] = (),
     *,
     level: float = 0.9,
-    prior: str = SMOOTH,
+    prior: str = DEFAULT_PRIOR,
     n_draws: int = 4_000,
     is_simultaneous: bool = False,
     is_pooled: bool = False,
@@ -397,21 +401,21 @@ def ask(
         Told what is being done.
     """
     spanning = [query for query in queries if parse_query(query, bundle.law.schema, bundle.law.areas)[0].areas]
-    own = [query for query in queries if query not in spanning]
+    of_areas = [query for query in queries if query not in spanning]
     if spanning and areas:
         raise InferenceError(
             f"{spanning[0]!r} spans areas, and is answered from all of them: leave --area out, and name areas in the"
             f" query, such as {bundle.law.areas.name}={areas[0]}"
         )
     check_level(level)
-    prior_of(bundle.law.schema, prior)
+    belief = prior_of(bundle.law.schema, prior)
     for area in areas:
         bundle.released(area)  # refused here, before anything is drawn
     chosen = list(areas) if areas else list(bundle.tables)
-    known = None if needs_draws else known_answers(bundle, spanning, own, chosen, level)
+    known = None if needs_draws else known_answers(bundle, spanning, of_areas, chosen, level)
     if known is not None:
         return Replies(tuple(known), (), ())
-    is_pooled = prior == SMOOTH and len(bundle.tables) > 1 and (is_pooled or not areas)
+    is_pooled = belief.is_pooled and len(bundle.tables) > 1 and (is_pooled or not areas)
     numbers: list[Answer] = []
     posteriors: list[Posterior] = []
     with catch_warnings(record=True) as heard:
@@ -425,11 +429,11 @@ def ask(
                     bundle, together, spanning, level=level, is_simultaneous=is_simultaneous, rng=rng
                 )
         places: list[Area] = [None] * len(heard)  # which area each warning is about
-        for number, area in enumerate(chosen if own else []):
+        for number, area in enumerate(chosen if of_areas else []):
             progress("one table" if area is None else "one by one", number, len(chosen))
-            found = answer(
+            area_answers = answer(
                 bundle,
-                own,
+                of_areas,
                 area,
                 level=level,
                 prior=prior,
@@ -438,21 +442,21 @@ def ask(
                 rng=rng,
                 together=together if is_pooled else None,
             )
-            numbers += found.numbers
-            posteriors.append(found.posterior)
+            numbers += area_answers.numbers
+            posteriors.append(area_answers.posterior)
             places += [area] * (len(heard) - len(places))
-        if not own and together is not None:
+        if not of_areas and together is not None:
             posteriors = [together[area] for area in chosen]
     places += [None] * (len(heard) - len(places))
-    said = [
+    messages = [
         (area, str(warning.message))
         for area, warning in zip(places, heard, strict=True)
         if issubclass(warning.category, UserWarning)
     ]
-    return Replies(tuple(numbers), tuple(posteriors), _in_words(said), is_pooled)
+    return Replies(tuple(numbers), tuple(posteriors), _in_words(messages), is_pooled)
 
 
-def _in_words(said: Sequence[tuple[Area, str]]) -> tuple[str, ...]:
+def _in_words(messages: Sequence[tuple[Area, str]]) -> tuple[str, ...]:
     """Return warnings with the areas that they are about: those of the first areas, and how many more there are.
 
     Examples
@@ -460,15 +464,15 @@ def _in_words(said: Sequence[tuple[Area, str]]) -> tuple[str, ...]:
     >>> _in_words([(None, "few draws"), *((f"{number}", "it contradicts") for number in range(9))])[3:]
     ('2: it contradicts', '3: it contradicts', '4: it contradicts', 'there are 4 more warnings like these of areas')
     """
-    told = dict.fromkeys(text if area is None else f"{area}: {text}" for area, text in said)
-    of_areas = [f"{area}: {text}" for area, text in said if area is not None]
+    texts = dict.fromkeys(text if area is None else f"{area}: {text}" for area, text in messages)
+    of_areas = [f"{area}: {text}" for area, text in messages if area is not None]
     rest = dict.fromkeys(of_areas[_MOST_WARNINGS:])
     more = [f"there are {len(rest):,} more warnings like these of areas"] if rest else []
-    return tuple([text for text in told if text not in rest] + more)
+    return tuple([text for text in texts if text not in rest] + more)
 
 
 def answer_across(
-    bundle: Bundle,
+    bundle: AnalystBundle,
     together: AreasPosterior,
     queries: Sequence[str],
     *,
@@ -477,7 +481,9 @@ def answer_across(
     rng: RandomStream,
 ) -> list[Answer]:
     """Return the answers to queries that span areas, from the posterior of all areas together."""
-    statistics = [found for query in queries for found in parse_query(query, bundle.law.schema, bundle.law.areas)]
+    statistics = [
+        statistic for query in queries for statistic in parse_query(query, bundle.law.schema, bundle.law.areas)
+    ]
     without = bundle.confidence(queries, level=level, is_simultaneous=is_simultaneous)
     by_error = error_intervals_across(together, statistics, level, rng)
     estimates = estimates_across(together, statistics, level, is_simultaneous=is_simultaneous)

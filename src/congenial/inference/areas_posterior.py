@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from congenial.arrays import Floats, Ints
 from congenial.conditions.areas import Area
 from congenial.errors import InferenceError, did_you_mean
+from congenial.inference.chains import LogDensity
 from congenial.inference.error_law import (
     ErrorInterval,
     areas_errors,
@@ -35,17 +36,13 @@ from congenial.inference.intervals import (
     quality_of,
     warn_of_poor,
 )
-from congenial.inference.moves import Moving
-from congenial.inference.posterior import Posterior, warn_of_rough
-from congenial.inference.priors import LogDensity, Prior, Smooth, prior_of
+from congenial.inference.posterior import Posterior, check_n_draws, warn_of_rough
+from congenial.inference.priors import DEFAULT_PRIOR, PRIORS, Prior, prior_of
 from congenial.inference.questions import parse_query
-from congenial.inference.smooth.chains import smooth_draws
-from congenial.inference.statistic import MEDIAN, ODDS_RATIO, Statistic
+from congenial.inference.statistic import Statistic
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
-from congenial.sampling.system import Target
 
-_SETTLING = 10  # proposals before the first that is kept
 _MOST_BYTES = 8e8  # of draws
 _MOST_TABLES = 1_000_000  # of all draws together: ten minutes or so for tables of 46 cells
 _FEWEST = 200  # draws, however many areas there are
@@ -65,7 +62,7 @@ class AreasPosterior:
 
     law: PublicLaw
     released: Ints
-    prior: Prior | Smooth
+    prior: Prior
     chains: NDArray[np.int32]
     acceptance: float
     cell_effect: float | None = None
@@ -88,8 +85,8 @@ class AreasPosterior:
         """Return the posterior of one area; it leans on the others if the prior has them share a profile."""
         place = self._place(area)
         chains = np.ascontiguousarray(self.chains[:, :, place], np.int64)
-        own = self.released[place]
-        return Posterior(self.law, area, own, self.prior, chains, None, self.acceptance, self.cell_effect)
+        released = self.released[place]
+        return Posterior(self.law, area, released, self.prior, chains, None, self.acceptance, self.cell_effect)
 
     def interval(self, query: str, level: float = 0.9) -> Estimate:
         """Return a number that spans areas, such as a sum over them, or a difference of two."""
@@ -107,16 +104,16 @@ class AreasPosterior:
         return parse_query(query, self.law.schema)
 
     def _linear(self, query: str) -> Statistic:
-        found = self._one(query)
-        if found.kind in {ODDS_RATIO, MEDIAN}:
+        statistic = self._one(query)
+        if not statistic.definition.is_scaled_count:
             raise InferenceError(f"{query!r} is not linear, and errors are known for counts; ask intervals()")
-        return found
+        return statistic
 
     def _one(self, query: str) -> Statistic:
-        found = self._statistics(query)
-        if len(found) != 1:
-            raise InferenceError(f"{query!r} asks for {len(found)} numbers of each area, and one is needed here")
-        return found[0]
+        statistics = self._statistics(query)
+        if len(statistics) != 1:
+            raise InferenceError(f"{query!r} asks for {len(statistics)} numbers of each area, and one is needed here")
+        return statistics[0]
 
     def values(self, query: str) -> Floats:
         """Return a number of each area for every draw (chain, draw, area)."""
@@ -128,12 +125,12 @@ class AreasPosterior:
         statistics = self._statistics(query)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # one warning below instead of one for each area
-            found = {
+            by_area = {
                 area: estimates(self[area], statistics, self.released[place], level=level)
                 for place, area in enumerate(self.areas)
             }
-        warn_of_poor([estimate for own in found.values() for estimate in own])
-        return found
+        warn_of_poor([estimate for estimates_of_area in by_area.values() for estimate in estimates_of_area])
+        return by_area
 
     def total(self, query: str, areas: Sequence[str] | None = None, level: float = 0.9) -> Estimate:
         """Return a number of all areas together, or of some: a count of their sum, or a share or ratio in it."""
@@ -141,10 +138,10 @@ class AreasPosterior:
         statistic = self._one(query)
         summed = self.chains[:, :, places].sum(axis=2, dtype=np.int64)
         drawn = statistic.values(summed.reshape(-1, summed.shape[-1])).reshape(summed.shape[:2])
-        own = float(statistic.values(self.released[places].sum(axis=0)[None, :])[0])
+        released = float(statistic.values(self.released[places].sum(axis=0)[None, :])[0])
         named = replace(statistic, text=f"{statistic.text}, {len(places):,} areas")
         known = self._known_sum(statistic, places)
-        return estimates_of_draws([named], [drawn], [own], [known], n_moves=self.n_moves, level=level)[0]
+        return estimates_of_draws([named], [drawn], [released], [known], n_moves=self.n_moves, level=level)[0]
 
     @cached_property
     def n_moves(self) -> int:
@@ -170,33 +167,33 @@ class AreasPosterior:
         """Return a number of one area less that of another."""
         values, places = self.values(query), (self._place(one), self._place(other))
         statistic = self._one(query)
-        own = statistic.values(self.released[list(places)])
+        released = statistic.values(self.released[list(places)])
         drawn = values[:, :, places[0]] - values[:, :, places[1]]
         text, is_exact = f"{query}, {one} less {other}", self._is_known(statistic, places)
-        return _estimate(text, float(own[0] - own[1]), drawn, level, is_exact, self.n_moves)
+        return _estimate(text, float(released[0] - released[1]), drawn, level, is_exact, self.n_moves)
 
     def ranks(self, query: str, level: float = 0.9) -> dict[Area, Estimate]:
         """Return the rank of every area, 1 for the largest number; equal ones share the mean of theirs."""
         statistic, values = self._one(query), self.values(query)
-        order = np.stack([[_ranked(own) for own in line] for line in values])
+        order = np.stack([[_ranked(values_of_draw) for values_of_draw in line] for line in values])
         released = _ranked(statistic.values(self.released))
         is_exact = self._is_known(statistic, range(len(self.areas)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = {
+            by_area = {
                 area: _estimate(
                     f"rank of {area}", float(released[place]), order[:, :, place], level, is_exact, self.n_moves
                 )
                 for place, area in enumerate(self.areas)
             }
-        warn_of_poor(list(found.values()))
-        return found
+        warn_of_poor(list(by_area.values()))
+        return by_area
 
     def of(self, function: Callable[[Ints], ArrayLike]) -> Floats:
         """Return any function of all tables for each draw (chain, draw): it takes tables (area, cell)."""
         n_chains, n_draws = self.chains.shape[:2]
-        found = [float(np.asarray(function(table))) for line in self.chains for table in line]
-        return np.array(found).reshape(n_chains, n_draws)
+        results = [float(np.asarray(function(table))) for line in self.chains for table in line]
+        return np.array(results).reshape(n_chains, n_draws)
 
     def error_intervals(
         self, query: str, level: float = 0.9, *, rng: RandomStream | None = None
@@ -216,10 +213,10 @@ class AreasPosterior:
         statistic, errors = self._linear(query), self._errors(query, rng or secure_rng()).sum(axis=0)
         if statistic.below is not None:
             raise InferenceError(f"{query!r} is no count; the error of a sum of areas is known for counts")
-        own = float(statistic.values(self.released).sum())
+        released = float(statistic.values(self.released).sum())
         low, high = ends_of(errors, level)
         text = f"{statistic.text}, {len(self.areas):,} areas"
-        return ErrorInterval(text, own, own - float(errors.mean()), own - high, own - low, level)
+        return ErrorInterval(text, released, released - float(errors.mean()), released - high, released - low, level)
 
     def _errors(self, query: str, rng: RandomStream) -> Floats:
         """Return errors of a count (area, error)."""
@@ -264,16 +261,16 @@ def _estimate(text: str, released: float, drawn: Floats, level: float, is_exact:
     mean, median = (float(there.mean()), float(np.median(there))) if there.size else (np.nan, np.nan)
     if is_exact:
         return Estimate(text, released, mean, mean, mean, mean, level, is_exact, EXACTLY)
-    found = Estimate(text, released, mean, median, low, high, level, is_exact, quality_of(drawn, n_moves))
-    warn_of_poor([found])
-    return found
+    estimate = Estimate(text, released, mean, median, low, high, level, is_exact, quality_of(drawn, n_moves))
+    warn_of_poor([estimate])
+    return estimate
 
 
 def areas_posterior(
     law: PublicLaw,
     released: Ints,
     *,
-    prior: "str | Prior | Smooth | LogDensity" = "smooth",
+    prior: str | Prior | LogDensity = DEFAULT_PRIOR,
     n_draws: int = 4_000,
     n_chains: int | None = None,
     rng: RandomStream | None = None,
@@ -282,50 +279,16 @@ def areas_posterior(
 
     Of thousands of areas fewer draws are kept: a million tables in all, but 200 draws at least, and 800 MB at most.
     """
-    belief, stream = prior_of(law.schema, prior), rng or secure_rng()
     n_few = (4 if len(released) <= 200 else 2) if n_chains is None else n_chains
-    if type(n_draws) is not int or type(n_few) is not int or n_few < 1 or n_draws < 2 * n_few:
-        raise InferenceError(f"n_draws is a whole number, at least two for each of n_chains, not {n_draws!r}")
+    check_n_draws(n_draws, n_few)
     if not law.areas.holds(released).all():
         raise InferenceError("a released table does not obey the published numbers; take both from one bundle")
     n_some = max(_FEWEST, _MOST_TABLES // len(released))
     n_kept = max(2 * n_few, min(n_draws, n_some, int(_MOST_BYTES / (4 * released.size))))
-    if isinstance(belief, Smooth):
-        drawn = smooth_draws(law, released, belief.ordered, n_draws=n_kept, n_chains=n_few, rng=stream)
-        own = float(drawn.scales[:, :, -1].mean())
-        warn_of_rough(own)
-        return AreasPosterior(law, released, belief, drawn.tables, drawn.acceptance, own)
-    if prior != "flat":
-        raise InferenceError(
-            f'many areas are asked under the prior "smooth" or "flat", not under {belief.text}; ask area by area'
-        )
-    chains, acceptance = _flat_chains(law, released, n_kept // n_few, n_few, stream)
-    return AreasPosterior(law, released, belief, chains, acceptance)
-
-
-def _flat_chains(
-    law: PublicLaw, released: Ints, n_draws: int, n_chains: int, rng: RandomStream
-) -> tuple[NDArray[np.int32], float]:
-    """Run chains of every area by proposals of the exact sampler at its release; the normalisers decide."""
-    n_areas, n_cells = released.shape
-    out = np.empty((n_chains, n_draws, n_areas, n_cells), np.int32)
-    accepted = 0
-    for group in law.areas.groups:
-        own = released[group.places]
-        noise = Target(group.constraints(0), law.measured, own[0]).unweighted.measured
-        moving, at_release = Moving.of(group.pattern, law.measured), Moving.of(group.pattern, noise)
-        n_each = n_draws + _SETTLING
-        for chain in range(n_chains):
-            proposed = np.empty((len(own), n_each, n_cells), np.int64)
-            for places, errors in at_release.errors(own, n_each, rng):
-                proposed[places] = own[places][:, None, :] + errors
-            log_c = moving.log_normalisers(proposed.reshape(-1, n_cells), rng).reshape(len(own), n_each)
-            coins = np.log(rng.uniforms(len(own) * n_each)).reshape(len(own), n_each)
-            here, every = np.zeros(len(own), np.int64), np.arange(len(own))
-            for step in range(n_each):
-                taken = coins[:, step] < log_c[every, here] - log_c[:, step]
-                here = np.where(taken, step, here)
-                accepted += int(taken.sum())
-                if step >= _SETTLING:
-                    out[chain, step - _SETTLING, group.places] = proposed[every, here]
-    return out, accepted / (n_chains * (n_draws + _SETTLING) * n_areas)
+    belief = prior_of(law.schema, prior)
+    if not belief.has_areas:
+        names = " or ".join(f'"{name}"' for name, make in PRIORS.items() if make(law.schema).has_areas)
+        raise InferenceError(f"many areas are asked under the prior {names}, not under {belief.text}; ask area by area")
+    draws = belief.draw_areas(law, released, n_kept, n_few, rng or secure_rng())
+    warn_of_rough(draws.cell_effect)
+    return AreasPosterior(law, released, belief, draws.chains, draws.acceptance, draws.cell_effect)

@@ -7,6 +7,7 @@ so the exact sampler centred at t proposes s from it, and a proposal s' replaces
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,46 +15,51 @@ from numpy.typing import NDArray
 from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.linear_algebra import integer_solutions
+from congenial.conditions.rows import row_values
 from congenial.errors import InferenceError
-from congenial.inference.priors import Prior
+from congenial.exact import log_of
 from congenial.noise import Noise
 from congenial.randomness import RandomStream
+from congenial.sampling.enumeration import all_tables
 from congenial.sampling.registry import Drawer, Sampler, sampler_of
 from congenial.sampling.system import Target
 
+LogDensity = Callable[[Ints], Floats]
+"""Log densities, up to a constant, of tables (draw, cell)."""
+
 # Small steps between tables that keep every published equality.
 
-Circuit = tuple[tuple[Ints, int], ...]
+TableMove = tuple[tuple[Ints, int], ...]
 """Groups of cells, each with a weight: one cell of every group changes by its weight."""
 
 
 @dataclass(frozen=True)
-class Circuits:
+class TableMoves:
     """The kinds of step that keep every equality."""
 
-    members: tuple[Circuit, ...]
+    members: tuple[TableMove, ...]
     n_cells: int
 
     def draw(self, n_tables: int, rng: RandomStream) -> Ints:
         """Return a random step for each of some tables (table, cell); its opposite is as likely."""
         step = np.zeros((n_tables, self.n_cells), np.int64)
         signs = 1 - 2 * rng.below(np.full(n_tables, 2))
-        which = rng.below(np.full(n_tables, len(self.members)))
-        for number, circuit in enumerate(self.members):
-            lines = np.flatnonzero(which == number)
+        choices = rng.below(np.full(n_tables, len(self.members)))
+        for number, move in enumerate(self.members):
+            lines = np.flatnonzero(choices == number)
             if lines.size:
-                for cells, weight in circuit:
+                for cells, weight in move:
                     picked = cells[rng.below(np.full(lines.size, len(cells)))]
                     np.add.at(step, (lines, picked), signs[lines] * weight)
         return step
 
     @classmethod
-    def of(cls, constraints: Constraints) -> "Circuits":
+    def of(cls, constraints: Constraints) -> "TableMoves":
         """Return steps between cells with the same column, and across groups along the equalities' kernel."""
         stated = set(constraints.fixed_cells)
         free = {column: [cell for cell in cells if cell not in stated] for column, cells in constraints.alike.items()}
         groups = [(dict(column), np.array(cells)) for column, cells in free.items() if cells]
-        members: list[Circuit] = [((cells, 1), (cells, -1)) for _, cells in groups if len(cells) > 1]
+        members: list[TableMove] = [((cells, 1), (cells, -1)) for _, cells in groups if len(cells) > 1]
         n_equalities = len(constraints.equalities)
         homogeneous = [
             ({group: weights[row] for group, (weights, _) in enumerate(groups) if row in weights}, 0)
@@ -62,8 +68,8 @@ class Circuits:
         across = integer_solutions(homogeneous, len(groups))
         if across is not None:
             for line in across.basis:
-                circuit = tuple((cells, weight) for (_, cells), weight in zip(groups, line, strict=True) if weight)
-                members += [circuit] if circuit else []
+                move = tuple((cells, weight) for (_, cells), weight in zip(groups, line, strict=True) if weight)
+                members += [move] if move else []
         if not members:
             raise InferenceError("the published numbers leave nothing open: there is no table to infer")
         return cls(tuple(members), constraints.schema.n_cells)
@@ -120,16 +126,16 @@ class Surrogate:
     target: Target
     sampler: Sampler
     at_release: Drawer
-    circuits: Circuits
+    moves: TableMoves
     log_weight: Callable[[Ints], Floats]
 
     @classmethod
     def of(cls, target: Target) -> "Surrogate":
         """Prepare the moves for the law centred at a release."""
-        circuits = Circuits.of(target.constraints)
+        moves = TableMoves.of(target.constraints)
         noise = target.unweighted
         at_release = sampler_of(noise).at(target.centre)
-        return cls(target, sampler_of(target), at_release, circuits, _log_weight(noise))
+        return cls(target, sampler_of(target), at_release, moves, _log_weight(noise))
 
     def at(self, tables: Ints, rng: RandomStream) -> Chains:
         """Return chains that stand at given tables (chain, cell)."""
@@ -166,7 +172,7 @@ class Surrogate:
         tables, every = start.copy(), np.arange(len(start))
         log_f = log_prior(tables, every) + self.log_weight(tables)
         for _ in range(n_steps):
-            tried = tables + self.circuits.draw(len(tables), rng)
+            tried = tables + self.moves.draw(len(tables), rng)
             inside = np.flatnonzero(self.target.constraints.holds(tried))
             tried_f = np.full(len(tables), -np.inf)
             if inside.size:
@@ -201,19 +207,101 @@ def _log_weight(target: Target) -> Callable[[Ints], Floats]:
     return log_weight
 
 
+# The posterior of small sets: all tables that fit are gone through, and their probabilities are exact.
+
+MOST_TABLES = 1_000
+"""Sets of tables up to here are gone through, pair by pair."""
+
+
+def enumerated_posterior(target: Target, prior: LogDensity, tables: Ints) -> tuple[Ints, Floats]:
+    """Return the tables that have a chance given the release, and their probabilities.
+
+    Parameters
+    ----------
+    target : Target
+        The law of the noise, centred at the release.
+    tables : array (table, cell)
+        All tables that fit.
+    """
+    rows = [measured.row for measured in target.measured]
+    values, released_values = row_values(rows, tables), row_values(rows, target.centre[None, :])[0]
+    log_weights = np.zeros((len(tables), len(tables)))
+    log_posterior = prior(tables)
+    for place, measured in enumerate(target.measured):
+        column = values[:, place]
+        log_weights += measured.noise.log_weight(column[:, None] - column[None, :])
+        log_posterior = log_posterior + measured.noise.log_weight(column - released_values[place])
+    for floor, n_floors in target.zero_weights(tables).items():
+        log_weights += n_floors * log_of(floor)
+    log_posterior = log_posterior - _log_sum(log_weights)
+    if not np.isfinite(log_posterior).any():
+        raise InferenceError("the prior gives no table that fits any chance; check it")
+    weights = np.exp(log_posterior - log_posterior.max())
+    is_possible = weights > 0  # 0 times an infinite ratio would be no number
+    return tables[is_possible], weights[is_possible] / weights[is_possible].sum()
+
+
+def _log_sum(log_values: Floats) -> Floats:
+    top = log_values.max(axis=1, keepdims=True)
+    return np.asarray(top[:, 0] + np.log(np.exp(log_values - top).sum(axis=1)))
+
+
 _BURN_IN = 100  # proposals; sweeps of small steps need fewer
 _STEPS_A_CELL = 8
+_POOR_ACCEPTANCE = 0.10
+FEW_CHAINS, _MANY_CHAINS = 4, 40  # small steps of many chains at once cost hardly more than those of few
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """Draws of chains (chain, draw, cell), and the share of proposals that were accepted."""
+class ChainDraws:
+    """Draws of chains (chain, draw, cell), or (chain, draw, area, cell) in int32 for many areas.
 
-    chains: Ints
+    Attributes
+    ----------
+    acceptance : float
+        Share of proposals accepted; 1 where every table was enumerated.
+    weights : array (draw,) or None
+        Exact posterior probabilities of all tables, which stand as one chain; None for draws of chains.
+    cell_effect : float or None
+        Under the smooth prior, the estimated scale of what single cells have beyond smooth effects.
+    has_small_steps : bool
+        Whether the chains went by small steps, because proposals were hardly ever accepted.
+    """
+
+    chains: NDArray[Any]
     acceptance: float
+    weights: Floats | None = None
+    cell_effect: float | None = None
+    has_small_steps: bool = False
 
 
-def by_proposals(target: Target, prior: Prior, n_draws: int, n_chains: int, rng: RandomStream) -> Drawn:
+def draw_by_density(
+    target: Target, prior: LogDensity, n_draws: int, n_chains: int | None, rng: RandomStream
+) -> ChainDraws:
+    """Draw tables given a release under a log density: all of them with their probabilities where they are few.
+
+    Else chains run by proposals of the exact sampler, or by small steps where the prior pulls far from the release.
+
+    Parameters
+    ----------
+    n_chains : int, optional
+        Left out, it is 4, or up to 40 where chains go by small steps.
+    """
+    listed = all_tables(target.constraints, MOST_TABLES)
+    if listed is not None:
+        tables, weights = enumerated_posterior(target, prior, listed)
+        return ChainDraws(tables[None, :, :], 1.0, weights)
+    try:
+        draws = by_proposals(target, prior, n_draws, FEW_CHAINS if n_chains is None else n_chains, rng)
+    except InferenceError:
+        draws = None
+    if draws is not None and draws.acceptance >= _POOR_ACCEPTANCE:
+        return draws
+    n_many = max(FEW_CHAINS, min(_MANY_CHAINS, n_draws // 10)) if n_chains is None else n_chains
+    return by_small_steps(target, prior, n_draws, n_many, rng)
+
+
+def by_proposals(target: Target, prior: LogDensity, n_draws: int, n_chains: int, rng: RandomStream) -> ChainDraws:
     """Run chains by independent proposals of the exact sampler, for priors that are wide next to the noise."""
     sampler = sampler_of(target)
     each = n_draws // n_chains
@@ -228,11 +316,11 @@ def by_proposals(target: Target, prior: Prior, n_draws: int, n_chains: int, rng:
         )
     chains, accepted = [], 0
     coins = np.log(rng.uniforms(n_proposals)).reshape(n_chains, -1)
-    for number, (own, own_coins) in enumerate(zip(by_chain, coins, strict=True)):
-        picks, n_moves = walk(own, own_coins)
+    for number, (ratios, coins_of_chain) in enumerate(zip(by_chain, coins, strict=True)):
+        picks, n_moves = walk(ratios, coins_of_chain)
         accepted += n_moves
         chains.append(proposals[number * (each + _BURN_IN) + picks[_BURN_IN:]])
-    return Drawn(np.stack(chains), accepted / n_proposals)
+    return ChainDraws(np.stack(chains), accepted / n_proposals)
 
 
 def walk(log_ratio: Floats, log_coins: Floats) -> tuple[NDArray[np.intp], int]:
@@ -247,7 +335,7 @@ def walk(log_ratio: Floats, log_coins: Floats) -> tuple[NDArray[np.intp], int]:
     return picks, n_moves
 
 
-def by_small_steps(target: Target, prior: Prior, n_draws: int, n_chains: int, rng: RandomStream) -> Drawn:
+def by_small_steps(target: Target, prior: LogDensity, n_draws: int, n_chains: int, rng: RandomStream) -> ChainDraws:
     """Run chains by small steps and jumps (see `surrogate`), for priors that pull far away from the release."""
 
     def log_prior(tables: Ints, _: NDArray[np.intp]) -> Floats:
@@ -265,4 +353,4 @@ def by_small_steps(target: Target, prior: Prior, n_draws: int, n_chains: int, rn
         accepted += int(taken.sum())
         if sweep >= burn_in:
             out[:, sweep - burn_in] = chains.tables
-    return Drawn(out, accepted / (n_chains * (burn_in + each)))
+    return ChainDraws(out, accepted / (n_chains * (burn_in + each)), has_small_steps=True)

@@ -1,6 +1,6 @@
-"""The largest and the least law of the error of a linear number, tie by tie: which construction a query gets.
+"""Bounds of the error of a linear number, whatever the table is: its largest and its least law.
 
-The choice goes by the published sums and the query alone, never by the release.
+Which construction a query gets goes by the published sums and the query alone, never by the release.
 """
 
 from collections import Counter
@@ -23,14 +23,14 @@ from congenial.noise import Noise
 
 
 @dataclass(frozen=True)
-class Weights:
+class IntegerWeights:
     """Weights, not negative, of the integers from `low` on; all others have none.
 
     Examples
     --------
-    >>> coin = Weights(0, np.array([0.5, 0.5]))
+    >>> coin = IntegerWeights(0, np.array([0.5, 0.5]))
     >>> coin.plus(coin), coin.negated.low
-    (Weights(low=0, values=array([0.25, 0.5 , 0.25])), -1)
+    (IntegerWeights(low=0, values=array([0.25, 0.5 , 0.25])), -1)
     """
 
     low: int
@@ -47,14 +47,14 @@ class Weights:
         return np.arange(self.low, self.high + 1)
 
     @property
-    def negated(self) -> "Weights":
+    def negated(self) -> "IntegerWeights":
         """The weights of ``-x``."""
-        return Weights(-self.high, self.values[::-1])
+        return IntegerWeights(-self.high, self.values[::-1])
 
     @property
-    def normalised(self) -> "Weights":
+    def normalised(self) -> "IntegerWeights":
         """The same with sum one."""
-        return Weights(self.low, self.values / self.values.sum())
+        return IntegerWeights(self.low, self.values / self.values.sum())
 
     def at(self, low: int, high: int) -> Floats:
         """Return the weights of the integers from `low` to `high`, zeros where there are none."""
@@ -64,46 +64,46 @@ class Weights:
             out[first - low : last - low + 1] = self.values[first - self.low : last - self.low + 1]
         return out
 
-    def plus(self, other: "Weights") -> "Weights":
+    def plus(self, other: "IntegerWeights") -> "IntegerWeights":
         """Return the weights of the sum of two independent integers."""
-        return Weights(self.low + other.low, np.convolve(self.values, other.values))
+        return IntegerWeights(self.low + other.low, np.convolve(self.values, other.values))
 
-    def within(self, reach: int) -> "Weights":
+    def within(self, reach: int) -> "IntegerWeights":
         """Leave out what is farther than `reach` from zero."""
         low, high = max(self.low, -reach), min(self.high, reach)
-        return Weights(low, self.at(low, high))
+        return IntegerWeights(low, self.at(low, high))
 
-    def times(self, other: "Weights") -> "Weights":
+    def times(self, other: "IntegerWeights") -> "IntegerWeights":
         """Return the product of both at each integer."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         if low > high:
-            return Weights(0, np.zeros(1))
-        return Weights(low, self.at(low, high) * other.at(low, high))
+            return IntegerWeights(0, np.zeros(1))
+        return IntegerWeights(low, self.at(low, high) * other.at(low, high))
 
-    def stretched(self, factor: int) -> "Weights":
+    def stretched(self, factor: int) -> "IntegerWeights":
         """Return the weights of ``factor * x``, the factor not 0."""
         if factor < 0:
             return self.negated.stretched(-factor)
         values = np.zeros((len(self.values) - 1) * factor + 1)
         values[::factor] = self.values
-        return Weights(self.low * factor, values)
+        return IntegerWeights(self.low * factor, values)
 
     def chance_above(self, bounds: Ints) -> Floats:
         """Return the share of the weight on integers above each bound."""
         tail = np.append(np.cumsum(self.values[::-1])[::-1], 0.0) / self.values.sum()
         return np.asarray(tail[np.clip(bounds - self.low + 1, 0, len(self.values))])
 
-    def reach_above(self, tail: float) -> int:
+    def upper_bound(self, tail: float) -> int:
         """Return the least bound, not negative, exceeded with chance at most `tail`; allows for rounding."""
         bounds = np.arange(max(self.high, 0) + 1)
         return int(np.argmax(self.chance_above(bounds) <= tail * (1 - 1e-9)))
 
 
-NOTHING = Weights(0, np.ones(1))
+NOTHING = IntegerWeights(0, np.ones(1))
 """An error that is zero."""
 
 
-def sum_of(parts: Iterable[tuple[Weights, int]], reach: int) -> Weights:
+def sum_of(parts: Iterable[tuple[IntegerWeights, int]], reach: int) -> IntegerWeights:
     """Return the weights of a sum of independent integers, each kind so many times, as far as `reach` from zero."""
     out = NOTHING
     for weights, times in parts:
@@ -111,7 +111,7 @@ def sum_of(parts: Iterable[tuple[Weights, int]], reach: int) -> Weights:
     return out
 
 
-def _power(weights: Weights, times: int, reach: int) -> Weights:
+def _power(weights: IntegerWeights, times: int, reach: int) -> IntegerWeights:
     out, square = NOTHING, weights
     while times:
         if times & 1:
@@ -162,7 +162,7 @@ class CountBox:
         together = sqrt(sum(n * deviation**2 for deviation, _, n in kinds))
         return ceil(10 * together + max(far for _, far, _ in kinds) + sum(n * deviation for deviation, _, n in kinds))
 
-    def errors(self, cells: Iterable[int], reach: int, *, is_least: bool) -> Weights:
+    def errors(self, cells: Iterable[int], reach: int, *, is_least: bool) -> IntegerWeights:
         """Return the weights of the sum of errors of cells whose counts are all the least, or all the most."""
         kinds = Counter((self.noise[cell], self._window(cell, reach, is_least)) for cell in cells)
         return sum_of(((_message(*kind, reach), n) for kind, n in kinds.items()), reach)
@@ -181,13 +181,13 @@ def _spread(noise: Noise) -> tuple[float, int]:
 
 
 @lru_cache(maxsize=1024)
-def _message(noise: Noise, window: Interval, reach: int) -> Weights:
+def _message(noise: Noise, window: Interval, reach: int) -> IntegerWeights:
     low, high = (end if end is not None else reach for end in (window.low, window.high))
-    return Weights(low, np.exp(noise.log_weight(np.arange(low, high + 1)))).normalised
+    return IntegerWeights(low, np.exp(noise.log_weight(np.arange(low, high + 1)))).normalised
 
 
 @dataclass(frozen=True)
-class Part:
+class GroupPart:
     """The cells of one group in a query, ``times`` each, and its other cells; the group's errors add up to sign * y."""
 
     inside: tuple[int, ...]
@@ -200,7 +200,7 @@ class TooWideError(ArithmeticError):
     """Weights that floats do not hold."""
 
 
-def largest_in_a_sum(box: CountBox, part: Part, reach: int) -> Weights:
+def largest_in_a_sum(box: CountBox, part: GroupPart, reach: int) -> IntegerWeights:
     """F1: the largest law of ``times * D_A`` where the errors of A and B add up to zero."""
     up = part.times > 0
     inside = box.errors(part.inside, reach, is_least=up)
@@ -208,7 +208,7 @@ def largest_in_a_sum(box: CountBox, part: Part, reach: int) -> Weights:
     return _law(inside, outside.negated).stretched(part.times)
 
 
-def largest_in_a_group(box: CountBox, part: Part, others: Sequence[Group], reach: int) -> Weights:
+def largest_in_a_group(box: CountBox, part: GroupPart, others: Sequence[Group], reach: int) -> IntegerWeights:
     """F2: the largest law of ``times * D_A`` where the errors of A and B add up to y, and those of others to +-y.
 
     Parameters
@@ -225,33 +225,35 @@ def largest_in_a_group(box: CountBox, part: Part, others: Sequence[Group], reach
     return _law(inside, rest.plus(outside.negated)).stretched(part.times)
 
 
-def largest_across(box: CountBox, parts: Sequence[Part], others: Sequence[Group], steps: int, reach: int) -> Weights:
+def largest_across(
+    box: CountBox, parts: Sequence[GroupPart], others: Sequence[Group], steps: int, reach: int
+) -> IntegerWeights:
     """F2 across groups: the largest law of ``steps * y + sum times * D_A`` over parts in several groups.
 
     Two parts whose times * sign cancel, and no steps of y besides: both are extreme at one table, and y lies between
     two laws by the other groups alone. Else y lies between two laws by all groups. Either way the chance that the error
     is large is bounded given y first, then over every law of y in between.
     """
-    given = [(_both(box, part, reach), part) for part in parts]
+    errors = [(_both(box, part, reach), part) for part in parts]
     if is_pair(parts, steps):
-        sums = [(inside.plus(outside), part.sign) for (inside, outside), part in given]
-        known = [own if sign > 0 else own.negated for own, sign in sums]
+        sums = [(inside.plus(outside), part.sign) for (inside, outside), part in errors]
+        known = [weights if sign > 0 else weights.negated for weights, sign in sums]
         ends = [_law(*known, *_factors(box, others, reach, is_largest=up)) for up in (False, True)]
     else:
         every = [*others, *(((*part.inside, *part.outside), part.sign) for part in parts)]
         ends = [_law(*_factors(box, every, reach, is_largest=up)) for up in (False, True)]
     least, most = ends
     first, last = _quantile(least, _TINY), _quantile(most, 1 - _TINY)
-    laws = [_given(given, steps, y) for y in range(first, last + 1)]
+    laws = [_given(errors, steps, y) for y in range(first, last + 1)]
     low = min((law.low for law in laws if law is not None), default=0)
     high = max((law.high for law in laws if law is not None), default=0)
     bounds = np.arange(low, high + 1)
     chances = np.stack([np.ones(len(bounds)) if law is None else law.chance_above(bounds) for law in laws])
     above = np.minimum(1.0, largest_mean(least.at(first, last), most.at(first, last), chances) + 4 * _TINY)
-    return Weights(low, -np.diff(above, prepend=1.0))
+    return IntegerWeights(low, -np.diff(above, prepend=1.0))
 
 
-def is_pair(parts: Sequence[Part], steps: int) -> bool:
+def is_pair(parts: Sequence[GroupPart], steps: int) -> bool:
     """Whether two parts move against each other with y, and nothing else does."""
     return len(parts) == 2 and not steps and parts[0].times * parts[0].sign == -parts[1].times * parts[1].sign
 
@@ -274,27 +276,29 @@ def largest_mean(least: Floats, most: Floats, values: Floats) -> Floats:
     return out
 
 
-def _both(box: CountBox, part: Part, reach: int) -> tuple[Weights, Weights]:
+def _both(box: CountBox, part: GroupPart, reach: int) -> tuple[IntegerWeights, IntegerWeights]:
     up = part.times > 0
     inside = box.errors(part.inside, reach, is_least=up)
     return inside, (box.errors(part.outside, reach, is_least=not up) if part.outside else NOTHING)
 
 
-def _given(given: Sequence[tuple[tuple[Weights, Weights], Part]], steps: int, y: int) -> Weights | None:
+def _given(
+    errors: Sequence[tuple[tuple[IntegerWeights, IntegerWeights], GroupPart]], steps: int, y: int
+) -> IntegerWeights | None:
     """Return the law of the error given y; None where the extreme tables do not allow this y."""
-    total = Weights(steps * y, np.ones(1))
-    for (inside, outside), part in given:
+    total = IntegerWeights(steps * y, np.ones(1))
+    for (inside, outside), part in errors:
         free = outside.negated
-        law = inside.times(Weights(free.low + part.sign * y, free.values))
+        law = inside.times(IntegerWeights(free.low + part.sign * y, free.values))
         if not law.values.max() > _LEAST:
             return None
-        kept = np.flatnonzero(law.values > 1e-18 * law.values.max())
-        law = Weights(law.low + int(kept[0]), law.values[kept[0] : kept[-1] + 1])
+        places = np.flatnonzero(law.values > 1e-18 * law.values.max())
+        law = IntegerWeights(law.low + int(places[0]), law.values[places[0] : places[-1] + 1])
         total = total.plus(law.normalised.stretched(part.times))
     return total
 
 
-def _factors(box: CountBox, groups: Sequence[Group], reach: int, *, is_largest: bool) -> list[Weights]:
+def _factors(box: CountBox, groups: Sequence[Group], reach: int, *, is_largest: bool) -> list[IntegerWeights]:
     """Return the weights that each group gives to y, with counts that make y the largest, or the least."""
     out = []
     for cells, sign in groups:
@@ -303,7 +307,7 @@ def _factors(box: CountBox, groups: Sequence[Group], reach: int, *, is_largest: 
     return out
 
 
-def _law(*weights: Weights) -> Weights:
+def _law(*weights: IntegerWeights) -> IntegerWeights:
     out = weights[0]
     for other in weights[1:]:
         out = out.times(other)
@@ -312,21 +316,21 @@ def _law(*weights: Weights) -> Weights:
     return out.normalised
 
 
-def _quantile(law: Weights, level: float) -> int:
+def _quantile(law: IntegerWeights, level: float) -> int:
     return law.low + int(np.searchsorted(np.cumsum(law.values), level))
 
 
-# Which errors published sums tie together, and in how many ways.
+# Which errors depend on each other through published sums, and in how many ways.
 #
-# Cells with equal columns in the published sums are a group: the sums see only the sum of its errors. A tie is a set
-# of groups whose sums of errors are all zero, or all plus or minus one integer y that is free. Errors of different
-# ties are independent. P12 has one tie: with total, women and voting age published, the errors of women of voting age
-# add up to y, those of girls and of men of voting age to -y, those of boys to y.
+# Cells with equal columns in the published sums are a group: the sums see only the sum of its errors. A dependency is
+# a set of groups whose sums of errors are all zero, or all plus or minus one integer y that is free. Errors of
+# different dependencies are independent. P12 has one: with total, women and voting age published, the errors of women
+# of voting age add up to y, those of girls and of men of voting age to -y, those of boys to y.
 
 
 @dataclass(frozen=True)
-class Tie:
-    """Groups of cells whose errors are tied together.
+class Dependency:
+    """Groups of cells whose errors depend on each other.
 
     Attributes
     ----------
@@ -348,25 +352,27 @@ class Tie:
         return tuple(cell for group in self.groups for cell in group)
 
 
-def ties(law: PublicLaw, constraints: Constraints) -> tuple[Tie, ...]:
-    """Return all ties of one table's cells.
+def find_dependencies(law: PublicLaw, constraints: Constraints) -> tuple[Dependency, ...]:
+    """Return all dependencies of one table's cells.
 
     Examples
     --------
     >>> from congenial.examples import p12_mechanism, p12_table
     >>> mechanism = p12_mechanism()
     >>> law = mechanism.calibrate(mechanism.disclose(p12_table()))
-    >>> [(tie.signs, len(tie.cells)) for tie in ties(law, law.areas[None])]
+    >>> [(dependency.signs, len(dependency.cells)) for dependency in find_dependencies(law, law.areas[None])]
     [((1, -1, -1, 1), 46)]
     """
     strange = _strange_cells(law, constraints)
     return tuple(
-        Tie(groups, signs, why or next((strange[cell] for group in groups for cell in group if cell in strange), ""))
-        for groups, signs, why in _tied(constraints)
+        Dependency(
+            groups, signs, why or next((strange[cell] for group in groups for cell in group if cell in strange), "")
+        )
+        for groups, signs, why in _dependent_groups(constraints)
     )
 
 
-def _tied(constraints: Constraints) -> list[tuple[tuple[tuple[int, ...], ...], tuple[int, ...], str]]:
+def _dependent_groups(constraints: Constraints) -> list[tuple[tuple[tuple[int, ...], ...], tuple[int, ...], str]]:
     fixed = set(constraints.fixed_cells)
     groups: list[tuple[int, ...]] = []
     columns: list[dict[int, int]] = []
@@ -374,9 +380,9 @@ def _tied(constraints: Constraints) -> list[tuple[tuple[tuple[int, ...], ...], t
         [equality.row for equality in constraints.equalities], len(constraints.limits)
     ).items():
         free = tuple(cell for cell in cells if cell not in fixed)
-        own = [free] if column else [(cell,) for cell in free]
-        groups += [group for group in own if group]
-        columns += [dict(column)] * len([group for group in own if group])
+        candidates = [free] if column else [(cell,) for cell in free]
+        groups += [group for group in candidates if group]
+        columns += [dict(column)] * len([group for group in candidates if group])
     # A column that follows from others: its group's error is free, and moves those of the others.
     follows = dependence(columns).follows
     out = []
@@ -387,16 +393,16 @@ def _tied(constraints: Constraints) -> list[tuple[tuple[tuple[int, ...], ...], t
         why = "" if is_one else "the published sums overlap and tie errors together in more than one way"
         signs = tuple(moves[place] if is_one else 0 for place in members)
         out.append((tuple(groups[place] for place in members), signs, why))
-    seen = {cell for tied, _, _ in out for group in tied for cell in group}
+    seen = {cell for groups_of_dependency, _, _ in out for group in groups_of_dependency for cell in group}
     return out + [((group,), (0,), "") for group in groups if group[0] not in seen]
 
 
 def _together(sets: Sequence[set[int]]) -> list[list[int]]:
     """Join sets that share a member."""
     joined: list[set[int]] = []
-    for own in sets:
-        apart = [other for other in joined if not other & own]
-        joined = [*apart, own.union(*(other for other in joined if other & own))]
+    for members_of_set in sets:
+        apart = [other for other in joined if not other & members_of_set]
+        joined = [*apart, members_of_set.union(*(other for other in joined if other & members_of_set))]
     return sorted(sorted(members) for members in joined)
 
 
@@ -426,30 +432,30 @@ class NotProvenError(Exception):
 
 
 @dataclass(frozen=True)
-class Piece:
-    """What a linear number takes from one tie: parts of its groups, whole groups, and `steps` times y.
+class DependencyTerm:
+    """What a linear number takes from one dependency: parts of its groups, whole groups, and `steps` times y.
 
     Examples
     --------
-    >>> tie = Tie(((0, 1), (2,)), (1, -1))
-    >>> Piece.of(tie, {0: 1}).parts
-    (Part(inside=(0,), outside=(1,), times=1, sign=1),)
+    >>> dependency = Dependency(((0, 1), (2,)), (1, -1))
+    >>> DependencyTerm.of(dependency, {0: 1}).parts
+    (GroupPart(inside=(0,), outside=(1,), times=1, sign=1),)
     """
 
-    tie: Tie
-    parts: tuple[Part, ...]
+    dependency: Dependency
+    parts: tuple[GroupPart, ...]
     others: tuple[tuple[tuple[int, ...], int], ...]
     steps: int
 
     @classmethod
-    def of(cls, tie: Tie, coefficients: Mapping[int, int]) -> "Piece":
+    def of(cls, dependency: Dependency, coefficients: Mapping[int, int]) -> "DependencyTerm":
         """Write the number as ``steps * y + sum times * D_A``, with no steps if that can be."""
-        if tie.why_not:
-            raise NotProvenError(tie.why_not)
+        if dependency.why_not:
+            raise NotProvenError(dependency.why_not)
         whole: list[tuple[tuple[int, ...], int]] = []
-        halves: list[tuple[Part, Part]] = []
+        halves: list[tuple[GroupPart, GroupPart]] = []
         steps = 0
-        for group, sign in zip(tie.groups, tie.signs, strict=True):
+        for group, sign in zip(dependency.groups, dependency.signs, strict=True):
             values = sorted({coefficients.get(cell, 0) for cell in group})
             if len(values) > 2:
                 raise NotProvenError("the number gives more than two weights to cells of one published sum")
@@ -459,7 +465,7 @@ class Piece:
                 continue
             sides = [tuple(cell for cell in group if coefficients.get(cell, 0) == value) for value in values]
             gap = values[1] - values[0]
-            halves.append((Part(sides[1], sides[0], gap, sign), Part(sides[0], sides[1], -gap, sign)))
+            halves.append((GroupPart(sides[1], sides[0], gap, sign), GroupPart(sides[0], sides[1], -gap, sign)))
             steps += values[0] * sign  # the first half; the other has the larger value besides
         if len(halves) > _MANY_PARTS:
             raise NotProvenError(f"the number takes parts of {len(halves)} groups, and the limit is {_MANY_PARTS}")
@@ -468,16 +474,16 @@ class Piece:
             for chosen in product(*halves)
         ]
         least, parts = min(choices, key=lambda choice: abs(choice[0]))
-        return cls(tie, parts, tuple(whole), least)
+        return cls(dependency, parts, tuple(whole), least)
 
     @property
     def is_ordered(self) -> bool:
         """Whether laws are extreme in the likelihood ratio order, not only stochastically."""
         return len(self.parts) <= 1 and not (self.parts and self.steps)
 
-    def largest(self, box: CountBox) -> Weights:
+    def largest(self, box: CountBox) -> IntegerWeights:
         """Return the largest law of the error over all tables in a box."""
-        reach = box.reach(self.tie.cells)
+        reach = box.reach(self.dependency.cells)
         if reach > LONGEST:
             raise NotProvenError(f"the noise reaches {reach:,} steps, and errors are followed up to {LONGEST:,}")
         try:
@@ -485,8 +491,8 @@ class Piece:
         except TooWideError:
             raise NotProvenError("a published sum has too many cells for its errors to be computed in floats") from None
 
-    def _largest(self, box: CountBox, reach: int) -> Weights:
-        if not any(self.tie.signs):
+    def _largest(self, box: CountBox, reach: int) -> IntegerWeights:
+        if not any(self.dependency.signs):
             return largest_in_a_sum(box, self.parts[0], reach) if self.parts else NOTHING
         if self.parts and not self.is_ordered:
             return largest_across(box, self.parts, self.others, self.steps, reach)
@@ -495,24 +501,24 @@ class Piece:
         if not self.steps:
             return NOTHING
         (cells, sign), *others = self.others
-        return largest_in_a_group(box, Part(cells, (), self.steps * sign, sign), others, reach)
+        return largest_in_a_group(box, GroupPart(cells, (), self.steps * sign, sign), others, reach)
 
     @property
-    def negated(self) -> "Piece":
+    def negated(self) -> "DependencyTerm":
         """The same for the negative number."""
-        return Piece(
-            self.tie,
-            tuple(Part(part.inside, part.outside, -part.times, part.sign) for part in self.parts),
+        return DependencyTerm(
+            self.dependency,
+            tuple(GroupPart(part.inside, part.outside, -part.times, part.sign) for part in self.parts),
             self.others,
             -self.steps,
         )
 
-    def laws(self, box: CountBox) -> tuple[Weights, Weights]:
+    def laws(self, box: CountBox) -> tuple[IntegerWeights, IntegerWeights]:
         """Return the largest law of the error, and that of its negative."""
         return self.largest(box), self.negated.largest(box)
 
 
-def together(laws: Sequence[Weights]) -> Weights:
+def together(laws: Sequence[IntegerWeights]) -> IntegerWeights:
     """Return the law of a sum of independent errors."""
     out = NOTHING
     for law in laws:

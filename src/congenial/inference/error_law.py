@@ -17,8 +17,8 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row, row_values
 from congenial.inference.intervals import check_level, ends_of_draws, exact_value, number_text
-from congenial.inference.moves import Moving
-from congenial.inference.statistic import COUNT, MEDIAN, ODDS_RATIO, Statistic
+from congenial.inference.moves import PatternSteps
+from congenial.inference.statistic import COUNT, Statistic
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream
 from congenial.sampling.registry import sampler_of
@@ -74,7 +74,7 @@ def scale_of(constraints: Constraints, statistic: Statistic) -> float | str:
 
 def scale_given(statistic: Statistic, below: float | None) -> float | str:
     """Return what a statistic's count is divided by, given the value of that as far as it is known."""
-    if statistic.kind in {ODDS_RATIO, MEDIAN}:
+    if not statistic.definition.is_scaled_count:
         return "it is not linear"
     if statistic.below is None:
         return 1.0
@@ -92,9 +92,9 @@ def error_intervals(
     sampler = sampler_of(posterior.law.target(posterior.area, posterior.released))
     releases = np.stack([sampler.at(table).sample(_RELEASES, rng) for table in tables])
     errors = releases - tables[:, None, :]
-    own = posterior.released
+    released = posterior.released
     return [
-        interval_of(posterior.constraints, statistic, own, errors.reshape(-1, own.size), level)
+        interval_of(posterior.constraints, statistic, released, errors.reshape(-1, released.size), level)
         for statistic in statistics
     ]
 
@@ -104,9 +104,9 @@ def interval_of(
 ) -> ErrorInterval:
     """Return the interval of one statistic, given errors of the cells (draw, cell)."""
     value, known = float(statistic.values(released[None, :])[0]), exact_value(constraints, statistic)
-    own = row_values([statistic.above], errors)[:, 0].astype(np.float64)
+    count_errors = row_values([statistic.above], errors)[:, 0].astype(np.float64)
     scale, ends = scale_of(constraints, statistic), possible_ends(constraints, statistic.above)
-    return interval_by_errors(statistic.text, value, known, scale, own, ends, level)
+    return interval_by_errors(statistic.text, value, known, scale, count_errors, ends, level)
 
 
 def interval_by_errors(
@@ -189,15 +189,15 @@ def areas_errors(law: PublicLaw, chains: NDArray[np.int32], weights: Ints, rng: 
     n_releases = -(-_AREA_TABLES * _AREA_RELEASES // n_tables)  # of each table: as many errors of few tables as of many
     out = np.zeros((n_areas, n_tables * n_releases))
     for group in law.areas.groups:
-        own = group.places[weights[group.places].any(axis=1)]
-        if not own.size:
+        places_with_weights = group.places[weights[group.places].any(axis=1)]
+        if not places_with_weights.size:
             continue
-        lines = np.repeat(own, n_tables)
+        lines = np.repeat(places_with_weights, n_tables)
         errors = np.empty((len(lines), n_releases))
-        tables = picked[:, own].swapaxes(0, 1).reshape(-1, n_cells).astype(np.int64)
-        for places, drawn in Moving.of(group.pattern, law.measured).errors(tables, n_releases, rng):
+        tables = picked[:, places_with_weights].swapaxes(0, 1).reshape(-1, n_cells).astype(np.int64)
+        for places, drawn in PatternSteps.of(group.pattern, law.measured).errors(tables, n_releases, rng):
             errors[places] = np.einsum("ijk,ik->ij", drawn, weights[lines[places]])
-        out[own] = errors.reshape(len(own), -1)
+        out[places_with_weights] = errors.reshape(len(places_with_weights), -1)
     # Tables come draw after draw, so the places of errors mean nothing: mix them before areas are added up.
     order = np.argsort(rng.uniforms(out.size).reshape(out.shape), axis=1)
     return np.asarray(np.take_along_axis(out, order, axis=1))

@@ -1,7 +1,7 @@
 """Confidence intervals that need no prior: docs/claims/frequentist.md has the statements and the proofs.
 
 Exact where the law of the error is the same whatever the table is (equalities, no limits). Conservative where cells
-have limits, for linear numbers whose errors the published sums tie together in one way. Not available elsewhere.
+have limits, for linear numbers whose errors the published sums make dependent in one way. Not available elsewhere.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,23 @@ from congenial.conditions.constraints import Constraints
 from congenial.conditions.integer_program import minimise, propagate
 from congenial.conditions.linear_algebra import group_cells
 from congenial.conditions.rows import FREE, Interval, Limited, Row
-from congenial.inference.error_bounds import LONGEST, CountBox, NotProvenError, Piece, Tie, Weights, ties, together
+from congenial.inference.error_bounds import (
+    LONGEST,
+    CountBox,
+    Dependency,
+    DependencyTerm,
+    IntegerWeights,
+    NotProvenError,
+    find_dependencies,
+    together,
+)
 from congenial.inference.intervals import check_level, known_count
-from congenial.inference.statistic import RATIO, SHARE, Statistic
+from congenial.inference.statistic import Statistic
 from congenial.law import Law, PublicLaw
 
-# How far a released number lies from the confidential one: reaches that hold for every table, or for a box of tables.
+# How far a released number lies from the confidential one: bounds that hold for every table, or for a box of tables.
 #
-# Reaches without a box depend on what is published exactly, and not on the release. With a box from the release (F3),
+# Bounds without a box depend on what is published exactly, and not on the release. With a box from the release (F3),
 # a small part of the chance of a miss is spent on its holding the confidential table. Which of the two is taken
 # depends on published numbers alone, so the choice cannot spoil the coverage.
 
@@ -30,108 +39,111 @@ _BOX = 0.1  # of the chance of a miss
 
 
 @dataclass(frozen=True)
-class _Limited:
+class _LimitEnd:
     """One end of the limits of a cell's count."""
 
-    tie: Tie
+    dependency: Dependency
     group: tuple[int, ...]
     cell: int
     is_lower: bool
 
 
 @dataclass(frozen=True)
-class Errors:
-    """The errors of one released table: its ties, and what is known of the confidential counts without the release."""
+class TableErrors:
+    """The errors of one released table: their dependencies, and what is known of the counts without the release."""
 
     constraints: Constraints
-    ties: tuple[Tie, ...]
+    dependencies: tuple[Dependency, ...]
     known: CountBox
 
     @classmethod
-    def of(cls, law: PublicLaw, area: Area = None) -> "Errors":
+    def of(cls, law: PublicLaw, area: Area = None) -> "TableErrors":
         """Return the errors of an area's table."""
         constraints = law.areas[area]
         noise = {query.cell: query.noise for query in law.measured if query.cell is not None}
         counts = [
-            own & implied for own, implied in zip(constraints.limits, constraints.quick_bounds.limits, strict=True)
+            stated & implied
+            for stated, implied in zip(constraints.limits, constraints.quick_bounds.limits, strict=True)
         ]
-        return cls(constraints, ties(law, constraints), CountBox(noise, constraints.limits, counts))
+        return cls(constraints, find_dependencies(law, constraints), CountBox(noise, constraints.limits, counts))
 
-    def pieces(self, row: Row) -> list[Piece]:
-        """Return what a number takes from each tie, those left out in which its error is zero."""
+    def terms(self, row: Row) -> list[DependencyTerm]:
+        """Return what a number takes from each dependency, those left out in which its error is zero."""
         coefficients = dict(zip(row.cells, row.coefficients, strict=True))
-        touched = [tie for tie in self.ties if any(cell in coefficients for cell in tie.cells)]
-        pieces = [Piece.of(tie, coefficients) for tie in touched]
-        return [piece for piece in pieces if piece.parts or piece.steps]
+        affected = [
+            dependency for dependency in self.dependencies if any(cell in coefficients for cell in dependency.cells)
+        ]
+        terms = [DependencyTerm.of(dependency, coefficients) for dependency in affected]
+        return [term for term in terms if term.parts or term.steps]
 
-    def limited(self, touched: Sequence[Tie]) -> list[_Limited]:
-        """Return every end of a count's limits that a box may narrow: what may go wrong with a box for these ties."""
+    def limited(self, affected: Sequence[Dependency]) -> list[_LimitEnd]:
+        """Return every end of a count's limits that a box for these dependencies may narrow: it may fail there."""
         return [
-            _Limited(tie, group, cell, is_lower)
-            for tie in touched
-            for group in tie.groups
+            _LimitEnd(dependency, group, cell, is_lower)
+            for dependency in affected
+            for group in dependency.groups
             for cell in group
             for is_lower, stated in ((True, self.known.limits[cell].low), (False, self.known.limits[cell].high))
             if stated is not None and not self.known.counts[cell].is_point
         ]
 
-    def box(self, touched: Sequence[Tie], released: Ints, miss: float) -> CountBox:
+    def box(self, affected: Sequence[Dependency], released: Ints, miss: float) -> CountBox:
         """Return a box from the release that fails at each end of each count with chance at most `miss` (F3)."""
         counts = list(self.known.counts)
-        reaches: dict[object, int] = {}
-        for end in self.limited(touched):
+        bounds: dict[object, int] = {}
+        for end in self.limited(affected):
             cell, at = end.cell, int(released[end.cell])
             like = (end.group, end.is_lower, self.known.noise[cell], self.known.limits[cell], self.known.counts[cell])
-            if like not in reaches:
-                error = Piece.of(end.tie, {cell: 1 if end.is_lower else -1}).largest(self.known)
-                reaches[like] = error.reach_above(miss)
-            reach = reaches[like]
-            counts[cell] &= Interval(at - reach, None) if end.is_lower else Interval(None, at + reach)
+            if like not in bounds:
+                error = DependencyTerm.of(end.dependency, {cell: 1 if end.is_lower else -1}).largest(self.known)
+                bounds[like] = error.upper_bound(miss)
+            bound = bounds[like]
+            counts[cell] &= Interval(at - bound, None) if end.is_lower else Interval(None, at + bound)
         return replace(self.known, counts=counts)
 
 
 @dataclass(frozen=True)
-class Number:
-    """A linear number of one released table or several: the pieces of each, which err independently."""
+class LinearNumber:
+    """A linear number of one released table or several: the terms of each, which err independently."""
 
-    errors: Mapping[Area, Errors]
-    pieces: Mapping[Area, list[Piece]]
+    errors: Mapping[Area, TableErrors]
+    terms: Mapping[Area, list[DependencyTerm]]
 
     @classmethod
-    def of(cls, errors: Mapping[Area, Errors], rows: Mapping[Area, Row]) -> "Number":
+    def of(cls, errors: Mapping[Area, TableErrors], rows: Mapping[Area, Row]) -> "LinearNumber":
         """Return what rows of tables add up to; refused where no bound of the error is proven."""
-        return cls(errors, {area: errors[area].pieces(row) for area, row in rows.items()})
+        return cls(errors, {area: errors[area].terms(row) for area, row in rows.items()})
 
     @property
-    def touched(self) -> dict[Area, list[Tie]]:
-        """The ties whose errors it has in it."""
-        return {area: [piece.tie for piece in pieces] for area, pieces in self.pieces.items()}
+    def affected(self) -> dict[Area, list[Dependency]]:
+        """The dependencies whose errors it has in it."""
+        return {area: [term.dependency for term in terms] for area, terms in self.terms.items()}
 
-    def laws(self, boxes: Mapping[Area, CountBox]) -> tuple[Weights, Weights]:
+    def laws(self, boxes: Mapping[Area, CountBox]) -> tuple[IntegerWeights, IntegerWeights]:
         """Return the largest law of the error, and that of its negative."""
-        both = [piece.laws(boxes[area]) for area, pieces in self.pieces.items() for piece in pieces]
+        both = [term.laws(boxes[area]) for area, terms in self.terms.items() for term in terms]
         return together([up for up, _ in both]), together([down for _, down in both])
 
-    def fixed_reaches(self, miss: float) -> tuple[int, int]:
-        """Return reaches up and down that hold for every table, the narrowest where the misses can be shared."""
+    def fixed_bounds(self, miss: float) -> tuple[int, int]:
+        """Return bounds up and down that hold for every table, the narrowest where the misses can be shared."""
         up, down = self.laws({area: errors.known for area, errors in self.errors.items()})
-        pieces = [piece for own in self.pieces.values() for piece in own]
-        if len(pieces) == 1 and pieces[0].is_ordered and (found := shared(up, down, miss)) is not None:
-            return found
-        return up.reach_above(miss / 2), down.reach_above(miss / 2)
+        terms = [term for terms_of_area in self.terms.values() for term in terms_of_area]
+        if len(terms) == 1 and terms[0].is_ordered and (narrowest := narrowest_bounds(up, down, miss)) is not None:
+            return narrowest
+        return up.upper_bound(miss / 2), down.upper_bound(miss / 2)
 
     def uses_box(self, fixed: tuple[int, int], miss: float) -> bool:
-        """Whether a box could narrow the reaches: if all counts were far from their limits, it would."""
+        """Whether a box could narrow the bounds: if all counts were far from their limits, it would."""
         far = {
             area: replace(
                 errors.known, limits=[FREE] * len(errors.known.limits), counts=[FREE] * len(errors.known.limits)
             )
             for area, errors in self.errors.items()
         }
-        return sum(law.reach_above(miss / 2) for law in self.laws(far)) < sum(fixed)
+        return sum(law.upper_bound(miss / 2) for law in self.laws(far)) < sum(fixed)
 
 
-def reaches(numbers: Sequence[Number], released: Mapping[Area, Ints], miss: float) -> list[tuple[int, int]]:
+def bound_errors(numbers: Sequence[LinearNumber], released: Mapping[Area, Ints], miss: float) -> list[tuple[int, int]]:
     """Return how far each released number lies above and below the confidential one, all of them with one chance.
 
     Parameters
@@ -140,32 +152,32 @@ def reaches(numbers: Sequence[Number], released: Mapping[Area, Ints], miss: floa
         The largest chance that any of the numbers lies farther.
     """
     for_box, each = _BOX * miss, (1 - _BOX) * miss / len(numbers)
-    fixed = [number.fixed_reaches(miss if len(numbers) == 1 else each) for number in numbers]
+    fixed = [number.fixed_bounds(miss if len(numbers) == 1 else each) for number in numbers]
     boxed = [place for place, number in enumerate(numbers) if number.uses_box(fixed[place], each)]
     if not boxed:
         return fixed
-    touched: dict[Area, dict[Tie, None]] = {}
+    affected: dict[Area, dict[Dependency, None]] = {}
     for place in boxed:
-        for area, own in numbers[place].touched.items():
-            touched.setdefault(area, {}).update(dict.fromkeys(own))
+        for area, own in numbers[place].affected.items():
+            affected.setdefault(area, {}).update(dict.fromkeys(own))
     errors = {area: own for number in numbers for area, own in number.errors.items()}
-    n_events = sum(len(errors[area].limited(list(own))) for area, own in touched.items())
+    n_events = sum(len(errors[area].limited(list(own))) for area, own in affected.items())
     boxes = {
-        area: errors[area].box(list(own), released[area], for_box / max(n_events, 1)) for area, own in touched.items()
+        area: errors[area].box(list(own), released[area], for_box / max(n_events, 1)) for area, own in affected.items()
     }
     for place in boxed:
         up, down = numbers[place].laws(boxes)
-        fixed[place] = up.reach_above(each / 2), down.reach_above(each / 2)
+        fixed[place] = up.upper_bound(each / 2), down.upper_bound(each / 2)
     return fixed
 
 
-def shared(up: Weights, down: Weights, miss: float) -> tuple[int, int] | None:
-    """Return the narrowest pair of reaches whose largest chance of a miss, over all tables, is at most `miss`.
+def narrowest_bounds(up: IntegerWeights, down: IntegerWeights, miss: float) -> tuple[int, int] | None:
+    """Return the narrowest pair of bounds whose largest chance of a miss, over all tables, is at most `miss`.
 
     A released number lies above or below the confidential one, not both. Given that it lies above, it does so by at
     most what the largest law says given the same; likewise below.
     """
-    longest = max(up.reach_above(miss / 4), down.reach_above(miss / 4)) + 1
+    longest = max(up.upper_bound(miss / 4), down.upper_bound(miss / 4)) + 1
     if longest > LONGEST:
         return None
     r = np.arange(longest + 1)
@@ -247,48 +259,48 @@ def confidences(
         of a miss is divided among the numbers.
     """
     miss = 1 - check_level(level)
-    found: dict[int, Confidence] = {}
-    asked: dict[int, _Asked] = {}
-    errors: dict[Area, Errors] = {}
+    intervals: dict[int, Confidence] = {}
+    unknown: dict[int, _ScaledNumber] = {}
+    errors: dict[Area, TableErrors] = {}
     for place, statistic in enumerate(statistics):
-        told = _told(law, area, statistic, level, is_simultaneous)
-        if isinstance(told, Confidence):
-            found[place] = told
+        number = _number_to_bound(law, area, statistic, level, is_simultaneous)
+        if isinstance(number, Confidence):
+            intervals[place] = number
             continue
-        asked[place] = told
-    n_together = len(asked) if is_simultaneous else 1
-    bounded: dict[int, Number] = {}
-    for place, number in asked.items():
+        unknown[place] = number
+    n_together = len(unknown) if is_simultaneous else 1
+    bounded: dict[int, LinearNumber] = {}
+    for place, number in unknown.items():
         if number.is_free(law):
             low, high = _exact(law, number, released, miss / n_together)
-            found[place] = number.interval(low, high, EXACT, "the law of the error is the same for every table")
+            intervals[place] = number.interval(low, high, EXACT, "the law of the error is the same for every table")
             continue
         try:
-            errors |= {own: Errors.of(law, own) for own in number.rows if own not in errors}
-            bounded[place] = Number.of({own: errors[own] for own in number.rows}, number.rows)
+            errors |= {its_area: TableErrors.of(law, its_area) for its_area in number.rows if its_area not in errors}
+            bounded[place] = LinearNumber.of({its_area: errors[its_area] for its_area in number.rows}, number.rows)
         except NotProvenError as why:
-            found[place] = number.none(str(why))
+            intervals[place] = number.none(str(why))
     together = [list(bounded)] if is_simultaneous else [[place] for place in bounded]
     for places in together:
         if not places:
             continue
         try:
-            ends = reaches([bounded[place] for place in places], released, miss * len(places) / n_together)
+            ends = bound_errors([bounded[place] for place in places], released, miss * len(places) / n_together)
         except NotProvenError as why:
-            found |= {place: asked[place].none(str(why)) for place in places}
+            intervals |= {place: unknown[place].none(str(why)) for place in places}
             continue
         for place, (above, below) in zip(places, ends, strict=True):
-            number = asked[place]
-            at = sum(row.value(released[own].tolist()) for own, row in number.rows.items())
+            number = unknown[place]
+            at = sum(row.value(released[its_area].tolist()) for its_area, row in number.rows.items())
             least, most = _possible(law, number.rows)
             low = at - above if least is None else max(at - above, least)
             high = at + below if most is None else min(at + below, most)
-            found[place] = number.interval(low, high, CONSERVATIVE, "errors are bounded whatever the table is")
-    return [found[place] for place in range(len(statistics))]
+            intervals[place] = number.interval(low, high, CONSERVATIVE, "errors are bounded whatever the table is")
+    return [intervals[place] for place in range(len(statistics))]
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ScaledNumber:
     """A linear number of each area's table, divided by a known number."""
 
     text: str
@@ -307,20 +319,22 @@ class _Asked:
     def is_free(self, law: PublicLaw) -> bool:
         """Whether it is of one table without limits and ranges."""
         constraints = law.areas[next(iter(self.rows))]
-        return len(self.rows) == 1 and not constraints.ranges and all(own.is_free for own in constraints.limits)
+        return len(self.rows) == 1 and not constraints.ranges and all(limits.is_free for limits in constraints.limits)
 
 
 def _none(text: str, level: float, why: str) -> Confidence:
     return Confidence(text, float("nan"), float("nan"), level, UNAVAILABLE, why)
 
 
-def _told(law: PublicLaw, area: Area, statistic: Statistic, level: float, is_simultaneous: bool) -> Confidence | _Asked:
+def _number_to_bound(
+    law: PublicLaw, area: Area, statistic: Statistic, level: float, is_simultaneous: bool
+) -> Confidence | _ScaledNumber:
     """Return the number to bound; or its interval where nothing is left to bound, or nothing can be."""
-    if not statistic.is_linear and statistic.kind not in {SHARE, RATIO}:
+    if not statistic.definition.is_scaled_count:
         return _none(statistic.text, level, "it is not linear in the cells; a posterior answers it")
 
     def known(row: Row) -> float | None:
-        counts = [known_count(law.areas[own], part) for own, part in by_area(row).items()]
+        counts = [known_count(law.areas[its_area], part) for its_area, part in by_area(row).items()]
         return None if None in counts else float(sum(count for count in counts if count is not None))
 
     def by_area(row: Row) -> dict[Area, Row]:
@@ -337,10 +351,10 @@ def _told(law: PublicLaw, area: Area, statistic: Statistic, level: float, is_sim
     if above is not None:
         value, why = above / scale, "the published invariants determine it"
         return Confidence(statistic.text, value, value, level, DETERMINED, why, is_simultaneous)
-    return _Asked(statistic.text, level, is_simultaneous, by_area(statistic.above), scale)
+    return _ScaledNumber(statistic.text, level, is_simultaneous, by_area(statistic.above), scale)
 
 
-def _exact(law: PublicLaw, number: _Asked, released: Mapping[Area, Ints], miss: float) -> tuple[int, int]:
+def _exact(law: PublicLaw, number: _ScaledNumber, released: Mapping[Area, Ints], miss: float) -> tuple[int, int]:
     (area, row), *_ = number.rows.items()
     at = row.value(released[area].tolist())
     marginal = Law(law, released[area], area).marginal_of(row)
@@ -372,8 +386,8 @@ def possible_values(constraints: Constraints, row: Row) -> Interval:
     Interval(low=0, high=43)
     """
     grouped = group_cells([*constraints.rows, Limited.of(row, None, None)], constraints.limits)
-    *rows, own = grouped.rows
+    *rows, objective = grouped.rows
     box = propagate(rows, grouped.box)
-    least = minimise(rows, box, own.terms).bound
-    most = minimise(rows, box, {group: -times for group, times in own.terms.items()}).bound
+    least = minimise(rows, box, objective.terms).bound
+    most = minimise(rows, box, {group: -times for group, times in objective.terms.items()}).bound
     return Interval(least, None if most is None else -most)

@@ -14,7 +14,7 @@ from congenial.arrays import Floats
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.rows import Row
 from congenial.errors import InferenceError, import_extra
-from congenial.inference.statistic import COUNT, RATIOS, Statistic
+from congenial.inference.statistic import COUNT, STATISTICS, Statistic
 
 if TYPE_CHECKING:
     from congenial.inference.posterior import Posterior
@@ -37,14 +37,14 @@ class Quality:
         Near 1 where the chains agree.
     monte_carlo_error : float
         One standard deviation of the mean's own error; NaN where draws that are all alike do not tell it.
-    word : str
+    note : str
         In place of figures: what was not drawn, or draws that are all alike.
     """
 
     effective_draws: float
     split_rhat: float
     monte_carlo_error: float
-    word: str = ""
+    note: str = ""
 
     @property
     def is_poor(self) -> bool:
@@ -54,8 +54,8 @@ class Quality:
     @property
     def text(self) -> str:
         """It in words."""
-        if self.word or not isfinite(self.effective_draws):
-            return self.word or "the chains never moved"
+        if self.note or not isfinite(self.effective_draws):
+            return self.note or "the chains never moved"
         return f"{self.effective_draws:,.0f} effective draws, R-hat {self.split_rhat:.3f}"
 
 
@@ -171,11 +171,8 @@ class Estimate:
 
     @property
     def is_median(self) -> bool:
-        """Whether the estimate is the median: of ratios, of places among labels, and where there is no mean.
-
-        The mean of a ratio goes with a few large values, and was farther from the truth than the release.
-        """
-        return self.kind in RATIOS or bool(self.labels) or not isfinite(self.mean)
+        """Whether the estimate is the median: of ratios, of places among labels, and where there is no mean."""
+        return STATISTICS[self.kind].is_estimated_by_median or not isfinite(self.mean)
 
     def text(self, value: float) -> str:
         """Return a value as people read it: a number, or the label that it stands for."""
@@ -279,7 +276,7 @@ def estimates_of_draws(
         How often tables changed from draw to draw.
     """
     check_level(level)
-    flat = [own.reshape(-1) for own in values]
+    flat = [draws.reshape(-1) for draws in values]
     undetermined = [place for place, value in enumerate(known) if value is None]
     ends = dict.fromkeys(range(len(statistics)), (float("nan"), float("nan")))
     if is_simultaneous and len(undetermined) > 1:
@@ -291,19 +288,19 @@ def estimates_of_draws(
     for place, statistic in enumerate(statistics):
         asked = (statistic.text, released[place])
         if (value := known[place]) is not None:
-            found, quality = (value, value, value, value), EXACTLY
+            summary, quality = (value, value, value, value), EXACTLY
         else:
-            found = (mean_of_draws(flat[place], weights), median_of_draws(flat[place], weights), *ends[place])
+            summary = (mean_of_draws(flat[place], weights), median_of_draws(flat[place], weights), *ends[place])
             quality = quality_of(values[place], n_moves) if weights is None else ENUMERATED
         is_exact, labels, kind = value is not None, statistic.labels, statistic.kind
-        out.append(Estimate(*asked, *found, level, is_exact, quality, is_simultaneous, labels, kind))
+        out.append(Estimate(*asked, *summary, level, is_exact, quality, is_simultaneous, labels, kind))
     warn_of_poor(out)
     return out
 
 
-def warn_of_poor(found: Sequence[Estimate]) -> None:
+def warn_of_poor(estimates: Sequence[Estimate]) -> None:
     """Say aloud of which numbers the draws say too little."""
-    poor = [estimate for estimate in found if estimate.quality.is_poor]
+    poor = [estimate for estimate in estimates if estimate.quality.is_poor]
     if poor:
         worst = min(poor, key=lambda estimate: estimate.quality.effective_draws)
         more = f", and {len(poor) - 1} more like it" if len(poor) > 1 else ""

@@ -41,11 +41,11 @@ class Terms(NamedTuple):
 class Steps(NamedTuple):
     """Everything public that steps need, of tables that share their rows."""
 
-    circuit: Ints  # (circuit + 1) first member of each circuit
+    move: Ints  # (move + 1) first member of each move
     member: Ints  # (member + 1) first cell of each member
     cell: Ints  # cells of all members
     weight: Ints  # (member) by how much one of its cells changes
-    longest: Ints  # (circuit) the largest multiple of a step
+    longest: Ints  # (move) the largest multiple of a step
     lower: Ints  # (cell) never below 0
     upper: Ints  # (cell)
     linear: Floats  # (cell) log weights of the noise, by deviation and by its square
@@ -117,7 +117,7 @@ def gamma(shape: float, chance: Words) -> float:
         shape += 1.0
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
-    found = d
+    value = d
     for _ in range(_TRIES):
         x = normal(chance)
         cube = (1.0 + c * x) ** 3
@@ -125,9 +125,9 @@ def gamma(shape: float, chance: Words) -> float:
         if cube <= 0.0:
             continue
         if u < 1.0 - 0.0331 * x**4 or math.log(u) < 0.5 * x * x + d * (1.0 - cube + math.log(cube)):
-            found = d * cube
+            value = d * cube
             break
-    return max(_LEAST, found * power)
+    return max(_LEAST, value * power)
 
 
 @kernel
@@ -144,20 +144,20 @@ def pick(weights: Floats, n: int, chance: Words) -> int:
     return n - 1
 
 
-# Random words for kernels: a supply that is filled up from a stream when it runs low.
+# Random words for kernels: a buffer that is filled up from a stream when it runs low.
 
 _AT_ONCE = 1 << 16
 
 
 @dataclass(eq=False)
-class WordSupply:
+class RandomBuffer:
     """Words of one stream, handed to kernels that take as many as chance has it."""
 
     rng: RandomStream
-    held: Words = field(default_factory=lambda: Words(np.empty(0, np.uint64), np.zeros(1, np.int64)))
+    words: Words = field(default_factory=lambda: Words(np.empty(0, np.uint64), np.zeros(1, np.int64)))
 
     def at_least(self, n_words: int) -> Words:
         """Return words of which at least so many are unused."""
-        if len(self.held.words) - int(self.held.used[0]) < n_words:
-            self.held = Words(self.rng.words(max(_AT_ONCE, 2 * n_words)), np.zeros(1, np.int64))
-        return self.held
+        if len(self.words.words) - int(self.words.used[0]) < n_words:
+            self.words = Words(self.rng.words(max(_AT_ONCE, 2 * n_words)), np.zeros(1, np.int64))
+        return self.words

@@ -58,16 +58,16 @@ def move_table(
             change[row] -= steps.coefficient[entry] * released[i]
     centre = -change
     change[:] = 0
-    widest = np.diff(steps.circuit).max()
+    widest = np.diff(steps.move).max()
     picked, by = np.empty(widest, np.int64), np.empty(widest, np.int64)
     for _ in range(n_steps):
-        c = below(steps.circuit.size - 1, chance)
+        c = below(steps.move.size - 1, chance)
         size = int(math.exp(uniform(chance) * math.log(steps.longest[c] + 1.0)))
         size = size if uniform(chance) < 0.5 else -size
-        n = steps.circuit[c + 1] - steps.circuit[c]
+        n = steps.move[c + 1] - steps.move[c]
         is_possible, gain = True, 0.0
         for m in range(n):
-            member = steps.circuit[c] + m
+            member = steps.move[c] + m
             start = steps.member[member]
             i = steps.cell[start + below(steps.member[member + 1] - start, chance)]
             picked[m], by[m] = i, size * steps.weight[member]
@@ -169,7 +169,7 @@ def _moments(
 @kernel
 def settle(
     steps: Steps,
-    floors: Floats,  # (cell) weight of the lower limit
+    zero_weights: Floats,  # (cell) weight of the lower limit
     reach: Ints,  # (cell) how far the noise goes
     equality: Ints,  # (equality + 1) first entry of each
     cell: Ints,  # (entry)
@@ -193,8 +193,10 @@ def settle(
                         continue
                     down = reach[i] if steps.floor[i] == -NEVER else counts[a, i] - steps.floor[i]
                     most = _steepest(steps, i)
-                    own = min(most, max(-most, tilt[i]))
-                    _, mean, variance = _moments(steps.linear[i], steps.quadratic[i], floors[i], down, reach[i], own)
+                    bounded = min(most, max(-most, tilt[i]))
+                    _, mean, variance = _moments(
+                        steps.linear[i], steps.quadratic[i], zero_weights[i], down, reach[i], bounded
+                    )
                     total += w * mean
                     spread += w * w * variance
                 if spread <= 0.0:
@@ -208,11 +210,11 @@ def settle(
         for k in range(one_of.size):
             i = one_of[k]
             most = _steepest(steps, i)
-            own = min(most, max(-most, tilt[i]))
-            slope[a, k] = own
+            bounded = min(most, max(-most, tilt[i]))
+            slope[a, k] = bounded
             for x in range(log_mass.shape[2]):
-                found, _, _ = _moments(steps.linear[i], steps.quadratic[i], floors[i], x, reach[i], own)
-                log_mass[a, k, x] = found + own * x
+                log_weight, _, _ = _moments(steps.linear[i], steps.quadratic[i], zero_weights[i], x, reach[i], bounded)
+                log_mass[a, k, x] = log_weight + bounded * x
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Small steps of the tables of one pattern, as arrays for the kernels: circuits, limits, noise, stand-ins for c(s)."""
+"""Small steps of the tables of one pattern, as arrays for the kernels: moves, limits, noise, stand-ins for c(s)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ from congenial.arrays import Floats, Ints, distinct_rows
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.linear_algebra import integer_solutions
 from congenial.conditions.rows import Column
-from congenial.inference.chains import Circuits
-from congenial.inference.kernels import Steps, WordSupply
+from congenial.inference.chains import TableMoves
+from congenial.inference.kernels import RandomBuffer, Steps
 from congenial.randomness import RandomStream
 from congenial.sampling.kernel_numbers import NEVER
 from congenial.sampling.registry import Sampler, choose_sampler
@@ -37,7 +37,7 @@ _LEAST = 1e-7  # of the largest probability: what is less has too few digits lef
 
 
 @dataclass(frozen=True, eq=False)
-class _Kind:
+class _CellKind:
     """Cells of a group with one noise and one limit, and the log transform of their errors by count above the limit."""
 
     cells: Ints
@@ -47,18 +47,18 @@ class _Kind:
 
     def log_product(self, counts: Ints) -> NDArray[np.complex128]:
         """Return the log transform of the sum of these cells' errors, for each table."""
-        own = np.minimum(counts[:, self.cells] - self.lower, len(self.log_transform) - 1)
+        above_limit = np.minimum(counts[:, self.cells] - self.lower, len(self.log_transform) - 1)
         if len(self.cells) <= _FEW_CELLS:
-            return np.asarray(self.log_transform[own].sum(axis=1))
-        known, place = np.unique(own, return_inverse=True)
-        times = np.zeros((len(own), len(known)))
-        np.add.at(times, (np.arange(len(own))[:, None], place.reshape(own.shape)), 1.0)
+            return np.asarray(self.log_transform[above_limit].sum(axis=1))
+        known, place = np.unique(above_limit, return_inverse=True)
+        times = np.zeros((len(above_limit), len(known)))
+        np.add.at(times, (np.arange(len(above_limit))[:, None], place.reshape(above_limit.shape)), 1.0)
         # Not by BLAS: its threads cost more than these few numbers do.
         return np.asarray(np.einsum("tk,kf->tf", times, self.log_transform[known]))
 
 
 @dataclass(frozen=True, eq=False)
-class _Group:
+class _CellGroup:
     """Cells that the published sums cannot tell apart.
 
     Attributes
@@ -67,7 +67,7 @@ class _Group:
         Blocks whose sums are measured too; the cells of block -1 are in none.
     """
 
-    kinds: tuple[_Kind, ...]
+    kinds: tuple[_CellKind, ...]
     measured: Mapping[int, Floats]
 
     def log_product(self, counts: Ints) -> NDArray[np.complex128]:
@@ -75,12 +75,12 @@ class _Group:
         total = np.zeros((len(counts), self.kinds[0].log_transform.shape[1]), np.complex128)
         inside = {block: total.copy() for block in self.measured}
         for kind in self.kinds:
-            own = inside.get(kind.block, total)
-            own += kind.log_product(counts)
+            log_sum = inside.get(kind.block, total)
+            log_sum += kind.log_product(counts)
         for block, weight in self.measured.items():
             mass = inside[block][:, :1].real
-            found = np.fft.rfft(np.fft.irfft(np.exp(inside[block] - mass), axis=1) * weight, axis=1)
-            total += mass + np.log(np.where(found == 0, 1e-300, found))
+            transform = np.fft.rfft(np.fft.irfft(np.exp(inside[block] - mass), axis=1) * weight, axis=1)
+            total += mass + np.log(np.where(transform == 0, 1e-300, transform))
         return total
 
 
@@ -99,14 +99,14 @@ class FourierNormalisers:
         The log weight of cells with one value.
     """
 
-    groups: tuple[_Group, ...]
+    groups: tuple[_CellGroup, ...]
     is_tied: tuple[bool, ...]
     along: Ints
     tilts: Floats
     log_fixed: float
 
     @classmethod
-    def of(cls, moving: "Moving", reference: Ints) -> "FourierNormalisers | None":
+    def of(cls, moving: "PatternSteps", reference: Ints) -> "FourierNormalisers | None":
         """Prepare for tables like a reference (cell); None for laws that need more than this."""
         system, steps = moving.system, moving.steps
         if any(row.kind == "range" for row in system.rows) or any(
@@ -120,20 +120,20 @@ class FourierNormalisers:
         members: dict[Column, list[int]] = {}
         for cell in free:
             members.setdefault(columns[cell], []).append(cell)
-        along, blocks = _along(members), _blocks(moving, members.values())
+        along, blocks = _free_direction(members), _blocks(moving, members.values())
         if along is None or blocks is None or len(free) < _WORTH * len(members):
             return None
         is_tied = tuple(bool(column) for column in members)
         slope, groups, tilts = moving.tilts(np.maximum(reference, 0)[None, :]).slope[0], [], []
         for cells in members.values():
-            tilt = _held(moving, cells, float(slope[steps.kind[cells[0]]])) if columns[cells[0]] else 0.0
+            tilt = _bounded_tilt(moving, cells, float(slope[steps.kind[cells[0]]])) if columns[cells[0]] else 0.0
             group = _group(moving, cells, tilt, blocks)
             if group is None:
                 return None
             groups.append(group)
             tilts.append(tilt)
         fixed = [cell for cell in range(system.n_cells) if system.upper[cell] is not None]
-        log_fixed = float(np.log(moving.floors[fixed]).sum())
+        log_fixed = float(np.log(moving.zero_weights[fixed]).sum())
         return cls(tuple(groups), is_tied, along, np.array(tilts), log_fixed)
 
     def __call__(self, counts: Ints) -> Floats:
@@ -154,77 +154,81 @@ class FourierNormalisers:
         for law, by in zip(laws, along, strict=True):
             product *= np.maximum(law[:, by * ways], 0.0)
             most *= law.max(axis=1)
-        found = product.sum(axis=1)
+        sums = product.sum(axis=1)
         with np.errstate(divide="ignore"):
-            return np.where(found > _LEAST * most, scale + np.log(found) + log_tilt.max(), np.nan)
+            return np.where(sums > _LEAST * most, scale + np.log(sums) + log_tilt.max(), np.nan)
 
 
-def _along(columns: Iterable[Column]) -> Ints | None:
+def _free_direction(columns: Iterable[Column]) -> Ints | None:
     """Return the one way in which sums of groups can move, zeros if there is none; None where there are more."""
     weights = [dict(column) for column in columns]
-    rows = sorted({row for own in weights for row in own})
-    equations = [({group: own[row] for group, own in enumerate(weights) if row in own}, 0) for row in rows]
-    found = integer_solutions(equations, len(weights))
-    tied = [group for group, own in enumerate(weights) if own]
-    basis = [] if found is None else [line for line in found.basis if any(line[group] for group in tied)]
+    rows = sorted({row for column in weights for row in column})
+    equations = [({group: column[row] for group, column in enumerate(weights) if row in column}, 0) for row in rows]
+    solutions = integer_solutions(equations, len(weights))
+    tied = [group for group, column in enumerate(weights) if column]
+    basis = [] if solutions is None else [line for line in solutions.basis if any(line[group] for group in tied)]
     if len(basis) > 1:
         return None
     return np.array(basis[0] if basis else [0] * len(weights), np.int64)
 
 
-def _held(moving: "Moving", cells: list[int], tilt: float) -> float:
+def _bounded_tilt(moving: "PatternSteps", cells: list[int], tilt: float) -> float:
     """Return a tilt under which the noise of all these cells still falls."""
     rates = [-float(moving.steps.linear[cell]) for cell in cells if moving.steps.quadratic[cell] == 0.0]
     most = _STEEPEST * min(rates, default=np.inf)
     return min(most, max(-most, tilt))
 
 
-def _blocks(moving: "Moving", groups: Iterable[list[int]]) -> dict[int, int] | None:
+def _blocks(moving: "PatternSteps", groups: Iterable[list[int]]) -> dict[int, int] | None:
     """Return for each cell in a measured sum which one; None unless such sums are disjoint, each within a group."""
-    found: dict[int, int] = {}
+    block_of_cell: dict[int, int] = {}
     place = {cell: number for number, cells in enumerate(groups) for cell in cells}
     rows = [row for row in moving.system.rows if row.kind == "soft"]
     for number, row in enumerate(rows):
-        own = [(cell, times) for cell, times in row.coefficients if cell in place]
-        if len({place[cell] for cell, _ in own}) > 1 or any(times != 1 or cell in found for cell, times in own):
+        entries = [(cell, times) for cell, times in row.coefficients if cell in place]
+        if len({place[cell] for cell, _ in entries}) > 1 or any(
+            times != 1 or cell in block_of_cell for cell, times in entries
+        ):
             return None
-        found |= {cell: number for cell, _ in own}
-    return found
+        block_of_cell |= {cell: number for cell, _ in entries}
+    return block_of_cell
 
 
-def _group(moving: "Moving", cells: list[int], tilt: float, blocks: Mapping[int, int]) -> _Group | None:
+def _group(moving: "PatternSteps", cells: list[int], tilt: float, blocks: Mapping[int, int]) -> _CellGroup | None:
     """Return the transforms of a group's cells, at as many frequencies as the spread of their sum needs."""
     steps = moving.steps
     of_kind: dict[tuple[int, int], list[int]] = {}
     for cell in cells:
         of_kind.setdefault((int(steps.kind[cell]), blocks.get(cell, -1)), []).append(cell)
     variance, longest, noises = 0.0, 0, []
-    for own in of_kind.values():
-        first = own[0]
+    for cells_of_kind in of_kind.values():
+        first = cells_of_kind[0]
         linear, quadratic = float(steps.linear[first]), float(steps.quadratic[first])
         reach = _tilted_reach(linear, quadratic, abs(tilt))
         error = np.arange(-reach, reach + 1)
         weight = np.exp(linear * np.abs(error) + quadratic * error**2 + tilt * error)
-        variance += len(own) * float((weight * error**2).sum() / weight.sum())
+        variance += len(cells_of_kind) * float((weight * error**2).sum() / weight.sum())
         longest = max(longest, reach)
-        noises.append((own, reach, error, weight, float(moving.floors[first])))
+        noises.append((cells_of_kind, reach, error, weight, float(moving.zero_weights[first])))
     n_sums = 2 ** ceil(log2(2 * (10 * variance**0.5 + 2 * longest)))
     if n_sums * max(reach for _, reach, *_ in noises) > _LARGEST:
         return None
     frequency = 2 * np.pi * np.arange(n_sums // 2 + 1) / n_sums
     out = []
-    for own, reach, error, weight, floor in noises:
+    for cells_of_kind, reach, error, weight, floor in noises:
         waves = weight[:, None] * np.exp(-1j * error[:, None] * frequency)
         above = np.cumsum(waves[::-1], axis=0)[::-1][: reach + 1][::-1]  # errors from -count on
         above = above + (floor - 1.0) * waves[: reach + 1][::-1]
-        limit, block = int(steps.floor[own[0]]), blocks.get(own[0], -1)
-        out.append(_Kind(np.array(own, np.int64), limit, block, np.log(np.where(above == 0, 1e-300, above))))
+        limit, block = int(steps.floor[cells_of_kind[0]]), blocks.get(cells_of_kind[0], -1)
+        out.append(
+            _CellKind(np.array(cells_of_kind, np.int64), limit, block, np.log(np.where(above == 0, 1e-300, above)))
+        )
     error = np.abs(np.fft.fftfreq(n_sums, 1 / n_sums))
     measured = {
         block: np.exp(steps.row_linear[block] * error + steps.row_quadratic[block] * error**2)
         for block in {kind.block for kind in out if kind.block >= 0}
     }
-    return _Group(tuple(out), measured)
+    return _CellGroup(tuple(out), measured)
 
 
 def _tilted_reach(linear: float, quadratic: float, tilt: float) -> int:
@@ -254,7 +258,7 @@ class Tilts:
 
 
 @dataclass(frozen=True, eq=False)
-class Moving:
+class PatternSteps:
     """Steps of tables that share their rows and limits. Public."""
 
     constraints: Constraints
@@ -262,7 +266,7 @@ class Moving:
     _prepared: list[FourierNormalisers | None] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
-    def of(cls, constraints: Constraints, measured: tuple[Measured, ...]) -> "Moving":
+    def of(cls, constraints: Constraints, measured: tuple[Measured, ...]) -> "PatternSteps":
         """Prepare the steps of tables with a pattern of constraints."""
         return cls(constraints, System.of(constraints, measured))
 
@@ -282,7 +286,7 @@ class Moving:
         return np.array([_reach(a, b) for a, b in zip(self.steps.linear, self.steps.quadratic, strict=True)], np.int64)
 
     @cached_property
-    def floors(self) -> Floats:
+    def zero_weights(self) -> Floats:
         """The weight of each cell's lower limit."""
         return np.array([float(fall.zero_weight) for fall in self.system.falls])
 
@@ -309,12 +313,12 @@ class Moving:
         for number, row in enumerate(rows):
             for cell, coefficient in row.coefficients:
                 columns[cell].append((number, coefficient))
-        circuits = Circuits.of(self.constraints).members
-        members = [member for circuit in circuits for member in circuit]
+        moves = TableMoves.of(self.constraints).members
+        members = [member for move in moves for member in move]
         spread = np.array([_deviation(a, b) for a, b in zip(linear, quadratic, strict=True)])
-        longest = [max(1, round(1.5 * max(float(spread[cells].max()) for cells, _ in circuit))) for circuit in circuits]
+        longest = [max(1, round(1.5 * max(float(spread[cells].max()) for cells, _ in move))) for move in moves]
         return Steps(
-            circuit=np.cumsum([0, *map(len, circuits)]).astype(np.int64),
+            move=np.cumsum([0, *map(len, moves)]).astype(np.int64),
             member=np.cumsum([0, *(len(cells) for cells, _ in members)]).astype(np.int64),
             cell=np.concatenate([cells for cells, _ in members]).astype(np.int64),
             weight=np.array([weight for _, weight in members], np.int64),
@@ -347,20 +351,20 @@ class Moving:
         equalities = [row.coefficients for row in self.system.rows if row.kind == "equal"]
         first = self._kinds[1]
         longest = int(self.reach.max(initial=0)) + 1
-        made = Tilts(np.zeros((len(counts), len(first), longest)), np.zeros((len(counts), len(first))))
+        tilts = Tilts(np.zeros((len(counts), len(first), longest)), np.zeros((len(counts), len(first))))
         settle(
             self.steps,
-            self.floors,
+            self.zero_weights,
             self.reach,
             np.cumsum([0, *map(len, equalities)]).astype(np.int64),
             np.array([cell for row in equalities for cell, _ in row], np.int64),
             np.array([weight for row in equalities for _, weight in row], np.int64),
             first,
             counts,
-            made.log_mass,
-            made.slope,
+            tilts.log_mass,
+            tilts.slope,
         )
-        return made
+        return tilts
 
     def move(
         self,
@@ -369,7 +373,7 @@ class Moving:
         eta: Floats,
         tilts: Tilts,
         n_steps: int,
-        supply: WordSupply,
+        buffer: RandomBuffer,
         *,
         has_noise: bool = True,
         has_counts: bool = True,
@@ -381,9 +385,9 @@ class Moving:
         from congenial.inference.kernels_tables import move_tables
 
         out, gain, done = counts.copy(), np.zeros(len(counts)), 0
-        n_words = n_steps * (4 + int(np.diff(self.steps.circuit).max(initial=0)))
+        n_words = n_steps * (4 + int(np.diff(self.steps.move).max(initial=0)))
         while done < len(out):
-            chance = supply.at_least(n_words)
+            chance = buffer.at_least(n_words)
             done = move_tables(
                 self.steps,
                 released,
@@ -408,18 +412,18 @@ class Moving:
         where many cells are large.
         """
         out = np.full(len(counts), np.nan)
-        left = np.arange(len(counts))
+        remaining = np.arange(len(counts))
         for number in range(_MOST_PREPARED):
             if number == len(self._prepared):
-                self._prepared.append(FourierNormalisers.of(self, counts[left[0]]))
+                self._prepared.append(FourierNormalisers.of(self, counts[remaining[0]]))
             by_fourier = self._prepared[number]
             if by_fourier is None:
                 break
-            out[left] = by_fourier(counts[left])
-            left = left[np.isnan(out[left])]
-            if not left.size:
+            out[remaining] = by_fourier(counts[remaining])
+            remaining = remaining[np.isnan(out[remaining])]
+            if not remaining.size:
                 return out
-        out[left] = self.sampler.log_normalisers(self.nearer(counts[left]), rng)
+        out[remaining] = self.sampler.log_normalisers(self.nearer(counts[remaining]), rng)
         return out
 
     def nearer(self, counts: Ints) -> Ints:
@@ -436,9 +440,9 @@ class Moving:
 
     def errors(self, counts: Ints, n_releases: int, rng: RandomStream) -> Iterator[tuple[Ints, Ints]]:
         """Yield errors of releases of tables: places of some tables, and their errors (table, release, cell)."""
-        distinct, which = distinct_rows(self.nearer(counts))
-        order = np.argsort(which, kind="stable")
-        edges = np.searchsorted(which[order], np.arange(len(distinct) + 1))
+        distinct, places_of_distinct = distinct_rows(self.nearer(counts))
+        order = np.argsort(places_of_distinct, kind="stable")
+        edges = np.searchsorted(places_of_distinct[order], np.arange(len(distinct) + 1))
         for number, table in enumerate(distinct):
             places = order[edges[number] : edges[number + 1]]
             drawn = self.sampler.at(table).sample(n_releases * len(places), rng) - table

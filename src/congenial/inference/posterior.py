@@ -1,13 +1,13 @@
 """The posterior of a confidential table given its release: THEORY's section 5.
 
-Under the smooth prior, chains draw its effects together with the table (`smooth_chains`). Under others, small sets are
-gone through table by table (`enumeration`); else chains draw (`chains`), by proposals of the exact sampler, or by small
-steps where the prior pulls far away from the release.
+The prior says how tables are drawn: under the smooth one, chains draw its effects together with the table
+(`smooth.chains`); under a density, small sets are enumerated, else chains go by proposals of the exact sampler, or by
+small steps where the prior pulls far away from the release (`chains`).
 """
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,66 +15,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
-from congenial.conditions.areas import Area, Areas
+from congenial.conditions.areas import Area
 from congenial.conditions.constraints import Constraints
-from congenial.conditions.rows import row_values
 from congenial.errors import InferenceError
-from congenial.exact import log_of
-from congenial.inference.chains import by_proposals, by_small_steps
+from congenial.inference.chains import FEW_CHAINS, LogDensity
 from congenial.inference.intervals import are_poor, effective_draws, split_rhat
-from congenial.inference.priors import LogDensity, Prior, Smooth, prior_of
-from congenial.inference.smooth.chains import smooth_draws
+from congenial.inference.priors import DEFAULT_PRIOR, Prior, prior_of
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
-from congenial.sampling.enumeration import all_tables
-from congenial.sampling.system import Target
 
 if TYPE_CHECKING:
     from congenial.inference.error_law import ErrorInterval
     from congenial.inference.intervals import Estimate
 
-# The posterior of small sets: all tables that fit are gone through, and their probabilities are exact.
-
-MOST_TABLES = 1_000
-"""Sets of tables up to here are gone through, pair by pair."""
-
-
-def enumerated_posterior(target: Target, prior: Prior, tables: Ints) -> tuple[Ints, Floats]:
-    """Return the tables that have a chance given the release, and their probabilities.
-
-    Parameters
-    ----------
-    target : Target
-        The law of the noise, centred at the release.
-    tables : array (table, cell)
-        All tables that fit.
-    """
-    rows = [measured.row for measured in target.measured]
-    values, own = row_values(rows, tables), row_values(rows, target.centre[None, :])[0]
-    log_weights = np.zeros((len(tables), len(tables)))
-    log_posterior = prior(tables)
-    for place, measured in enumerate(target.measured):
-        column = values[:, place]
-        log_weights += measured.noise.log_weight(column[:, None] - column[None, :])
-        log_posterior = log_posterior + measured.noise.log_weight(column - own[place])
-    for zero_weight, n_at_limit in target.zero_weights(tables).items():
-        log_weights += n_at_limit * log_of(zero_weight)
-    log_posterior = log_posterior - _log_sum(log_weights)
-    if not np.isfinite(log_posterior).any():
-        raise InferenceError("the prior gives no table that fits any chance; check it")
-    weights = np.exp(log_posterior - log_posterior.max())
-    kept = weights > 0  # 0 times an infinite ratio would be no number
-    return tables[kept], weights[kept] / weights[kept].sum()
-
-
-def _log_sum(log_values: Floats) -> Floats:
-    top = log_values.max(axis=1, keepdims=True)
-    return np.asarray(top[:, 0] + np.log(np.exp(log_values - top).sum(axis=1)))
-
-
-_POOR_ACCEPTANCE = 0.10
 _LARGE_CELL_EFFECT = 0.5  # twenty real tables have about 0.1; rough ones, of which the prior knows nothing, 0.9
-_FEW_CHAINS, _MANY_CHAINS = 4, 40  # small steps of many chains at once cost hardly more than those of few
 
 
 class PoorProposalWarning(UserWarning):
@@ -105,7 +59,7 @@ class Posterior:
     law: PublicLaw
     area: Area
     released: Ints
-    prior: Prior | Smooth
+    prior: Prior
     chains: Ints
     weights: Floats | None
     acceptance: float
@@ -159,10 +113,10 @@ class Posterior:
         >>> found.interval("sex=female & age in {85+}").low < 5 < found.interval("sex=female & age in {85+}").high
         True
         """
-        found = self.intervals(query, level)
-        if len(found) != 1:
-            raise InferenceError(f"{query!r} asks for {len(found)} numbers; use intervals")
-        return found[0]
+        estimates = self.intervals(query, level)
+        if len(estimates) != 1:
+            raise InferenceError(f"{query!r} asks for {len(estimates)} numbers; use intervals")
+        return estimates[0]
 
     def intervals(
         self, query: str | Sequence[str], level: float = 0.9, *, is_simultaneous: bool = False
@@ -171,8 +125,8 @@ class Posterior:
         from congenial.inference.intervals import estimates
         from congenial.inference.questions import parse_query
 
-        asked = [query] if isinstance(query, str) else list(query)
-        statistics = [found for text in asked for found in parse_query(text, self.law.schema, self.law.areas)]
+        queries = [query] if isinstance(query, str) else list(query)
+        statistics = [statistic for text in queries for statistic in parse_query(text, self.law.schema, self.law.areas)]
         return estimates(self, statistics, self.released, level=level, is_simultaneous=is_simultaneous)
 
     def error_interval(self, query: str, level: float = 0.9, *, rng: RandomStream | None = None) -> "ErrorInterval":
@@ -180,10 +134,10 @@ class Posterior:
 
         See `congenial.inference.error_law`.
         """
-        found = self.error_intervals(query, level, rng=rng)
-        if len(found) != 1:
-            raise InferenceError(f"{query!r} asks for {len(found)} numbers; use error_intervals")
-        return found[0]
+        intervals = self.error_intervals(query, level, rng=rng)
+        if len(intervals) != 1:
+            raise InferenceError(f"{query!r} asks for {len(intervals)} numbers; use error_intervals")
+        return intervals[0]
 
     def error_intervals(
         self, query: str | Sequence[str], level: float = 0.9, *, rng: RandomStream | None = None
@@ -192,8 +146,8 @@ class Posterior:
         from congenial.inference.error_law import error_intervals
         from congenial.inference.questions import parse_query
 
-        asked = [query] if isinstance(query, str) else list(query)
-        statistics = [statistic for text in asked for statistic in parse_query(text, self.law.schema, self.law.areas)]
+        queries = [query] if isinstance(query, str) else list(query)
+        statistics = [statistic for text in queries for statistic in parse_query(text, self.law.schema, self.law.areas)]
         return error_intervals(self, statistics, level, rng or secure_rng())
 
     def columns(self) -> dict[str, list[Any]]:
@@ -236,10 +190,10 @@ class Posterior:
 
     def of(self, function: Callable[[Ints], ArrayLike]) -> Floats:
         """Return any function of the table for each draw: it takes tables (draw, cell) and gives a number each."""
-        found = np.asarray(function(self.tables), np.float64)
-        if found.shape[:1] != (len(self.tables),):
+        results = np.asarray(function(self.tables), np.float64)
+        if results.shape[:1] != (len(self.tables),):
             raise InferenceError(f"the function must give one number for each of {len(self.tables):,} draws")
-        return found
+        return results
 
     def mean(self) -> Floats:
         """Return the posterior mean of each cell."""
@@ -261,7 +215,7 @@ def posterior(
     area: Area,
     released: Ints,
     *,
-    prior: "str | Prior | Smooth | LogDensity" = "smooth",
+    prior: str | Prior | LogDensity = DEFAULT_PRIOR,
     n_draws: int = 4_000,
     n_chains: int | None = None,
     rng: RandomStream | None = None,
@@ -271,64 +225,43 @@ def posterior(
     Parameters
     ----------
     prior : str, Prior or function
-        ``"smooth"``, ``"flat"``, ``"dirichlet"``, ``"independence"``, one of `congenial.inference.priors`, or a log
-        density.
+        A name in `congenial.inference.priors.PRIORS`, a prior of that module, or a log density.
     n_draws : int
         Draws in all chains together; each chain gets an equal whole part of them.
     n_chains : int, optional
         Number of chains. Left out, it is 4, or up to 40 where chains go by small steps.
     """
-    n_few = _FEW_CHAINS if n_chains is None else n_chains
-    if type(n_draws) is not int or type(n_few) is not int or n_few < 1 or n_draws < 2 * n_few:
-        raise InferenceError(f"n_draws is a whole number, at least two for each of n_chains, not {n_draws!r}")
+    check_n_draws(n_draws, FEW_CHAINS if n_chains is None else n_chains)
     if not law.areas[area].holds(released):
         raise InferenceError("the released table does not obey the published numbers; take both from one bundle")
-    belief, target = prior_of(law.schema, prior), law.target(area, released)
-    if isinstance(belief, Smooth):
-        return _smooth(law, area, released, belief, n_draws, n_few, rng or secure_rng())
-    listed = all_tables(target.constraints, MOST_TABLES)
-    if listed is not None:
-        tables, weights = enumerated_posterior(target, belief, listed)
-        return Posterior(law, area, released, belief, tables[None, :, :], weights, 1.0)
-    stream = rng or secure_rng()
-    try:
-        drawn = by_proposals(target, belief, n_draws, n_few, stream)
-    except InferenceError:
-        drawn = None
-    if drawn is not None and drawn.acceptance >= _POOR_ACCEPTANCE:
-        return Posterior(law, area, released, belief, drawn.chains, None, drawn.acceptance)
-    n_many = max(_FEW_CHAINS, min(_MANY_CHAINS, n_draws // 10)) if n_chains is None else n_chains
-    drawn = by_small_steps(target, belief, n_draws, n_many, stream)
-    found = Posterior(law, area, released, belief, drawn.chains, None, drawn.acceptance)
-    if are_poor(np.nanmin(found.effective_draws), np.nanmax(found.split_rhat)):
+    belief = prior_of(law.schema, prior)
+    draws = belief.draw_table(law, area, released, n_draws, n_chains, rng or secure_rng())
+    out = Posterior(law, area, released, belief, draws.chains, draws.weights, draws.acceptance, draws.cell_effect)
+    if draws.has_small_steps and are_poor(np.nanmin(out.effective_draws), np.nanmax(out.split_rhat)):
         warnings.warn(
             "the prior pulls far away from the release, and the draws are few in effect:"
-            f" {np.nanmin(found.effective_draws):.0f} for the worst cell, split R-hat up to"
-            f" {np.nanmax(found.split_rhat):.2f}. Look at posterior.effective_draws, and raise n_draws (--draws)",
+            f" {np.nanmin(out.effective_draws):.0f} for the worst cell, split R-hat up to"
+            f" {np.nanmax(out.split_rhat):.2f}. Look at posterior.effective_draws, and raise n_draws (--draws)",
             PoorProposalWarning,
             stacklevel=2,
         )
-    return found
+    warn_of_rough(draws.cell_effect)
+    return out
 
 
-def _smooth(
-    law: PublicLaw, area: Area, released: Ints, belief: Smooth, n_draws: int, n_chains: int, rng: RandomStream
-) -> Posterior:
-    alone = replace(law, areas=Areas.one(law.areas[area]))
-    drawn = smooth_draws(alone, released[None, :], belief.ordered, n_draws=n_draws, n_chains=n_chains, rng=rng)
-    own = float(drawn.scales[:, :, -1].mean())
-    warn_of_rough(own)
-    chains = np.ascontiguousarray(drawn.tables[:, :, 0], np.int64)
-    return Posterior(law, area, released, belief, chains, None, drawn.acceptance, own)
+def check_n_draws(n_draws: object, n_chains: object) -> None:
+    """Refuse numbers of draws and chains that are no whole numbers, or too few draws for the chains."""
+    if type(n_draws) is not int or type(n_chains) is not int or n_chains < 1 or n_draws < 2 * n_chains:
+        raise InferenceError(f"n_draws is a whole number, at least two for each of n_chains, not {n_draws!r}")
 
 
-def warn_of_rough(cell_effect: float) -> None:
+def warn_of_rough(cell_effect: float | None) -> None:
     """Warn where single cells go their own ways by more than a smooth prior expects."""
-    if cell_effect > _LARGE_CELL_EFFECT:
+    if cell_effect is not None and cell_effect > _LARGE_CELL_EFFECT:
         warnings.warn(
             f"single cells go their own ways (an effect of {cell_effect:.2f} on the log scale, where smooth tables have"
             " about 0.1): the table is rougher than the smooth prior expects, and intervals of sums and shares may be"
             ' too narrow. Look at error_interval, and compare with prior="flat" (--prior flat)',
             ContradictedPriorWarning,
-            stacklevel=4,
+            stacklevel=3,
         )

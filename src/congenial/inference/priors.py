@@ -1,45 +1,118 @@
-"""What an analyst believes of the confidential table before seeing the release: a log density on tables."""
+"""Priors: the registry `PRIORS` of what an analyst may believe of confidential tables before seeing the release."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
+from congenial.conditions.areas import Area, Areas
 from congenial.errors import InferenceError, did_you_mean, import_extra
-from congenial.inference.kernels import Terms
+from congenial.inference.chains import FEW_CHAINS, ChainDraws, LogDensity, draw_by_density
+from congenial.inference.moves import PatternSteps
+from congenial.inference.smooth.chains import smooth_draws
+from congenial.law import PublicLaw
+from congenial.randomness import RandomStream
+from congenial.sampling.system import Target
 from congenial.schema import Schema, widths_of_labels
 
-LogDensity = Callable[[Ints], Floats]
+_BURN_IN = 10  # proposals of the chains of areas under the flat prior
 
 
-@dataclass(frozen=True)
 class Prior:
-    """A log density, up to a constant, of tables (draw, cell).
+    """What is believed of confidential tables before the release: in words, and how tables given the release are drawn.
+
+    See "Recipe: a prior" in CONTRIBUTING.md.
 
     Attributes
     ----------
     text : str
         What it says, in words.
+    is_pooled : bool
+        Whether the tables of areas that are drawn together lean on each other.
+    has_areas : bool
+        Whether tables of many areas can be drawn together.
     """
 
     text: str
-    log_density: LogDensity
+    is_pooled = False
+    has_areas = True
 
-    def __call__(self, tables: Ints) -> Floats:
-        """Return the log density of each table, checked to be one finite number or minus infinity each."""
-        found = np.asarray(self.log_density(tables), np.float64)
-        if found.shape != (len(tables),) or np.isnan(found).any() or (found == np.inf).any():
-            raise InferenceError(
-                f"the prior must give one number for each of {len(tables):,} tables (draw, cell), finite or minus"
-                f" infinity and never NaN; it gave an array of shape {found.shape}"
-            )
-        return found
+    def draw_areas(self, law: PublicLaw, released: Ints, n_draws: int, n_chains: int, rng: RandomStream) -> ChainDraws:
+        """Draw the tables of all areas given their released ones (area, cell), if `has_areas`."""
+        raise NotImplementedError
+
+    def draw_table(
+        self, law: PublicLaw, area: Area, released: Ints, n_draws: int, n_chains: int | None, rng: RandomStream
+    ) -> ChainDraws:
+        """Draw the table of one area given the released one (cell,): one table is one area."""
+        alone = replace(law, areas=Areas.one(law.areas[area]))
+        draws = self.draw_areas(alone, released[None, :], n_draws, FEW_CHAINS if n_chains is None else n_chains, rng)
+        return replace(draws, chains=np.ascontiguousarray(draws.chains[:, :, 0], np.int64))
 
 
 @dataclass(frozen=True)
-class Smooth:
+class DensityPrior(Prior):
+    """A log density, up to a constant, of tables (draw, cell)."""
+
+    text: str
+    log_density: LogDensity
+    has_areas = False
+
+    def __call__(self, tables: Ints) -> Floats:
+        """Return the log density of each table, checked to be one finite number or minus infinity each."""
+        values = np.asarray(self.log_density(tables), np.float64)
+        if values.shape != (len(tables),) or np.isnan(values).any() or (values == np.inf).any():
+            raise InferenceError(
+                f"the prior must give one number for each of {len(tables):,} tables (draw, cell), finite or minus"
+                f" infinity and never NaN; it gave an array of shape {values.shape}"
+            )
+        return values
+
+    def draw_table(
+        self, law: PublicLaw, area: Area, released: Ints, n_draws: int, n_chains: int | None, rng: RandomStream
+    ) -> ChainDraws:
+        """Draw one table by what the density allows: enumeration, proposals of the exact sampler, or small steps."""
+        return draw_by_density(law.target(area, released), self, n_draws, n_chains, rng)
+
+
+@dataclass(frozen=True)
+class FlatPrior(DensityPrior):
+    """Every table that fits the published numbers is equally likely."""
+
+    text: str = "flat: every table that fits is equally likely"
+    log_density: LogDensity = field(default=lambda tables: np.zeros(len(tables)), repr=False)
+    has_areas = True
+
+    def draw_areas(self, law: PublicLaw, released: Ints, n_draws: int, n_chains: int, rng: RandomStream) -> ChainDraws:
+        """Run chains of every area by proposals of the exact sampler at its release; the normalisers decide."""
+        n_areas, n_cells = released.shape
+        n_kept = n_draws // n_chains
+        out = np.empty((n_chains, n_kept, n_areas, n_cells), np.int32)
+        accepted, n_each = 0, n_kept + _BURN_IN
+        for group in law.areas.groups:
+            tables = released[group.places]
+            noise = Target(group.constraints(0), law.measured, tables[0]).unweighted.measured
+            moving, at_release = PatternSteps.of(group.pattern, law.measured), PatternSteps.of(group.pattern, noise)
+            for chain in range(n_chains):
+                proposed = np.empty((len(tables), n_each, n_cells), np.int64)
+                for places, errors in at_release.errors(tables, n_each, rng):
+                    proposed[places] = tables[places][:, None, :] + errors
+                log_c = moving.log_normalisers(proposed.reshape(-1, n_cells), rng).reshape(len(tables), n_each)
+                coins = np.log(rng.uniforms(len(tables) * n_each)).reshape(len(tables), n_each)
+                here, every = np.zeros(len(tables), np.int64), np.arange(len(tables))
+                for step in range(n_each):
+                    is_accepted = coins[:, step] < log_c[every, here] - log_c[:, step]
+                    here = np.where(is_accepted, step, here)
+                    accepted += int(is_accepted.sum())
+                    if step >= _BURN_IN:
+                        out[chain, step - _BURN_IN, group.places] = proposed[every, here]
+        return ChainDraws(out, accepted / (n_chains * n_each * n_areas))
+
+
+@dataclass(frozen=True)
+class SmoothPrior(Prior):
     """The default: Poisson counts whose log rates have main effects and shrunken interactions, smooth where ordered.
 
     It has no density to write down: its effects and their scales are drawn together with the tables.
@@ -51,15 +124,21 @@ class Smooth:
     """
 
     ordered: Mapping[str, tuple[float, ...]]
+    is_pooled = True
 
     @property
-    def text(self) -> str:
+    def text(self) -> str:  # type: ignore[override]
         """What it says, in words."""
         along = f", smooth along {' and '.join(self.ordered)}" if self.ordered else ""
         return f"smooth: main effects and shrunken interactions on the log scale{along}"
 
+    def draw_areas(self, law: PublicLaw, released: Ints, n_draws: int, n_chains: int, rng: RandomStream) -> ChainDraws:
+        """Run chains of the tables together with their log rates."""
+        draws = smooth_draws(law, released, self.ordered, n_draws=n_draws, n_chains=n_chains, rng=rng)
+        return ChainDraws(draws.tables, draws.acceptance, cell_effect=float(draws.scales[:, :, -1].mean()))
 
-def smooth(schema: Schema, ordered: Mapping[str, Sequence[float] | None] | None = None) -> Smooth:
+
+def smooth(schema: Schema, ordered: Mapping[str, Sequence[float] | None] | None = None) -> SmoothPrior:
     """Return the default prior of a schema.
 
     Parameters
@@ -75,28 +154,23 @@ def smooth(schema: Schema, ordered: Mapping[str, Sequence[float] | None] | None 
     'smooth: main effects and shrunken interactions on the log scale, smooth along age'
     """
     if ordered is None:
-        found = {name: schema.ordered.get(name) or widths_of_labels(schema.labels(name)) for name in schema.names}
-        return Smooth({name: tuple(map(float, widths)) for name, widths in found.items() if widths is not None})
-    return Smooth({name: _widths(schema, name, given) for name, given in ordered.items()})
+        known = {name: schema.ordered.get(name) or widths_of_labels(schema.labels(name)) for name in schema.names}
+        return SmoothPrior({name: tuple(map(float, widths)) for name, widths in known.items() if widths is not None})
+    return SmoothPrior({name: _widths(schema, name, widths) for name, widths in ordered.items()})
 
 
-def _widths(schema: Schema, name: str, given: Sequence[float] | None) -> tuple[float, ...]:
+def _widths(schema: Schema, name: str, stated: Sequence[float] | None) -> tuple[float, ...]:
     if name not in schema.names:
         raise InferenceError(f"{name!r} is not a dimension; {did_you_mean(str(name), schema.names)}")
     n_levels = len(schema.labels(name))
-    said = schema.ordered.get(name) or widths_of_labels(schema.labels(name)) or (1,) * n_levels
-    known = tuple(map(float, said if given is None else given))
-    if len(known) != n_levels or not all(0 < width < float("inf") for width in known):
+    default = schema.ordered.get(name) or widths_of_labels(schema.labels(name)) or (1,) * n_levels
+    widths = tuple(map(float, default if stated is None else stated))
+    if len(widths) != n_levels or not all(0 < width < float("inf") for width in widths):
         raise InferenceError(f"the widths of {name!r} are {n_levels} numbers above 0, one for each level")
-    return known
+    return widths
 
 
-def flat() -> Prior:
-    """Every table that fits the published numbers is equally likely."""
-    return Prior("flat: every table that fits is equally likely", lambda tables: np.zeros(len(tables)))
-
-
-def poisson(schema: Schema, rates: ArrayLike) -> Prior:
+def poisson(schema: Schema, rates: ArrayLike) -> DensityPrior:
     """Return independent Poisson cells with given rates; given the total, this is the multinomial prior.
 
     Examples
@@ -111,10 +185,10 @@ def poisson(schema: Schema, rates: ArrayLike) -> Prior:
     def log_density(tables: Ints) -> Floats:
         return np.asarray((tables * np.log(known) - gammaln(tables + 1.0)).sum(axis=1))
 
-    return Prior("independent Poisson cells with given rates", _of_counts(log_density))
+    return DensityPrior("independent Poisson cells with given rates", _of_counts(log_density))
 
 
-def dirichlet(schema: Schema, concentration: ArrayLike = 0.5) -> Prior:
+def dirichlet(schema: Schema, concentration: ArrayLike = 0.5) -> DensityPrior:
     """Return multinomial cells whose probabilities have a Dirichlet law: cells may differ much, sharing nothing.
 
     A concentration of 1/2 is Jeffreys' prior; with 1, and the total published, it would be the flat prior.
@@ -131,10 +205,10 @@ def dirichlet(schema: Schema, concentration: ArrayLike = 0.5) -> Prior:
         cells = gammaln(tables + alpha) - gammaln(tables + 1.0)
         return np.asarray(cells.sum(axis=1) + gammaln(total + 1.0) - gammaln(total + alpha.sum()))
 
-    return Prior("multinomial cells, Dirichlet probabilities", _of_counts(log_density))
+    return DensityPrior("multinomial cells, Dirichlet probabilities", _of_counts(log_density))
 
 
-def independence(schema: Schema, concentration: float = 1.0) -> Prior:
+def independence(schema: Schema, concentration: float = 1.0) -> DensityPrior:
     """Return multinomial cells whose dimensions are independent (log-linear), each with Dirichlet probabilities.
 
     Where the total is not published, it is taken to be equally likely to be anything.
@@ -156,7 +230,7 @@ def independence(schema: Schema, concentration: float = 1.0) -> Prior:
             out = out - gammaln(total + alpha.sum())
         return np.asarray(out)
 
-    return Prior("multinomial cells with independent dimensions", _of_counts(log_density))
+    return DensityPrior("multinomial cells with independent dimensions", _of_counts(log_density))
 
 
 def _of_counts(log_density: LogDensity) -> LogDensity:
@@ -172,26 +246,29 @@ def _of_counts(log_density: LogDensity) -> LogDensity:
     return checked
 
 
-NAMED: dict[str, Callable[[Schema], Prior | Smooth]] = {
+PRIORS: dict[str, Callable[[Schema], Prior]] = {
     "smooth": smooth,
-    "flat": lambda _: flat(),
+    "flat": lambda _: FlatPrior(),
     "dirichlet": dirichlet,
     "independence": independence,
 }
+"""The priors that have a name, each made for a schema."""
+
+DEFAULT_PRIOR = "smooth"
 
 
-def prior_of(schema: Schema, given: "str | Prior | Smooth | LogDensity") -> Prior | Smooth:
-    """Return the prior that is named, given, or made of a function of tables (draw, cell)."""
-    if isinstance(given, Prior | Smooth):
-        return given
-    if isinstance(given, str):
-        if given not in NAMED:
-            raise InferenceError(f"prior {given!r} is not known; {did_you_mean(given, NAMED)}")
-        return NAMED[given](schema)
-    if callable(given):
-        return Prior("given by the analyst", given)
+def prior_of(schema: Schema, prior: str | Prior | LogDensity) -> Prior:
+    """Return a prior from its name, or from a log density of tables (draw, cell); a prior stays as it is."""
+    if isinstance(prior, Prior):
+        return prior
+    if isinstance(prior, str):
+        if prior not in PRIORS:
+            raise InferenceError(f"prior {prior!r} is not known; {did_you_mean(prior, PRIORS)}")
+        return PRIORS[prior](schema)
+    if callable(prior):
+        return DensityPrior("given by the analyst", prior)
     raise InferenceError(
-        f"a prior is {', '.join(NAMED)}, a Prior, or a function of tables, not a {type(given).__name__}"
+        f"a prior is {', '.join(PRIORS)}, a Prior, or a function of tables, not a {type(prior).__name__}"
     )
 
 
@@ -200,186 +277,3 @@ def _positive(schema: Schema, values: ArrayLike, what: str) -> Floats:
     if known.shape != (schema.n_cells,) or not np.all(np.isfinite(known)) or not np.all(known > 0):
         raise InferenceError(f"{what} are {schema.n_cells} finite numbers above 0, one for each cell")
     return known
-
-
-# The effects of the smooth prior: main effects and shrunken two-way interactions on the log scale.
-#
-# Along an ordered dimension an effect is a straight line, a parabola, a random walk from level to level, and a part
-# of each level's own; of another dimension, a contrast of each level. Every pair of dimensions has interactions: line
-# with contrast or line, walk with contrast or walk, contrast with contrast. In the end each cell has its own effect.
-
-Widths = Mapping[str, tuple[float, ...]]
-"""The ordered dimensions, and how wide each level is."""
-
-CELLS = "cells"
-"""The name of the effects that cells have of their own."""
-
-
-@dataclass(frozen=True)
-class Term:
-    """One effect: an operator along each of its dimensions, and its scale."""
-
-    name: str
-    scale: float
-    is_estimated: bool
-    along: tuple[tuple[int, Floats], ...]
-
-
-@dataclass(frozen=True)
-class Scales:
-    """The scales of effects: those of lines and contrasts are fixed, the others units of what is estimated."""
-
-    line: float
-    curve: float
-    walk: float
-    level: float
-    contrast: float
-    line_by: float
-    walk_by: float
-    contrast_by: float
-    cell: float
-
-
-ALONE = Scales(
-    line=1.0, curve=0.5, walk=0.3, level=0.3, contrast=0.5, line_by=0.3, walk_by=0.1, contrast_by=0.3, cell=0.1
-)
-"""Of one table."""
-
-INDEPENDENT = Scales(
-    line=1.5, curve=1.0, walk=0.3, level=0.3, contrast=1.5, line_by=0.0, walk_by=0.0, contrast_by=0.0, cell=0.0
-)
-"""Of one table whose dimensions are independent of each other: main effects alone, and no opinion on the large ones."""
-
-PROFILE = Scales(
-    line=1.0, curve=1.0, walk=0.5, level=0.3, contrast=0.5, line_by=0.5, walk_by=0.3, contrast_by=0.5, cell=0.3
-)
-"""Of the profile that areas share."""
-
-DEVIATIONS = Scales(
-    line=0.7, curve=0.5, walk=0.3, level=0.3, contrast=0.3, line_by=0.3, walk_by=0.2, contrast_by=0.3, cell=0.3
-)
-"""Of areas from their profile."""
-
-
-def line(widths: tuple[float, ...]) -> Floats:
-    """Return a straight line over the middles of the levels, from -1 to 1 (level, 1)."""
-    middles = _middles(widths)
-    low, high = middles[0], middles[-1]
-    return np.asarray(((middles - low) / (high - low) * 2 - 1)[:, None])
-
-
-def curve(widths: tuple[float, ...]) -> Floats:
-    """Return a parabola over the middles of the levels, from its ends at 1 down to -1, less its mean (level, 1)."""
-    parabola = 2 * line(widths) ** 2 - 1
-    return np.asarray(parabola - parabola.mean())
-
-
-def walk(widths: tuple[float, ...]) -> Floats:
-    """Return a random walk around 0 (level, step), from level to level whatever their widths.
-
-    Levels are cut finer where profiles change faster. With steps by distance, 80 % instead of 86 % of intervals covered
-    the number of people over 65 of real tables at epsilon 1.
-    """
-    out = np.tril(np.ones((len(widths), len(widths) - 1)), -1)
-    return np.asarray(out - out.mean(axis=0))
-
-
-def contrast(n_levels: int) -> Floats:
-    """Return levels around 0, two of which differ by a standard normal (level, level)."""
-    return np.asarray((np.eye(n_levels) - 1 / n_levels) / np.sqrt(2))
-
-
-def _middles(widths: tuple[float, ...]) -> Floats:
-    ends = np.cumsum(widths)
-    return np.asarray(ends - np.array(widths) / 2)
-
-
-def effects(schema: Schema, ordered: Widths, scales: Scales = ALONE) -> tuple[Term, ...]:
-    """Return the effects of a schema's dimensions and of their pairs.
-
-    Examples
-    --------
-    >>> schema = Schema({"sex": ["female", "male"], "age": ["0-17", "18-64", "65+"]})
-    >>> [term.name for term in effects(schema, {"age": (18.0, 47.0, 20.0)})]
-    ['sex', 'age line', 'age curve', 'age walk', 'age', 'sex by age line', 'sex by age walk']
-    """
-    found: list[Term] = []
-    axes = [axis for axis, n_levels in enumerate(schema.shape) if n_levels > 1]
-    for axis in axes:
-        name, n_levels = schema.names[axis], schema.shape[axis]
-        if name in ordered:
-            found.append(Term(f"{name} line", scales.line, False, ((axis, line(ordered[name])),)))
-            if n_levels > 2:
-                found.append(Term(f"{name} curve", scales.curve, False, ((axis, curve(ordered[name])),)))
-                found.append(Term(f"{name} walk", scales.walk, True, ((axis, walk(ordered[name])),)))
-                found.append(Term(name, scales.level, True, ((axis, np.eye(n_levels)),)))
-        else:
-            found.append(Term(name, scales.contrast, n_levels > 2, ((axis, contrast(n_levels)),)))
-    for place, one in enumerate(axes):
-        for other in axes[place + 1 :]:
-            found += _pair(schema, ordered, scales, one, other)
-    return tuple(found)
-
-
-def _pair(schema: Schema, ordered: Widths, scales: Scales, one: int, other: int) -> list[Term]:
-    names = schema.names[one], schema.names[other]
-    shape = schema.shape[one], schema.shape[other]
-    is_ordered = [name in ordered for name in names]
-    if not any(is_ordered):
-        sides = ((one, contrast(shape[0])), (other, contrast(shape[1])))
-        return [Term(f"{names[0]} by {names[1]}", scales.contrast_by, True, sides)]
-    lines, walks = [], []
-    for axis, name, n_levels, own in zip((one, other), names, shape, is_ordered, strict=True):
-        lines.append((axis, line(ordered[name]) if own else contrast(n_levels)))
-        walks.append((axis, walk(ordered[name]) if own else contrast(n_levels)))
-    said = [
-        " by ".join(f"{name} {what}" if own else name for name, own in zip(names, is_ordered, strict=True))
-        for what in ("line", "walk")
-    ]
-    found = [Term(said[0], scales.line_by, False, tuple(lines))]
-    if all(n_levels > 2 for n_levels, own in zip(shape, is_ordered, strict=True) if own):
-        found.append(Term(said[1], scales.walk_by, True, tuple(walks)))
-    return found
-
-
-def log_widths(schema: Schema, ordered: Widths) -> Floats:
-    """Return the log of each cell's width relative to the mean of its dimension's (cell)."""
-    levels = np.unravel_index(np.arange(schema.n_cells), schema.shape)
-    out = np.zeros(schema.n_cells)
-    for name, widths in ordered.items():
-        out += np.log(np.array(widths) / np.mean(widths))[levels[schema.axis(name)]]
-    return out
-
-
-def terms_of(schema: Schema, ordered: Widths, scales: Scales = ALONE) -> Terms:
-    """Lay the effects out in arrays for the kernels; those of scale 0 are left out."""
-    known = [term for term in effects(schema, ordered, scales) if term.scale]
-    levels = np.stack(np.unravel_index(np.arange(schema.n_cells), schema.shape))
-    starts, shapes, places, operators = [0], [], [], [np.ones(1)]
-    left, right = [], []
-    size = 1
-    for term in known:
-        sides = [(levels[axis], matrix) for axis, matrix in term.along]
-        if len(sides) == 1:
-            sides.append((np.zeros(schema.n_cells, np.int64), np.ones((1, 1))))
-        place = []
-        for _, matrix in sides:
-            place.append(size)
-            operators.append(matrix.reshape(-1))
-            size += matrix.size
-        starts.append(starts[-1] + sides[0][1].shape[1] * sides[1][1].shape[1])
-        shapes.append([*sides[0][1].shape, *sides[1][1].shape])
-        places.append(place)
-        left.append(sides[0][0])
-        right.append(sides[1][0])
-    return Terms(
-        offset=log_widths(schema, ordered),
-        start=np.array(starts, np.int64),
-        shape=np.array(shapes, np.int64).reshape(-1, 4),
-        place=np.array(places, np.int64).reshape(-1, 2),
-        operators=np.concatenate(operators),
-        left=np.array(left, np.int64).reshape(-1, schema.n_cells),
-        right=np.array(right, np.int64).reshape(-1, schema.n_cells),
-        scale=np.array([*(term.scale for term in known), scales.cell]),
-        is_estimated=np.array([*(term.is_estimated for term in known), scales.cell > 0]),
-    )

@@ -16,7 +16,7 @@
     "marital status"="never married"              quotes where a name has signs in it
 """
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -24,7 +24,7 @@ from itertools import product
 from congenial.conditions.areas import Areas
 from congenial.conditions.rows import Row
 from congenial.errors import InferenceError, SchemaError, did_you_mean
-from congenial.inference.statistic import COUNT, DIFFERENCE, MEDIAN, ODDS_RATIO, RATIO, SHARE, Statistic
+from congenial.inference.statistic import COUNT, STATISTICS, Statistic, StatisticArguments
 from congenial.schema import Dimension, Schema
 
 # A query cut into signs and names.
@@ -32,7 +32,7 @@ from congenial.schema import Dimension, Schema
 SIGNS = ("!=", *"&={}(),|/!")
 COMPARISONS = (">=", "<=", ">", "<")
 QUOTES = "\"'"
-TAIL_WORDS = ("over", "by")
+KEYWORDS = ("over", "by")
 _STARTS = frozenset(sign[0] for sign in SIGNS)
 
 
@@ -45,9 +45,9 @@ class Token:
     is_sign: bool
     is_quoted: bool = False
 
-    def is_word(self, *words: str) -> bool:
+    def is_keyword(self, *keywords: str) -> bool:
         """Whether it is one of the language's own words; what stands in quotes never is."""
-        return not self.is_sign and not self.is_quoted and self.text.lower() in words
+        return not self.is_sign and not self.is_quoted and self.text.lower() in keywords
 
 
 def tokens(text: str, names: Collection[str]) -> list[Token]:
@@ -94,7 +94,7 @@ def _end(text: str, start: int, names: Collection[str]) -> int:
     return place
 
 
-def with_tail_words(cut: Sequence[Token], known: Container[str]) -> list[Token]:
+def split_keywords(cut: Sequence[Token], known: Container[str]) -> list[Token]:
     """Make signs of the words ``over`` and ``by`` that stand outside brackets, cut off the names that run into them.
 
     A name with such a word in it that is known as it stands is left alone; if its beginning is known too, it can be
@@ -102,7 +102,7 @@ def with_tail_words(cut: Sequence[Token], known: Container[str]) -> list[Token]:
 
     Examples
     --------
-    >>> [(token.text, token.is_sign) for token in with_tail_words(tokens("all by age", ["age"]), {"age"})]
+    >>> [(token.text, token.is_sign) for token in split_keywords(tokens("all by age", ["age"]), {"age"})]
     [('all', False), ('by', True), ('age', False)]
     """
     out: list[Token] = []
@@ -114,35 +114,27 @@ def with_tail_words(cut: Sequence[Token], known: Container[str]) -> list[Token]:
 
 
 def _apart(token: Token, known: Container[str]) -> list[Token]:
-    words = token.text.split(" ")
-    at = next((place for place, word in enumerate(words) if word.lower() in TAIL_WORDS), None)
+    names = token.text.split(" ")
+    at = next((place for place, name in enumerate(names) if name.lower() in KEYWORDS), None)
     if at is None:
         return [token]
-    head, tail = " ".join(words[:at]), " ".join(words[at + 1 :])
+    head, tail = " ".join(names[:at]), " ".join(names[at + 1 :])
     if token.text in known:
         if head in known:
             raise InferenceError(
-                f"{token.text!r} can be read in two ways, for a label has the word {words[at]} in it; put it in quotes"
+                f"{token.text!r} can be read in two ways, for a label has the word {names[at]} in it; put it in quotes"
             )
         return [token]
     after = token.place + len(head) + bool(head)
     out = [Token(head, token.place, is_sign=False)] if head else []
-    out.append(Token(words[at].lower(), after, is_sign=True))
-    return out + (_apart(Token(tail, after + len(words[at]) + 1, is_sign=False), known) if tail else [])
+    out.append(Token(names[at].lower(), after, is_sign=True))
+    return out + (_apart(Token(tail, after + len(names[at]) + 1, is_sign=False), known) if tail else [])
 
 
 # The words that a query may use: dimensions, labels, groups of labels, and areas.
 
 AREA = "area"
 RANGE = ".."
-
-
-def order_of(dimension: Dimension) -> tuple[str, ...]:
-    """Return the labels of a dimension from first to last; ranges and medians go along them.
-
-    Every dimension has the order in which its labels are listed.
-    """
-    return dimension.labels
 
 
 @dataclass(frozen=True)
@@ -168,10 +160,10 @@ class Vocabulary:
     @cached_property
     def dimensions(self) -> Mapping[str, Dimension]:
         """The dimensions by name, areas first."""
-        own = {dimension.name: dimension for dimension in self.schema.dimensions}
+        by_name = {dimension.name: dimension for dimension in self.schema.dimensions}
         if self.area_name is None or self.areas is None:
-            return own
-        return {self.area_name: Dimension(self.area_name, tuple(map(str, self.areas.labels))), **own}
+            return by_name
+        return {self.area_name: Dimension(self.area_name, tuple(map(str, self.areas.labels))), **by_name}
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -205,20 +197,20 @@ class Vocabulary:
             raise InferenceError(f"{name!r} is not a dimension; {hint}")
         return self.dimensions[name]
 
-    def picked(self, dimension: Dimension, word: str) -> set[str]:
+    def picked(self, dimension: Dimension, name: str) -> set[str]:
         """Return the labels that a label, a group, or a range ``first..last`` stands for."""
         try:
-            return set(dimension.picked(word))
+            return set(dimension.picked(name))
         except SchemaError as unknown:
-            first, dots, last = word.partition(RANGE)
+            first, dots, last = name.partition(RANGE)
             if not dots:
-                hint = "; labels with commas, braces or other signs go in quotes" if " " in word else ""
+                hint = "; labels with commas, braces or other signs go in quotes" if " " in name else ""
                 raise InferenceError(f"{unknown}{hint}") from None
         return self.between(dimension, first.strip() or None, last.strip() or None)
 
     def between(self, dimension: Dimension, first: str | None, last: str | None) -> set[str]:
-        """Return the labels from one to another along an ordered dimension, both included; None is the end."""
-        order = order_of(dimension)
+        """Return the labels from one to another in the order of the list, both included; None is the end."""
+        order = dimension.labels
         start = 0 if first is None else order.index(self._label(dimension, first))
         end = len(order) - 1 if last is None else order.index(self._label(dimension, last))
         if start > end:
@@ -238,18 +230,9 @@ class Vocabulary:
 Where = dict[str, set[str]]
 """Labels by dimension; dimensions not named are free."""
 
-_FORMS = {
-    SHARE: "share(part | whole)",
-    RATIO: "ratio(one / other)",
-    DIFFERENCE: "difference(one, other)",
-    ODDS_RATIO: "odds_ratio(one, other)",
-    MEDIAN: "median(dimension | part)",
-}
-_BETWEEN = {SHARE: "|", RATIO: "/", DIFFERENCE: ",", ODDS_RATIO: ","}
-
 
 @dataclass(frozen=True)
-class Asked:
+class ParsedQuery:
     """What a query says.
 
     Attributes
@@ -278,44 +261,44 @@ class Asked:
 class Parser:
     """Reads the tokens of one query."""
 
-    def __init__(self, text: str, words: Vocabulary) -> None:
-        self.text, self.words, self.place = text, words, 0
-        self.tokens = with_tail_words(tokens(text, words.names), words.known)
+    def __init__(self, text: str, vocabulary: Vocabulary) -> None:
+        self.text, self.vocabulary, self.place = text, vocabulary, 0
+        self.tokens = split_keywords(tokens(text, vocabulary.names), vocabulary.known)
         self.names_areas = False
 
-    def query(self) -> Asked:
+    def query(self) -> ParsedQuery:
         """Read the whole query."""
         kind, wheres, along = self._number()
         is_over = self._over()
         end = len(self.text) if (token := self._peek()) is None else token.place
         by = self._by()
-        if (left := self._peek()) is not None:
-            raise self._error(left, "nothing more is expected here")
-        return Asked(kind, wheres, along, is_over or self.names_areas, by, self.text[:end].strip())
+        if (surplus := self._peek()) is not None:
+            raise self._error(surplus, "nothing more is expected here")
+        return ParsedQuery(kind, wheres, along, is_over or self.names_areas, by, self.text[:end].strip())
 
     def _number(self) -> tuple[str, tuple[Where, ...], str | None]:
         head = self._peek()
         if head is None or head.is_sign or head.is_quoted or not self._sign_at(1, "("):
             return COUNT, (self._where(),), None
         kind = head.text.lower().replace(" ", "_")
-        if kind not in _FORMS:
-            raise self._error(head, f"numbers are {', '.join(_FORMS.values())}; {did_you_mean(kind, _FORMS)}")
+        forms = {name: known.form for name, known in STATISTICS.items() if known.form}
+        if kind not in forms:
+            raise self._error(head, f"numbers are {', '.join(forms.values())}; {did_you_mean(kind, forms)}")
+        statistic, along = STATISTICS[kind], None
         self.place += 2
-        if kind == MEDIAN:
-            dimension = self.words.dimension(self._name("a dimension").text)
-            order_of(dimension)
-            whole = self._where() if self._taken("|") else {}
-            self._expect(")", _FORMS[kind])
-            return kind, (whole,), dimension.name
-        first = self._where()
-        self._expect(_BETWEEN[kind], _FORMS[kind])
-        second = self._where()
-        self._expect(")", _FORMS[kind])
-        return kind, (first, second), None
+        if statistic.takes_dimension:
+            along = self.vocabulary.dimension(self._name("a dimension").text).name
+            wheres: tuple[Where, ...] = (self._where() if self._taken(statistic.separator) else {},)
+        else:
+            first = self._where()
+            self._expect(statistic.separator, statistic.form)
+            wheres = first, self._where()
+        self._expect(")", statistic.form)
+        return kind, wheres, along
 
     def _where(self) -> Where:
         head, following = self._peek(), self._peek(1)
-        is_all = head is not None and (head.is_word("all") or (head.is_word("sum") and self._sign_at(1, "over")))
+        is_all = head is not None and (head.is_keyword("all") or (head.is_keyword("sum") and self._sign_at(1, "over")))
         if is_all and (following is None or following.text not in {"=", "!=", "!", *COMPARISONS}):
             self.place += 1
             return {}
@@ -323,58 +306,58 @@ class Parser:
         while True:
             dimension, labels = self._condition()
             out[dimension.name] = out[dimension.name] & labels if dimension.name in out else labels
-            self.names_areas |= dimension.name == self.words.area_name
+            self.names_areas |= dimension.name == self.vocabulary.area_name
             if not self._taken("&"):
                 return out
 
     def _condition(self) -> tuple[Dimension, set[str]]:
         token = self._name("a dimension")
-        words = token.text
-        if not token.is_quoted and words.lower().endswith(" in") and self._sign_at(0, "{"):
-            return self._members(words[:-3].rstrip())
-        if token.is_quoted and (following := self._peek()) is not None and following.is_word("in"):
+        name = token.text
+        if not token.is_quoted and name.lower().endswith(" in") and self._sign_at(0, "{"):
+            return self._members(name[:-3].rstrip())
+        if token.is_quoted and (following := self._peek()) is not None and following.is_keyword("in"):
             self.place += 1
-            return self._members(words)
+            return self._members(name)
         for comparison in COMPARISONS:
             if self._taken(comparison):
-                return self._compared(self.words.dimension(words), comparison)
+                return self._compared(self.vocabulary.dimension(name), comparison)
         if self._taken("="):
-            dimension = self.words.dimension(words)
+            dimension = self.vocabulary.dimension(name)
             return dimension, self._picked(dimension)
         if self._taken("!=") or (self._sign_at(0, "!") and self._sign_at(1, "=")):
             self.place += self._sign_at(0, "!") and 2
-            dimension = self.words.dimension(words)
+            dimension = self.vocabulary.dimension(name)
             return dimension, set(dimension.labels) - self._picked(dimension)
         return self._named(token)
 
     def _named(self, token: Token) -> tuple[Dimension, set[str]]:
         """Read a condition without a sign: a group by its name, or a dimension followed by a label or range."""
-        of = self.words.groups.get(token.text, ())
+        of = self.vocabulary.groups.get(token.text, ())
         if len(of) == 1:
-            dimension = self.words.dimensions[of[0]]
-            return dimension, self.words.picked(dimension, token.text)
+            dimension = self.vocabulary.dimensions[of[0]]
+            return dimension, self.vocabulary.picked(dimension, token.text)
         if of:
             raise self._error(token, f"{token.text!r} is a group of {' and of '.join(of)}; write {of[0]}={token.text}")
-        for name in sorted(self.words.names, key=len, reverse=True):
+        for name in sorted(self.vocabulary.names, key=len, reverse=True):
             if not token.is_quoted and token.text.startswith(f"{name} "):
                 self.place -= 1
                 rest = token.text.removeprefix(f"{name} ")
                 self.tokens[self.place] = Token(rest, token.place + len(name) + 1, is_sign=False)
-                dimension = self.words.dimension(name)
+                dimension = self.vocabulary.dimension(name)
                 return dimension, self._picked(dimension)
-        if token.text in self.words.names:
+        if token.text in self.vocabulary.names:
             raise self._error(token, f'after {token.text!r}, write = and a label, or "in {{...}}"')
-        self.words.dimension(token.text)
+        self.vocabulary.dimension(token.text)
         raise self._error(token, "a dimension is expected here")
 
     def _compared(self, dimension: Dimension, comparison: str) -> tuple[Dimension, set[str]]:
         label = self._name("a label").text
         is_up = comparison.startswith(">")
-        found = self.words.between(dimension, label if is_up else None, None if is_up else label)
-        return dimension, found if comparison.endswith("=") else found - {label}
+        labels = self.vocabulary.between(dimension, label if is_up else None, None if is_up else label)
+        return dimension, labels if comparison.endswith("=") else labels - {label}
 
     def _members(self, name: str) -> tuple[Dimension, set[str]]:
-        dimension = self.words.dimension(name)
+        dimension = self.vocabulary.dimension(name)
         self._expect("{", f"{name} in {{...}}")
         labels = self._picked(dimension)
         while self._taken(","):
@@ -388,22 +371,22 @@ class Parser:
         following = self._peek()
         if following is not None and not following.is_sign and not following.is_quoted and following.text[:2] == "..":
             last = self._name("a label").text.removeprefix("..").strip() or self._name("a label").text
-            return self.words.between(dimension, token.text, last)
+            return self.vocabulary.between(dimension, token.text, last)
         if not token.is_quoted and token.text.endswith("..") and following is not None and following.is_quoted:
-            return self.words.between(dimension, token.text[:-2].strip(), self._name("a label").text)
+            return self.vocabulary.between(dimension, token.text[:-2].strip(), self._name("a label").text)
         if token.is_quoted and token.text not in {*dimension.positions, *dict(dimension.groups)}:
             dimension_error = f"{token.text!r} is not a label or group of dimension {dimension.name!r}"
             raise InferenceError(f"{dimension_error}; {did_you_mean(token.text, dimension.labels)}")
-        return self.words.picked(dimension, token.text)
+        return self.vocabulary.picked(dimension, token.text)
 
     def _over(self) -> bool:
         token = self._peek()
         if not self._taken("over"):
             return False
-        if self.words.area_name is None:
+        if self.vocabulary.area_name is None:
             raise self._error(token, "there is one table, and no areas to add up; leave it out")
-        if self._name("areas").text.lower() not in {"areas", "area", self.words.area_name.lower()}:
-            raise self._error(token, f"write `over areas`, which adds up every {self.words.area_name}")
+        if self._name("areas").text.lower() not in {"areas", "area", self.vocabulary.area_name.lower()}:
+            raise self._error(token, f"write `over areas`, which adds up every {self.vocabulary.area_name}")
         return True
 
     def _by(self) -> tuple[str, ...]:
@@ -419,10 +402,12 @@ class Parser:
         return tuple(names)
 
     def _level_of(self, name: str) -> str:
-        if name not in self.words.names:
-            raise InferenceError(f"after `by`, {name!r} is not a dimension; {did_you_mean(name, self.words.names)}")
-        dimension = self.words.dimension(name)
-        self.names_areas |= dimension.name == self.words.area_name
+        if name not in self.vocabulary.names:
+            raise InferenceError(
+                f"after `by`, {name!r} is not a dimension; {did_you_mean(name, self.vocabulary.names)}"
+            )
+        dimension = self.vocabulary.dimension(name)
+        self.names_areas |= dimension.name == self.vocabulary.area_name
         return dimension.name
 
     def _peek(self, ahead: int = 0) -> Token | None:
@@ -480,73 +465,39 @@ def parse_query(text: object, schema: Schema, areas: Areas | None = None) -> tup
     if len(text) > _LONGEST:
         raise InferenceError(f"the query has {len(text):,} characters, and the limit is {_LONGEST:,}")
     line = " ".join(text.split()) if not any(quote in text for quote in QUOTES) else text
-    words = Vocabulary(schema, areas)
-    asked = Parser(line, words).query()
-    shape = _Shape(words, asked)
-    levels = (words.dimensions[name].labels for name in asked.by)
-    return tuple(shape.statistic(dict(zip(asked.by, labels, strict=True))) for labels in product(*levels))
+    vocabulary = Vocabulary(schema, areas)
+    query = Parser(line, vocabulary).query()
+    selection = _CellSelection(vocabulary, query)
+    levels = (vocabulary.dimensions[name].labels for name in query.by)
+    return tuple(selection.statistic(dict(zip(query.by, labels, strict=True))) for labels in product(*levels))
 
 
-class _Shape:
+class _CellSelection:
     """The cells that a query is about: of one table, or of all areas one after the other."""
 
-    def __init__(self, words: Vocabulary, asked: Asked) -> None:
-        self.words, self.asked = words, asked
-        self.schema, self.areas = words.schema, None
-        if asked.is_over_areas and words.areas is not None:
-            self.schema = Schema({name: dimension.labels for name, dimension in words.dimensions.items()})
-            self.areas = words.areas.labels
+    def __init__(self, vocabulary: Vocabulary, query: ParsedQuery) -> None:
+        self.vocabulary, self.query = vocabulary, query
+        self.schema, self.areas = vocabulary.schema, None
+        if query.is_over_areas and vocabulary.areas is not None:
+            self.schema = Schema({name: dimension.labels for name, dimension in vocabulary.dimensions.items()})
+            self.areas = vocabulary.areas.labels
 
     def statistic(self, level: dict[str, str]) -> Statistic:
         """Return the number at one level of the dimensions after ``by``."""
-        asked = self.asked
-        name = asked.body + "".join(f", {dimension}={label}" for dimension, label in level.items())
+        query, kind = self.query, STATISTICS[self.query.kind]
+        name = query.body + "".join(f", {dimension}={label}" for dimension, label in level.items())
         whole = self._cells({dimension: {label} for dimension, label in level.items()})
-        picked = [self._cells(where) & whole for where in asked.wheres]
-        if asked.kind == COUNT:
-            if not level and not picked[0]:
-                raise InferenceError(f"{asked.body!r} picks no cell at all: its conditions exclude each other")
-            return self._made(name, [_sum(picked[0], name)])
-        if asked.kind == DIFFERENCE:
-            first, second = picked
-            plus = {**dict.fromkeys(first - second, 1), **dict.fromkeys(second - first, -1)}
-            cells = tuple(sorted(plus))
-            return self._made(name, [Row(name, cells, tuple(plus[cell] for cell in cells))])
-        if asked.kind == ODDS_RATIO:
-            first, second = picked
-            sets = [first & second, whole - first - second, first - second, second - first]
-            self._refuse_nothing(sets, level)
-            return self._made(name, [_sum(cells, name) for cells in sets])
-        if asked.kind == MEDIAN and asked.along is not None:
-            self._refuse_nothing(picked, level)
-            order = order_of(self.words.dimensions[asked.along])
-            counts = [_sum(picked[0] & self._cells({asked.along: {label}}), label) for label in order]
-            return self._made(name, [_sum(picked[0], name), *counts], order)
-        if asked.kind == SHARE:  # the part of the whole
-            picked[0] &= picked[1]
-        self._refuse_nothing(picked, level)
-        return self._made(name, [_sum(cells, name) for cells in picked])
-
-    def _refuse_nothing(self, sets: Sequence[set[int]], level: dict[str, str]) -> None:
-        """Refuse a quotient of which a part has no cells: it is 0, infinite or nothing whatever the table is.
-
-        After ``by`` some levels may well have none.
-        """
-        if not level and not all(sets):
-            how = "two sets that cross" if self.asked.kind == ODDS_RATIO else "cells in common, and some in each part"
-            raise InferenceError(f"{self.asked.body!r} compares with nobody: it needs {how}; look at its conditions")
-
-    def _made(self, name: str, rows: list[Row], labels: tuple[str, ...] = ()) -> Statistic:
-        above, *rest = rows
-        if labels:
-            return Statistic(name, self.asked.kind, above, None, tuple(rest), self.areas, labels)
-        return Statistic(name, self.asked.kind, above, rest[0] if rest else None, tuple(rest[1:]), self.areas)
+        sets = [self._cells(where) & whole for where in query.wheres]
+        labels = () if query.along is None else self.vocabulary.dimensions[query.along].labels
+        levels = [self._cells({query.along: {label}}) for label in labels] if query.along is not None else []
+        counts = kind.counts(StatisticArguments(sets, whole, levels))
+        if not level and not all(counts[: kind.n_nonempty]):  # after `by` some levels may well have no cells
+            raise InferenceError(f"{query.body!r} {kind.refusal}")
+        above, *more = (Row(name, tuple(count), tuple(count.values())) for count in counts)
+        below = more.pop(0) if more and not labels else None
+        return Statistic(name, query.kind, above, below, tuple(more), self.areas, labels)
 
     def _cells(self, where: Where) -> set[int]:
         if any(not labels for labels in where.values()):
             return set()
         return {int(cell) for cell in self.schema.cells({name: sorted(labels) for name, labels in where.items()})}
-
-
-def _sum(cells: Iterable[int], name: str) -> Row:
-    return Row.of(name, sorted(cells))

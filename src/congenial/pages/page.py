@@ -45,8 +45,8 @@ def filled_in(template: str, macro: str, value: Any, numbers: Iterable[Sequence[
     """
     from markupsafe import Markup
 
-    made = str(getattr(_environment().get_template(template).module, macro)(value))
-    return [Markup(made % tuple(map(number, own))) for own in numbers]  # noqa: S704
+    text = str(getattr(_environment().get_template(template).module, macro)(value))
+    return [Markup(text % tuple(map(number, values))) for values in numbers]  # noqa: S704
 
 
 @dataclass(frozen=True)

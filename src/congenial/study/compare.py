@@ -15,7 +15,7 @@ from congenial.arrays import Floats, Ints
 from congenial.errors import StudyError, did_you_mean
 from congenial.law import Law
 from congenial.mechanism import Hierarchy, Mechanism
-from congenial.pages.figures import BiasLine, Picture, bias_by_size, distance_boxes
+from congenial.pages.matplotlib_figures import BiasLine, Picture, bias_by_size, distance_boxes
 from congenial.pages.page import render
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget, spent

@@ -14,14 +14,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from congenial.bundle.bundle import VerifiedBundle
+from congenial.bundle.bundle import Bundle
 from congenial.bundle.tables import formula_warnings
 from congenial.bundle.verify import Verified
 from congenial.errors import BundleError
 from congenial.inference.answers import Answer, Replies
 from congenial.inference.intervals import number_text
 from congenial.inference.questions import Vocabulary
-from congenial.pages.svg import intervals
+from congenial.pages.svg_charts import intervals
 from congenial.text import is_taken_for_a_formula
 from congenial.workbench.jobs import BackgroundJob
 from congenial.workbench.open_bundles import (
@@ -189,7 +189,7 @@ def _bundle_values(verified: Verified, name: str) -> dict[str, Any]:
     }
 
 
-def _unit_values(bundle: VerifiedBundle, name: str, fields: Any, cache: AnswerCache) -> dict[str, Any]:
+def _unit_values(bundle: Bundle, name: str, fields: Any, cache: AnswerCache) -> dict[str, Any]:
     """Return the released units of a level, and the answer about units if the tree was estimated."""
     levels, question, schema = levels_of(bundle), Question.of(fields), bundle.law.schema
     shown = str(fields.get("show") or next(iter([*levels][1:2] or levels), ""))

@@ -15,7 +15,7 @@ from congenial.bundle.report import MOST_NUMBERS
 from congenial.display import figure
 from congenial.errors import CongenialError, SpecError
 from congenial.noise import FAMILIES
-from congenial.pages.svg import Bar
+from congenial.pages.svg_charts import Bar
 from congenial.privacy.tree import default_shares
 from congenial.progress import checkpoint
 from congenial.spec.spec import Spec

@@ -15,16 +15,16 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.bundle import VerifiedBundle
+from congenial.bundle.bundle import Bundle
 from congenial.bundle.files import MANIFEST
 from congenial.bundle.verify import Verified, verify_bundle
 from congenial.errors import BundleError, CongenialError, InferenceError, reason_of
-from congenial.inference.answers import SMOOTH, Replies, ask, error_intervals_across, known_answers
+from congenial.inference.analysis import AnalystBundle
+from congenial.inference.answers import Replies, ask, error_intervals_across, known_answers
 from congenial.inference.areas_posterior import AreasPosterior, areas_posterior
-from congenial.inference.bundle import Bundle
 from congenial.inference.error_law import ErrorInterval
 from congenial.inference.intervals import Estimate, PoorDrawsWarning
-from congenial.inference.priors import prior_of
+from congenial.inference.priors import DEFAULT_PRIOR, prior_of
 from congenial.inference.questions import parse_query
 from congenial.inference.tree.estimate import TreeEstimate
 from congenial.law import PublicLaw
@@ -182,7 +182,7 @@ def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
 # Levels of a bundle: one of areas, several of a tree.
 
 
-def levels_of(bundle: VerifiedBundle) -> dict[str, int]:
+def levels_of(bundle: Bundle) -> dict[str, int]:
     """Return the levels with the number of their units, the top first; nothing for one table."""
     is_one = bundle.law.areas.name is None and len(bundle.levels) == 1
     return {} if is_one else dict(zip(bundle.tree.levels, bundle.tree.n_units, strict=True))
@@ -230,15 +230,15 @@ class Question:
             raise InferenceError(f"a level is one of {', '.join(LEVELS)}")
         return question
 
-    def n_draws(self, bundle: VerifiedBundle) -> int:
+    def n_draws(self, bundle: Bundle) -> int:
         """Return how many draws are made."""
         return DRAWS if len(bundle.tables) == 1 else DRAWS_OF_AREAS
 
-    def spans_areas(self, bundle: VerifiedBundle) -> bool:
+    def spans_areas(self, bundle: Bundle) -> bool:
         """Whether it asks for numbers of several areas together."""
         return not self.area and bool(parse_query(self.query, bundle.law.schema, bundle.law.areas)[0].areas)
 
-    def check_units(self, bundle: VerifiedBundle) -> None:
+    def check_units(self, bundle: Bundle) -> None:
         """Refuse a question about units that cannot be answered, before anything is drawn."""
         tree, codes = bundle.tree, [*_codes(self.units), *_codes(self.minus)]
         if tree is None:
@@ -287,7 +287,7 @@ class AnswerCache:
         bundle = _one_table_or_areas(verified)
         if not question.spans_areas(bundle):
             return []
-        prior, counts = prior_of(bundle.law.schema, SMOOTH), bundle.counts
+        prior, counts = prior_of(bundle.law.schema, DEFAULT_PRIOR), bundle.counts
         around = AreasPosterior(bundle.law, counts, prior, counts[None, None].astype(np.int32), 1.0)
         statistics = parse_query(question.query, bundle.law.schema, bundle.law.areas)
         return error_intervals_across(around, statistics, float(question.level), replay_rng(f"infer {SEED}"))
@@ -316,7 +316,7 @@ class AnswerCache:
             self._replies[key, question] = self._answer(bundle, question, key)
         return self._replies[key, question]
 
-    def _answer(self, bundle: Bundle, question: Question, key: object) -> Replies:
+    def _answer(self, bundle: AnalystBundle, question: Question, key: object) -> Replies:
         areas = [question.area] if question.area else []
         together, warnings = (None, ()) if areas else self._draws.get(key, (None, ()))
         replies = ask(
@@ -334,13 +334,13 @@ class AnswerCache:
         """Return the estimate of a tree's units with its warnings, if it was computed and the files have stayed."""
         return self._estimates.get(self.key_of(name), (None, ()))
 
-    def compute_estimate(self, name: str, bundle: VerifiedBundle, job: BackgroundJob) -> None:
+    def compute_estimate(self, name: str, bundle: Bundle, job: BackgroundJob) -> None:
         """Estimate every unit of a tree from a public seed, as `congenial estimate --seed 1` does."""
         if self.estimate(name)[0] is not None:
             return
         job.progress("estimating every unit")
         rng = replay_rng(f"estimate {SEED}")
-        estimate, warnings = _with_warnings(lambda: Bundle.of(bundle).estimate(rng=rng, progress=job.progress))
+        estimate, warnings = _with_warnings(lambda: AnalystBundle.of(bundle).estimate(rng=rng, progress=job.progress))
         misfits = [f"THE PRIOR DOES NOT FIT: {check}" for check in estimate.draws.fit if check.is_bad]
         self._estimates.clear()  # that of one bundle is large
         self._estimates[self.key_of(name)] = estimate, tuple(dict.fromkeys([*warnings, *misfits]))
@@ -349,7 +349,7 @@ class AnswerCache:
 def draw_areas(law: PublicLaw, released: Ints, n_draws: int) -> AreasDraws:
     """Draw the tables of all areas together, with the warnings of doing so. In a process of its own."""
     rng = replay_rng(f"infer {SEED}")
-    return _with_warnings(lambda: areas_posterior(law, released, prior=SMOOTH, n_draws=n_draws, rng=rng))
+    return _with_warnings(lambda: areas_posterior(law, released, prior=DEFAULT_PRIOR, n_draws=n_draws, rng=rng))
 
 
 def _with_warnings(function: Callable[[], Result]) -> tuple[Result, tuple[str, ...]]:
@@ -360,7 +360,7 @@ def _with_warnings(function: Callable[[], Result]) -> tuple[Result, tuple[str, .
     return result, tuple(str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
 
 
-def _one_table_or_areas(verified: Verified) -> Bundle:
+def _one_table_or_areas(verified: Verified) -> AnalystBundle:
     if len(levels_of(verified.bundle)) > 1:
         raise InferenceError("a tree of areas is asked by its units; open its page again")
-    return Bundle.of(verified.bundle)
+    return AnalystBundle.of(verified.bundle)

@@ -28,7 +28,7 @@ from congenial.errors import SchemaError
 from congenial.law import MeasuredQuery, PublicLaw
 from congenial.mechanism import Mechanism
 from congenial.noise import FAMILIES
-from congenial.pages.svg import Bar, error_bars
+from congenial.pages.svg_charts import Bar, error_bars
 from congenial.plan import Plan
 from congenial.privacy.disclosure import Disclosure, disclosure_of, level_sentences
 from congenial.privacy.zero_weights.calibrate import calibrated_lines, is_open_above

@@ -15,9 +15,9 @@ from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.linear_algebra import integer_solutions
 from congenial.errors import InferenceError, did_you_mean, import_extra
-from congenial.inference.priors import INDEPENDENT, smooth
-from congenial.inference.questions import order_of
+from congenial.inference.priors import smooth
 from congenial.inference.smooth.chains import smooth_draws
+from congenial.inference.smooth.effects import INDEPENDENT
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream, secure_rng
 from congenial.sampling.registry import sampler_of
@@ -58,15 +58,15 @@ class NullTables:
         fixed = set(constraints.fixed_cells)
         free = {column: [cell for cell in cells if cell not in fixed] for column, cells in constraints.alike.items()}
         alone = np.array(free.pop((), []), np.int64)
-        kept = [(dict(column), np.array(cells, np.int64)) for column, cells in free.items() if cells]
+        groups = [(dict(column), np.array(cells, np.int64)) for column, cells in free.items() if cells]
         rows = [
-            ({group: weights[row] for group, (weights, _) in enumerate(kept) if row in weights}, 0)
+            ({group: weights[row] for group, (weights, _) in enumerate(groups) if row in weights}, 0)
             for row in range(len(constraints.equalities))
         ]
-        found = integer_solutions(rows, len(kept))
-        basis = () if found is None else tuple(line for line in found.basis if any(line))
+        solutions = integer_solutions(rows, len(groups))
+        basis = () if solutions is None else tuple(line for line in solutions.basis if any(line))
         return cls(
-            constraints, alone, tuple(cells for _, cells in kept), np.array(basis, np.int64).reshape(-1, len(kept))
+            constraints, alone, tuple(cells for _, cells in groups), np.array(basis, np.int64).reshape(-1, len(groups))
         )
 
     def draw(self, rates: Floats, start: Ints, rng: RandomStream) -> Ints:
@@ -89,14 +89,14 @@ class NullTables:
         for cell in self.alone:
             out[:, cell] = stats.poisson.ppf(rng.uniforms(len(out)), rates[:, cell])
         for cells, total in zip(self.groups, self._sums(rates, start, rng).T, strict=True):
-            own = rates[:, cells]
-            behind = np.cumsum(own[:, ::-1], axis=1)[:, ::-1]
-            left = total.copy()
+            group_rates = rates[:, cells]
+            behind = np.cumsum(group_rates[:, ::-1], axis=1)[:, ::-1]
+            remaining = total.copy()
             for place, cell in enumerate(cells[:-1]):
-                share = np.clip(own[:, place] / behind[:, place], 0, 1)
-                out[:, cell] = stats.binom.ppf(rng.uniforms(len(out)), left, share)
-                left -= out[:, cell]
-            out[:, cells[-1]] = left
+                share = np.clip(group_rates[:, place] / behind[:, place], 0, 1)
+                out[:, cell] = stats.binom.ppf(rng.uniforms(len(out)), remaining, share)
+                remaining -= out[:, cell]
+            out[:, cells[-1]] = remaining
         return out
 
     def _sums(self, rates: Floats, start: Ints, rng: RandomStream) -> Ints:
@@ -226,7 +226,7 @@ def trend(schema: Schema) -> TableStatistic:
     """Return how far the mean places along the last dimension lie apart, between the levels of the first."""
     if len(schema.shape) != 2:
         raise InferenceError(f"a trend is of tables with two dimensions, and this one has {len(schema.shape)}")
-    places = np.arange(len(order_of(schema.dimensions[1])))
+    places = np.arange(len(schema.dimensions[1].labels))
 
     def of(tables: Ints) -> Floats:
         cube = tables.reshape(len(tables), *schema.shape)
@@ -280,12 +280,12 @@ def replicated_test(
     return ModelTest(model, name, float(measure(released[None, :])[0]), measure(replicates))
 
 
-def _statistic(schema: Schema, given: str | TableStatistic) -> tuple[TableStatistic, str]:
-    if callable(given):
-        return given, "the statistic"
-    if given not in STATISTICS:
-        raise InferenceError(f"statistic {given!r} is not known; {did_you_mean(given, STATISTICS)}")
-    return STATISTICS[given](schema), given.replace("_", "-")
+def _statistic(schema: Schema, statistic: str | TableStatistic) -> tuple[TableStatistic, str]:
+    if callable(statistic):
+        return statistic, "the statistic"
+    if statistic not in STATISTICS:
+        raise InferenceError(f"statistic {statistic!r} is not known; {did_you_mean(statistic, STATISTICS)}")
+    return STATISTICS[statistic](schema), statistic.replace("_", "-")
 
 
 def check_replicates(n_replicates: object) -> int:

@@ -69,8 +69,8 @@ class ModelPosterior:
         check_level(level)
         drawn = self.theta.reshape(-1, len(self.names)).T
         return [
-            (name, float(own.mean()), *ends_of_draws(own, None, level))
-            for name, own in zip(self.names, drawn, strict=True)
+            (name, float(draws.mean()), *ends_of_draws(draws, None, level))
+            for name, draws in zip(self.names, drawn, strict=True)
         ]
 
     def warn_if_poor(self) -> None:
@@ -195,9 +195,9 @@ def log_linear(
         if sweep >= burn_in:
             thetas[:, sweep - burn_in], tables[:, sweep - burn_in] = theta, chains.tables
     acceptance = accepted / (n_chains * (burn_in + each))
-    found = ModelPosterior(design.names, thetas, tables, acceptance, law, area, released, design)
-    found.warn_if_poor()
-    return found
+    posterior = ModelPosterior(design.names, thetas, tables, acceptance, law, area, released, design)
+    posterior.warn_if_poor()
+    return posterior
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
-from congenial.inference.kernels import WordSupply
+from congenial.inference.kernels import RandomBuffer
 from congenial.inference.models.design import normals
-from congenial.inference.priors import DEVIATIONS, PROFILE, Scales, Widths, effects, log_widths
+from congenial.inference.smooth.effects import DEVIATIONS, PROFILE, Scales, Widths, effects, log_widths
 from congenial.schema import Schema
 
 _START = 0.7  # of the normals behind scales
@@ -108,7 +108,7 @@ class AreasField:
     is_open: NDArray[np.bool_]
     log_size: Floats
     mean_level: float
-    supply: WordSupply
+    buffer: RandomBuffer
     hyper: Floats
     shared_hyper: Floats  # (power, effect)
     profiles: Floats  # (power, cell) by which log rates go with the powers of an area's size
@@ -125,7 +125,7 @@ class AreasField:
         counts: Ints,
         released: Ints,
         is_open: NDArray[np.bool_],
-        supply: WordSupply,
+        buffer: RandomBuffer,
     ) -> "AreasField":
         """Return log rates near those of some tables (area, cell).
 
@@ -134,17 +134,17 @@ class AreasField:
         released : array (area, cell)
             The sizes that profiles go with and the level of all are taken from these, so that chains have one law.
         """
-        own = Covariance.of(schema, ordered, DEVIATIONS)
-        n_effects = len(own.unit)
+        deviations = Covariance.of(schema, ordered, DEVIATIONS)
+        n_effects = len(deviations.unit)
         sizes = np.log(released.sum(axis=1) + 1.0)
         return cls(
-            own,
+            deviations,
             Covariance.of(schema, ordered, PROFILE),
             log_widths(schema, ordered),
             is_open,
             sizes - sizes.mean(),
             float(np.log(released.mean() + 0.5)),
-            supply,
+            buffer,
             np.full(n_effects, _START),
             np.full((N_POWERS, n_effects), _START),
             np.zeros((N_POWERS, schema.n_cells)),
@@ -155,8 +155,8 @@ class AreasField:
     @cached_property
     def powers(self) -> Floats:
         """The powers of an area's size that profiles go with (area, power): 1, size, and its square less its mean."""
-        own = self.log_size / max(1.0, float(self.log_size.std()))
-        return np.stack([np.ones(len(own)), own, own**2 - (own**2).mean()], axis=1)
+        scaled_size = self.log_size / max(1.0, float(self.log_size.std()))
+        return np.stack([np.ones(len(scaled_size)), scaled_size, scaled_size**2 - (scaled_size**2).mean()], axis=1)
 
     @property
     def scales(self) -> Floats:
@@ -189,7 +189,7 @@ class AreasField:
                 self.eta,
                 most,
                 done,
-                self.supply.at_least(most),
+                self.buffer.at_least(most),
             )
         self._move_widths()
         self._move_profiles(law)
@@ -199,12 +199,12 @@ class AreasField:
         """Draw the slope of log widths along log sizes, then their deviation given that."""
         precision = float((self.log_size**2).sum()) / self.spread**2 + _BY_SIZE**-2
         mean = float((self.log_size * self.log_width).sum()) / self.spread**2 / precision
-        self.slope = mean + float(normals((1,), self.supply.rng)[0]) / precision**0.5
+        self.slope = mean + float(normals((1,), self.buffer.rng)[0]) / precision**0.5
         from congenial.inference.smooth.kernels_areas import move_spread
 
         squares = float(((self.log_width - self.slope * self.log_size) ** 2).sum())
         self.spread = move_spread(
-            self.spread, _OWN_WIDTH, len(self.log_width), squares, self.supply.at_least(_FEW_WORDS)
+            self.spread, _OWN_WIDTH, len(self.log_width), squares, self.buffer.at_least(_FEW_WORDS)
         )
 
     def _move_profiles(self, law: Deviations) -> None:
@@ -216,17 +216,17 @@ class AreasField:
             rest = self.eta - self.offset - np.delete(self.powers, power, 1) @ np.delete(self.profiles, power, 0)
             root = np.linalg.cholesky(precision)
             half = np.linalg.solve(root, law.precision @ ((weights * along) @ rest))
-            self.profiles[power] = np.linalg.solve(root.T, half + normals((n_cells,), self.supply.rng))
+            self.profiles[power] = np.linalg.solve(root.T, half + normals((n_cells,), self.buffer.rng))
 
     def _move_scales(self) -> None:
         """Move the scales of deviations, and of the profiles."""
         off = (self.eta - self.offset - self.powers @ self.profiles) * np.exp(-self.log_width)[:, None]
-        _move_hyper(self.own, self.hyper, off, self.supply)
+        _move_hyper(self.own, self.hyper, off, self.buffer)
         for hyper, profile in zip(self.shared_hyper, self.profiles, strict=True):
-            _move_hyper(self.shared, hyper, profile[None, :], self.supply)
+            _move_hyper(self.shared, hyper, profile[None, :], self.buffer)
 
 
-def _move_hyper(covariance: Covariance, hyper: Floats, off: Floats, supply: WordSupply) -> None:
+def _move_hyper(covariance: Covariance, hyper: Floats, off: Floats, buffer: RandomBuffer) -> None:
     """Move the normals behind the scales one after the other, given deviations (area, cell)."""
     from congenial.inference.smooth.kernels_areas import move_hyper
 
@@ -234,7 +234,7 @@ def _move_hyper(covariance: Covariance, hyper: Floats, off: Floats, supply: Word
     if len(off) > off.shape[1]:  # as many lines as cells have the same sums of products
         values, vectors = np.linalg.eigh(off.T @ off)
         lines = (vectors * np.sqrt(np.maximum(values, 0.0))).T
-    chance = supply.at_least(_FEW_WORDS * len(hyper))
+    chance = buffer.at_least(_FEW_WORDS * len(hyper))
     move_hyper(
         covariance.products,
         covariance.unit,

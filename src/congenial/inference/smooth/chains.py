@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError, import_extra
-from congenial.inference.kernels import Terms, WordSupply
-from congenial.inference.moves import Moving, Tilts
-from congenial.inference.priors import ALONE, Scales, Widths, terms_of
+from congenial.inference.kernels import RandomBuffer, Terms
+from congenial.inference.moves import PatternSteps, Tilts
 from congenial.inference.smooth.areas import AreasField
+from congenial.inference.smooth.effects import ALONE, Scales, Widths, terms_of
 from congenial.law import PublicLaw
 from congenial.randomness import RandomStream
 from congenial.sampling.registry import Sampler, choose_sampler
@@ -34,7 +34,7 @@ class Field:
     """Effects of one table or two, of shared scales. It moves, so it is not frozen."""
 
     terms: Terms
-    supply: WordSupply
+    buffer: RandomBuffer
     is_open: NDArray[np.bool_]
     hyper: Floats
     scales: Floats
@@ -45,7 +45,7 @@ class Field:
     room: Floats
 
     @classmethod
-    def start(cls, terms: Terms, counts: Ints, is_open: NDArray[np.bool_], supply: WordSupply) -> "Field":
+    def start(cls, terms: Terms, counts: Ints, is_open: NDArray[np.bool_], buffer: RandomBuffer) -> "Field":
         """Return a field near nothing at all for some tables (table, cell), moved once."""
         n_tables, n_cells = counts.shape
         n_effects, n_normals = len(terms.scale), int(terms.start[-1]) + n_cells
@@ -53,14 +53,14 @@ class Field:
         room = int((shape[:, 0] * (shape[:, 3] + shape[:, 2])).max(initial=1))
         hyper = np.full(n_effects, _START)
         units = terms.scale
-        own = np.where(terms.is_estimated, units * _START, units)
+        scales = np.where(terms.is_estimated, units * _START, units)
         return cls(
             terms,
-            supply,
+            buffer,
             is_open,
             hyper,
-            own,
-            0.2 * (supply.rng.uniforms(n_tables * n_normals).reshape(n_tables, n_normals) - 0.5),
+            scales,
+            0.2 * (buffer.rng.uniforms(n_tables * n_normals).reshape(n_tables, n_normals) - 0.5),
             np.zeros((n_tables, n_effects, n_cells)),
             np.zeros(n_tables),
             np.zeros((n_tables, n_cells)),
@@ -103,7 +103,7 @@ class Field:
                 self.room,
                 most,
                 done,
-                self.supply.at_least(most),
+                self.buffer.at_least(most),
             )
         move_scales(
             self.terms,
@@ -114,7 +114,7 @@ class Field:
             self.normals,
             self.effects,
             self.eta,
-            self.supply.at_least(most),
+            self.buffer.at_least(most),
         )
 
 
@@ -155,7 +155,7 @@ class _Pattern:
 
     places: Ints
     released: Ints
-    moving: Moving
+    moving: PatternSteps
     at_release: Sampler
     tilts: Tilts
     n_steps: int
@@ -166,12 +166,12 @@ class _Pattern:
     def all_of(cls, law: PublicLaw, released: Ints) -> "list[_Pattern]":
         out = []
         for group in law.areas.groups:
-            own = released[group.places]
-            moving = Moving.of(group.pattern, law.measured)
-            noise = Target(group.constraints(0), law.measured, own[0]).unweighted.measured
+            tables = released[group.places]
+            moving = PatternSteps.of(group.pattern, law.measured)
+            noise = Target(group.constraints(0), law.measured, tables[0]).unweighted.measured
             at_release = choose_sampler(System.of(group.pattern, noise))
             n_steps = _STEPS_A_CELL * int(moving.is_open.sum())
-            out.append(cls(group.places, own, moving, at_release, moving.tilts(np.maximum(own, 0)), n_steps))
+            out.append(cls(group.places, tables, moving, at_release, moving.tilts(np.maximum(tables, 0)), n_steps))
         return out
 
     @property
@@ -240,8 +240,8 @@ def smooth_draws(
     log_c = np.empty((n_chains, n_areas))
     for pattern in patterns:
         log_c[:, pattern.places] = _normalisers(pattern, counts[:, pattern.places], rng)
-    supply = WordSupply(rng)
-    fields = [_start(law.schema, ordered, scales, own, released, is_open, supply) for own in counts]
+    buffer = RandomBuffer(rng)
+    fields = [_start(law.schema, ordered, scales, start_tables, released, is_open, buffer) for start_tables in counts]
     each = n_draws // n_chains
     burn_in = max(200 if n_areas <= _MANY_AREAS else 80, each * thin // 3)
     tables = np.empty((n_chains, each, n_areas, n_cells), np.int32)
@@ -254,7 +254,7 @@ def smooth_draws(
         for pattern in patterns:
             if sweep in {burn_in // 4, burn_in // 2}:
                 pattern.tilts = pattern.moving.tilts(counts[0, pattern.places])
-            taken = _step(pattern, counts, log_c, eta, supply)
+            taken = _step(pattern, counts, log_c, eta, buffer)
             if sweep % pattern.jump_every == 0:
                 _jump(pattern, counts, log_c, eta, rng)
             pattern.n_taken += taken
@@ -263,11 +263,11 @@ def smooth_draws(
                 pattern.adapt()
             if sweep >= burn_in:
                 n_taken, n_tried = n_taken + taken, n_tried + n_chains * len(pattern.places)
-        kept, is_kept = divmod(sweep - burn_in, thin)
-        if sweep >= burn_in and is_kept == thin - 1:
-            tables[:, kept] = counts
-            drawn_scales[:, kept] = [field.scales for field in fields]
-            if kept % max(1, each // kept_rates) == 0:
+        draw, rest = divmod(sweep - burn_in, thin)
+        if sweep >= burn_in and rest == thin - 1:
+            tables[:, draw] = counts
+            drawn_scales[:, draw] = [field.scales for field in fields]
+            if draw % max(1, each // kept_rates) == 0:
                 etas += [field.eta.copy() for field in fields]
     return SmoothDraws(tables, drawn_scales, np.array(etas), n_taken / n_tried)
 
@@ -279,15 +279,15 @@ def _start(
     counts: Ints,
     released: Ints,
     is_open: NDArray[np.bool_],
-    supply: WordSupply,
+    buffer: RandomBuffer,
 ) -> Field | AreasField:
     """Return the log rates of one chain at its start, near its tables."""
     if len(counts) >= _FEW_AREAS:
-        return AreasField.start(schema, ordered, counts, released, is_open, supply)
-    return Field.start(terms_of(schema, ordered, scales), counts, is_open, supply)
+        return AreasField.start(schema, ordered, counts, released, is_open, buffer)
+    return Field.start(terms_of(schema, ordered, scales), counts, is_open, buffer)
 
 
-def _step(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, supply: WordSupply) -> int:
+def _step(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, buffer: RandomBuffer) -> int:
     """Take small steps of the tables of one pattern in all chains; return how many went through."""
     n_chains, n_own = len(counts), len(pattern.places)
     here = counts[:, pattern.places].reshape(n_chains * n_own, -1)
@@ -299,8 +299,8 @@ def _step(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, supply: W
             for array in (pattern.tilts.log_mass, pattern.tilts.slope)
         )
     )
-    tried, gain = pattern.moving.move(here, released, own_eta, tilts, pattern.n_steps, supply)
-    return _decide(pattern, counts, log_c, tried, gain, supply.rng)
+    tried, gain = pattern.moving.move(here, released, own_eta, tilts, pattern.n_steps, buffer)
+    return _decide(pattern, counts, log_c, tried, gain, buffer.rng)
 
 
 def _jump(pattern: _Pattern, counts: Ints, log_c: Floats, eta: Floats, rng: RandomStream) -> int:

@@ -172,8 +172,8 @@ def swap_with_cells(terms: Terms, scales: Floats, normals: Floats, effects: Floa
     smooth effects would hardly move.
     """
     last = terms.start.size - 1
-    n_cells, own = effects.shape[1], scales[last]
-    if own < 1e-4:
+    n_cells, sigma = effects.shape[1], scales[last]
+    if sigma < 1e-4:
         return
     column = np.empty(n_cells)
     for t in range(last):
@@ -189,14 +189,14 @@ def swap_with_cells(terms: Terms, scales: Floats, normals: Floats, effects: Floa
                     along += x * effects[last, i]
                     squares += x * x
                 place = terms.start[t] + j * k_right + k
-                precision = 1.0 + squares / (own * own)
-                step = (along / (own * own) - normals[place]) / precision + normal(chance) / math.sqrt(precision)
+                precision = 1.0 + squares / (sigma * sigma)
+                step = (along / (sigma * sigma) - normals[place]) / precision + normal(chance) / math.sqrt(precision)
                 normals[place] += step
                 for i in range(n_cells):
                     effects[t, i] += step * column[i]
                     effects[last, i] -= step * column[i]
     for i in range(n_cells):
-        normals[terms.start[last] + i] = effects[last, i] / own
+        normals[terms.start[last] + i] = effects[last, i] / sigma
 
 
 @kernel
@@ -232,22 +232,22 @@ def sweep_fields(
         for i in range(n_cells):
             eta[a, i] += level[a]
         for t in range(last):
-            own = normals[a, terms.start[t] : terms.start[t + 1]]
-            _slice_block(terms, t, scales[t], counts[a], is_open[a], own, effects[a, t], eta[a], room, chance)
+            block = normals[a, terms.start[t] : terms.start[t + 1]]
+            _slice_block(terms, t, scales[t], counts[a], is_open[a], block, effects[a, t], eta[a], room, chance)
         for _ in range(_TOGETHER):
             _slice_together(terms, scales, counts[a], is_open[a], normals[a], effects[a], eta[a], room, chance)
         at = terms.start[last]
         for i in range(n_cells):
             if is_open[a, i]:
                 rate = math.exp(min(eta[a, i] - effects[a, last, i], LARGEST))
-                found = slice_number(
+                value = slice_number(
                     float(counts[a, i]), rate, effects[a, last, i], scales[last], normals[a, at + i], chance
                 )
             else:
-                found = normal(chance)
-            normals[a, at + i] = found
-            eta[a, i] += scales[last] * found - effects[a, last, i]
-            effects[a, last, i] = scales[last] * found
+                value = normal(chance)
+            normals[a, at + i] = value
+            eta[a, i] += scales[last] * value - effects[a, last, i]
+            effects[a, last, i] = scales[last] * value
         swap_with_cells(terms, scales, normals[a], effects[a], chance)
     return int(n_tables)
 

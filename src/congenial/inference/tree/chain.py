@@ -11,11 +11,11 @@ import numpy as np
 from congenial.arrays import Floats, Ints
 from congenial.errors import InferenceError
 from congenial.inference.intervals import are_poor, effective_draws, end_rank, fewest_draws, split_rhat
-from congenial.inference.kernels import Words, WordSupply
+from congenial.inference.kernels import RandomBuffer, Words
 from congenial.inference.posterior import posterior
 from congenial.inference.tree.fit import FitCheck, check_fit, replicated
 from congenial.inference.tree.kernels import ChildLaws, Spine, TreeState
-from congenial.inference.tree.model import FIRMNESS, SHARES, Kind, TreePrior, child_laws, log_density
+from congenial.inference.tree.model import FIRMNESS, SHARES, EffectKind, TreePrior, child_laws, log_density
 from congenial.law import PublicLaw
 from congenial.progress import Progress
 from congenial.randomness import RandomStream
@@ -45,7 +45,7 @@ class TreeChain:
         self._room = np.empty(sizes)
         n_effects = prior.shapes.shape[1]
         self._n_words = 2 * sizes * (25 * n_effects + n_cells + 1) + 4_200 * n_cells
-        self._supply = WordSupply(rng)
+        self._supply = RandomBuffer(rng)
         self.set_top(top)
 
     @property
@@ -106,17 +106,20 @@ class TreeChain:
         while start < end:
             start = kernel(start, self._supply.at_least(self._n_words))
 
-    def _draw_kind(self, level: int, kind: Kind) -> None:
+    def _draw_kind(self, level: int, kind: EffectKind) -> None:
         """Draw the shapes of one kind of effects with the effects summed over, then the effects."""
         from congenial.inference.tree.kernels import draw_effects, gather
 
         spine, state = self.spine, self.state
-        n_units, own = int(spine.starts[level + 1] - spine.starts[level]), slice(kind.first, kind.first + kind.n_labels)
+        n_units, columns = (
+            int(spine.starts[level + 1] - spine.starts[level]),
+            slice(kind.first, kind.first + kind.n_labels),
+        )
         people, loads = np.empty((n_units, kind.n_labels)), np.empty((n_units, kind.n_labels))
         gather(spine, state, level, kind.columns, kind.first, people, loads)
         if self.prior.is_learned and (self._n_sweeps < _EAGER or self._n_sweeps % 4 == 0):
-            self.prior.shapes[level, own] = self._learn(self.prior.shapes[level, own], people, loads)
-        shapes = self.prior.shapes[level, own].copy()
+            self.prior.shapes[level, columns] = self._learn(self.prior.shapes[level, columns], people, loads)
+        shapes = self.prior.shapes[level, columns].copy()
         self._each(
             n_units,
             0,
@@ -129,7 +132,7 @@ class TreeChain:
 
         out = shapes.copy()
         for column, now in enumerate(shapes.tolist()):
-            own = np.ascontiguousarray(people[:, column]), np.ascontiguousarray(loads[:, column])
+            data = np.ascontiguousarray(people[:, column]), np.ascontiguousarray(loads[:, column])
             chance = self._supply.rng.uniforms(4)
             step = _STEPS[int(chance[0] * len(_STEPS))]
             normal = np.sqrt(-2 * np.log(chance[1])) * np.cos(2 * np.pi * chance[2])
@@ -137,17 +140,17 @@ class TreeChain:
             if log_density(then) == -np.inf:
                 continue
             ratio = log_density(then) - log_density(now)
-            ratio += log_likelihood(*own, then) - log_likelihood(*own, now)
+            ratio += log_likelihood(*data, then) - log_likelihood(*data, now)
             if log(chance[3]) < ratio:
                 out[column] = then
         return out
 
     def _learn_empty(self) -> None:
         """Draw the share of empty leaves, and how alike families are in it, from a grid."""
-        own = self.state.empty[self.spine.starts[-3] : self.spine.starts[-2]]
-        logs, others = float(np.log(own).sum()), float(np.log1p(-own).sum())
+        shares = self.state.empty[self.spine.starts[-3] : self.spine.starts[-2]]
+        logs, others = float(np.log(shares).sum()), float(np.log1p(-shares).sum())
         a, b = np.outer(SHARES, FIRMNESS), np.outer(1 - SHARES, FIRMNESS)
-        density = (a - 1) * logs + (b - 1) * others + len(own) * _LOG_BETA
+        density = (a - 1) * logs + (b - 1) * others + len(shares) * _LOG_BETA
         chances = np.exp(density - density.max()).reshape(-1)
         place = int(np.searchsorted(np.cumsum(chances), self._supply.rng.uniforms(1)[0] * chances.sum()))
         share, firmness = divmod(min(place, chances.size - 1), FIRMNESS.size)
@@ -190,12 +193,12 @@ def spine_of(law: PublicLaw, release: Sequence[Ints]) -> Spine:
     n_units = int(starts[-1])
     first, end = np.zeros(n_units, np.int64), np.zeros(n_units, np.int64)
     for level, families in enumerate(tree.families):
-        own = slice(starts[level], starts[level + 1])
-        first[own], end[own] = starts[level + 1] + families.starts[:-1], starts[level + 1] + families.starts[1:]
+        units = slice(starts[level], starts[level + 1])
+        first[units], end[units] = starts[level + 1] + families.starts[:-1], starts[level + 1] + families.starts[1:]
     first_leaf, end_leaf = np.arange(n_units), np.arange(n_units) + 1
     for level in range(len(sizes) - 2, -1, -1):
-        own = slice(starts[level], starts[level + 1])
-        first_leaf[own], end_leaf[own] = first_leaf[first[own]], end_leaf[end[own] - 1]
+        units = slice(starts[level], starts[level + 1])
+        first_leaf[units], end_leaf[units] = first_leaf[first[units]], end_leaf[end[units] - 1]
     released = np.concatenate(release).astype(np.int64)
     is_open = np.ones(released.shape, np.bool_)
     if law.zeros.masks:
@@ -324,35 +327,35 @@ def draw_tree(
                 replicates.append(replicated(law, release, chain, rng))
         priors.append(replace(chain.prior, shapes=chain.prior.shapes.copy()))
         prior = replace(priors[-1], shapes=priors[-1].shapes.copy())
-    found = TreeDraws(law.tree, drawn, n_chains, tuple(priors), check_fit(law.tree, release, replicates))
-    _warn(found)
-    return found
+    draws = TreeDraws(law.tree, drawn, n_chains, tuple(priors), check_fit(law.tree, release, replicates))
+    _warn(draws)
+    return draws
 
 
 def _draw_tops(law: PublicLaw, released: Ints, n_draws: int, rng: RandomStream) -> Ints:
     """Return tables of the units at the top (draw, unit, cell), each unit's from its own posterior."""
     out = np.empty((n_draws, *released.shape), np.int64)
     for place, area in enumerate(law.areas):
-        found = posterior(law, area, released[place], prior="flat", n_draws=max(1000, 4 * n_draws), rng=rng)
-        if found.weights is None:
-            chosen = np.linspace(0, len(found.tables) - 1, n_draws).astype(np.int64)
+        top_posterior = posterior(law, area, released[place], prior="flat", n_draws=max(1000, 4 * n_draws), rng=rng)
+        if top_posterior.weights is None:
+            chosen = np.linspace(0, len(top_posterior.tables) - 1, n_draws).astype(np.int64)
         else:
-            total = np.cumsum(found.weights)
+            total = np.cumsum(top_posterior.weights)
             chosen = np.minimum(np.searchsorted(total, rng.uniforms(n_draws) * total[-1]), len(total) - 1)
-        out[:, place] = found.tables[chosen]
+        out[:, place] = top_posterior.tables[chosen]
     return out
 
 
-def _warn(found: TreeDraws) -> None:
-    for level, (effective, rhat, poor) in found.diagnosed.items():
+def _warn(draws: TreeDraws) -> None:
+    for level, (effective, rhat, poor) in draws.diagnosed.items():
         if poor > _MOST_POOR:
             warnings.warn(
                 f"the draws of {level} are poor for {poor:.0%} of its numbers: {effective:.0f} effective draws of"
-                f" {len(found.leaves):,} for half of them, split R-hat up to {rhat:.2f}; raise n_draws (--draws)",
+                f" {len(draws.leaves):,} for half of them, split R-hat up to {rhat:.2f}; raise n_draws (--draws)",
                 PoorChainsWarning,
                 stacklevel=3,
             )
-    for check in found.fit:
+    for check in draws.fit:
         if check.is_bad:
             warnings.warn(f"THE PRIOR DOES NOT FIT: {check}", PoorChainsWarning, stacklevel=3)
 

@@ -28,11 +28,10 @@ from congenial.inference.intervals import (
     warn_of_poor,
 )
 from congenial.inference.questions import Statistic, parse_query
-from congenial.inference.statistic import COUNT, DIFFERENCE
 from congenial.inference.tree.chain import TreeDraws, draw_tree, ends, sorted_draws
-from congenial.inference.tree.model import noise_variances, reach, reaches
+from congenial.inference.tree.model import noise_quantile, noise_quantiles, noise_variances
 from congenial.law import PublicLaw
-from congenial.pages.figures import PanelOfUnits, as_svg, tree_estimates
+from congenial.pages.matplotlib_figures import PanelOfUnits, as_svg, tree_estimates
 from congenial.progress import Progress, silent
 from congenial.randomness import RandomStream, secure_rng
 from congenial.tree.tree import TreeTables
@@ -51,7 +50,7 @@ def consistent_integers(law: PublicLaw, draws: TreeDraws) -> TreeTables:
 
     tops = draws.of_level(0)
     areas = [law.areas[area] for area in law.areas]
-    found = [np.stack([at_the_top(tops[:, place], own) for place, own in enumerate(areas)])]
+    levels = [np.stack([at_the_top(tops[:, place], constraints) for place, constraints in enumerate(areas)])]
     for level, families in enumerate(law.tree.families):
         n_units, n_cells = len(law.tree.codes[level + 1]), law.schema.n_cells
         out = np.zeros((n_units, n_cells), np.int64)
@@ -61,9 +60,9 @@ def consistent_integers(law: PublicLaw, draws: TreeDraws) -> TreeTables:
             first, end = int(families.starts[some[0]]), int(families.starts[some[-1] + 1])
             starts = families.starts[some[0] : some[-1] + 2] - first
             ranked = sorted_draws(draws.of_level(level + 1, first, end))
-            fit_children(ranked, is_open[first:end], starts, found[-1][some], out[first:end])
-        found.append(out)
-    return tuple(found)
+            fit_children(ranked, is_open[first:end], starts, levels[-1][some], out[first:end])
+        levels.append(out)
+    return tuple(levels)
 
 
 def _cuts(starts: Ints, most: int) -> Ints:
@@ -89,29 +88,32 @@ def at_the_top(draws: Ints, constraints: Constraints) -> Ints:
     median = ranked[(len(draws) - 1) // 2]
     chosen = draws[np.abs(draws - median).sum(axis=1).argmin()].copy()
     limits = constraints.cell_bounds.limits
-    low = np.array([0 if own.low is None else own.low for own in limits])
-    high = np.array([2**62 if own.high is None else own.high for own in limits])
+    low = np.array([0 if limit.low is None else limit.low for limit in limits])
+    high = np.array([2**62 if limit.high is None else limit.high for limit in limits])
     groups = cells_alike([limited.row for limited in constraints.rows], draws.shape[1])
     for column, cells in groups.items():
-        own = np.array(cells)
+        places = np.array(cells)
         if not column:
-            chosen[own] = np.clip(median[own], low[own], high[own])
+            chosen[places] = np.clip(median[places], low[places], high[places])
             continue
         while True:
-            more = 2 * (draws[:, own] <= chosen[own]).sum(axis=0) - len(draws)
-            less = len(draws) - 2 * (draws[:, own] < chosen[own]).sum(axis=0)
-            gain, loss = np.where(chosen[own] < high[own], more, 2**40), np.where(chosen[own] > low[own], less, 2**40)
+            more = 2 * (draws[:, places] <= chosen[places]).sum(axis=0) - len(draws)
+            less = len(draws) - 2 * (draws[:, places] < chosen[places]).sum(axis=0)
+            gain, loss = (
+                np.where(chosen[places] < high[places], more, 2**40),
+                np.where(chosen[places] > low[places], less, 2**40),
+            )
             if gain.min() + loss.min() >= 0 or gain.argmin() == loss.argmin():
                 break
-            chosen[own[gain.argmin()]] += 1
-            chosen[own[loss.argmin()]] -= 1
+            chosen[places[gain.argmin()]] += 1
+            chosen[places[loss.argmin()]] -= 1
     return np.asarray(chosen, np.int64)
 
 
 _MOST_DRAWS, FEWEST_DRAWS, _NUMBERS = 1_000, 100, 2_000_000
 _AT_ONCE = 1 << 22  # numbers in one array
 
-WORDS = (
+NOTICE = (
     "The release is a draw, not an estimate: for small areas use the estimate. It rests on a prior that is learned from"
     " the release itself. Raw noisy measurements would carry more information than a release that adds up."
 )
@@ -148,7 +150,7 @@ class LevelEstimate:
 class TreeEstimate:
     """Draws of all tables of a tree given its release, and what follows from them. Public.
 
-    Made by `Bundle.estimate`. See docs/estimates.md for what to ask, and when not to trust it.
+    Made by `AnalystBundle.estimate`. See docs/estimates.md for what to ask, and when not to trust it.
     """
 
     law: PublicLaw
@@ -172,13 +174,13 @@ class TreeEstimate:
         mean = np.empty(shape)
         low, median, high = (np.empty(shape, np.int64) for _ in range(3))
         for first in range(0, n_units, most):
-            own = slice(first, min(n_units, first + most))
-            tables = _with_total(self.draws.of_level(number, own.start, own.stop))
-            mean[own] = tables.mean(axis=0)
-            low[own], median[own], high[own] = ends(sorted_draws(tables), probability)
+            units = slice(first, min(n_units, first + most))
+            tables = _with_total(self.draws.of_level(number, units.start, units.stop))
+            mean[units] = tables.mean(axis=0)
+            low[units], median[units], high[units] = ends(sorted_draws(tables), probability)
         codes = tuple(tree.texts(number))
         released, integers = _with_total(self.release[number]), _with_total(self.integers[number])
-        low[released <= self._reaches(number, (1 - probability) / 2)] = 0
+        low[released <= self._noise_quantiles(number, (1 - probability) / 2)] = 0
         return LevelEstimate(name, codes, released, mean, median, integers, low, high, probability)
 
     def tables_of(self, units: str | Sequence[str], at: str | None = None) -> Ints:
@@ -213,16 +215,16 @@ class TreeEstimate:
             Units to compare with: the difference is estimated.
         """
         check_level(level)
-        found = parse_query(query, self.law.schema)
-        if len(found) != 1:
-            raise InferenceError(f"{query!r} asks for {len(found)} numbers; ask for one at a time")
-        statistic, chosen = found[0], self._leaves_of(units, at)
+        statistics = parse_query(query, self.law.schema)
+        if len(statistics) != 1:
+            raise InferenceError(f"{query!r} asks for {len(statistics)} numbers; ask for one at a time")
+        statistic, chosen = statistics[0], self._leaves_of(units, at)
         values, released, known = self._values(statistic, chosen)
-        text, asked = f"{statistic.text} of {_named(units)}", chosen
+        text, leaves = f"{statistic.text} of {_named(units)}", chosen
         if minus is not None:
             less = self._leaves_of(minus, at)
             others, there, known_there = self._values(statistic, less)
-            asked = np.union1d(chosen, less)
+            leaves = np.union1d(chosen, less)
             values, released, text = values - others, released - there, f"{text} less {_named(minus)}"
             known = None if known is None or known_there is None else known - known_there
         labels, kind = statistic.labels, statistic.kind
@@ -232,12 +234,12 @@ class TreeEstimate:
         if np.isnan(values).all():
             raise InferenceError(f"{text} is a share of nobody in every draw: there is nothing to estimate")
         low, high = ends_of_draws(values, None, level)
-        if minus is None and kind != DIFFERENCE:
-            is_noise = kind == COUNT and released <= self._reach(statistic, chosen, (1 - level) / 2)
-            low = 0.0 if is_noise else max(low, 0.0)
+        if minus is None and (minimum := statistic.definition.minimum) > -np.inf:
+            is_noise = statistic.is_linear and released <= self._noise_quantile(statistic, chosen, (1 - level) / 2)
+            low = minimum if is_noise else max(low, minimum)
         mean, median = mean_of_draws(values, None), median_of_draws(values, None)
         n_draws = len(values) // self.draws.n_chains
-        drawn = self.draws.leaves[:, asked].reshape(self.draws.n_chains, n_draws, -1)
+        drawn = self.draws.leaves[:, leaves].reshape(self.draws.n_chains, n_draws, -1)
         n_moves = int((drawn[:, 1:] != drawn[:, :-1]).any(axis=2).sum())
         quality = quality_of(values.reshape(self.draws.n_chains, n_draws), n_moves)
         out = Estimate(text, released, mean, median, low, high, level, False, quality, labels=labels, kind=kind)
@@ -267,12 +269,12 @@ class TreeEstimate:
             constraints, taken = self.law.areas[area], []
             under = slice(*self._leaves_under(0, np.array(place)))
             for cell, times in zip(row.cells, row.coefficients, strict=True):
-                own = is_chosen[under]
+                is_inside = is_chosen[under]
                 if self.law.zeros.masks:
-                    own = own[~self.law.zeros.masks[-1][under, cell]]
-                if own.any() and own.all():
+                    is_inside = is_inside[~self.law.zeros.masks[-1][under, cell]]
+                if is_inside.any() and is_inside.all():
                     taken.append((cell, times))
-                elif own.any() and constraints.quick_bounds.upper[cell] != 0:
+                elif is_inside.any() and constraints.quick_bounds.upper[cell] != 0:
                     return None
             known = known_count(constraints, Row(row.name, *zip(*taken, strict=True))) if taken else 0
             if known is None:
@@ -289,8 +291,8 @@ class TreeEstimate:
         bars = self.law.zeros.masks
         return ~bars[level] if bars else np.ones(self.release[level].shape, np.bool_)
 
-    def _reaches(self, level: int, tail: float) -> Ints:
-        """Return the largest counts (unit, cell + 1) of a level's units that noise alone reaches, totals last.
+    def _noise_quantiles(self, level: int, tail: float) -> Ints:
+        """Return the largest counts (unit, cell + 1) of a level's units that noise alone noise_quantiles, totals last.
 
         -1 at the top, whose counts are large, and for leaves, which the prior has empty as a whole; but a leaf that is
         all of a unit above it is like that one.
@@ -301,26 +303,26 @@ class TreeEstimate:
         if level == len(tree.levels) - 1:
             parents = tree.parents[-1]
             is_only = (tree.families[-1].sizes == 1)[parents]
-            return np.where(is_only[:, None], self._reaches(level - 1, tail)[parents], -1)
+            return np.where(is_only[:, None], self._noise_quantiles(level - 1, tail)[parents], -1)
         n_cells = _with_total(self._is_open(level).astype(np.int64))
         variances = np.repeat(self._variances[level], n_cells.shape[1])
-        return reaches(variances, n_cells.reshape(-1), tail).reshape(n_cells.shape)
+        return noise_quantiles(variances, n_cells.reshape(-1), tail).reshape(n_cells.shape)
 
-    def _reach(self, statistic: Statistic, chosen: Ints, tail: float) -> int:
+    def _noise_quantile(self, statistic: Statistic, chosen: Ints, tail: float) -> int:
         """Return the largest count that noise alone reaches of leaves that make up units above them; else -1."""
         cells, is_left = list(statistic.above.cells), np.zeros(self.law.tree.n_leaves, np.bool_)
         is_left[chosen] = True
-        found: dict[float, int] = {}
+        cells_by_variance: dict[float, int] = {}
         for level in range(1, len(self.law.tree.levels) - 1):
             first, end = self._leaves_under(level, np.arange(len(self.law.tree.codes[level])))
             n_left = np.concatenate([[0], np.cumsum(is_left)])
             whole = np.flatnonzero(n_left[end] - n_left[first] == end - first)
             n_open = self._is_open(level)[whole][:, cells].sum(axis=1)
             for variance, n in zip(self._variances[level][whole].round(6).tolist(), n_open.tolist(), strict=True):
-                found[variance] = found.get(variance, 0) + n
+                cells_by_variance[variance] = cells_by_variance.get(variance, 0) + n
             for start, stop in zip(first[whole].tolist(), end[whole].tolist(), strict=True):
                 is_left[start:stop] = False
-        return -1 if is_left.any() else reach(found, tail)
+        return -1 if is_left.any() else noise_quantile(cells_by_variance, tail)
 
     def _leaves_under(self, level: int, units: Ints) -> tuple[Ints, Ints]:
         """Return the first leaf of each of some units, and the one after the last."""
@@ -335,16 +337,16 @@ class TreeEstimate:
         is_chosen = np.zeros(tree.n_leaves, np.bool_)
         for code in [units] if isinstance(units, str) else list(units):
             levels = range(len(tree.levels)) if at is None else [tree.level_of(at)]
-            found = [(level, place) for level in levels for place in tree.places_of_code(level, code).tolist()]
-            if not found:
+            matches = [(level, place) for level in levels for place in tree.places_of_code(level, code).tolist()]
+            if not matches:
                 near = did_you_mean(
                     str(code), [known for codes in tree.codes[:-1] for known in texts_of(codes[:10_000])]
                 )
                 raise InferenceError(f"{code!r} is no unit of the tree; {near}")
-            if len(found) > 1:
-                names = " and a ".join(tree.levels[level] for level, _ in found)
+            if len(matches) > 1:
+                names = " and a ".join(tree.levels[level] for level, _ in matches)
                 raise InferenceError(f'{code!r} is a {names}; say which level is meant, such as at="{tree.levels[-1]}"')
-            first, end = self._leaves_under(found[0][0], np.array(found[0][1]))
+            first, end = self._leaves_under(matches[0][0], np.array(matches[0][1]))
             is_chosen[first:end] = True
         return np.flatnonzero(is_chosen)
 
@@ -389,8 +391,8 @@ def estimate_tree(
         Told what is being done.
     """
     few = min(_MOST_DRAWS, max(FEWEST_DRAWS, _NUMBERS // release[-1].size))
-    asked = few - few % n_chains if n_draws is None else n_draws
-    drawn = draw_tree(law, release, n_draws=asked, n_chains=n_chains, rng=rng or secure_rng(), progress=progress)
+    n_kept = few - few % n_chains if n_draws is None else n_draws
+    drawn = draw_tree(law, release, n_draws=n_kept, n_chains=n_chains, rng=rng or secure_rng(), progress=progress)
     return TreeEstimate(law, release, drawn)
 
 
@@ -411,15 +413,15 @@ def check_new(folder: Path) -> None:
         raise InferenceError(f"{folder} is there already; estimates are written into a new folder")
 
 
-def write_estimate(found: "TreeEstimate", folder: str | Path, probability: float) -> None:
+def write_estimate(estimate: "TreeEstimate", folder: str | Path, probability: float) -> None:
     """Write everything into a new folder: a row for each unit and cell, the unit's total among the cells."""
     place = Path(folder)
     check_new(place)
     place.mkdir(parents=True)
-    cells = np.array([*cell_columns(found.law.schema), "total"], object)
+    cells = np.array([*cell_columns(estimate.law.schema), "total"], object)
     panels = []
-    for number, name in enumerate(found.law.tree.levels, 1):
-        level = found.level(name, probability)
+    for number, name in enumerate(estimate.law.tree.levels, 1):
+        level = estimate.level(name, probability)
         n_units = len(level.codes)
         columns: dict[str, Any] = {
             name if name not in {"cell", *STATISTICS} else "unit": np.repeat(np.array(level.codes, object), len(cells)),
@@ -430,21 +432,21 @@ def write_estimate(found: "TreeEstimate", folder: str | Path, probability: float
         panels.append(
             PanelOfUnits(name, *(getattr(level, part)[:, -1] for part in ("released", "median", "low", "high")))
         )
-    (place / SUMMARY).write_text("\n".join(summary(found, probability)) + "\n", encoding="utf-8")
+    (place / SUMMARY).write_text("\n".join(summary(estimate, probability)) + "\n", encoding="utf-8")
     (place / PICTURE).write_text(as_svg(tree_estimates(panels, probability)), encoding="utf-8")
 
 
-def summary(found: "TreeEstimate", probability: float) -> list[str]:
+def summary(estimate: "TreeEstimate", probability: float) -> list[str]:
     """Return what a reader has to know, in lines."""
-    n_draws, tree = len(found.draws.leaves), found.law.tree
+    n_draws, tree = len(estimate.draws.leaves), estimate.law.tree
     lines = [
         f"Estimates for a {tree}.",
-        WORDS,
-        f"{probability:.0%} intervals, one by one, from {n_draws:,} draws in {found.draws.n_chains} chains.",
+        NOTICE,
+        f"{probability:.0%} intervals, one by one, from {n_draws:,} draws in {estimate.draws.n_chains} chains.",
         "",
     ]
     for number, name in enumerate(tree.levels, 1):
-        level = found.level(name, probability)
+        level = estimate.level(name, probability)
         moved = np.abs(level.released - level.median)
         width = level.high - level.low
         lines.append(
@@ -455,27 +457,27 @@ def summary(found: "TreeEstimate", probability: float) -> list[str]:
     lines += ["", "Chains, half of the numbers at least / split R-hat at most (but for one in twenty) / poor draws:"]
     lines += [
         f"  {name}: {ess:.0f} effective draws, {rhat:.2f}, {poor:.0%}"
-        for name, (ess, rhat, poor) in found.draws.diagnosed.items()
+        for name, (ess, rhat, poor) in estimate.draws.diagnosed.items()
     ]
     lines += ["", "Does the prior fit? Figures of the release beside those of releases as the prior would have them:"]
-    lines += [f"  {'BAD FIT: ' if check.is_bad else ''}{check}" for check in found.draws.fit] or [
+    lines += [f"  {'BAD FIT: ' if check.is_bad else ''}{check}" for check in estimate.draws.fit] or [
         "  too few units to say"
     ]
     return lines
 
 
-def as_plain_values(found: "TreeEstimate", probability: float) -> dict[str, Any]:
+def as_plain_values(estimate: "TreeEstimate", probability: float) -> dict[str, Any]:
     """Return the summary as plain values for JSON."""
     return {
-        "levels": list(found.law.tree.levels),
-        "units": [len(codes) for codes in found.law.tree.codes],
-        "files": [estimate_file(number) for number in range(1, len(found.law.tree.levels) + 1)],
+        "levels": list(estimate.law.tree.levels),
+        "units": [len(codes) for codes in estimate.law.tree.codes],
+        "files": [estimate_file(number) for number in range(1, len(estimate.law.tree.levels) + 1)],
         "probability": probability,
-        "draws": len(found.draws.leaves),
-        "chains": found.draws.n_chains,
-        "effective_draws": {name: ess for name, (ess, _, _) in found.draws.diagnosed.items()},
-        "split_rhat": {name: rhat for name, (_, rhat, _) in found.draws.diagnosed.items()},
-        "poor_draws": {name: poor for name, (_, _, poor) in found.draws.diagnosed.items()},
+        "draws": len(estimate.draws.leaves),
+        "chains": estimate.draws.n_chains,
+        "effective_draws": {name: ess for name, (ess, _, _) in estimate.draws.diagnosed.items()},
+        "split_rhat": {name: rhat for name, (_, rhat, _) in estimate.draws.diagnosed.items()},
+        "poor_draws": {name: poor for name, (_, _, poor) in estimate.draws.diagnosed.items()},
         "fit": [
             {
                 "level": check.level,
@@ -486,6 +488,6 @@ def as_plain_values(found: "TreeEstimate", probability: float) -> dict[str, Any]
                 "high": check.high,
                 "is_bad": check.is_bad,
             }
-            for check in found.draws.fit
+            for check in estimate.draws.fit
         ],
     }

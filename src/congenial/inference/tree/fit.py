@@ -62,17 +62,19 @@ def replicated(law: PublicLaw, release: TreeTables, chain: "TreeChain", rng: Ran
     """Return the figures of a replicated release: for each level, children drawn from the prior and then released."""
     from congenial.inference.tree.kernels import simulate_children
 
-    found, words = [], TreeStreams.simulated(rng)
+    figures_of_levels, words = [], TreeStreams.simulated(rng)
     for level, step in enumerate(law.steps, 1):
-        made = np.zeros_like(release[level])
-        if len(made) < _FEW_UNITS:
-            found.append(np.full(len(FIGURES), np.nan))
+        counts = np.zeros_like(release[level])
+        if len(counts) < _FEW_UNITS:
+            figures_of_levels.append(np.full(len(FIGURES), np.nan))
             continue
-        chain.simulate(level, made, simulate_children)
+        chain.simulate(level, counts, simulate_children)
         tree = law.tree
-        own = words.families(tree.levels[level], tree.codes[level - 1], release[level - 1], step.families.starts, made)
-        found.append(figures(step.draw(made, release[level - 1], own)))
-    return found
+        streams = words.families(
+            tree.levels[level], tree.codes[level - 1], release[level - 1], step.families.starts, counts
+        )
+        figures_of_levels.append(figures(step.draw(counts, release[level - 1], streams)))
+    return figures_of_levels
 
 
 def figures(tables: Ints) -> Floats:
@@ -103,8 +105,11 @@ def check_fit(tree: Tree, release: TreeTables, replicates: Sequence[Sequence[Flo
     for level, name in enumerate(tree.levels[1:]):
         if len(release[level + 1]) < _FEW_UNITS:
             continue
-        own, others = figures(release[level + 1]), np.array([found[level] for found in replicates])
-        for figure, value, line in zip(FIGURES, own.tolist(), others.T, strict=True):
+        released_figures, others = (
+            figures(release[level + 1]),
+            np.array([figures_of_levels[level] for figures_of_levels in replicates]),
+        )
+        for figure, value, line in zip(FIGURES, released_figures.tolist(), others.T, strict=True):
             spread = 2 * float(line.std())  # few replicates: their ends are drawn farther apart
             low = max(0.0, float(line.min()) - spread)  # no figure is negative
             high = min(float(line.max()) + spread, 1.0 if figure in SHARES else inf)

@@ -123,9 +123,9 @@ def add_weights(spine: Spine, state: TreeState) -> None:
     for unit in range(spine.starts[-2]):
         for cell in range(n_cells):
             total = 0.0
-            for own in range(spine.first[unit], spine.end[unit]):
-                if state.is_occupied[own] and spine.is_open[own, cell]:
-                    total += state.weights[own, cell]
+            for child in range(spine.first[unit], spine.end[unit]):
+                if state.is_occupied[child] and spine.is_open[child, cell]:
+                    total += state.weights[child, cell]
             state.sums[unit, cell] = total
 
 
@@ -174,14 +174,14 @@ def gather(
 @kernel
 def log_likelihood(people: Floats, loads: Floats, shape: float) -> float:
     """Return the log probability of counts whose factors are gamma numbers of a shape and mean 1, up to a constant."""
-    found, own = 0.0, math.lgamma(shape)
+    total, log_gamma = 0.0, math.lgamma(shape)
     for number in range(people.size):
         n = people[number]
         if n > 0.0:
-            found += math.lgamma(shape + n) - own - n * math.log(shape + loads[number])
+            total += math.lgamma(shape + n) - log_gamma - n * math.log(shape + loads[number])
         if loads[number] > 0.0:
-            found -= shape * math.log1p(loads[number] / shape)
-    return found
+            total -= shape * math.log1p(loads[number] / shape)
+    return total
 
 
 @kernel
@@ -221,9 +221,9 @@ def draw_empty(spine: Spine, state: TreeState, share: float, firmness: float, st
         if chance.words.size - chance.used[0] < 2 * MOST_WORDS:
             return unit
         n_empty = n_occupied = 0.0
-        for own in range(spine.first[unit], spine.end[unit]):
-            if spine.is_open[own].any():
-                if state.is_occupied[own]:
+        for child in range(spine.first[unit], spine.end[unit]):
+            if spine.is_open[child].any():
+                if state.is_occupied[child]:
                     n_occupied += 1.0
                 else:
                     n_empty += 1.0
@@ -241,8 +241,8 @@ def set_shares(spine: Spine, state: TreeState) -> None:
         parent = spine.parent[unit]
         for cell in range(n_cells):
             weight, total = state.weights[unit, cell], state.sums[parent, cell]
-            own = math.log(weight / total) if weight > 0.0 and total > 0.0 else -np.inf
-            state.log_shares[unit, cell] = state.log_shares[parent, cell] + own
+            log_share = math.log(weight / total) if weight > 0.0 and total > 0.0 else -np.inf
+            state.log_shares[unit, cell] = state.log_shares[parent, cell] + log_share
 
 
 @kernel
@@ -286,8 +286,8 @@ def simulate_children(
             for child in range(n):
                 part = int(people * weights[cell, child] / total) if people > _ONE_BY_ONE else 0
                 out[first + child - spine.starts[level], cell] = part
-            left = people - out[first - spine.starts[level] : first + n - spine.starts[level], cell].sum()
-            for _ in range(left):
+            remaining = people - out[first - spine.starts[level] : first + n - spine.starts[level], cell].sum()
+            for _ in range(remaining):
                 out[first - spine.starts[level] + pick(weights[cell], n, chance), cell] += 1
     return int(spine.starts[level])
 
@@ -333,8 +333,8 @@ def moments(
     mean = variance = 0.0
     for unit in range(first, end):
         if is_open[unit, cell]:
-            _, own, spread = child(laws, level, tilt, counts[unit, cell])
-            mean += own
+            _, child_mean, spread = child(laws, level, tilt, counts[unit, cell])
+            mean += child_mean
             variance += spread
     return mean, variance
 
@@ -408,26 +408,26 @@ def log_normaliser(laws: ChildLaws, level: int, counts: Ints, wanted: int) -> fl
     tilt, mean, variance = tilt_of(laws, level, counts, is_open, 0, len(counts), 0, wanted, 0)
     noise = laws.noise[level]
     theta = tilt / (laws.parts[level] * noise)
-    found = -theta * wanted - beyond(wanted, mean, variance) - 0.5 * math.log(2.0 * math.pi)
+    value = -theta * wanted - beyond(wanted, mean, variance) - 0.5 * math.log(2.0 * math.pi)
     for number in range(len(counts)):
         log_mass, _, _ = child(laws, level, tilt, counts[number, 0])
-        found += log_mass + theta * counts[number, 0] + theta * theta * noise / 2.0
-    return float(found)
+        value += log_mass + theta * counts[number, 0] + theta * theta * noise / 2.0
+    return float(value)
 
 
 @kernel
-def gain(spine: Spine, laws: ChildLaws, state: TreeState, one: int, other: int, cell: int, step: int) -> float:
+def gain(spine: Spine, laws: ChildLaws, state: TreeState, receiver: int, giver: int, cell: int, step: int) -> float:
     """Return by how much the log likelihood rises when `step` people of a leaf go to another, at all levels.
 
     Above the first unit that both are part of, nothing changes. One loop and no calls for each level: passing a tree's
     arrays on takes longer than the sums.
     """
-    found = 0.0
-    while one != other:
-        is_shared = spine.parent[one] == spine.parent[other]
+    log_ratio = 0.0
+    while receiver != giver:
+        is_shared = spine.parent[receiver] == spine.parent[giver]
         mean = variance = 0.0
         for side in range(2):
-            unit, by = (one, step) if side == 0 else (other, -step)
+            unit, by = (receiver, step) if side == 0 else (giver, -step)
             parent = spine.parent[unit]
             if not spine.informs[parent, cell]:
                 continue
@@ -435,8 +435,8 @@ def gain(spine: Spine, laws: ChildLaws, state: TreeState, one: int, other: int, 
             noise = laws.noise[level]
             log_mass_now, mean_now, variance_now = child(laws, level, tilt, count)
             log_mass_then, mean_then, variance_then = child(laws, level, tilt, count + by)
-            found += by * (2 * (spine.released[unit, cell] - count) - by) / (2.0 * noise)
-            found -= by * tilt * laws.step[level] / noise + log_mass_then - log_mass_now
+            log_ratio += by * (2 * (spine.released[unit, cell] - count) - by) / (2.0 * noise)
+            log_ratio -= by * tilt * laws.step[level] / noise + log_mass_then - log_mass_now
             mean += mean_then - mean_now
             variance += variance_then - variance_now
             if is_shared and side == 0:
@@ -444,11 +444,11 @@ def gain(spine: Spine, laws: ChildLaws, state: TreeState, one: int, other: int, 
             spread = max(0.0, state.variances[parent, cell]) + LATTICE
             spread_then = max(0.0, state.variances[parent, cell] + variance) + LATTICE
             gap = spine.released[parent, cell] - state.means[parent, cell]
-            found += (gap - mean) ** 2 / (2.0 * spread_then) - gap**2 / (2.0 * spread)
-            found += 0.5 * math.log(spread_then / spread)
+            log_ratio += (gap - mean) ** 2 / (2.0 * spread_then) - gap**2 / (2.0 * spread)
+            log_ratio += 0.5 * math.log(spread_then / spread)
             mean = variance = 0.0
-        one, other = spine.parent[one], spine.parent[other]
-    return found
+        receiver, giver = spine.parent[receiver], spine.parent[giver]
+    return log_ratio
 
 
 @kernel
@@ -494,17 +494,17 @@ def fit_children(ranked: Ints, is_open: Truths, starts: Ints, wanted: Ints, out:
         first, n = starts[family], starts[family + 1] - starts[family]
         costs = np.empty(n, np.int64)
         for cell in range(n_cells):
-            left = wanted[family, cell]
+            remaining = wanted[family, cell]
             for child in range(first, first + n):
                 out[child, cell] = ranked[(n_draws - 1) // 2, child, cell] if is_open[child, cell] else 0
-                left -= out[child, cell]
-            way = 1 if left > 0 else -1
-            for place in range(n if left != 0 else 0):
+                remaining -= out[child, cell]
+            way = 1 if remaining > 0 else -1
+            for place in range(n if remaining != 0 else 0):
                 costs[place] = _cost(ranked, is_open, first + place, cell, out[first + place, cell], way, steepest)
-            while left != 0:
+            while remaining != 0:
                 place = int(np.argmin(costs))
                 out[first + place, cell] += way
-                left -= way
+                remaining -= way
                 costs[place] = _cost(ranked, is_open, first + place, cell, out[first + place, cell], way, steepest)
 
 

@@ -44,27 +44,27 @@ def share_out_again(spine: Spine, laws: ChildLaws, state: TreeState, logs: Float
         if chance.words.size - chance.used[0] < n * (2 * n_cells + 2):
             return parent
         n_known[:] = 0
-        for one in range(first, first + n):
-            other = first + below(n - 1, chance)
-            if other >= one:
-                other += 1
+        for first_child in range(first, first + n):
+            second_child = first + below(n - 1, chance)
+            if second_child >= first_child:
+                second_child += 1
             is_whole = True
             for cell in range(n_cells):
-                is_whole &= state.counts[one, cell] + state.counts[other, cell] < WINDOW
-            if not is_whole and not (state.is_occupied[one] and state.is_occupied[other]):
+                is_whole &= state.counts[first_child, cell] + state.counts[second_child, cell] < WINDOW
+            if not is_whole and not (state.is_occupied[first_child] and state.is_occupied[second_child]):
                 continue  # how many people two leaves have together does not change: such a pair is never split
             log_both = log_first_empty = log_second_empty = load_one = load_other = 0.0
             people = 0
             for cell in range(n_cells):
-                load_one += state.rates[parent, cell] * state.weights[one, cell]
-                load_other += state.rates[parent, cell] * state.weights[other, cell]
-                present = state.counts[one, cell]
-                both = present + state.counts[other, cell]
+                load_one += state.rates[parent, cell] * state.weights[first_child, cell]
+                load_other += state.rates[parent, cell] * state.weights[second_child, cell]
+                present = state.counts[first_child, cell]
+                both = present + state.counts[second_child, cell]
                 people += both
                 lows[cell], lengths[cell] = present, 1
                 if both == 0:
                     continue
-                if not (spine.is_open[one, cell] and spine.is_open[other, cell]):
+                if not (spine.is_open[first_child, cell] and spine.is_open[second_child, cell]):
                     if present > 0:
                         log_first_empty = -np.inf
                     else:
@@ -77,7 +77,7 @@ def share_out_again(spine: Spine, laws: ChildLaws, state: TreeState, logs: Float
                     of_one, from_one, of_other, from_other = known[cell], 0, known[cell], 0
                     low, high = 0, both
                 else:
-                    length = min(WINDOW, max(8, 4 * int(math.sqrt(laws.noise[spine.level[one]])) + 1))
+                    length = min(WINDOW, max(8, 4 * int(math.sqrt(laws.noise[spine.level[first_child]])) + 1))
                     low = present - below(length, chance)
                     low, high = max(0, low), min(both, low + length - 1)
                     of_one, from_one, of_other, from_other = stretches[0], low, stretches[1], both - high
@@ -90,7 +90,7 @@ def share_out_again(spine: Spine, laws: ChildLaws, state: TreeState, logs: Float
                     rest = wanted - state.means[parent, cell] + of_one[a, MEAN] + of_other[b, MEAN]
                     others = state.variances[parent, cell] - of_one[a, VARIANCE] - of_other[b, VARIANCE]
                     spread = max(0.0, others) + LATTICE
-                    per_noise = 0.5 / laws.noise[spine.level[one]]
+                    per_noise = 0.5 / laws.noise[spine.level[first_child]]
                 lows[cell], lengths[cell], total, at_zero, at_all = _weigh(
                     of_one,
                     from_one,
@@ -100,9 +100,9 @@ def share_out_again(spine: Spine, laws: ChildLaws, state: TreeState, logs: Float
                     high,
                     present,
                     both,
-                    math.log(state.weights[one, cell] / state.weights[other, cell]),
-                    spine.released[one, cell],
-                    spine.released[other, cell],
+                    math.log(state.weights[first_child, cell] / state.weights[second_child, cell]),
+                    spine.released[first_child, cell],
+                    spine.released[second_child, cell],
                     per_noise,
                     rest,
                     spread,
@@ -112,7 +112,7 @@ def share_out_again(spine: Spine, laws: ChildLaws, state: TreeState, logs: Float
                 log_both += math.log(total)
                 log_first_empty += math.log(at_zero) if at_zero > 0.0 else -np.inf
                 log_second_empty += math.log(at_all) if at_all > 0.0 else -np.inf
-            found = 0
+            outcome = 0
             if is_whole:
                 share = state.empty[parent]
                 odds = math.log(share / (1.0 - share)) if share > 0.0 else -np.inf
@@ -123,18 +123,18 @@ def share_out_again(spine: Spine, laws: ChildLaws, state: TreeState, logs: Float
                 top = chances.max()
                 for number in range(4):
                     chances[number] = math.exp(chances[number] - top)
-                found = pick(chances, 4, chance)
-                state.is_occupied[one] = found in (BOTH, SECOND_EMPTY)
-                state.is_occupied[other] = found in (BOTH, FIRST_EMPTY)
+                outcome = pick(chances, 4, chance)
+                state.is_occupied[first_child] = outcome in (BOTH, SECOND_EMPTY)
+                state.is_occupied[second_child] = outcome in (BOTH, FIRST_EMPTY)
             for cell in range(n_cells):
-                both = state.counts[one, cell] + state.counts[other, cell]
-                value = lows[cell] if found == BOTH else (0 if found == FIRST_EMPTY else both)
-                if found == BOTH and lengths[cell] > 1:
+                both = state.counts[first_child, cell] + state.counts[second_child, cell]
+                value = lows[cell] if outcome == BOTH else (0 if outcome == FIRST_EMPTY else both)
+                if outcome == BOTH and lengths[cell] > 1:
                     value += pick(weights[cell], lengths[cell], chance)
-                step = value - state.counts[one, cell]
+                step = value - state.counts[first_child, cell]
                 if step != 0:
-                    move(spine, laws, state, one, cell, step)
-                    move(spine, laws, state, other, cell, -step)
+                    move(spine, laws, state, first_child, cell, step)
+                    move(spine, laws, state, second_child, cell, -step)
     return int(spine.starts[-2])
 
 
@@ -198,21 +198,21 @@ def _weigh(
                 value -= 1
             if value < low or value > high:
                 break
-            left = both - value
-            a, b = value - from_one, left - from_other
+            remainder = both - value
+            a, b = value - from_one, remainder - from_other
             gap = rest - of_one[a, MEAN] - of_other[b, MEAN]
             more = of_one[a, VARIANCE] + of_other[b, VARIANCE]
-            found = value * odds + of_one[a, LOG_WEIGHT] + of_other[b, LOG_WEIGHT]
-            found -= ((y - value) * (y - value) + (z - left) * (z - left)) * per_noise
+            log_weight = value * odds + of_one[a, LOG_WEIGHT] + of_other[b, LOG_WEIGHT]
+            log_weight -= ((y - value) * (y - value) + (z - remainder) * (z - remainder)) * per_noise
             if is_small:
                 more *= per_spread
-                found += gap * gap * per_spread * (1.0 - 2.0 * more) + more * (1.0 - more)
+                log_weight += gap * gap * per_spread * (1.0 - 2.0 * more) + more * (1.0 - more)
             else:
-                found += gap * gap / (2.0 * (spread + more)) + 0.5 * math.log(spread + more)
-            weights[value - low] = found
-            largest = max(largest, found)
+                log_weight += gap * gap / (2.0 * (spread + more)) + 0.5 * math.log(spread + more)
+            weights[value - low] = log_weight
+            largest = max(largest, log_weight)
             start, end = min(start, value), max(end, value)
-            if turn == 0 or found < largest - _NEGLIGIBLE:
+            if turn == 0 or log_weight < largest - _NEGLIGIBLE:
                 break
     total = 0.0
     for place in range(end - start + 1):
@@ -233,11 +233,11 @@ def move_far(
     before which words ran short.
     """
     n_levels, n_cells = spine.starts.size - 1, spine.released.shape[1]
-    for one in range(start, spine.starts[-1], stride):
+    for leaf in range(start, spine.starts[-1], stride):
         if chance.words.size - chance.used[0] < 3 * n_cells + 4:
-            return one
+            return leaf
         meeting = below(n_levels - 2, chance)
-        top = one
+        top = leaf
         while spine.level[top] > meeting + 1:
             top = spine.parent[top]
         shared = spine.parent[top]
@@ -248,24 +248,24 @@ def move_far(
         if beside >= top:
             beside += 1
         n_leaves = spine.end_leaf[beside] - spine.first_leaf[beside]
-        other = spine.first_leaf[beside] + below(n_leaves, chance)
-        if not (state.is_occupied[one] and state.is_occupied[other]):
+        partner_leaf = spine.first_leaf[beside] + below(n_leaves, chance)
+        if not (state.is_occupied[leaf] and state.is_occupied[partner_leaf]):
             continue
         narrowest = np.inf
         for level in range(meeting + 1, n_levels):
             narrowest = min(narrowest, laws.noise[level])
         longest = max(1, int(math.sqrt(narrowest)))
         for cell in range(n_cells):
-            if state.counts[one, cell] + state.counts[other, cell] == 0:
+            if state.counts[leaf, cell] + state.counts[partner_leaf, cell] == 0:
                 continue
-            if not (spine.is_open[one, cell] and spine.is_open[other, cell]):
+            if not (spine.is_open[leaf, cell] and spine.is_open[partner_leaf, cell]):
                 continue
             step = 1 + below(longest, chance)
             if uniform(chance) < 0.5:
                 step = -step
             coin = uniform(chance)
-            if state.counts[one, cell] + step >= 0 and state.counts[other, cell] >= step:
-                _try_transfer(spine, laws, state, logs, one, other, cell, step, coin)
+            if state.counts[leaf, cell] + step >= 0 and state.counts[partner_leaf, cell] >= step:
+                _try_transfer(spine, laws, state, logs, leaf, partner_leaf, cell, step, coin)
     return int(spine.starts[-1])
 
 
@@ -275,23 +275,23 @@ def _try_transfer(
     laws: ChildLaws,
     state: TreeState,
     logs: Floats,
-    one: int,
-    other: int,
+    receiver: int,
+    giver: int,
     cell: int,
     step: int,
     coin: float,
 ) -> None:
     """Give `step` people of the other leaf to the one, at all levels below their first common unit, or leave them."""
-    present, partner = state.counts[one, cell], state.counts[other, cell]
-    log_ratio = step * (state.log_shares[one, cell] - state.log_shares[other, cell])
+    present, partner = state.counts[receiver, cell], state.counts[giver, cell]
+    log_ratio = step * (state.log_shares[receiver, cell] - state.log_shares[giver, cell])
     if max(present + step, partner, present, partner - step) < logs.size:
         log_ratio += logs[present] + logs[partner] - logs[present + step] - logs[partner - step]
     else:
         log_ratio += log_factorial(present) + log_factorial(partner)
         log_ratio -= log_factorial(present + step) + log_factorial(partner - step)
-    if log_ratio + gain(spine, laws, state, one, other, cell, step) <= math.log(coin):
+    if log_ratio + gain(spine, laws, state, receiver, giver, cell, step) <= math.log(coin):
         return
-    a, b = one, other
+    a, b = receiver, giver
     while a != b:
         move(spine, laws, state, a, cell, step)
         move(spine, laws, state, b, cell, -step)
@@ -323,13 +323,13 @@ def _change_one(spine: Spine, state: TreeState, top: int, cell: int, step: int, 
         while is_found and spine.end[unit] > spine.first[unit]:
             first, n, total = spine.first[unit], spine.end[unit] - spine.first[unit], 0.0
             for place in range(n):
-                own = first + place
+                child = first + place
                 if step < 0:
-                    room[place] = float(state.counts[own, cell])
-                elif not spine.is_open[own, cell]:
+                    room[place] = float(state.counts[child, cell])
+                elif not spine.is_open[child, cell]:
                     room[place] = 0.0
-                elif state.is_occupied[own]:
-                    room[place] = state.weights[own, cell]
+                elif state.is_occupied[child]:
+                    room[place] = state.weights[child, cell]
                 else:  # an empty leaf, only where there is no other
                     room[place] = 1e-9 if number > _MOST_TRIES // 2 else 0.0
                 total += room[place]

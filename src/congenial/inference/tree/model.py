@@ -29,7 +29,7 @@ FIRMNESS = 2.0 ** np.arange(0, 8)
 
 
 @dataclass(frozen=True)
-class Kind:
+class EffectKind:
     """Effects of one kind: of the unit's size, of the labels of a dimension, or of each cell.
 
     Attributes
@@ -54,22 +54,25 @@ class Kind:
         return int(self.columns.max()) - self.first + 1
 
 
-def kinds_of(schema: Schema) -> tuple[Kind, ...]:
+def effect_kinds(schema: Schema) -> tuple[EffectKind, ...]:
     """Return the kinds of effects: size, of leaves a second time; every dimension's labels of leaves, every cell above.
 
     Examples
     --------
-    >>> [kind.name for kind in kinds_of(Schema({"sex": ["f", "m"], "age": ["0-17", "18+"]}))]
+    >>> [kind.name for kind in effect_kinds(Schema({"sex": ["f", "m"], "age": ["0-17", "18+"]}))]
     ['size', 'size again', 'sex', 'age', 'cell']
     """
     cells = np.arange(schema.n_cells)
-    found = [Kind("size", 0, np.zeros_like(cells)), Kind("size again", 1, np.ones_like(cells), is_above=False)]
+    kinds = [
+        EffectKind("size", 0, np.zeros_like(cells)),
+        EffectKind("size again", 1, np.ones_like(cells), is_above=False),
+    ]
     first = 2
     places = np.unravel_index(cells, schema.shape)
-    for name, labels, own in zip(schema.names, schema.shape, places, strict=True):
-        found.append(Kind(name, first, first + own.astype(np.int64), is_above=False))
+    for name, labels, levels in zip(schema.names, schema.shape, places, strict=True):
+        kinds.append(EffectKind(name, first, first + levels.astype(np.int64), is_above=False))
         first += labels
-    return (*found, Kind("cell", first, first + cells, is_of_leaves=False))
+    return (*kinds, EffectKind("cell", first, first + cells, is_of_leaves=False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +91,7 @@ class TreePrior:
         Whether the numbers follow the release, or stay as they are.
     """
 
-    kinds: tuple[Kind, ...] = field(repr=False)
+    kinds: tuple[EffectKind, ...] = field(repr=False)
     shapes: Floats
     empty: float = 0.3
     firmness: float = 4.0
@@ -97,11 +100,11 @@ class TreePrior:
     @classmethod
     def of(cls, schema: Schema, n_levels: int) -> "TreePrior":
         """Return where learning begins."""
-        kinds = kinds_of(schema)
+        kinds = effect_kinds(schema)
         n_effects = kinds[-1].first + kinds[-1].n_labels
         return cls(kinds, np.full((n_levels, n_effects), 2.0))
 
-    def kinds_at(self, level: int) -> tuple[Kind, ...]:
+    def kinds_at(self, level: int) -> tuple[EffectKind, ...]:
         """Return the kinds of effects that units of a level have."""
         is_leaf = level == len(self.shapes) - 1
         return tuple(kind for kind in self.kinds if (kind.is_of_leaves if is_leaf else kind.is_above))
@@ -196,7 +199,7 @@ def _table(centres: Floats, variance: float) -> Floats:
     """Return log mass, mean less centre, and variance of ``exp(-(y - c)^2 / 2v)`` on y >= 0 (centre, 3)."""
     longest = int(centres[-1] + _SIDE * variance**0.5) + 2
     values = np.arange(longest, dtype=np.float64)
-    found = []
+    moments = []
     for stretch in np.array_split(centres, max(1, centres.size * longest // _AT_ONCE)):
         logs = -((values[None, :] - stretch[:, None]) ** 2) / (2 * variance)
         largest = logs.max(axis=1, keepdims=True)
@@ -204,8 +207,8 @@ def _table(centres: Floats, variance: float) -> Floats:
         mass = weights.sum(axis=1)
         mean = weights @ values / mass
         spread = weights @ values**2 / mass - mean**2
-        found.append(np.stack([np.log(mass) + largest[:, 0], mean - stretch, np.maximum(spread, 0.0)], axis=1))
-    return np.concatenate(found)
+        moments.append(np.stack([np.log(mass) + largest[:, 0], mean - stretch, np.maximum(spread, 0.0)], axis=1))
+    return np.concatenate(moments)
 
 
 def log_normaliser(laws: ChildLaws, level: int, counts: Ints, wanted: int) -> float:
@@ -240,33 +243,33 @@ def noise_variances(law: PublicLaw) -> tuple[Floats, ...]:
     only child has that of its parent; the larger variance is taken, that with the parent's error or without it.
     """
     least = min(float(precision) for precision in law.precisions if precision)
-    found = [np.full(len(law.tree.codes[0]), 1 / least)]
+    variances = [np.full(len(law.tree.codes[0]), 1 / least)]
     for noise, parents, families in zip(law.noises_below, law.tree.parents, law.tree.families, strict=True):
-        own, sizes = float(1 / noise.precision), families.sizes[parents]
-        found.append(np.maximum(own, own * (1 - 1 / sizes) + found[-1][parents] / sizes**2))
-    return tuple(found)
+        variance, sizes = float(1 / noise.precision), families.sizes[parents]
+        variances.append(np.maximum(variance, variance * (1 - 1 / sizes) + variances[-1][parents] / sizes**2))
+    return tuple(variances)
 
 
-def reaches(variances: Floats, n_cells: Ints, tail: float) -> Ints:
+def noise_quantiles(variances: Floats, n_cells: Ints, tail: float) -> Ints:
     """Return for each of some units the largest sum of its cells that noise alone reaches with a tail's probability."""
     pairs, places = np.unique(np.stack([variances.round(_DIGITS), n_cells], axis=1), axis=0, return_inverse=True)
-    each = [reach({variance: int(n)}, tail) for variance, n in pairs.tolist()]
+    each = [noise_quantile({variance: int(n)}, tail) for variance, n in pairs.tolist()]
     return np.array(each, np.int64)[places.reshape(-1)]
 
 
-def reach(cells: Mapping[float, int], tail: float) -> int:
+def noise_quantile(cells: Mapping[float, int], tail: float) -> int:
     """Return the largest sum that noise alone reaches with a tail's probability, over cells given by their variance.
 
     Examples
     --------
-    >>> reach({1.0: 1}, 0.05), reach({1.0: 16}, 0.05), reach({}, 0.05)
+    >>> noise_quantile({1.0: 1}, 0.05), noise_quantile({1.0: 16}, 0.05), noise_quantile({}, 0.05)
     (2, 13, 0)
     """
-    return _reach(tuple(sorted((variance, n) for variance, n in cells.items() if n)), tail)
+    return _noise_quantile(tuple(sorted((variance, n) for variance, n in cells.items() if n)), tail)
 
 
 @lru_cache(maxsize=4096)
-def _reach(cells: Sequence[tuple[float, int]], tail: float) -> int:
+def _noise_quantile(cells: Sequence[tuple[float, int]], tail: float) -> int:
     if sum(n for _, n in cells) > _MANY:
         moments = [(n, _law(variance), np.arange(_law(variance).size)) for variance, n in cells]
         mean = sum(n * float(law @ values) for n, law, values in moments)

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 from congenial.examples import P12_INDEX_SET, p12_mechanism, p12_schema, p12_table
-from congenial.pages.figures import Picture, acceptance_curve, traces
+from congenial.pages.matplotlib_figures import Picture, acceptance_curve, traces
 from congenial.randomness import RandomStream
 from congenial.study import independence
 from congenial.study.paper.exhibits import Columns, Exhibit, Finding

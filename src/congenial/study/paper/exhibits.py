@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
 from congenial.examples import P12_AGES, P12_INDEX_SET, p12_mechanism, p12_printed_release, p12_schema, p12_table
-from congenial.pages.figures import Picture, cell_law, distance_boxes
+from congenial.pages.matplotlib_figures import Picture, cell_law, distance_boxes
 from congenial.randomness import RandomStream
 from congenial.study import independence
 from congenial.study.baselines.base import Problem, noisy_answers, repair_all

@@ -21,7 +21,7 @@ from congenial.conditions.queries import cells, total
 from congenial.examples import p12_mechanism, p12_table
 from congenial.mechanism import Mechanism
 from congenial.noise import Laplace
-from congenial.pages.figures import Picture, densities
+from congenial.pages.matplotlib_figures import Picture, densities
 from congenial.privacy.certificate import Certificate
 from congenial.randomness import RandomStream
 from congenial.schema import Schema

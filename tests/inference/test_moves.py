@@ -7,18 +7,17 @@ import pytest
 
 import congenial as cg
 from congenial.conditions.condition import Condition
-from congenial.inference.chains import Circuits
-from congenial.inference.posterior import MOST_TABLES
+from congenial.inference.chains import MOST_TABLES, TableMoves
 from congenial.sampling.enumeration import all_tables
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["0", "1"]})
 
 
-def test_circuits_keep_every_equality_and_reach_across_groups() -> None:
+def test_moves_keep_every_equality_and_reach_across_groups() -> None:
     constraints = cg.examples.p12_mechanism().disclose(cg.examples.p12_table())
-    circuits = Circuits.of(constraints)
-    assert len(circuits.members) == 5  # inside four groups, and one across them
-    steps = circuits.draw(400, cg.replay_rng("circuits"))
+    moves = TableMoves.of(constraints)
+    assert len(moves.members) == 5  # inside four groups, and one across them
+    steps = moves.draw(400, cg.replay_rng("circuits"))
     matrix = np.stack([np.isin(np.arange(46), row.row.cells) for row in constraints.equalities]).astype(int)
     assert not (steps @ matrix.T).any()
     assert {int(np.abs(step).sum()) for step in steps} >= {2, 4}
@@ -39,7 +38,7 @@ def test_steps_connect_small_sets(conditions: list[Condition]) -> None:
     constraints = cg.Constraints.of(SCHEMA, conditions, table.counts.tolist())
     listed = all_tables(constraints, MOST_TABLES)
     assert listed is not None
-    steps = {tuple(step) for step in Circuits.of(constraints).draw(2_000, cg.replay_rng("connect")).tolist()}
+    steps = {tuple(step) for step in TableMoves.of(constraints).draw(2_000, cg.replay_rng("connect")).tolist()}
     assert steps == {tuple(-change for change in step) for step in steps}
     left = set(map(tuple, listed.tolist()))
     open_ends = [left.pop()]
@@ -54,7 +53,7 @@ def test_steps_connect_small_sets(conditions: list[Condition]) -> None:
 def test_a_step_is_as_likely_as_its_opposite() -> None:
     table = cg.Table(SCHEMA, [[0, 1], [2, 2]])
     constraints = cg.Constraints.of(SCHEMA, [cg.linear([[2, 2], [1, 1]])], table.counts.tolist())
-    steps = Circuits.of(constraints).draw(100_000, cg.replay_rng("opposite"))
+    steps = TableMoves.of(constraints).draw(100_000, cg.replay_rng("opposite"))
     counts = Counter(map(tuple, steps.tolist()))
     for step, n in counts.items():
         opposite = counts[tuple(-change for change in step)]
@@ -66,4 +65,4 @@ def test_nothing_open_is_said() -> None:
     mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.total()])
     constraints = mechanism.disclose(cg.Table(schema, [4]))
     with pytest.raises(cg.CongenialError, match="nothing open"):
-        Circuits.of(constraints)
+        TableMoves.of(constraints)

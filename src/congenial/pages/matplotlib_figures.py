@@ -1,4 +1,4 @@
-"""How every picture looks, and how it becomes a file: one style, safe for colour-blind readers, on screen and paper."""
+"""Figures by matplotlib, of studies and answers: one style, safe for colour-blind readers, on screen and paper."""
 
 import io
 import re
@@ -301,15 +301,6 @@ def bias_by_size(sizes: Sequence[str], methods: Mapping[str, BiasLine]) -> "Figu
 # Intervals of several numbers, one below the other: numbers of one kind share an axis.
 
 _MOST = 60
-_AXES = {
-    "count": "count",
-    "difference": "count",
-    "share": "share",
-    "ratio": "ratio",
-    "odds_ratio": "odds ratio",
-    "median": "",
-}
-"""What an axis is labelled with; numbers whose label is the same have one axis."""
 
 
 @dataclass(frozen=True)
@@ -318,14 +309,14 @@ class Shown:
 
     Attributes
     ----------
-    kind : str
-        ``"count"``, ``"share"``, ...; another one has an axis of its own.
+    unit : str
+        The label of its axis; numbers of the same unit share one.
     labels : tuple of str
         What the values 0, 1, ... stand for, if they are no numbers.
     """
 
     name: str
-    kind: str
+    unit: str
     low: float
     estimate: float
     high: float
@@ -340,13 +331,13 @@ def interval_picture(numbers: Sequence[Shown], *, level: float) -> "Figure":
     """
     panels: dict[tuple[str, tuple[str, ...]], list[Shown]] = {}
     for number in numbers[:_MOST]:
-        panels.setdefault((_AXES.get(number.kind, number.kind), number.labels), []).append(number)
-    sizes = [len(own) for own in panels.values()] or [1]
+        panels.setdefault((number.unit, number.labels), []).append(number)
+    sizes = [len(numbers_of_panel) for numbers_of_panel in panels.values()] or [1]
     with styled():
         height = 0.5 + 0.28 * sum(sizes) + 0.55 * len(sizes)
         figure, axes = new_figure(7.2, height, n_rows=len(sizes), heights=[size + 0.6 for size in sizes])
-        for axis, ((unit, labels), own) in zip(axes, panels.items(), strict=False):
-            _draw(axis, own, unit, labels)
+        for axis, ((unit, labels), numbers_of_panel) in zip(axes, panels.items(), strict=False):
+            _draw(axis, numbers_of_panel, unit, labels)
         rest = "" if len(numbers) <= _MOST else f"; the first {_MOST} of {len(numbers):,}"
         figure.suptitle(f"{level:.0%} intervals{rest}", x=0.01, ha="left", fontsize=9.5, color=GREY)
         handles, names = axes[0].get_legend_handles_labels()
@@ -355,21 +346,26 @@ def interval_picture(numbers: Sequence[Shown], *, level: float) -> "Figure":
 
 
 def _draw(axis: "Axes", numbers: Sequence[Shown], unit: str, labels: tuple[str, ...]) -> None:
-    finite = [end for one in numbers for end in (one.low, one.estimate, one.high, one.released) if isfinite(end)]
+    finite = [
+        end
+        for number in numbers
+        for end in (number.low, number.estimate, number.high, number.released)
+        if isfinite(end)
+    ]
     least, most = min(finite, default=0.0), max(finite, default=1.0)
     margin = 0.08 * (most - least) or max(1.0, abs(most)) / 20
     left, right = least - margin, most + margin
-    for place, one in enumerate(numbers):
-        if one.low < one.high:
-            axis.hlines(place, max(one.low, left), min(one.high, right), color=COLOURS[0], lw=4, alpha=0.35)
-        for end, edge, arrow in ((one.low, left, "<"), (one.high, right, ">")):
+    for place, number in enumerate(numbers):
+        if number.low < number.high:
+            axis.hlines(place, max(number.low, left), min(number.high, right), color=COLOURS[0], lw=4, alpha=0.35)
+        for end, edge, arrow in ((number.low, left, "<"), (number.high, right, ">")):
             if isinf(end):
                 axis.plot([edge], [place], arrow, color=COLOURS[0], ms=7, clip_on=False)
         name = ("estimate", "released") if place == 0 else (None, None)
-        axis.plot([one.estimate], [place], "o", color=COLOURS[0], ms=5, label=name[0])
-        released = min(max(one.released, left), right)  # an infinite one stands at the edge
+        axis.plot([number.estimate], [place], "o", color=COLOURS[0], ms=5, label=name[0])
+        released = min(max(number.released, left), right)  # an infinite one stands at the edge
         axis.plot([released], [place], "x", color=COLOURS[1], ms=6, mew=1.6, label=name[1])
-    names = [one.name if len(one.name) <= 60 else one.name[:57] + "..." for one in numbers]
+    names = [number.name if len(number.name) <= 60 else number.name[:57] + "..." for number in numbers]
     axis.set_yticks(range(len(numbers)), names)
     axis.set_ylim(len(numbers) - 0.4, -0.6)
     axis.set_xlim(left, right)
@@ -411,13 +407,13 @@ def tree_estimates(panels: Sequence[PanelOfUnits], probability: float) -> "Figur
             order = np.argsort(released, kind="stable")
             shown = order[np.unique(np.linspace(0, len(order) - 1, _MAX_UNITS).astype(int))]
             places = np.arange(len(shown))
-            own = released[shown]
+            totals = released[shown]
             axis.axhline(0, color=COLOURS[1], lw=1.2, label="released" if axis is axes[0] else None)
-            axis.vlines(places, low[shown] - own, high[shown] - own, color=COLOURS[0], lw=3, alpha=0.35)
+            axis.vlines(places, low[shown] - totals, high[shown] - totals, color=COLOURS[0], lw=3, alpha=0.35)
             label = f"estimate and {probability:.0%} interval" if axis is axes[0] else None
-            axis.plot(places, median[shown] - own, "o", ms=3.5, color=COLOURS[0], label=label)
+            axis.plot(places, median[shown] - totals, "o", ms=3.5, color=COLOURS[0], label=label)
             ticks = np.unique(np.linspace(0, len(shown) - 1, 6).astype(int))
-            axis.set_xticks(ticks.tolist(), [f"{own[tick]:,.0f}" for tick in ticks])
+            axis.set_xticks(ticks.tolist(), [f"{totals[tick]:,.0f}" for tick in ticks])
             n_units = (
                 f"{len(released):,} units" if len(shown) == len(released) else f"{len(shown)} of {len(released):,}"
             )

@@ -1,13 +1,16 @@
-"""A bundle that answers an analyst's questions: posteriors, intervals without a prior, models, tests, estimates."""
+"""A bundle as an analyst has it: loaded, verified, and answered by the modules of this package.
+
+Each question imports what answers it, so that loading a bundle stays quick.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from numpy.typing import ArrayLike
 
-from congenial.bundle.bundle import VerifiedBundle, check_bundle
+from congenial.bundle.bundle import Bundle, check_bundle
 from congenial.bundle.read import open_bundle
 from congenial.conditions.areas import Area
 from congenial.errors import BundleError
@@ -16,28 +19,32 @@ from congenial.randomness import RandomStream
 
 if TYPE_CHECKING:
     from congenial.inference.areas_posterior import AreasPosterior
+    from congenial.inference.chains import LogDensity
     from congenial.inference.frequentist import Confidence
     from congenial.inference.models.goodness_of_fit import ModelTest, TableStatistic
     from congenial.inference.models.log_linear import ModelPosterior
     from congenial.inference.posterior import Posterior
-    from congenial.inference.priors import LogDensity, Prior, Smooth
+    from congenial.inference.priors import Prior
     from congenial.inference.tree.estimate import TreeEstimate
 
 
-class Bundle(VerifiedBundle):
-    """A verified bundle, with what the release says of the confidential tables."""
+@dataclass(frozen=True, repr=False)
+class AnalystBundle(Bundle):
+    """A verified bundle that answers questions about the confidential tables. Nothing here reads data."""
 
     @classmethod
-    def of(cls, bundle: VerifiedBundle) -> "Bundle":
-        """Return a bundle that was verified, to ask it questions."""
-        return cls(*(getattr(bundle, field.name) for field in fields(bundle)))
+    def of(cls, bundle: Bundle) -> "AnalystBundle":
+        """Return a bundle with the methods of this class."""
+        if isinstance(bundle, cls):
+            return bundle
+        return cls(**{each.name: getattr(bundle, each.name) for each in fields(bundle)})
 
     @overload
     def posterior(
         self,
         area: str,
         *,
-        prior: "str | Prior | Smooth | LogDensity" = "smooth",
+        prior: "str | Prior | LogDensity" = "smooth",
         n_draws: int = 4_000,
         n_chains: int | None = None,
         rng: RandomStream | None = None,
@@ -48,7 +55,7 @@ class Bundle(VerifiedBundle):
         self,
         area: None = None,
         *,
-        prior: "str | Prior | Smooth | LogDensity" = "smooth",
+        prior: "str | Prior | LogDensity" = "smooth",
         n_draws: int = 4_000,
         n_chains: int | None = None,
         rng: RandomStream | None = None,
@@ -58,7 +65,7 @@ class Bundle(VerifiedBundle):
         self,
         area: Area = None,
         *,
-        prior: "str | Prior | Smooth | LogDensity" = "smooth",
+        prior: "str | Prior | LogDensity" = "smooth",
         n_draws: int = 4_000,
         n_chains: int | None = None,
         rng: RandomStream | None = None,
@@ -90,8 +97,8 @@ class Bundle(VerifiedBundle):
         from congenial.inference.frequentist import confidences
         from congenial.inference.questions import parse_query
 
-        texts = [query] if isinstance(query, str) else list(query)
-        statistics = [statistic for text in texts for statistic in parse_query(text, self.law.schema, self.law.areas)]
+        queries = [query] if isinstance(query, str) else list(query)
+        statistics = [statistic for text in queries for statistic in parse_query(text, self.law.schema, self.law.areas)]
         if any(statistic.areas is None for statistic in statistics):
             self.released(area)  # it is there, or refused
         return confidences(self.law, self.tables, statistics, area, level=level, is_simultaneous=is_simultaneous)
@@ -175,7 +182,7 @@ class Bundle(VerifiedBundle):
         return estimate_tree(self.law, self.levels, n_draws=n_draws, n_chains=n_chains, rng=rng, progress=progress)
 
 
-def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: Progress = silent) -> Bundle:
+def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: Progress = silent) -> AnalystBundle:
     """Load a bundle and verify it: whatever follows from its tables, conditions and law is computed again.
 
     Pages for people, the report and the README, are compared with their digests; `verify_bundle` makes them again.
@@ -193,4 +200,4 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     BundleError
         When anything is not as it was published.
     """
-    return Bundle.of(check_bundle(open_bundle(folder, key=key, progress=progress)))
+    return AnalystBundle.of(check_bundle(open_bundle(folder, key=key, progress=progress)))

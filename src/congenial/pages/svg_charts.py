@@ -1,4 +1,7 @@
-"""The law of the noise on one measured number, as SVG of our own: matplotlib took a second of each release."""
+"""Charts of reports and of the workbench, written as SVG elements: matplotlib took a second of each release.
+
+Figures of studies and of answers are `matplotlib_figures`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats
 from congenial.display import figure
-from congenial.pages.figures import COLOURS, GREY
+from congenial.pages.matplotlib_figures import COLOURS, GREY
 from congenial.text import printable
 
 _NOISE_WIDTH, _PANEL = 620, 200
@@ -21,11 +24,11 @@ _TICK = 5
 _FEW = 150  # bars that can be told apart
 _NOISE_LONGEST = 80  # letters of a name that fit beside its line
 _DASHES = ("none", "9 3", "2.5 2.5", "9 3 2.5 3", "15 4", "none", "5 2")
-_GRID = "#e3e3e3"
+_GRID_COLOUR = "#e3e3e3"
 
 
 @dataclass(frozen=True)
-class _Panel:
+class _NoisePanel:
     """Where numbers stand: noise from -reach to reach, probabilities from 0 to the tallest."""
 
     reach: float
@@ -50,15 +53,15 @@ def noise_laws(laws: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> str:
 
     Examples
     --------
-    >>> made = noise_laws({"cells": ([-1, 0, 1], [0.25, 0.5, 0.25])})
-    >>> made.startswith("<svg"), made.endswith("</svg>")
+    >>> chart = noise_laws({"cells": ([-1, 0, 1], [0.25, 0.5, 0.25])})
+    >>> chart.startswith("<svg"), chart.endswith("</svg>")
     (True, True)
     """
     drawn = [(name, np.asarray(u), np.asarray(chances)) for name, (u, chances) in laws.items()]
     reach = max(float(np.abs(u).max()) for _, u, _ in drawn) + 0.5
     tallest = max(float(chances.max()) for *_, chances in drawn)
-    panel = _Panel(reach, 1.04 * tallest, _TOP + (_LEGEND * len(drawn) if len(drawn) > 1 else 0))
-    parts = [_grid(panel)]
+    panel = _NoisePanel(reach, 1.04 * tallest, _TOP + (_LEGEND * len(drawn) if len(drawn) > 1 else 0))
+    parts = [_grid_lines(panel)]
     if len(drawn) == 1:
         parts.append(_bars(panel, *drawn[0][1:]))
     else:
@@ -75,7 +78,7 @@ def noise_laws(laws: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> str:
     return "\n".join([head, *parts, "</svg>"])
 
 
-def _bars(panel: _Panel, u: Floats, chances: Floats) -> str:
+def _bars(panel: _NoisePanel, u: Floats, chances: Floats) -> str:
     """Return a bar for each value; one shape under the line where bars would run into each other."""
     if len(u) > _FEW:
         tops = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(panel.x(u), panel.y(chances), strict=True))
@@ -86,7 +89,7 @@ def _bars(panel: _Panel, u: Floats, chances: Floats) -> str:
     return f'<path fill="{COLOURS[0]}" d="{shapes}"/>'
 
 
-def _line(panel: _Panel, number: int, u: Floats, chances: Floats) -> str:
+def _line(panel: _NoisePanel, number: int, u: Floats, chances: Floats) -> str:
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(panel.x(u), panel.y(chances), strict=True))
     return f'<polyline {_stroke(number)} points="{points}"/>'
 
@@ -94,11 +97,14 @@ def _line(panel: _Panel, number: int, u: Floats, chances: Floats) -> str:
 def _named(number: int, name: str) -> str:
     """Return a line of the legend, above the panel: inside it would hide a peak."""
     y, text = _TOP + _LEGEND * number + 8, printable(name)
-    short = text if len(text) <= _NOISE_LONGEST else f"{text[: _NOISE_LONGEST - 1]}…"
     return (
         f'<line {_stroke(number)} x1="{_NOISE_LEFT}" y1="{y}" x2="{_NOISE_LEFT + 34}" y2="{y}"/>'
-        f'<text x="{_NOISE_LEFT + 42}" y="{y + 4}">{escape(short)}</text>'
+        f'<text x="{_NOISE_LEFT + 42}" y="{y + 4}">{escape(_shortened(text, _NOISE_LONGEST))}</text>'
     )
+
+
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _stroke(number: int) -> str:
@@ -106,18 +112,18 @@ def _stroke(number: int) -> str:
     return f'fill="none" stroke="{colour}" stroke-width="2" stroke-linejoin="round" stroke-dasharray="{dashes}"'
 
 
-def _grid(panel: _Panel) -> str:
+def _grid_lines(panel: _NoisePanel) -> str:
     """Return a pale line across for each probability that is written beside it."""
     lines = []
     for chance in _round_numbers(panel.tallest, 5)[1:]:
         y = f"{panel.y(chance):.1f}"
         lines.append(
-            f'<line stroke="{_GRID}" x1="{_NOISE_LEFT}" y1="{y}" x2="{_NOISE_WIDTH - _NOISE_RIGHT}" y2="{y}"/>'
+            f'<line stroke="{_GRID_COLOUR}" x1="{_NOISE_LEFT}" y1="{y}" x2="{_NOISE_WIDTH - _NOISE_RIGHT}" y2="{y}"/>'
         )
     return "".join(lines)
 
 
-def _frame(panel: _Panel) -> str:
+def _frame(panel: _NoisePanel) -> str:
     """Return the axes with their numbers and words."""
     ground, middle = panel.ground, (_NOISE_LEFT + _NOISE_WIDTH - _NOISE_RIGHT) / 2
     parts = [
@@ -126,21 +132,21 @@ def _frame(panel: _Panel) -> str:
     for chance in _round_numbers(panel.tallest, 5):
         y = float(panel.y(chance))
         parts.append(f'<path stroke="{GREY}" d="M{_NOISE_LEFT - _TICK} {y:.1f}H{_NOISE_LEFT}"/>')
-        parts.append(f'<text x="{_NOISE_LEFT - _TICK - 4}" y="{y + 4.5:.1f}" text-anchor="end">{_said(chance)}</text>')
+        parts.append(f'<text x="{_NOISE_LEFT - _TICK - 4}" y="{y + 4.5:.1f}" text-anchor="end">{_text(chance)}</text>')
     right = [place for place in _round_numbers(panel.reach, 4) if place == int(place)]
     for u in [-place for place in right[:0:-1]] + right:
         x = f"{panel.x(u):.1f}"
         parts.append(f'<path stroke="{GREY}" d="M{x} {ground}v{_TICK}"/>')
-        parts.append(f'<text x="{x}" y="{ground + 19}" text-anchor="middle">{_said(u)}</text>')
-    words = "noise on one measured number, before the invariants are imposed"
-    parts.append(f'<text x="{middle:.1f}" y="{ground + 38}" text-anchor="middle">{words}</text>')
+        parts.append(f'<text x="{x}" y="{ground + 19}" text-anchor="middle">{_text(u)}</text>')
+    label = "noise on one measured number, before the invariants are imposed"
+    parts.append(f'<text x="{middle:.1f}" y="{ground + 38}" text-anchor="middle">{label}</text>')
     halfway = (panel.top + ground) / 2
     turned = f'transform="rotate(-90 14 {halfway:.1f})"'
     parts.append(f'<text x="14" y="{halfway:.1f}" text-anchor="middle" {turned}>probability</text>')
     return "\n".join(parts)
 
 
-def _said(number: float) -> str:
+def _text(number: float) -> str:
     return f"{number:,.10g}".replace("-", "\N{MINUS SIGN}")
 
 
@@ -154,12 +160,12 @@ def _round_numbers(largest: float, n: int) -> list[float]:
     """
     exponent = floor(log10(largest / n))
     scale = largest / n / 10.0**exponent
-    step = next(one for one in (1, 2, 5, 10) if one >= scale - 1e-9)
+    step = next(multiple for multiple in (1, 2, 5, 10) if multiple >= scale - 1e-9)
     places = range(int(largest / (step * 10.0**exponent)) + 1)
     return [float(f"{place * step}e{exponent}") for place in places]
 
 
-# Pictures as SVG without styles of their own: classes and attributes only, so that light and dark pages both fit.
+# Charts of the workbench have classes and attributes only, no styles, so that light and dark pages both fit.
 
 Bar = tuple[str, float, float, float]
 _WIDTH, _LINE, _LEFT, _RIGHT = 460, 34, 176, 70
@@ -183,18 +189,12 @@ def error_bars(bars: Sequence[Bar], largest: float) -> Markup:
     for number, (text, low, high, bias) in enumerate(bars):
         y = number * _LINE + 8
         end = _LEFT + min(high, largest) * scale
-        said = (
-            "exact"
-            if high == 0
-            else figure(high)
-            if figure(low) == figure(high)
-            else f"{figure(low)} to {figure(high)}"
-        )
+        range_text = figure(high) if figure(low) == figure(high) else f"{figure(low)} to {figure(high)}"
         parts.append(
             Markup(
                 '<text class="name" x="{left}" y="{middle}" text-anchor="end">{text}</text>'
                 '<rect class="bar" x="{start}" y="{y}" width="{width:.1f}" height="16" rx="3"/>'
-                '<text class="number" x="{after:.1f}" y="{middle}">{said}</text>'
+                '<text class="number" x="{after:.1f}" y="{middle}">{error}</text>'
             ).format(
                 left=_LEFT - 8,
                 middle=y + 13,
@@ -203,7 +203,7 @@ def error_bars(bars: Sequence[Bar], largest: float) -> Markup:
                 y=y,
                 width=max(end - _LEFT, 1),
                 after=end + 6,
-                said=said,
+                error="exact" if high == 0 else range_text,
             )
         )
         if abs(bias) * scale > 4:  # what is smaller would hide in the axis
@@ -212,8 +212,8 @@ def error_bars(bars: Sequence[Bar], largest: float) -> Markup:
                     x=_LEFT + min(abs(bias), largest) * scale, y=y - 3, y2=y + 19
                 )
             )
-    words = "; ".join(f"{text}: {figure(low)} to {figure(high)}, bias {figure(bias)}" for text, low, high, bias in bars)
-    return _svg(height, parts, f"Errors to expect. {words}")
+    label = "; ".join(f"{text}: {figure(low)} to {figure(high)}, bias {figure(bias)}" for text, low, high, bias in bars)
+    return _svg(height, parts, f"Errors to expect. {label}")
 
 
 def intervals(rows: Sequence[tuple[str, float, float, float, float]]) -> Markup:
@@ -233,7 +233,6 @@ def intervals(rows: Sequence[tuple[str, float, float, float, float]]) -> Markup:
     parts = []
     for number, (text, start, centre, end, released) in enumerate(rows):
         y = number * _ROW + 27
-        short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
         parts.append(
             Markup(
                 '<text class="name" x="{left}" y="{base}">{short}<title>{text}</title></text>'
@@ -243,7 +242,7 @@ def intervals(rows: Sequence[tuple[str, float, float, float, float]]) -> Markup:
             ).format(
                 left=_MARGIN - 3,
                 base=y - 13,
-                short=short,
+                short=_shortened(text, _LONGEST),
                 text=text,
                 a=at(start),
                 b=at(end),
@@ -259,11 +258,11 @@ def intervals(rows: Sequence[tuple[str, float, float, float, float]]) -> Markup:
             '<text class="number" x="{b:.1f}" y="{y}" text-anchor="end">{high}</text>'
         ).format(a=_MARGIN - 3, b=_WIDTH - _MARGIN + 3, y=height - 2, low=figure(low), high=figure(high))
     )
-    words = "; ".join(f"{text}: {figure(c)}, from {figure(a)} to {figure(b)}" for text, a, c, b, _ in rows)
-    return _svg(height, parts, f"Intervals. {words}")
+    label = "; ".join(f"{text}: {figure(c)}, from {figure(a)} to {figure(b)}" for text, a, c, b, _ in rows)
+    return _svg(height, parts, f"Intervals. {label}")
 
 
-def _svg(height: int, parts: Sequence[Markup], words: str) -> Markup:
-    return Markup('<svg class="picture" viewBox="0 0 {w} {h}" role="img" aria-label="{words}">{body}</svg>').format(
-        w=_WIDTH, h=height, words=words, body=Markup("").join(parts)
+def _svg(height: int, parts: Sequence[Markup], label: str) -> Markup:
+    return Markup('<svg class="picture" viewBox="0 0 {w} {h}" role="img" aria-label="{label}">{body}</svg>').format(
+        w=_WIDTH, h=height, label=label, body=Markup("").join(parts)
     )
