@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ledgers import Server
+from slow import COLLECTED, is_slow
 
 # Modules are kept as bytecode, whatever was set: commands start in processes of their own, and to read the package anew
 # took each of them 0.4 s.
@@ -27,6 +28,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("congenial")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the slow tests, before `-m` chooses."""
+    config.stash[COLLECTED] = [item.nodeid for item in items]
+    for item in items:
+        if is_slow(item.nodeid):
+            item.add_marker("slow")
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
