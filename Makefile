@@ -2,13 +2,21 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: axe demo test fuzz bench bench-timing refusals audit-zeros audit-chain audit-drawn audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-tree-pipeline bench-pipeline bench-start soak check-real lint types schema commands docs services spark spark-soak lock audit clean
+.PHONY: axe demo test test-slow wheel fuzz bench bench-timing refusals audit-zeros audit-chain audit-drawn audit-intervals bench-independence bench-answers bench-calibration bench-tree bench-tree-pipeline bench-pipeline bench-start soak check-real lint types schema commands docs services spark spark-soak lock audit clean
 
 demo: .venv/release
 	$(BIN)/congenial demo
 
 test: .venv/installed
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+# The dearest tests, which take most of the time of all: long statistics and audits, Spark, crashes, the largest bundles.
+test-slow: .venv/installed
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
+
+# The wheel in empty environments, without and with extras, on the oldest and the newest Python here; PYTHONS="python3.11" names others.
+wheel: .venv/installed
+	$(BIN)/python benchmarks/wheel.py $(if $(PYTHONS),--python $(PYTHONS))
 
 # Ratios measured in one run, and areas a second of the whole pipeline; make bench DATA=folder adds the real counties.
 bench: .venv/installed

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+PATIENCE = 600  # seconds: a hung program is found, a busy machine is not
 _QUIET = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--enable-logging=stderr"),
@@ -40,7 +41,11 @@ def look_at(page: Path, folder: Path, *, width: int = 1100, height: int = 2400) 
     options = [*_QUIET, _NO_NETWORK, f"--user-data-dir={folder / 'profile'}", f"--log-net-log={log}"]
     size = [f"--window-size={width},{height}", f"--screenshot={picture}"]
     ran = subprocess.run(
-        [chromium(), *options, *size, page.absolute().as_uri()], capture_output=True, text=True, timeout=120, check=True
+        [chromium(), *options, *size, page.absolute().as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
     )
     console = [line for line in ran.stderr.splitlines() if "CONSOLE" in line]
     text = log.read_text(encoding="utf-8").rstrip()
@@ -53,7 +58,7 @@ def dom_of(page: Path, folder: Path) -> str:
     """Return a page as it is after its scripts have run."""
     options = [*_QUIET, _NO_NETWORK, f"--user-data-dir={folder / 'profile'}", "--dump-dom"]
     return subprocess.run(
-        [chromium(), *options, page.absolute().as_uri()], capture_output=True, text=True, timeout=120, check=True
+        [chromium(), *options, page.absolute().as_uri()], capture_output=True, text=True, timeout=PATIENCE, check=True
     ).stdout
 
 

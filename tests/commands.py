@@ -26,5 +26,5 @@ def run_command(*arguments: object, cwd: Path | None = None, **environment: str)
     """Run `congenial` with these arguments."""
     command = [*COMMAND, *map(str, arguments)]
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, env=ENVIRONMENT | environment, cwd=cwd, timeout=300
+        command, capture_output=True, text=True, check=False, env=ENVIRONMENT | environment, cwd=cwd, timeout=1_800
     )

@@ -135,6 +135,16 @@ def test_a_flag_or_a_target_that_does_not_exist_is_found() -> None:
     assert unknown_words(text) == ["--fuller", "bench-nothing", "tset"]
 
 
+def test_the_glossary_has_one_entry_a_term_and_names_that_the_code_has() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    entries, code = text.split("## Words of the code")
+    terms = re.findall(r"^## (.*)$", entries, flags=re.M)
+    assert terms == sorted(set(terms), key=str.lower)
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    for name in quoted(code):
+        assert name.startswith("congenial.") or all(re.search(rf"\b{part}\b", source) for part in name.split(".")), name
+
+
 def recipes() -> Iterator[tuple[str, str]]:
     text = CONTRIBUTING.read_text(encoding="utf-8")
     yield from re.findall(r"^## Recipe: (.*?)\n(.*?)(?=^## |^After a change|\Z)", text, flags=re.M | re.S)

@@ -32,7 +32,7 @@ def test_the_page_runs_in_r_and_agrees(tmp_path: Path) -> None:
     blocks = re.findall(r"^```r\n(.*?)^```", PAGE.read_text(encoding="utf-8"), flags=re.M | re.S)
     (tmp_path / "page.R").write_text("\n".join(blocks), encoding="utf-8")
     shown = subprocess.run(
-        [RSCRIPT, "--vanilla", "page.R"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
+        [RSCRIPT, "--vanilla", "page.R"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=600
     ).stdout
     said = {line.split(":")[0]: [float(number) for number in line.split(":")[1].split()] for line in shown.splitlines()}
     assert said["people"] == [256]

@@ -56,7 +56,7 @@ WORDS = st.sampled_from(["100%d", "%", 'a "b"']) | st.text(
 ).filter(lambda text: bool(text.strip()) and not hidden_in(text))
 
 
-@settings(max_examples=drawn(25), deadline=None)
+@settings(max_examples=drawn(25))
 @given(
     st.lists(WORDS, min_size=1, max_size=4, unique=True),
     st.lists(WORDS, min_size=2, max_size=2, unique=True),

@@ -60,7 +60,7 @@ def said(constraints: Constraints) -> tuple[tuple[Limited, ...], object, object]
 
 @pytest.mark.parametrize("name", EVERYTHING)
 @given(drawn=tables)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_areas_together_are_what_each_is_by_itself(name: str, drawn: list[list[int]]) -> None:
     conditions, own = EVERYTHING[name], fitting(name, drawn)
     areas = Areas.disclosed(SCHEMA, conditions, own, name="county")
@@ -79,7 +79,7 @@ def test_areas_together_are_what_each_is_by_itself(name: str, drawn: list[list[i
 
 @pytest.mark.parametrize("name", EVERYTHING)
 @given(drawn=tables, shifts=st.lists(counts, min_size=12, max_size=12), keep=st.integers(0, 2))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_holds_is_what_each_area_says(name: str, drawn: list[list[int]], shifts: list[list[int]], keep: int) -> None:
     own = fitting(name, drawn)
     areas = Areas.disclosed(SCHEMA, EVERYTHING[name], own, name="county")
@@ -240,13 +240,13 @@ def open_systems(draw: st.DrawFn, largest: int = 9) -> Areas:
 
 
 @given(areas=open_systems())
-@settings(max_examples=drawn(24), deadline=None)
+@settings(max_examples=drawn(24))
 def test_limits_of_many_tables_are_those_of_each(areas: Areas) -> None:
     assert_same_bounds(areas)
 
 
 @given(areas=open_systems(largest=2**60 - 10))
-@settings(max_examples=drawn(24), deadline=None)
+@settings(max_examples=drawn(24))
 def test_limits_of_huge_tables_are_those_of_each(areas: Areas) -> None:
     assert_same_bounds(areas)
 
@@ -279,7 +279,7 @@ def chain(top: int) -> Areas:
 
 @given(top=st.integers(2**44, 2**47))
 @example(top=2**46 - 1)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_limits_that_follow_may_be_larger_than_stated_ones(top: int) -> None:
     """The defect: 512 times a limit that followed wrapped around, and an upper limit of -262,144 came out."""
     assert_same_bounds(chain(top))

@@ -106,7 +106,7 @@ def test_nothing_tells_the_kinds_apart() -> None:
 
 @pytest.mark.parametrize("kind", EXAMPLES)
 @given(data=st.data())
-@settings(max_examples=drawn(30), deadline=None)
+@settings(max_examples=drawn(30))
 def test_every_kind_keeps_the_contract(kind: str, data: st.DataObject) -> None:
     contract.check(data.draw(EXAMPLES[kind]), data.draw(COUNTS))
 
@@ -142,7 +142,7 @@ PLAIN = st.recursive(
 
 
 @given(CONDITIONS, st.data())
-@settings(max_examples=drawn(100), deadline=None)
+@settings(max_examples=drawn(100))
 def test_broken_plain_values_are_refused_in_the_house_manner(condition: Condition, data: st.DataObject) -> None:
     """A verifier reads conditions that others wrote: nothing but the library's own errors comes of it."""
     written = condition.as_json()

@@ -102,7 +102,7 @@ def plain_rank(rows: list[list[int]]) -> int:
 
 
 @given(systems())
-@settings(max_examples=drawn(80), deadline=None)
+@settings(max_examples=drawn(80))
 def test_feasibility_bounds_rank_and_tables_agree_with_brute_force(made: Made) -> None:
     points = made.points()
     try:
@@ -157,7 +157,7 @@ def condition_text(made: Made, number: int) -> str:
 
 
 @given(systems(), st.integers(2**40, 2**52))
-@settings(max_examples=drawn(40), deadline=None)
+@settings(max_examples=drawn(40))
 def test_bounds_are_exact_far_from_zero(made: Made, shift: int) -> None:
     """The same systems moved out to where a float's last digit is a unit: bounds must move along exactly."""
     points = made.points()

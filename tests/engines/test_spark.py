@@ -197,7 +197,7 @@ def test_releases_on_a_cluster(running: tuple[Cluster, Any], tmp_path: Path, sub
         import time
 
         if number == 0:
-            time.sleep(150)
+            time.sleep(1_800)  # until its copy is done, or its executor is killed
 
     with subtests.test("a copy of a slow task"):
         slow = Trouble(tmp_path / "slow", wait)

@@ -98,7 +98,7 @@ def test_every_edit_of_every_field_shows(text: str, line: int, field: str, chang
     assert caught.value.findings
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_every_flipped_character_of_an_export_shows(text: str, data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(text) - 2))  # the last line break may go

@@ -235,7 +235,7 @@ def test_the_clock_is_used_when_no_time_is_given(place: str) -> None:
     assert before <= ledger.charge(request()).at <= datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@settings(max_examples=drawn(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=drawn(10), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.fractions(0, 1, max_denominator=60), min_size=1, max_size=12), st.fractions("1/9", 3))
 def test_a_ledger_is_a_sum_with_a_limit(
     tmp_path_factory: pytest.TempPathFactory, costs: list[Fraction], cap: Fraction

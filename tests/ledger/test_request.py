@@ -123,7 +123,7 @@ def test_datasets(tmp_path: Path, wrong: str) -> None:
     assert ledger.datasets() == ()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.text(max_size=12),
     st.lists(st.tuples(st.text(max_size=12), st.one_of(st.integers(), st.fractions(), st.text(max_size=8)))),

@@ -386,7 +386,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=drawn(40), deadline=None)
+@settings(max_examples=drawn(40))
 @given(
     st.sampled_from([COUNTS, ZEROS, MICRO, IDS, CUT]),
     st.sampled_from(HEADERS),
@@ -402,7 +402,7 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, given_spec: Spec, h
             check_no_canary(error)
 
 
-@settings(max_examples=drawn(20), deadline=None)
+@settings(max_examples=drawn(20))
 @given(st.integers(0, 2000), st.binary(min_size=1, max_size=8))
 def test_any_damage_to_parquet(tmp_path_factory: pytest.TempPathFactory, place: int, damage: bytes) -> None:
     folder = tmp_path_factory.mktemp("any")

@@ -227,7 +227,7 @@ def test_counts_in_parquet(tmp_path: Path) -> None:
 CUTS = (Fraction(-5), Fraction(0), Fraction(1, 10), Fraction(10000))
 
 
-@settings(max_examples=drawn(16), deadline=None)
+@settings(max_examples=drawn(16))
 @given(
     st.lists(
         st.one_of(
@@ -252,7 +252,7 @@ def test_cuts_are_half_open(tmp_path_factory: pytest.TempPathFactory, values: li
     assert counts(spec(path="data.parquet", dimensions=dimensions), folder) == expected
 
 
-@settings(max_examples=drawn(16), deadline=None)
+@settings(max_examples=drawn(16))
 @given(
     st.lists(st.tuples(st.sampled_from(CODES), st.sampled_from("yo"), st.sampled_from(AREAS)), min_size=1, max_size=60)
 )

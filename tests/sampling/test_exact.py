@@ -79,7 +79,7 @@ def laws(draw: st.DrawFn) -> cg.Law:
 
 
 @given(laws())
-@settings(max_examples=drawn(25), deadline=None)
+@settings(max_examples=drawn(25))
 def test_random_systems_agree_with_the_brute_force(law: cg.Law) -> None:
     truth = law.enumerated
     assert np.isclose(law.log_normaliser(), truth.log_normaliser, rtol=0, atol=1e-12)

@@ -66,7 +66,7 @@ def fraction(number: tuple[float, int]) -> Fraction:
 
 
 @given(numbers, numbers)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_wide_numbers_round_like_doubles(x: tuple[float, int], y: tuple[float, int]) -> None:
     for found, truth in (
         (_sum(x, y), fraction(x) + fraction(y)),

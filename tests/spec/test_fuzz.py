@@ -52,7 +52,7 @@ def test_the_text_that_is_changed_is_good() -> None:
     assert parse_spec(GOOD).schema.n_cells == 12
 
 
-@settings(max_examples=drawn(100), deadline=None)
+@settings(max_examples=drawn(100))
 @given(st.data())
 def test_changed_specs(data: st.DataObject) -> None:
     text = GOOD
@@ -63,13 +63,13 @@ def test_changed_specs(data: st.DataObject) -> None:
     only_words(text)
 
 
-@settings(max_examples=drawn(80), deadline=None)
+@settings(max_examples=drawn(80))
 @given(st.lists(st.sampled_from(PIECES), max_size=20))
 def test_pieces_in_any_order(pieces: list[str]) -> None:
     only_words("".join(pieces))
 
 
-@settings(max_examples=drawn(40), deadline=None)
+@settings(max_examples=drawn(40))
 @given(st.binary(max_size=200), st.integers(0, len(GOOD)))
 def test_any_bytes(noise: bytes, place: int) -> None:
     only_words(noise)
@@ -96,7 +96,7 @@ def paths(tree: object, here: tuple[str | int, ...] = ()) -> list[tuple[str | in
 PLACES = paths(parse(GOOD).tree)
 
 
-@settings(max_examples=drawn(100), deadline=None)
+@settings(max_examples=drawn(100))
 @given(st.sampled_from(PLACES), TREES)
 def test_any_tree_in_any_place(place: tuple[str | int, ...], tree: object) -> None:
     import json
