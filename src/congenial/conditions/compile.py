@@ -38,8 +38,7 @@ def compile_conditions(schema: Schema, conditions: Iterable[Condition], counts: 
         condition; a message about one that they break says neither where nor by how much.
     """
     checked = [_known_kind(condition) for condition in conditions]
-    first = _claims(schema, [condition for condition in checked if not condition.needs_others], counts)
-    claims = _claims(schema, [condition for condition in checked if condition.needs_others], counts, first)
+    first, claims = _claims(schema, checked, counts)
     too = _exact_too(schema, checked, first, claims)
     claims += _nonnegative(schema, checked)
     if counts is not None:
@@ -54,9 +53,7 @@ def compile_conditions(schema: Schema, conditions: Iterable[Condition], counts: 
 
 def claims_of(schema: Schema, conditions: Sequence[Condition], counts: Counts) -> list[Claim]:
     """Return every statement about a table, those included that no condition makes: counts are not negative."""
-    first = _claims(schema, [condition for condition in conditions if not condition.needs_others], counts)
-    claims = _claims(schema, [condition for condition in conditions if condition.needs_others], counts, first)
-    return [*claims, *_nonnegative(schema, conditions)]
+    return [*_claims(schema, conditions, counts)[1], *_nonnegative(schema, conditions)]
 
 
 def check_conditions(schema: Schema, conditions: Iterable[Condition]) -> None:
@@ -89,16 +86,16 @@ def _known_kind(condition: Condition) -> Condition:
     return condition
 
 
-def _claims(
-    schema: Schema, conditions: Sequence[Condition], counts: Counts | None, before: Sequence[Claim] = ()
-) -> list[Claim]:
-    """Split conditions into the smallest statements that make sense alone, and put them after those before."""
-    claims = list(before)
-    for condition in conditions:
+def _claims(schema: Schema, conditions: Sequence[Condition], counts: Counts | None) -> tuple[list[Claim], list[Claim]]:
+    """Split conditions into the smallest statements that make sense alone: those that need no others, and all."""
+    claims: list[Claim] = []
+    n_first = 0
+    for condition in sorted(conditions, key=lambda condition: condition.needs_others):
         known = _equalities(claims) if condition.needs_others else Equalities()
         its_claims = condition.claims(schema, counts, known)
         claims += [replace(claim, of=claim.text if len(its_claims) == 1 else condition.title) for claim in its_claims]
-    return claims
+        n_first = n_first if condition.needs_others else len(claims)
+    return claims[:n_first], claims
 
 
 def _nonnegative(schema: Schema, conditions: Sequence[Condition]) -> list[Claim]:

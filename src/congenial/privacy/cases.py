@@ -176,8 +176,6 @@ class Case:
 FEW_AREAS = 20
 """Up to so many areas are certified each by its own values: whether few tables fit is itself a question of 40 ms."""
 
-_NO_PAIR, _ONE, _TWO = Closest(None, True, None), Closest(1, True, None), Closest(2, True, None)
-
 
 @dataclass(frozen=True)
 class Structure:
@@ -257,7 +255,8 @@ def _closest_codes(group: Group, pinned: NDArray[np.bool_], relation: str) -> In
     return codes
 
 
-_UNKNOWN, _NOBODY = -2, -1  # codes of fewest records; others are 2 k + (1 if fewer are proven impossible)
+# Codes of fewest records: 2 k + (1 if fewer are proven impossible), or one of these.
+_UNKNOWN, _NOBODY, _ONE, _TWO = -2, -1, 3, 5
 
 
 def _code(closest: Closest) -> int:
@@ -265,7 +264,7 @@ def _code(closest: Closest) -> int:
 
 
 def _closest(code: int) -> Closest:
-    return _NO_PAIR if code == _NOBODY else Closest(code // 2, bool(code % 2), None)
+    return Closest(None if code == _NOBODY else code // 2, bool(code % 2), None)
 
 
 def _quick_closest(group: Group, pinned: NDArray[np.bool_], relation: str) -> Ints:
@@ -277,34 +276,29 @@ def _quick_closest(group: Group, pinned: NDArray[np.bool_], relation: str) -> In
     """
     pattern = group.pattern
     codes = np.full(len(group.places), _UNKNOWN)
-    is_free = {cell for cells in _cells_in_no_row(pattern) for cell in cells}
+    in_no_row = set(range(pattern.schema.n_cells)).difference(*(limited.row.cells for limited in pattern.rows))
     if relation == "unbounded":
-        if any(_can_rise(pattern, cell) for cell in is_free):
-            codes[:] = _code(_ONE)
+        if any(_can_rise(pattern, cell) for cell in in_no_row):
+            codes[:] = _ONE
         elif () not in pattern.alike:
             bounded = _quick_closest(group, pinned, "bounded")
-            codes[bounded == _code(_ONE)] = _code(_TWO)  # no record comes or goes alone, and one can change
+            codes[bounded == _ONE] = _TWO  # no record comes or goes alone, and one can change
     else:
         has_partner = {cell for cells in pattern.grouped.members if _pairs_up(pattern, cells) for cell in cells}
-        if is_free & has_partner:
-            codes[:] = _code(_ONE)
+        if in_no_row & has_partner:
+            codes[:] = _ONE
         for number, limited in enumerate(pattern.equalities):
             lowers = [pattern.lower[cell] for cell in limited.row.cells]
             loose = {cell for cell in limited.row.cells if not pattern.is_fixed(cell)}
             if set(limited.row.coefficients) == {1} and None not in lowers and loose <= has_partner:
                 least = sum(end for end in lowers if end is not None)
-                codes[group.values[:, number] > least] = _code(_ONE)
+                codes[group.values[:, number] > least] = _ONE
     codes[pinned.all(axis=1)] = _NOBODY
     return codes
 
 
 def _can_rise(pattern: Constraints, cell: int) -> bool:
     return pattern.upper[cell] is None
-
-
-def _cells_in_no_row(pattern: Constraints) -> Iterator[tuple[int, ...]]:
-    touched = {cell for limited in pattern.rows for cell in limited.row.cells}
-    yield from (cells for cells in pattern.grouped.members if not touched & set(cells))
 
 
 def _pairs_up(pattern: Constraints, cells: tuple[int, ...]) -> bool:

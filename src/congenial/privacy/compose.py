@@ -1,4 +1,4 @@
-"""What several releases cost together, and what their invariants give away together: docs/claims/composition.md."""
+"""What several releases cost together, and what their invariants disclose together: docs/claims/composition.md."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -14,7 +14,7 @@ import numpy as np
 from congenial.conditions.constraints import CellBounds, Constraints
 from congenial.conditions.integer_program import EmptyError, find_point, minimise, propagate
 from congenial.conditions.linear_algebra import Box, spread
-from congenial.conditions.rows import Column, Limited, Row, connected_parts
+from congenial.conditions.rows import Column, Limited, Row, cells_alike, columns, connected_parts
 from congenial.errors import PrivacyError
 from congenial.privacy import check_relation
 
@@ -24,6 +24,7 @@ MOST_PROGRAMS = 400
 MOST_DIFFERENCES = 100_000
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
+Groups = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,11 @@ def _two_records(constraints: Constraints) -> Pair | None:
     In large two-way tables this finds at once what an integer program takes minutes for.
     """
     grouped = constraints.grouped
-    columns = [
-        tuple((number, row.terms[group]) for number, row in enumerate(grouped.rows) if group in row.terms)
-        for group in range(len(grouped.members))
-    ]
-    seen: dict[tuple[tuple[int, int], ...], tuple[int, int]] = {}
-    for first, second in islice(combinations(range(len(columns)), 2), MOST_DIFFERENCES):
-        change = dict(columns[second])
-        for row, weight in columns[first]:
+    of_group = columns([row.row for row in grouped.rows], len(grouped.members))
+    seen: dict[Column, tuple[int, int]] = {}
+    for first, second in islice(combinations(range(len(of_group)), 2), MOST_DIFFERENCES):
+        change = dict(of_group[second])
+        for row, weight in of_group[first]:
             change[row] = change.get(row, 0) - weight
         key = tuple(sorted((row, weight) for row, weight in change.items() if weight))
         other = seen.setdefault(key, (first, second))
@@ -93,9 +91,9 @@ def _one_record(constraints: Constraints, relation: str) -> tuple[Pair | None, b
     grouped = constraints.grouped
     is_decided = True
     for entering, leaving in _candidates(constraints, relation):
-        box = _with_room(grouped.box, *([] if group is None else [group] for group in (entering, leaving)))
         try:
-            point = find_point([_moved_range(row, entering, leaving) for row in grouped.rows], box)
+            rows = [_moved_range(row, entering, leaving) for row in grouped.rows]
+            point = find_point(rows, _with_room(grouped.box, entering, leaving))
         except EmptyError:
             continue
         if point is not None:
@@ -110,39 +108,27 @@ def _with_room(box: Box, entering: Sequence[int], leaving: Sequence[int]) -> Box
     return Box(low, [end if end is None else end - (number in entering) for number, end in enumerate(box.high)])
 
 
-def _candidates(constraints: Constraints, relation: str) -> Iterator[tuple[int | None, int | None]]:
+def _candidates(constraints: Constraints, relation: str) -> Iterator[tuple[Groups, Groups]]:
     """Go through groups (entering, leaving) between which the equalities allow one record to pass."""
     grouped = constraints.grouped
-    columns: dict[tuple[tuple[int, int], ...], list[int]] = {}
-    for group in range(len(grouped.members)):
-        column = tuple(
-            (number, row.terms[group])
-            for number, row in enumerate(grouped.rows)
-            if row.is_equality and group in row.terms
-        )
-        columns.setdefault(column, []).append(group)
+    alike = cells_alike([row.row for row in grouped.rows if row.is_equality], len(grouped.members))
     if relation == "unbounded":
-        yield from ((group, None) for group in columns.get((), []))
+        yield from (((group,), ()) for group in alike.get((), ()))
         return
-    for groups in columns.values():
-        yield from ((group, group) for group in groups if len(_loose(constraints, group)) > 1)
-    for groups in columns.values():
+    for groups in alike.values():
+        yield from (((group,), (group,)) for group in groups if len(_loose(constraints, group)) > 1)
+    for groups in alike.values():
         for first, second in combinations(groups, 2):
-            yield from ((first, second), (second, first))
+            yield from (((first,), (second,)), ((second,), (first,)))
 
 
-def _moved_range(row: Limited, entering: int | None, leaving: int | None) -> Limited:
+def _moved_range(row: Limited, entering: Groups, leaving: Groups) -> Limited:
     """Narrow a row so that it holds before and after one record passes."""
-    change = (row.terms.get(entering, 0) if entering is not None else 0) - (
-        row.terms.get(leaving, 0) if leaving is not None else 0
-    )
-    if change == 0:
-        return row
-    low = None if row.lower is None else row.lower - min(0, change)
-    high = None if row.upper is None else row.upper - max(0, change)
-    if low is not None and high is not None and low > high:
+    change = sum(row.terms.get(group, 0) for group in entering) - sum(row.terms.get(group, 0) for group in leaving)
+    limits = row.limits & row.limits.shifted(-change)
+    if limits.is_empty:
         raise EmptyError
-    return Limited.of(row.row, low, high)
+    return Limited(row.row, limits)
 
 
 def _loose(constraints: Constraints, group: int) -> list[int]:
@@ -150,9 +136,9 @@ def _loose(constraints: Constraints, group: int) -> list[int]:
     return [cell for cell in cells if not constraints.is_fixed(cell)]
 
 
-def _pair(constraints: Constraints, point: Sequence[int], entering: int | None, leaving: int | None) -> Pair:
-    sources = [] if leaving is None else _loose(constraints, leaving)[:1]
-    into = [] if entering is None else [c for c in _loose(constraints, entering) if c not in sources][:1]
+def _pair(constraints: Constraints, point: Sequence[int], entering: Groups, leaving: Groups) -> Pair:
+    sources = [_loose(constraints, group)[0] for group in leaving]
+    into = [next(cell for cell in _loose(constraints, group) if cell not in sources) for group in entering]
     before = spread(constraints.grouped, point, *_with_room(Box.of(constraints.limits), into, sources))
     return before, tuple(count + (cell in into) - (cell in sources) for cell, count in enumerate(before))
 
@@ -387,7 +373,7 @@ class Neighbours:
 
     @property
     def no_longer_protected(self) -> tuple[str, ...]:
-        """What the published conditions give away by themselves, in sentences: of records, then of cells."""
+        """What the published conditions disclose by themselves, in sentences: of records, then of cells."""
         out = list(self.bare_records)
         name, bounds = self.constraints.schema.cell_name, self._bounds
         disclosed = {name(cell): bounds.lower[cell] for cell in bounds.pinned}

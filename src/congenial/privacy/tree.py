@@ -1,4 +1,4 @@
-"""What a chain of conditional draws over a tree of areas costs: docs/claims/hierarchy.md."""
+"""What conditional draws down a tree of areas cost, level by level: docs/claims/hierarchy.md."""
 
 from collections.abc import Sequence
 from fractions import Fraction
