@@ -14,7 +14,7 @@ from brute import BITS, Brute, Dice, Limits, Plain, Weights, cell_classes, is_at
 from congenial.arrays import Ints
 from congenial.conditions import areas as areas_module
 from congenial.conditions import constraints as constraints_module
-from congenial.conditions.areas import Areas, Group, ManyBounds, quick_bounds
+from congenial.conditions.areas import AreaBounds, AreaGroup, Areas, quick_bounds
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.condition import Condition
 from congenial.errors import PrivacyError
@@ -276,7 +276,7 @@ def test_the_quick_rule_gives_every_answer() -> None:
 
 
 @dataclass(frozen=True)
-class Forgetful(ManyBounds):
+class Forgetful(AreaBounds):
     """The mutant: no cell is pinned in any area."""
 
     @property
@@ -296,7 +296,7 @@ FIRST_PINNED = Many(
 def test_a_structure_that_forgets_pinned_cells_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The well-measured cells cannot move in the first area, and its case must not stand for the others."""
 
-    def forgetful(group: Group) -> ManyBounds:
+    def forgetful(group: AreaGroup) -> AreaBounds:
         found = quick_bounds(group)
         return Forgetful(found.low, found.high)
 

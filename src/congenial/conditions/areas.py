@@ -33,7 +33,7 @@ def pattern_of(constraints: Constraints) -> Pattern:
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class AreaGroup:
     """Areas whose constraints differ only in the values of their equalities.
 
     Attributes
@@ -59,9 +59,9 @@ class Group:
         )
         return Constraints(self.pattern.schema, rows, self.pattern.limits)
 
-    def part(self, numbers: slice) -> "Group":
+    def part(self, numbers: slice) -> "AreaGroup":
         """Return some areas of the group."""
-        return Group(self.pattern, self.places[numbers], self.values[numbers])
+        return AreaGroup(self.pattern, self.places[numbers], self.values[numbers])
 
     @property
     def ranges_of_values(self) -> tuple[Interval, ...]:
@@ -87,7 +87,7 @@ class Areas(Mapping[Area, Constraints]):
     name : str or None
         What an area is called, such as county; None for one table.
     labels : tuple of str, or (None,)
-    groups : tuple of Group
+    groups : tuple of AreaGroup
 
     Examples
     --------
@@ -102,7 +102,7 @@ class Areas(Mapping[Area, Constraints]):
 
     name: str | None
     labels: tuple[Area, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[AreaGroup, ...]
 
     def __post_init__(self) -> None:
         texts = [label or "" for label in (self.name, *self.labels)]
@@ -129,7 +129,7 @@ class Areas(Mapping[Area, Constraints]):
         groups = []
         for places in members.values():
             values = [[limited.lower or 0 for limited in known[place].equalities] for place in places]
-            groups.append(Group(known[places[0]], np.array(places, np.int64), _table_of(values)))
+            groups.append(AreaGroup(known[places[0]], np.array(places, np.int64), _table_of(values)))
         return cls(name, tuple(constraints), tuple(groups))
 
     @classmethod
@@ -155,7 +155,7 @@ class Areas(Mapping[Area, Constraints]):
             pattern = Constraints.of(schema, conditions, counts[0].tolist())
             equalities = [limited.row for limited in pattern.equalities]
             values = [row_values(equalities, counts[part]) for part in parts_of(len(counts))]
-            group = Group(pattern, np.arange(len(counts)), np.concatenate(values))
+            group = AreaGroup(pattern, np.arange(len(counts)), np.concatenate(values))
             for part in parts_of(len(counts)):
                 is_right = group.part(part).holds(counts[part]) & _obeys_stated(schema, conditions, counts[part])
                 for place in np.flatnonzero(~is_right)[:1]:
@@ -247,7 +247,7 @@ class TablesByLabel(Mapping[Area, Ints]):
         return len(self.areas)
 
 
-def _is_same(first: Group, second: Group) -> bool:
+def _is_same(first: AreaGroup, second: AreaGroup) -> bool:
     return (
         pattern_of(first.pattern) == pattern_of(second.pattern)
         and np.array_equal(first.places, second.places)
@@ -281,7 +281,7 @@ _SAFE = 2**59
 
 
 @dataclass(frozen=True)
-class ManyBounds:
+class AreaBounds:
     """The limits of every cell of every table (table, cell), as `Constraints.quick_bounds` has them for one.
 
     Attributes
@@ -306,7 +306,7 @@ class ManyBounds:
         return np.where(is_open, NONE, self.high - np.where(is_open, 0, self.low))
 
 
-def quick_bounds(group: Group) -> ManyBounds:
+def quick_bounds(group: AreaGroup) -> AreaBounds:
     """Return the limits of cells in every area of a group."""
     pattern, values = group.pattern, group.values
     rows = pattern.grouped.rows
@@ -370,7 +370,7 @@ def _narrow(coefficients: dict[int, int], limit: Ints, low: Ints, high: Ints) ->
     return changed
 
 
-def _of_cells(group: Group, group_low: Ints, group_high: Ints) -> ManyBounds:
+def _of_cells(group: AreaGroup, group_low: Ints, group_high: Ints) -> AreaBounds:
     """Return the limits of cells, given those of sums over cells with equal columns: the others take the slack."""
     pattern = group.pattern
     low, high = (
@@ -388,10 +388,10 @@ def _of_cells(group: Group, group_low: Ints, group_high: Ints) -> ManyBounds:
             if lowers.count(None) == (lower is None):
                 better = np.where(own_high == NONE, NONE, own_high - (some_least - (lower or 0)))
                 high[:, cell] = np.minimum(high[:, cell], better)
-    return ManyBounds(low, high)
+    return AreaBounds(low, high)
 
 
-def _one_by_one(group: Group) -> ManyBounds:
+def _one_by_one(group: AreaGroup) -> AreaBounds:
     """Return the same in Python's integers, where 64 bits might not hold them; what they do not hold has no limit."""
     all_bounds: list[CellBounds] = [group.constraints(number).quick_bounds for number in range(len(group.places))]
 
@@ -399,4 +399,4 @@ def _one_by_one(group: Group) -> ManyBounds:
         return missing if end is None or abs(end) >= NONE else end
 
     low = np.array([[fitted(end, -NONE) for end in bounds.lower] for bounds in all_bounds], np.int64)
-    return ManyBounds(low, np.array([[fitted(end, NONE) for end in bounds.upper] for bounds in all_bounds], np.int64))
+    return AreaBounds(low, np.array([[fitted(end, NONE) for end in bounds.upper] for bounds in all_bounds], np.int64))

@@ -19,7 +19,7 @@ _MOST_IMPLIED_CHECKS = 200
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledConditions:
     """Rows over several cells, limits of single cells, what is exact besides, and notes about what was dropped."""
 
     rows: tuple[Limited, ...]
@@ -28,7 +28,9 @@ class Compiled:
     also_exact: tuple[Limited, ...] = ()
 
 
-def compile_conditions(schema: Schema, conditions: Iterable[Condition], counts: Counts | None = None) -> Compiled:
+def compile_conditions(
+    schema: Schema, conditions: Iterable[Condition], counts: Counts | None = None
+) -> CompiledConditions:
     """Turn conditions into rows and limits.
 
     Parameters
@@ -68,7 +70,7 @@ def check_conditions(schema: Schema, conditions: Iterable[Condition]) -> None:
             compile_conditions(schema, stated)
 
 
-def compile_claims(n_cells: int, claims: Sequence[Claim], *, is_feasible: bool = False) -> Compiled:
+def compile_claims(n_cells: int, claims: Sequence[Claim], *, is_feasible: bool = False) -> CompiledConditions:
     """Turn statements into rows and limits; that some table obeys them is checked unless it is known."""
     limits = _cell_limits(n_cells, claims)
     several = [limited for claim in claims for limited in claim.limits if len(limited.row.cells) > 1]
@@ -76,7 +78,7 @@ def compile_claims(n_cells: int, claims: Sequence[Claim], *, is_feasible: bool =
     if not is_feasible:
         _check_feasible(rows, limits, claims)
     rows, more = _without_idle_ranges(rows, limits)
-    return Compiled(tuple(rows), tuple(limits), (*notes, *more))
+    return CompiledConditions(tuple(rows), tuple(limits), (*notes, *more))
 
 
 def _known_kind(condition: Condition) -> Condition:

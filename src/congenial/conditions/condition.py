@@ -59,7 +59,7 @@ OF_EVERY_ENTRY: Mapping[SpecList, Keys] = {
 """Keys that go with every kind."""
 
 
-class Picks(Protocol):
+class LabelReader(Protocol):
     """How a spec's words for cells and dimensions are read."""
 
     def where(self, values: Any) -> dict[str, tuple[str, ...]] | None:
@@ -87,7 +87,7 @@ class Entry:
 
     stands_in: SpecList
     values: Mapping[str, Any]
-    picks: Picks
+    reader: LabelReader
 
     @property
     def name(self) -> str | None:
@@ -96,11 +96,11 @@ class Entry:
 
     def where(self, key: str) -> dict[str, tuple[str, ...]] | None:
         """Return the set of cells after a key; None is every cell, also where the key is left out."""
-        return self.picks.where(self.values[key]) if key in self.values else None
+        return self.reader.where(self.values[key]) if key in self.values else None
 
     def dimensions(self, key: str) -> tuple[str, ...]:
         """Return the dimensions after a key; none where it is left out."""
-        return self.picks.dimensions_named(self.values[key]) if key in self.values else ()
+        return self.reader.dimensions_named(self.values[key]) if key in self.values else ()
 
     def limit(self, key: str) -> int | None:
         """Return a limit; None where the key is left out, or says `none`."""

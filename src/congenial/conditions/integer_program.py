@@ -37,7 +37,7 @@ _MAX_NODES = 2_000
 
 
 @dataclass(frozen=True)
-class Relaxed:
+class Relaxation:
     """What is known of a relaxation: a proven lower bound (None: none), and the solver's point when it found one."""
 
     bound: Fraction | None
@@ -45,15 +45,15 @@ class Relaxed:
     seems_unlimited: bool = False
 
 
-def relax(rows: Sequence[Limited], box: Box, objective: dict[int, int]) -> Relaxed:
+def relax(rows: Sequence[Limited], box: Box, objective: dict[int, int]) -> Relaxation:
     """Minimise the objective over the real points of a system."""
     matrix, low, high = _float_rows(rows, len(box[0]))
     cost = np.zeros(len(box[0]))
     cost[list(objective)] = list(objective.values())
     solution = _solve(cost, matrix, (low, high), _float_box(box))
     if solution.point is None:
-        return Relaxed(None, None, seems_unlimited=solution.is_unlimited)
-    return Relaxed(best_dual_bound(rows, box, objective, solution.multipliers), solution.point)
+        return Relaxation(None, None, seems_unlimited=solution.is_unlimited)
+    return Relaxation(best_dual_bound(rows, box, objective, solution.multipliers), solution.point)
 
 
 def infeasibility_multipliers(rows: Sequence[Limited], box: Box) -> Floats | None:

@@ -538,8 +538,8 @@ class Linear(Query):
     def from_entry(cls, entry: Entry) -> Query:
         """Read ``linear: [{times: 2, of: female}, {times: -1, of: male}]``."""
         terms = entry.values["linear"]
-        name = entry.name or entry.picks.terms_text(terms)
-        return linear(entry.picks.coefficients(terms), name=name, **entry_options(entry, cls.kind))
+        name = entry.name or entry.reader.terms_text(terms)
+        return linear(entry.reader.coefficients(terms), name=name, **entry_options(entry, cls.kind))
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values; cells that are named stand beside their coefficients."""

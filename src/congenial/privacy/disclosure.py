@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Ints
-from congenial.conditions.areas import Area, Areas, Group
+from congenial.conditions.areas import Area, AreaGroup, Areas
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.condition import Condition
 from congenial.conditions.determined_cells import (
@@ -229,7 +229,7 @@ def disclosure_of(areas: Areas, conditions: Sequence[Condition]) -> Disclosure:
 def disclosure_of_groups(
     name: str | None,
     labels: Sequence[Area],
-    groups: Sequence[tuple[Group, NDArray[np.bool_]]],
+    groups: Sequence[tuple[AreaGroup, NDArray[np.bool_]]],
     rows: Sequence[tuple[Row, bool]],
 ) -> Disclosure:
     """Return the same of groups of areas, each with the cells (cell,) that have their value by declaration.

@@ -28,7 +28,7 @@ Groups = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Closest:
+class ClosestPair:
     """The fewest records in which two tables differ, whether fewer are proven impossible, and such a pair."""
 
     k: int | None
@@ -36,7 +36,7 @@ class Closest:
     pair: Pair | None
 
 
-def closest_pair(constraints: Constraints, relation: str) -> Closest:
+def closest_pair(constraints: Constraints, relation: str) -> ClosestPair:
     """Find two tables of S* that differ in the fewest records.
 
     Examples
@@ -47,16 +47,16 @@ def closest_pair(constraints: Constraints, relation: str) -> Closest:
     """
     pair, is_decided = _one_record(constraints, relation)
     if pair is not None:
-        return Closest(1, is_smallest=True, pair=pair)
+        return ClosestPair(1, is_smallest=True, pair=pair)
     # From here on no record changes inside a group of cells with identical columns, so programs over groups see every
     # pair; one that leaves a cell and enters another of its group would be the pair that follows.
     if relation == "unbounded":
         pair, also = _one_record(constraints, "bounded")
         is_decided &= also
         if pair is not None:
-            return Closest(2, is_smallest=is_decided, pair=pair)
+            return ClosestPair(2, is_smallest=is_decided, pair=pair)
     elif (pair := _two_records(constraints)) is not None:
-        return Closest(2, is_smallest=is_decided, pair=pair)
+        return ClosestPair(2, is_smallest=is_decided, pair=pair)
     return _several_records(constraints, relation, is_decided=is_decided)
 
 
@@ -143,7 +143,7 @@ def _pair(constraints: Constraints, point: Sequence[int], entering: Groups, leav
     return before, tuple(count + (cell in into) - (cell in sources) for cell, count in enumerate(before))
 
 
-def _several_records(constraints: Constraints, relation: str, *, is_decided: bool) -> Closest:
+def _several_records(constraints: Constraints, relation: str, *, is_decided: bool) -> ClosestPair:
     """Minimise the number of changed records over pairs of tables that differ in a given group, group by group."""
     grouped = constraints.grouped
     n = len(grouped.members)
@@ -176,9 +176,9 @@ def _several_records(constraints: Constraints, relation: str, *, is_decided: boo
                 "whether any two tables that obey the conditions are neighbours could not be decided within the search"
                 " limit; state fewer or simpler conditions, or give cells bounds(lower, upper)"
             )
-        return Closest(None, is_smallest=True, pair=None)
+        return ClosestPair(None, is_smallest=True, pair=None)
     is_smallest = all(bound is not None and bound >= best[0] for bound in bounds)
-    return Closest(best[0] // step, is_smallest, best[1])
+    return ClosestPair(best[0] // step, is_smallest, best[1])
 
 
 def _pair_program(
@@ -338,7 +338,7 @@ class Neighbours:
         return any(len(cells) > 1 for cells in self._classes.values())
 
     @cached_property
-    def lonely_cells(self) -> tuple[str, ...]:
+    def isolated_cells(self) -> tuple[str, ...]:
         """Cells whose records cannot change alone: at k = 1 nothing is promised to them."""
         alike = self._classes
         alone = [c for column, cells in alike.items() if _is_alone(column, cells, self.relation) for c in cells]
@@ -359,22 +359,22 @@ class Neighbours:
         return tuple(out)
 
     @property
-    def bare_records(self) -> tuple[str, ...]:
+    def unprotected_records(self) -> tuple[str, ...]:
         """What of a record is not protected, or only together with others, in sentences."""
         if self.k is not None and self.k > 1:
             what = "change its value" if self.relation == "bounded" else "come or go"
             out = [f"no single record can {what} alone: what is promised is promised to {self.k} records together"]
         else:
             out = [a.text for a in self.attributes if a.is_pinned or a.is_narrowed]
-            if self.lonely_cells and self.k == 1:
-                shown = "; ".join(self.lonely_cells[:4]) + ("; ..." if len(self.lonely_cells) > 4 else "")
+            if self.isolated_cells and self.k == 1:
+                shown = "; ".join(self.isolated_cells[:4]) + ("; ..." if len(self.isolated_cells) > 4 else "")
                 out.append(f"nothing is promised to one record alone where it cannot change alone: records of {shown}")
         return tuple(out)
 
     @property
     def no_longer_protected(self) -> tuple[str, ...]:
         """What the published conditions disclose by themselves, in sentences: of records, then of cells."""
-        out = list(self.bare_records)
+        out = list(self.unprotected_records)
         name, bounds = self.constraints.schema.cell_name, self._bounds
         disclosed = {name(cell): bounds.lower[cell] for cell in bounds.pinned}
         if disclosed:

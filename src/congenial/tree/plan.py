@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.arrow import CodeTexts, texts_of
-from congenial.conditions.areas import Area, Group
+from congenial.conditions.areas import Area, AreaGroup
 from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import margin
@@ -387,7 +387,7 @@ def tree_disclosures(law: ChainLaw, conditions: Sequence[Condition]) -> tuple[Di
     return tuple(out)
 
 
-def _groups(law: ChainLaw, exact: ExactSums | None, zero: Flags, barred: Flags) -> Iterator[tuple[Group, Flags]]:
+def _groups(law: ChainLaw, exact: ExactSums | None, zero: Flags, barred: Flags) -> Iterator[tuple[AreaGroup, Flags]]:
     """Go through the units of a level that have the same cells at 0 by structure and from above."""
     first, which = _patterns(zero, barred)
     n_units = len(zero)
@@ -397,7 +397,7 @@ def _groups(law: ChainLaw, exact: ExactSums | None, zero: Flags, barred: Flags) 
         places = np.flatnonzero(which == number)
         limits = tuple(POINT_ZERO if is_zero else NONNEGATIVE for is_zero in zero[one].tolist())
         stated = tuple(Limited.equal(row, int(value)) for row, value in zip(rows, values[one].tolist(), strict=True))
-        yield Group(Constraints(law.top.schema, stated, limits), places, values[places]), barred[one]
+        yield AreaGroup(Constraints(law.top.schema, stated, limits), places, values[places]), barred[one]
 
 
 def _patterns(zero: Flags, barred: Flags) -> tuple[Ints, Ints]:
