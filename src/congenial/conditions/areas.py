@@ -322,18 +322,13 @@ def quick_bounds(group: AreaGroup) -> AreaBounds:
         for side, missing in zip(pattern.grouped.box, (-NONE, NONE), strict=True)
     )
     limits: list[tuple[dict[int, int], Ints]] = []
-    place = 0
-    for row, limited in zip(rows, pattern.rows, strict=True):
-        lower, upper = row.lower, row.upper
-        if limited.is_equality:
-            most, least = values[:, place], values[:, place]
-            place += 1
-        else:
-            most, least = (None if end is None else np.full(n_tables, end) for end in (upper, lower))  # type: ignore[assignment]
-        if most is not None:
-            limits.append((row.terms, most))
-        if least is not None:
-            limits.append(({g: -times for g, times in row.terms.items()}, -least))
+    equal = iter(values.T)
+    for row in rows:
+        value = next(equal) if row.is_equality else None
+        for sign, end in ((1, row.upper), (-1, row.lower)):
+            if end is not None:
+                limit = np.full(n_tables, end) if value is None else value
+                limits.append(({g: sign * times for g, times in row.terms.items()}, sign * limit))
     for _ in range(ROUNDS):
         changed = False
         for coefficients, limit in limits:

@@ -366,14 +366,9 @@ def _within(part: Row, whole: Row, ends: tuple[Fraction, Fraction], size: Fracti
     return [*above, *below, Limited.of(whole, 1, None)]
 
 
-def _held(part: Row, whole: Row, end: Fraction, limits: tuple[int | None, int | None]) -> list[Limited]:
-    row = _difference(part, whole, end)
-    return [] if row is None else [Limited.of(row, *limits)]
-
-
-def _difference(part: Row, whole: Row, value: Fraction) -> Row | None:
-    """Return ``q * part - p * whole`` for the share p/q; None where it is 0 whatever the counts."""
+def _held(part: Row, whole: Row, value: Fraction, limits: tuple[int | None, int | None]) -> list[Limited]:
+    """Return limits of ``q * part - p * whole`` for the share p/q; none where it is 0 whatever the counts."""
     above = set(part.cells)
     terms = {cell: value.denominator * (cell in above) - value.numerator for cell in whole.cells}
     name = f"{value.denominator:,} x [{part.name}] - {value.numerator:,} x [{whole.name}]"
-    return Row.weighted(terms, name) if any(terms.values()) else None
+    return [Limited.of(Row.weighted(terms, name), *limits)] if any(terms.values()) else []

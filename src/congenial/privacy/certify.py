@@ -12,7 +12,7 @@ from congenial.privacy.bounds import Enumerated, conditional_loss, rho_at_all_or
 from congenial.privacy.cases import Case
 from congenial.privacy.certificate import Certificate, shown, shown_below
 from congenial.privacy.moves import MobileGroup, Step
-from congenial.privacy.zero_weights.calibrate import changed_loss
+from congenial.privacy.zero_weights.calibrate import changed_loss, is_open_above
 from congenial.privacy.zero_weights.cost import free_excess, group_excess, lines_excess, pair_excess
 from congenial.privacy.zero_weights.total import total_excess
 from congenial.sampling.system import Measured
@@ -76,9 +76,8 @@ class _Pricer:
 
     def _has_zeros_alone(self, group: MobileGroup) -> bool:
         """Whether the only limits of the cells are lower ones, and each is measured once, by itself."""
-        constraints = self.case.constraints
-        limits = {(constraints.lower[cell] is not None, constraints.upper[cell] is None) for cell in group.cells}
-        return limits == {(True, True)} and len(group.queries) == 1 and group.queries[0][1] == 1
+        are_open = all(is_open_above(self.case.constraints, cell) for cell in group.cells)
+        return are_open and len(group.queries) == 1 and group.queries[0][1] == 1
 
     def _scale(self, group: MobileGroup) -> tuple[Fraction, Fraction, Fraction]:
         """Return precision, base and zero weight of cells that are measured once."""
