@@ -160,7 +160,7 @@ class Areas(Mapping[Area, Constraints]):
                 is_right = group.part(part).holds(counts[part]) & _obeys_stated(schema, conditions, counts[part])
                 for place in np.flatnonzero(~is_right)[:1]:
                     table = counts[part][place].tolist()
-                    compile_conditions(schema, conditions, table)  # says what is wrong, not in which area
+                    compile_conditions(schema, conditions, table)  # the error names the condition, not the area
                     raise ConditionError("a confidential table does not obey the conditions that are stated")
             return cls(name, tuple(labels), (group,))
         by_label: dict[Area, Constraints] = {}
@@ -173,7 +173,7 @@ class Areas(Mapping[Area, Constraints]):
 
     @cached_property
     def places(self) -> dict[Area, int]:
-        """Where each area stands; made when first asked for, because there may be millions."""
+        """The position of each area; computed on demand, because there may be millions."""
         return {label: place for place, label in enumerate(self.labels)}
 
     def __getitem__(self, area: Area) -> Constraints:

@@ -1,4 +1,4 @@
-"""From what a user says to a system of integer rows without slack: redundant rows dropped, contradictions named."""
+"""From conditions to a system of integer rows without slack: redundant rows dropped, contradictions named."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -37,7 +37,7 @@ def compile_conditions(
     ----------
     counts : sequence of int, optional
         The confidential cells, from which invariants without a stated value take theirs. They must obey every stated
-        condition; a message about one that they break says neither where nor by how much.
+        condition; an error about a broken one tells neither where nor by how much.
     """
     checked = [_known_kind(condition) for condition in conditions]
     first, claims = _claims(schema, checked, counts)
@@ -116,7 +116,7 @@ def _equalities(claims: Sequence[Claim]) -> Equalities:
 def _exact_too(
     schema: Schema, conditions: Sequence[Condition], first: Sequence[Claim], claims: Sequence[Claim]
 ) -> list[tuple[str, Limited]]:
-    """Return statistics that a condition speaks of, that nothing states, and that all equalities together fix."""
+    """Return statistics that a condition mentions, that nothing states, and that all equalities together fix."""
     stated = {(limited.row.cells, limited.row.coefficients) for limited in _equalities(first).limits}
     mentioned = {
         (row.cells, row.coefficients): (condition.text, row)
@@ -135,7 +135,7 @@ def _exact_too(
 
 
 def _check_table(claims: Sequence[Claim], counts: Counts) -> None:
-    """Refuse a table that breaks a condition: which one is said, and not where, for that would be a free answer."""
+    """Refuse a table that breaks a condition; the error names the condition, not where: that would be a free answer."""
     for claim in claims:
         if not all(limited.holds(counts) for limited in claim.limits):
             raise BrokenError(claim.of)

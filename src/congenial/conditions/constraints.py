@@ -84,7 +84,7 @@ class Constraints(CellLimits):
     notes : tuple of str
         Which conditions were dropped because they follow from others, and what is exact besides them.
     also_exact : tuple of Limited
-        Statistics that a condition speaks of without stating them, and that come out exactly all the same.
+        Statistics that a condition mentions without stating them, and that are exact all the same.
     origin : tuple of conditions, or None
         What they were compiled from, where that is known.
 

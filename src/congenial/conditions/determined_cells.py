@@ -3,7 +3,7 @@
 Limits are narrowed on arrays, a line an area, by the stated rows and by sums that follow from them. Where the rows
 leave each group of cells a known sum, or are both margins of complete two-way tables, what comes out are the tightest
 limits there are (Fréchet's), so nothing is missed. Elsewhere integer programs settle the first areas that differ, and
-it is said of how many areas nobody knows.
+the number of areas that remain open is reported.
 """
 
 from collections.abc import Sequence

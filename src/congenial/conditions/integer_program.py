@@ -2,7 +2,7 @@
 
 A claim "this is feasible" rests on a point that was substituted, a claim "nothing is below this" on an exact dual
 bound, interval arithmetic or a finished branch and bound over them. What cannot be settled within the node limit is
-said to be open, and bounds stay on the safe, outer side.
+reported as open, and bounds stay on the safe, outer side.
 """
 
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ def nearest_integers(rows: Sequence[Limited], box: Box, target: Floats, weights:
 
 
 class _Solution(NamedTuple):
-    """What the solver says: a point, if it found an optimal one, and the multipliers of the rows."""
+    """Result of the solver: a point, if it found an optimal one, and the multipliers of the rows."""
 
     point: Floats | None
     multipliers: Floats
@@ -382,7 +382,7 @@ def _branch_and_bound(
             continue
         relaxed = relax(rows, node, objective)
         point = relaxed.point
-        if relaxed.seems_unlimited:  # a claim of the solver's that costs nothing to believe: no bound is given
+        if relaxed.seems_unlimited:  # safe to believe without a proof: no bound is returned
             return None, best
         if point is None:
             multipliers = infeasibility_multipliers(rows, node)

@@ -169,7 +169,7 @@ def certificate_of(
     zero_weights : sequence of Fraction
         What weights of lower limits are multiplied by, for each class; 1 if none are given.
     try_all_pairs : bool
-        Whether to go through all pairs when S* is small.
+        Whether to enumerate all pairs when S* is small.
     """
     family = case.family
     if (family.exponent, family.currency) not in _PROVEN:

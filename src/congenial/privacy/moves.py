@@ -1,7 +1,7 @@
 """What changes when records change: the steps between neighbouring tables of S*, and how far apart noise keeps them.
 
 All of it is public. Every number here is an upper bound of a distance, or a lower bound of a precision, over *all*
-pairs of tables of S* that are so many records apart; docs/claims/conditional-loss.md says what follows from it.
+pairs of tables of S* that are so many records apart; docs/claims/conditional-loss.md has the consequences.
 """
 
 from collections.abc import Callable, Sequence
@@ -161,7 +161,7 @@ class Moves:
         return [Step(distance, least) for least, distance in worst.items()]
 
     def _once(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return what was made for a key, made when first asked for: structure does not change with precisions."""
+        """Return the cached structure of a key: it does not change with precisions."""
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]

@@ -348,8 +348,8 @@ class Neighbours:
     def attributes(self) -> tuple[Attribute, ...]:
         """For every dimension, what a change of one record's value can do to it."""
         schema = self.constraints.schema
-        nobody = self.relation == "bounded" and self.k != 1 and self.is_smallest  # can change alone
-        alike = [] if nobody else [cells for cells in self._classes.values() if len(cells) > 1]
+        is_tied = self.relation == "bounded" and self.k != 1 and self.is_smallest  # no record changes alone
+        alike = [] if is_tied else [cells for cells in self._classes.values() if len(cells) > 1]
         out = []
         for axis, dimension in enumerate(schema.names):
             labels = schema.labels(dimension)

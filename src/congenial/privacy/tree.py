@@ -114,7 +114,7 @@ def refuse_pure(budget: Budget) -> None:
 
 
 def total_rho(budget: Budget) -> Fraction:
-    """Return the rho that a budget comes to: its own, or the largest that keeps epsilon at its delta.
+    """Return the rho of a budget: as given, or the largest that keeps epsilon at its delta.
 
     Examples
     --------

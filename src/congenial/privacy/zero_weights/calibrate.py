@@ -111,7 +111,7 @@ def calibrated_zeros(epsilon: Fraction, cells: int, *, is_total_fixed: bool = Fa
     cells : int
         Of the group; of a single cell no record can move to another, and nothing is lost but what the cap leaves.
     is_total_fixed : bool
-        Whether an invariant says the total of the group, or it follows from invariants.
+        Whether the total of the group is an invariant, or follows from invariants.
 
     Examples
     --------

@@ -301,7 +301,7 @@ class OtherCells:
 
 
 class LaterSpare:
-    """A lower bound of ``[T^(N + x)] M_x M_(x+1) p`` at all levels x from 1 on, for each N that is asked for.
+    """A lower bound of ``[T^(N + x)] M_x M_(x+1) p`` at all levels x from 1 on, for each N on request.
 
     From 1 to x it grows by ``w^2 p_(N+x) + 2w (p_(N+2) + ... + p_(N+x-1)) - (w^2 - 2w) p_(N+1)`` and, for k from 1 to
     x - 1, by ``p_(N+k-1) + ... + p_(N-k-2)``, or more. Blocks of levels are bounded at once, then all others. A check
