@@ -199,7 +199,7 @@ def _pair_program(
     rows.append(Limited.of(Row.of("", range(n, 3 * n)), least, most))
     widths = [None if a is None or b is None else b - a for a, b in zip(low, high, strict=True)]
     box = Box([*low, *([0] * (2 * n))], [*high, *widths, *widths])
-    box[0][n + group], box[1][2 * n + group] = 1, 0
+    box.low[n + group], box.high[2 * n + group] = 1, 0
     if widths[group] == 0:
         raise EmptyError
     return rows, box

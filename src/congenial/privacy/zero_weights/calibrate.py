@@ -1,6 +1,6 @@
 """From a budget to weighted zeros: the largest precision of a group, and the weight, whose certificate stays within it.
 
-Every decision is made in balls on decimal grids of precisions and weights, so that it is the same on every machine.
+Every decision is made in balls on decimals of a fixed number of digits, so that it is the same on every machine.
 """
 
 from collections.abc import Callable, Sequence
