@@ -479,7 +479,7 @@ class Plan:
         """
         out: dict[str, int] = {}
         for structure in self.structures:
-            for sentence in structure.case.neighbourhood.bare_records:
+            for sentence in structure.case.neighbourhood.unprotected_records:
                 out[sentence] = out.get(sentence, 0) + structure.n_areas
         return out
 

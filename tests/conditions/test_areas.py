@@ -9,7 +9,7 @@ import congenial as cg
 from congenial.arrays import Ints
 from congenial.conditions import areas as many_bounds
 from congenial.conditions import areas as module
-from congenial.conditions.areas import NONE, Area, Areas, Group, ManyBounds, pattern_of, quick_bounds
+from congenial.conditions.areas import NONE, Area, AreaBounds, AreaGroup, Areas, pattern_of, quick_bounds
 from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import CellBounds, Constraints
 from congenial.conditions.rows import Limited
@@ -259,7 +259,7 @@ def test_numbers_that_64_bits_might_not_hold_are_taken_one_by_one(size: int, mon
     calls: list[int] = []
     one_by_one = many_bounds._one_by_one
 
-    def counted(group: Group) -> ManyBounds:
+    def counted(group: AreaGroup) -> AreaBounds:
         calls.append(1)
         return one_by_one(group)
 

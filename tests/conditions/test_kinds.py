@@ -258,7 +258,7 @@ class GroupedMargin(Query):
 
     @classmethod
     def from_entry(cls, entry: Entry) -> Query:
-        groups = tuple(entry.picks.where(group) for group in entry.values["groups"])
+        groups = tuple(entry.reader.where(group) for group in entry.values["groups"])
         return cls(groups=groups, **checked_fields(cls.kind, **entry_options(entry, cls.kind)))
 
     @classmethod

@@ -14,7 +14,7 @@ from brute import BITS, Brute, Dice, Limits, Plain, Weights, cell_classes, is_at
 from congenial.arrays import Ints
 from congenial.conditions import areas as areas_module
 from congenial.conditions import constraints as constraints_module
-from congenial.conditions.areas import Areas, Group, ManyBounds, quick_bounds
+from congenial.conditions.areas import AreaBounds, AreaGroup, Areas, quick_bounds
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.condition import Condition
 from congenial.errors import PrivacyError
@@ -266,8 +266,8 @@ def test_the_quick_rule_agrees_with_integer_programs_on_random_areas(seed: int) 
 def test_the_quick_rule_gives_every_answer() -> None:
     """Lest the tests above hold because it gives none."""
     found = {answer for many in CHOSEN.values() for answer in check_quick_rule(many)}
-    ones = {("bounded", areas_alike._code(areas_alike._ONE)), ("unbounded", areas_alike._code(areas_alike._ONE))}
-    twos = {("unbounded", areas_alike._code(areas_alike._TWO))}
+    ones = {("bounded", areas_alike._ONE), ("unbounded", areas_alike._ONE)}
+    twos = {("unbounded", areas_alike._TWO)}
     nobody = {(relation, areas_alike._NOBODY) for relation in RELATIONS}
     assert found == ones | twos | nobody
 
@@ -276,7 +276,7 @@ def test_the_quick_rule_gives_every_answer() -> None:
 
 
 @dataclass(frozen=True)
-class Forgetful(ManyBounds):
+class Forgetful(AreaBounds):
     """The mutant: no cell is pinned in any area."""
 
     @property
@@ -296,7 +296,7 @@ FIRST_PINNED = Many(
 def test_a_structure_that_forgets_pinned_cells_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The well-measured cells cannot move in the first area, and its case must not stand for the others."""
 
-    def forgetful(group: Group) -> ManyBounds:
+    def forgetful(group: AreaGroup) -> AreaBounds:
         found = quick_bounds(group)
         return Forgetful(found.low, found.high)
 

@@ -131,13 +131,13 @@ def test_what_is_said_of_cells_and_dimensions(number: int, request: pytest.Fixtu
                 assert any(set(ends) <= set(labels) for labels in attribute.classes), (drawn, ends)
                 assert not (attribute.is_pinned and ends[0] != ends[1])
         moving = {schema.cell_name(int(cell)) for change in changes for cell in np.flatnonzero(change)}
-        assert not moving & set(found.lonely_cells), drawn
+        assert not moving & set(found.isolated_cells), drawn
         first, second = np.nonzero(records_apart(drawn.tables, "unbounded") == 1)
         alone = {schema.cell_name(int(c)) for c in np.nonzero(drawn.tables[first] - drawn.tables[second])[1]}
         unbounded = neighbours_of(drawn.constraints, "unbounded")
-        assert not alone & set(unbounded.lonely_cells), drawn
+        assert not alone & set(unbounded.isolated_cells), drawn
         stuck = np.flatnonzero((drawn.tables == drawn.tables[0]).all(axis=0))
-        assert {schema.cell_name(int(cell)) for cell in stuck} <= set(found.lonely_cells), drawn
+        assert {schema.cell_name(int(cell)) for cell in stuck} <= set(found.isolated_cells), drawn
 
 
 @pytest.mark.parametrize("number", range(20))
@@ -153,8 +153,8 @@ def test_cells_that_equalities_tie_down_are_lonely(number: int, request: pytest.
         free = [cell for cell in range(len(columns)) if cell not in stuck]
         alone = {c for c in free if sum(columns[c] == columns[other] for other in free) == 1}
         tied = {c for c in free if any(columns[c])}
-        bounded = neighbours_of(drawn.constraints, "bounded").lonely_cells
-        unbounded = neighbours_of(drawn.constraints, "unbounded").lonely_cells
+        bounded = neighbours_of(drawn.constraints, "bounded").isolated_cells
+        unbounded = neighbours_of(drawn.constraints, "unbounded").isolated_cells
         assert {name(c) for c in alone | stuck} <= set(bounded), drawn
         assert {name(c) for c in tied | stuck} <= set(unbounded), drawn
 
@@ -164,7 +164,7 @@ def test_a_fixed_total_leaves_no_record_alone_under_the_unbounded_relation() -> 
     schema = cg.Schema({"cell": ["a", "b", "c", "d"]})
     found = neighbours_of(cg.Constraints.of(schema, [cg.total(equals=3)]), "unbounded")
     assert (found.k, found.disruption) == (2, "substantially disrupted")
-    assert len(found.lonely_cells) == 4
+    assert len(found.isolated_cells) == 4
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

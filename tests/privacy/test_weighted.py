@@ -22,7 +22,7 @@ from congenial.privacy.zero_weights.calibrate import (
     excess_left,
 )
 from congenial.privacy.zero_weights.cost import (
-    Others,
+    OtherCells,
     Series,
     free_excess,
     group_excess,
@@ -233,7 +233,7 @@ def test_levels_are_bounded_from_below() -> None:
         others = series.one
         for count in range(k):
             others = series.cell(others, count)
-        found = Others(series, others, 30, 20)
+        found = OtherCells(series, others, 30, 20)
         least = np.array([float(found.later_spare[n]) for n in range(31)])
         for level in range(1, 60):
             exact = series.cell(series.cell(others, level), level + 1)[level : level + 31]

@@ -10,7 +10,7 @@ from congenial.exact import ball, double_above_exp
 from congenial.privacy.zero_weights.cost import (
     BITS,
     SIDES,
-    Others,
+    OtherCells,
     _empty,
     first_level_holds,
     levels_hold,
@@ -28,7 +28,7 @@ CASES = [
 
 
 def by_balls(side: str, k: int, base: Fraction, weight: Fraction, excess: Fraction) -> bool:
-    terms = Others.lower_terms if side == "lower" else Others.upper_terms
+    terms = OtherCells.lower_terms if side == "lower" else OtherCells.upper_terms
     with flint.ctx.workprec(BITS):
         return levels_hold(_empty(k, base, weight), terms, ball(excess), is_quick=True)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.bundle.encoding import read_as
-from congenial.conditions.areas import Area, Areas, Group
+from congenial.conditions.areas import Area, AreaGroup, Areas
 from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.registry import from_json as condition_of_json
@@ -85,7 +85,7 @@ def _base(noise: str, query: MeasuredQuery) -> str | None:
     return str(FAMILIES[noise](query.precision).base) if query.precision else None
 
 
-def _group_json(group: Group, known: dict[Row, int]) -> dict[str, Any]:
+def _group_json(group: AreaGroup, known: dict[Row, int]) -> dict[str, Any]:
     pattern = group.pattern
     rows = [
         [known.setdefault(limited.row, len(known)), *([] if limited.is_equality else [limited.lower, limited.upper])]
@@ -200,7 +200,9 @@ def _check_room(given: Mapping[str, Any], n_cells: int) -> None:
         raise BundleError(wrong)
 
 
-def _groups(schema: Schema, rows: Sequence[Row], given: Sequence[Mapping[str, Any]], values: AreaValues) -> list[Group]:
+def _groups(
+    schema: Schema, rows: Sequence[Row], given: Sequence[Mapping[str, Any]], values: AreaValues
+) -> list[AreaGroup]:
     if not values.labels or len(set(values.labels)) != len(values.labels):
         raise BundleError("its areas are not all different, or there are none")
     out, n_placed = [], 0
@@ -214,7 +216,7 @@ def _groups(schema: Schema, rows: Sequence[Row], given: Sequence[Mapping[str, An
         if any(lack.any() for lack in lacks[:n_equal]) or not all(lack.all() for lack in lacks[n_equal:]):
             raise BundleError("an area has more or fewer values than its group has equalities")
         table = _table_of([np.ma.getdata(column) for column in own[:n_equal]], len(places))
-        out.append(Group(_constraints(schema, rows, entry, table[0].tolist()), places, table))
+        out.append(AreaGroup(_constraints(schema, rows, entry, table[0].tolist()), places, table))
         n_placed += len(places)
     if n_placed != len(values.labels):
         raise BundleError("an area is in no group")

@@ -33,7 +33,7 @@ def pattern_of(constraints: Constraints) -> Pattern:
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class AreaGroup:
     """Areas whose constraints differ only in the values of their equalities.
 
     Attributes
@@ -59,9 +59,9 @@ class Group:
         )
         return Constraints(self.pattern.schema, rows, self.pattern.limits)
 
-    def part(self, numbers: slice) -> "Group":
+    def part(self, numbers: slice) -> "AreaGroup":
         """Return some areas of the group."""
-        return Group(self.pattern, self.places[numbers], self.values[numbers])
+        return AreaGroup(self.pattern, self.places[numbers], self.values[numbers])
 
     @property
     def ranges_of_values(self) -> tuple[Interval, ...]:
@@ -87,7 +87,7 @@ class Areas(Mapping[Area, Constraints]):
     name : str or None
         What an area is called, such as county; None for one table.
     labels : tuple of str, or (None,)
-    groups : tuple of Group
+    groups : tuple of AreaGroup
 
     Examples
     --------
@@ -102,7 +102,7 @@ class Areas(Mapping[Area, Constraints]):
 
     name: str | None
     labels: tuple[Area, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[AreaGroup, ...]
 
     def __post_init__(self) -> None:
         texts = [label or "" for label in (self.name, *self.labels)]
@@ -129,7 +129,7 @@ class Areas(Mapping[Area, Constraints]):
         groups = []
         for places in members.values():
             values = [[limited.lower or 0 for limited in known[place].equalities] for place in places]
-            groups.append(Group(known[places[0]], np.array(places, np.int64), _table_of(values)))
+            groups.append(AreaGroup(known[places[0]], np.array(places, np.int64), _table_of(values)))
         return cls(name, tuple(constraints), tuple(groups))
 
     @classmethod
@@ -155,12 +155,12 @@ class Areas(Mapping[Area, Constraints]):
             pattern = Constraints.of(schema, conditions, counts[0].tolist())
             equalities = [limited.row for limited in pattern.equalities]
             values = [row_values(equalities, counts[part]) for part in parts_of(len(counts))]
-            group = Group(pattern, np.arange(len(counts)), np.concatenate(values))
+            group = AreaGroup(pattern, np.arange(len(counts)), np.concatenate(values))
             for part in parts_of(len(counts)):
                 is_right = group.part(part).holds(counts[part]) & _obeys_stated(schema, conditions, counts[part])
                 for place in np.flatnonzero(~is_right)[:1]:
                     table = counts[part][place].tolist()
-                    compile_conditions(schema, conditions, table)  # says what is wrong, not in which area
+                    compile_conditions(schema, conditions, table)  # the error names the condition, not the area
                     raise ConditionError("a confidential table does not obey the conditions that are stated")
             return cls(name, tuple(labels), (group,))
         by_label: dict[Area, Constraints] = {}
@@ -173,7 +173,7 @@ class Areas(Mapping[Area, Constraints]):
 
     @cached_property
     def places(self) -> dict[Area, int]:
-        """Where each area stands; made when first asked for, because there may be millions."""
+        """The position of each area; computed on demand, because there may be millions."""
         return {label: place for place, label in enumerate(self.labels)}
 
     def __getitem__(self, area: Area) -> Constraints:
@@ -247,7 +247,7 @@ class TablesByLabel(Mapping[Area, Ints]):
         return len(self.areas)
 
 
-def _is_same(first: Group, second: Group) -> bool:
+def _is_same(first: AreaGroup, second: AreaGroup) -> bool:
     return (
         pattern_of(first.pattern) == pattern_of(second.pattern)
         and np.array_equal(first.places, second.places)
@@ -281,7 +281,7 @@ _SAFE = 2**59
 
 
 @dataclass(frozen=True)
-class ManyBounds:
+class AreaBounds:
     """The limits of every cell of every table (table, cell), as `Constraints.quick_bounds` has them for one.
 
     Attributes
@@ -306,7 +306,7 @@ class ManyBounds:
         return np.where(is_open, NONE, self.high - np.where(is_open, 0, self.low))
 
 
-def quick_bounds(group: Group) -> ManyBounds:
+def quick_bounds(group: AreaGroup) -> AreaBounds:
     """Return the limits of cells in every area of a group."""
     pattern, values = group.pattern, group.values
     rows = pattern.grouped.rows
@@ -322,18 +322,13 @@ def quick_bounds(group: Group) -> ManyBounds:
         for side, missing in zip(pattern.grouped.box, (-NONE, NONE), strict=True)
     )
     limits: list[tuple[dict[int, int], Ints]] = []
-    place = 0
-    for row, limited in zip(rows, pattern.rows, strict=True):
-        lower, upper = row.lower, row.upper
-        if limited.is_equality:
-            most, least = values[:, place], values[:, place]
-            place += 1
-        else:
-            most, least = (None if end is None else np.full(n_tables, end) for end in (upper, lower))  # type: ignore[assignment]
-        if most is not None:
-            limits.append((row.terms, most))
-        if least is not None:
-            limits.append(({g: -times for g, times in row.terms.items()}, -least))
+    equal = iter(values.T)
+    for row in rows:
+        value = next(equal) if row.is_equality else None
+        for sign, end in ((1, row.upper), (-1, row.lower)):
+            if end is not None:
+                limit = np.full(n_tables, end) if value is None else value
+                limits.append(({g: sign * times for g, times in row.terms.items()}, sign * limit))
     for _ in range(ROUNDS):
         changed = False
         for coefficients, limit in limits:
@@ -370,7 +365,7 @@ def _narrow(coefficients: dict[int, int], limit: Ints, low: Ints, high: Ints) ->
     return changed
 
 
-def _of_cells(group: Group, group_low: Ints, group_high: Ints) -> ManyBounds:
+def _of_cells(group: AreaGroup, group_low: Ints, group_high: Ints) -> AreaBounds:
     """Return the limits of cells, given those of sums over cells with equal columns: the others take the slack."""
     pattern = group.pattern
     low, high = (
@@ -388,10 +383,10 @@ def _of_cells(group: Group, group_low: Ints, group_high: Ints) -> ManyBounds:
             if lowers.count(None) == (lower is None):
                 better = np.where(own_high == NONE, NONE, own_high - (some_least - (lower or 0)))
                 high[:, cell] = np.minimum(high[:, cell], better)
-    return ManyBounds(low, high)
+    return AreaBounds(low, high)
 
 
-def _one_by_one(group: Group) -> ManyBounds:
+def _one_by_one(group: AreaGroup) -> AreaBounds:
     """Return the same in Python's integers, where 64 bits might not hold them; what they do not hold has no limit."""
     all_bounds: list[CellBounds] = [group.constraints(number).quick_bounds for number in range(len(group.places))]
 
@@ -399,4 +394,4 @@ def _one_by_one(group: Group) -> ManyBounds:
         return missing if end is None or abs(end) >= NONE else end
 
     low = np.array([[fitted(end, -NONE) for end in bounds.lower] for bounds in all_bounds], np.int64)
-    return ManyBounds(low, np.array([[fitted(end, NONE) for end in bounds.upper] for bounds in all_bounds], np.int64))
+    return AreaBounds(low, np.array([[fitted(end, NONE) for end in bounds.upper] for bounds in all_bounds], np.int64))

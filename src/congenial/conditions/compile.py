@@ -1,4 +1,4 @@
-"""From what a user says to a system of integer rows without slack: redundant rows dropped, contradictions named."""
+"""From conditions to a system of integer rows without slack: redundant rows dropped, contradictions named."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -19,7 +19,7 @@ _MOST_IMPLIED_CHECKS = 200
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledConditions:
     """Rows over several cells, limits of single cells, what is exact besides, and notes about what was dropped."""
 
     rows: tuple[Limited, ...]
@@ -28,18 +28,19 @@ class Compiled:
     also_exact: tuple[Limited, ...] = ()
 
 
-def compile_conditions(schema: Schema, conditions: Iterable[Condition], counts: Counts | None = None) -> Compiled:
+def compile_conditions(
+    schema: Schema, conditions: Iterable[Condition], counts: Counts | None = None
+) -> CompiledConditions:
     """Turn conditions into rows and limits.
 
     Parameters
     ----------
     counts : sequence of int, optional
         The confidential cells, from which invariants without a stated value take theirs. They must obey every stated
-        condition; a message about one that they break says neither where nor by how much.
+        condition; an error about a broken one tells neither where nor by how much.
     """
     checked = [_known_kind(condition) for condition in conditions]
-    first = _claims(schema, [condition for condition in checked if not condition.needs_others], counts)
-    claims = _claims(schema, [condition for condition in checked if condition.needs_others], counts, first)
+    first, claims = _claims(schema, checked, counts)
     too = _exact_too(schema, checked, first, claims)
     claims += _nonnegative(schema, checked)
     if counts is not None:
@@ -54,9 +55,7 @@ def compile_conditions(schema: Schema, conditions: Iterable[Condition], counts: 
 
 def claims_of(schema: Schema, conditions: Sequence[Condition], counts: Counts) -> list[Claim]:
     """Return every statement about a table, those included that no condition makes: counts are not negative."""
-    first = _claims(schema, [condition for condition in conditions if not condition.needs_others], counts)
-    claims = _claims(schema, [condition for condition in conditions if condition.needs_others], counts, first)
-    return [*claims, *_nonnegative(schema, conditions)]
+    return [*_claims(schema, conditions, counts)[1], *_nonnegative(schema, conditions)]
 
 
 def check_conditions(schema: Schema, conditions: Iterable[Condition]) -> None:
@@ -71,7 +70,7 @@ def check_conditions(schema: Schema, conditions: Iterable[Condition]) -> None:
             compile_conditions(schema, stated)
 
 
-def compile_claims(n_cells: int, claims: Sequence[Claim], *, is_feasible: bool = False) -> Compiled:
+def compile_claims(n_cells: int, claims: Sequence[Claim], *, is_feasible: bool = False) -> CompiledConditions:
     """Turn statements into rows and limits; that some table obeys them is checked unless it is known."""
     limits = _cell_limits(n_cells, claims)
     several = [limited for claim in claims for limited in claim.limits if len(limited.row.cells) > 1]
@@ -79,7 +78,7 @@ def compile_claims(n_cells: int, claims: Sequence[Claim], *, is_feasible: bool =
     if not is_feasible:
         _check_feasible(rows, limits, claims)
     rows, more = _without_idle_ranges(rows, limits)
-    return Compiled(tuple(rows), tuple(limits), (*notes, *more))
+    return CompiledConditions(tuple(rows), tuple(limits), (*notes, *more))
 
 
 def _known_kind(condition: Condition) -> Condition:
@@ -89,16 +88,16 @@ def _known_kind(condition: Condition) -> Condition:
     return condition
 
 
-def _claims(
-    schema: Schema, conditions: Sequence[Condition], counts: Counts | None, before: Sequence[Claim] = ()
-) -> list[Claim]:
-    """Split conditions into the smallest statements that make sense alone, and put them after those before."""
-    claims = list(before)
-    for condition in conditions:
+def _claims(schema: Schema, conditions: Sequence[Condition], counts: Counts | None) -> tuple[list[Claim], list[Claim]]:
+    """Split conditions into the smallest statements that make sense alone: those that need no others, and all."""
+    claims: list[Claim] = []
+    n_first = 0
+    for condition in sorted(conditions, key=lambda condition: condition.needs_others):
         known = _equalities(claims) if condition.needs_others else Equalities()
         its_claims = condition.claims(schema, counts, known)
         claims += [replace(claim, of=claim.text if len(its_claims) == 1 else condition.title) for claim in its_claims]
-    return claims
+        n_first = n_first if condition.needs_others else len(claims)
+    return claims[:n_first], claims
 
 
 def _nonnegative(schema: Schema, conditions: Sequence[Condition]) -> list[Claim]:
@@ -117,7 +116,7 @@ def _equalities(claims: Sequence[Claim]) -> Equalities:
 def _exact_too(
     schema: Schema, conditions: Sequence[Condition], first: Sequence[Claim], claims: Sequence[Claim]
 ) -> list[tuple[str, Limited]]:
-    """Return statistics that a condition speaks of, that nothing states, and that all equalities together fix."""
+    """Return statistics that a condition mentions, that nothing states, and that all equalities together fix."""
     stated = {(limited.row.cells, limited.row.coefficients) for limited in _equalities(first).limits}
     mentioned = {
         (row.cells, row.coefficients): (condition.text, row)
@@ -136,7 +135,7 @@ def _exact_too(
 
 
 def _check_table(claims: Sequence[Claim], counts: Counts) -> None:
-    """Refuse a table that breaks a condition: which one is said, and not where, for that would be a free answer."""
+    """Refuse a table that breaks a condition; the error names the condition, not where: that would be a free answer."""
     for claim in claims:
         if not all(limited.holds(counts) for limited in claim.limits):
             raise BrokenError(claim.of)

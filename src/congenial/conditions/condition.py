@@ -1,7 +1,7 @@
-"""What every kind of condition says of itself, so that nothing else has to tell the kinds apart.
+"""The interface of conditions, so that nothing else has to tell their kinds apart.
 
 A kind is one class in `queries` or `limits`, listed in `registry`. The compiler, the spec, the ledger and the manifest
-go by what is said here.
+use this interface alone.
 """
 
 from abc import ABC, abstractmethod
@@ -59,7 +59,7 @@ OF_EVERY_ENTRY: Mapping[SpecList, Keys] = {
 """Keys that go with every kind."""
 
 
-class Picks(Protocol):
+class LabelReader(Protocol):
     """How a spec's words for cells and dimensions are read."""
 
     def where(self, values: Any) -> dict[str, tuple[str, ...]] | None:
@@ -87,7 +87,7 @@ class Entry:
 
     stands_in: SpecList
     values: Mapping[str, Any]
-    picks: Picks
+    reader: LabelReader
 
     @property
     def name(self) -> str | None:
@@ -96,14 +96,14 @@ class Entry:
 
     def where(self, key: str) -> dict[str, tuple[str, ...]] | None:
         """Return the set of cells after a key; None is every cell, also where the key is left out."""
-        return self.picks.where(self.values[key]) if key in self.values else None
+        return self.reader.where(self.values[key]) if key in self.values else None
 
     def dimensions(self, key: str) -> tuple[str, ...]:
         """Return the dimensions after a key; none where it is left out."""
-        return self.picks.dimensions_named(self.values[key]) if key in self.values else ()
+        return self.reader.dimensions_named(self.values[key]) if key in self.values else ()
 
     def limit(self, key: str) -> int | None:
-        """Return a limit; None where the key is left out, or says `none`."""
+        """Return a limit; None where the key is left out, or is `none`."""
         limit = self.values.get(key)
         return None if limit == "none" else limit
 
@@ -217,7 +217,7 @@ class Condition(ABC):
         """
 
     def of_area(self, area: str | None) -> "Condition":
-        """Return what it says of an area; None where there is one table."""
+        """Return the condition of an area; None where there is one table."""
         del area
         return self
 
@@ -232,7 +232,7 @@ class Condition(ABC):
         return []
 
     def mentioned(self, schema: Schema) -> list[Row]:
-        """Return statistics that it speaks of without stating them: they may become exact along with it."""
+        """Return statistics that it mentions without stating them: they may become exact along with it."""
         del schema
         return []
 
@@ -346,7 +346,7 @@ class ByArea(Condition):
             raise BrokenError(self.title)
 
     def claims(self, schema: Schema, counts: Counts | None, known: Equalities) -> list[Claim]:
-        """Refuse to speak of one table, for nobody says which area it is of."""
+        """Refuse one table, whose area is not known."""
         del schema, counts, known
         self.of_area(None)
         return []

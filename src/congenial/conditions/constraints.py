@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from congenial.conditions.compile import Compiled, compile_claims, compile_conditions
+from congenial.conditions.compile import CompiledConditions, compile_claims, compile_conditions
 from congenial.conditions.condition import Claim, Condition, Counts, as_list
 from congenial.conditions.integer_program import find_point, minimise, propagate
 from congenial.conditions.linear_algebra import (
@@ -84,7 +84,7 @@ class Constraints(CellLimits):
     notes : tuple of str
         Which conditions were dropped because they follow from others, and what is exact besides them.
     also_exact : tuple of Limited
-        Statistics that a condition speaks of without stating them, and that come out exactly all the same.
+        Statistics that a condition mentions without stating them, and that are exact all the same.
     origin : tuple of conditions, or None
         What they were compiled from, where that is known.
 
@@ -115,7 +115,9 @@ class Constraints(CellLimits):
         return cls._of(schema, compile_conditions(schema, stated, counts), stated)
 
     @classmethod
-    def _of(cls, schema: Schema, compiled: Compiled, origin: tuple[Condition, ...] | None = None) -> "Constraints":
+    def _of(
+        cls, schema: Schema, compiled: CompiledConditions, origin: tuple[Condition, ...] | None = None
+    ) -> "Constraints":
         return cls(schema, compiled.rows, compiled.limits, compiled.notes, compiled.also_exact, origin)
 
     def together(self, other: "Constraints") -> "Constraints":

@@ -3,7 +3,7 @@
 Limits are narrowed on arrays, a line an area, by the stated rows and by sums that follow from them. Where the rows
 leave each group of cells a known sum, or are both margins of complete two-way tables, what comes out are the tightest
 limits there are (Fréchet's), so nothing is missed. Elsewhere integer programs settle the first areas that differ, and
-it is said of how many areas nobody knows.
+the number of areas that remain open is reported.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints, distinct_rows
-from congenial.conditions.areas import Group, quick_bounds
+from congenial.conditions.areas import AreaGroup, quick_bounds
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.linear_algebra import dependence, reduced
 from congenial.conditions.rows import Limited, Row, cells_alike, connected_parts, dense
@@ -86,7 +86,7 @@ class SolvedEqualities:
         matrix = np.array(lines, np.int64)
         return cls(pattern, members, matrix, np.argmax(matrix != 0, axis=1), np.array(multiples, np.int64), scale)
 
-    def sums(self, group: Group, rows: Sequence[Row]) -> list[ImpliedSum]:
+    def sums(self, group: AreaGroup, rows: Sequence[Row]) -> list[ImpliedSum]:
         """Return those of some rows that the equalities and the fixed cells determine, in every area of a group."""
         if not rows:
             return []
@@ -102,12 +102,12 @@ class SolvedEqualities:
         implied = np.flatnonzero(is_even & (combined == self.scale * firsts).all(axis=1)).tolist()
         return [ImpliedSum(rows[number], self._values(group, matrix[number], times[number])) for number in implied]
 
-    def group_sums(self, group: Group) -> list[ImpliedSum]:
+    def group_sums(self, group: AreaGroup) -> list[ImpliedSum]:
         """Return the groups of cells whose sum the equalities determine."""
         alone = np.flatnonzero((self.reduced != 0).sum(axis=1) == 1)
         return self.sums(group, [Row.of("", self.members[start]) for start in self.starts[alone].tolist()])
 
-    def _values(self, group: Group, coefficients: Ints, times: Ints) -> Ints:
+    def _values(self, group: AreaGroup, coefficients: Ints, times: Ints) -> Ints:
         fixed = np.array(self.pattern.fixed_cells, np.int64)
         amounts = np.array([self.pattern.lower[cell] for cell in fixed.tolist()], group.values.dtype)
         rows = dense([limited.row for limited in self.pattern.equalities], len(coefficients))
@@ -115,13 +115,13 @@ class SolvedEqualities:
         return np.asarray(of_loose @ (times @ self.multiples) // self.scale + coefficients[fixed] @ amounts)
 
 
-def with_sums(group: Group, sums: Sequence[ImpliedSum]) -> Group:
+def with_sums(group: AreaGroup, sums: Sequence[ImpliedSum]) -> AreaGroup:
     """Return a group that states sums which follow as rows of their own: limits of cells are narrowed by them, too."""
     if not sums:
         return group
     stated = tuple(Limited.equal(known.row, int(known.values[0])) for known in sums)
     pattern = replace(group.pattern, rows=(*group.pattern.rows, *stated))
-    return Group(pattern, group.places, np.column_stack([group.values, *(known.values for known in sums)]))
+    return AreaGroup(pattern, group.places, np.column_stack([group.values, *(known.values for known in sums)]))
 
 
 MOST_PROGRAMS = 60
@@ -148,13 +148,13 @@ class DeterminedCells:
 
 
 def determine_cells(
-    group: Group, solved: SolvedEqualities, sums: Sequence[ImpliedSum], n_programs: int
+    group: AreaGroup, solved: SolvedEqualities, sums: Sequence[ImpliedSum], n_programs: int
 ) -> tuple[DeterminedCells, int]:
     """Return the determined cells of a group, and how many integer programs are left to spend.
 
     Parameters
     ----------
-    group : Group
+    group : AreaGroup
         Areas that differ in values: `distinct` makes one of each kind.
     solved : SolvedEqualities
         The equalities of the group's pattern.
@@ -181,7 +181,7 @@ def determine_cells(
     return DeterminedCells(known, values, is_settled), n_programs
 
 
-def distinct(group: Group) -> tuple[Group, Ints]:
+def distinct(group: AreaGroup) -> tuple[AreaGroup, Ints]:
     """Return a group with one area of each kind, and which kind every area is of: equal values, equal cells."""
     n_areas = len(group.places)
     if group.values.dtype == object:
@@ -189,7 +189,7 @@ def distinct(group: Group) -> tuple[Group, Ints]:
     values, kinds = distinct_rows(group.values)
     first = np.empty(len(values), np.int64)
     first[kinds[::-1]] = np.arange(n_areas)[::-1]  # of areas of one kind the last that is set counts
-    return Group(group.pattern, group.places[first], values), kinds
+    return AreaGroup(group.pattern, group.places[first], values), kinds
 
 
 def is_tight(pattern: Constraints, known: set[tuple[int, ...]]) -> bool:

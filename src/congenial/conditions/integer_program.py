@@ -2,7 +2,7 @@
 
 A claim "this is feasible" rests on a point that was substituted, a claim "nothing is below this" on an exact dual
 bound, interval arithmetic or a finished branch and bound over them. What cannot be settled within the node limit is
-said to be open, and bounds stay on the safe, outer side.
+reported as open, and bounds stay on the safe, outer side.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ _MAX_NODES = 2_000
 
 
 @dataclass(frozen=True)
-class Relaxed:
+class Relaxation:
     """What is known of a relaxation: a proven lower bound (None: none), and the solver's point when it found one."""
 
     bound: Fraction | None
@@ -45,20 +45,20 @@ class Relaxed:
     seems_unlimited: bool = False
 
 
-def relax(rows: Sequence[Limited], box: Box, objective: dict[int, int]) -> Relaxed:
+def relax(rows: Sequence[Limited], box: Box, objective: dict[int, int]) -> Relaxation:
     """Minimise the objective over the real points of a system."""
-    matrix, low, high = _float_rows(rows, len(box[0]))
-    cost = np.zeros(len(box[0]))
+    matrix, low, high = _float_rows(rows, len(box.low))
+    cost = np.zeros(len(box.low))
     cost[list(objective)] = list(objective.values())
     solution = _solve(cost, matrix, (low, high), _float_box(box))
     if solution.point is None:
-        return Relaxed(None, None, seems_unlimited=solution.is_unlimited)
-    return Relaxed(best_dual_bound(rows, box, objective, solution.multipliers), solution.point)
+        return Relaxation(None, None, seems_unlimited=solution.is_unlimited)
+    return Relaxation(best_dual_bound(rows, box, objective, solution.multipliers), solution.point)
 
 
 def infeasibility_multipliers(rows: Sequence[Limited], box: Box) -> Floats | None:
     """Return multipliers that may prove the relaxation empty: those of the least total violation."""
-    matrix, low, high = _float_rows(rows, len(box[0]))
+    matrix, low, high = _float_rows(rows, len(box.low))
     n_rows, n = matrix.shape
     slack, (box_low, box_high) = np.eye(n_rows), _float_box(box)
     limits = np.concatenate([box_low, np.zeros(2 * n_rows)]), np.concatenate([box_high, np.full(2 * n_rows, np.inf)])
@@ -72,7 +72,7 @@ def nearest_integers(rows: Sequence[Limited], box: Box, target: Floats, weights:
 
     The solver works in floats: whoever needs the point substitutes it.
     """
-    matrix, low, high = _float_rows(rows, len(box[0]))
+    matrix, low, high = _float_rows(rows, len(box.low))
     n, (box_low, box_high) = len(target), _float_box(box)
     distance = np.hstack([np.eye(n), -np.eye(n), np.eye(n)])  # y - above + below = target
     stacked = np.vstack([np.hstack([matrix, np.zeros((len(matrix), 2 * n))]), distance])
@@ -83,7 +83,7 @@ def nearest_integers(rows: Sequence[Limited], box: Box, target: Floats, weights:
 
 
 class _Solution(NamedTuple):
-    """What the solver says: a point, if it found an optimal one, and the multipliers of the rows."""
+    """Result of the solver: a point, if it found an optimal one, and the multipliers of the rows."""
 
     point: Floats | None
     multipliers: Floats
@@ -163,7 +163,7 @@ def _dual_bound(
     for g, cost in reduced.items():
         if cost == 0:
             continue
-        end = box[0][g] if cost > 0 else box[1][g]
+        end = box.low[g] if cost > 0 else box.high[g]
         if end is None:
             return None
         bound += cost * end
@@ -202,7 +202,7 @@ class Minimum:
 
 def propagate(rows: Sequence[Limited], box: Box) -> Box:
     """Narrow the limits by each row in turn until nothing changes; raises `EmptyError` when no integer is left."""
-    low, high = list(box[0]), list(box[1])
+    low, high = list(box.low), list(box.high)
     sides: list[tuple[dict[int, int], int]] = []
     for row in rows:
         if row.upper is not None:
@@ -348,7 +348,7 @@ def _value(objective: dict[int, int], point: Sequence[int]) -> int:
 def _search(rows: Sequence[Limited], box: Box, objective: dict[int, int]) -> tuple[int | None, list[int] | None]:
     """Move the system to the origin, where floats are accurate, and search there; returns a bound and a point."""
     rows, box = _on_lattice(rows, box)
-    if None in box[0] or None in box[1]:
+    if None in box.low or None in box.high:
         # Without limits, narrowing can run away where the plain relaxation sees the contradiction at once.
         multipliers = infeasibility_multipliers(rows, box)
         if multipliers is not None and is_proven_empty(rows, box, multipliers):
@@ -382,7 +382,7 @@ def _branch_and_bound(
             continue
         relaxed = relax(rows, node, objective)
         point = relaxed.point
-        if relaxed.seems_unlimited:  # a claim of the solver's that costs nothing to believe: no bound is given
+        if relaxed.seems_unlimited:  # safe to believe without a proof: no bound is returned
             return None, best
         if point is None:
             multipliers = infeasibility_multipliers(rows, node)
@@ -401,7 +401,7 @@ def _branch_and_bound(
                 return 0, best
             continue
         corner = [low for low, high in zip(*node, strict=True) if low is not None and low == high]
-        if len(corner) == len(node[0]):  # a single point is decided by substitution
+        if len(corner) == len(node.low):  # a single point is decided by substitution
             if _obeys(rows, node, corner) and (best is None or _value(objective, corner) < _value(objective, best)):
                 best = corner
             continue
@@ -416,7 +416,7 @@ def _branch_and_bound(
 
 def _on_lattice(rows: Sequence[Limited], box: Box) -> tuple[Sequence[Limited], Box]:
     """Move the limits of rows and variables inward to values that the equalities' integer solutions can take."""
-    solutions = _solutions(rows, len(box[0]))
+    solutions = _solutions(rows, len(box.low))
     if solutions is None:
         raise EmptyError
     moved = [
@@ -446,7 +446,7 @@ def _inward(limits: Interval, value: int, step: int) -> Interval:
 
 
 def _interval_bound(objective: dict[int, int], box: Box) -> int | None:
-    terms = [_least(cost, box[0][g], box[1][g]) for g, cost in objective.items()]
+    terms = [_least(cost, box.low[g], box.high[g]) for g, cost in objective.items()]
     known = [term for term in terms if term is not None]
     return sum(known) if len(known) == len(terms) else None
 
@@ -458,7 +458,7 @@ def _integer_point(rows: Sequence[Limited], box: Box, point: Floats) -> list[int
         return rounded
     at_limit: dict[int, int] = {}
     for g, value in enumerate(point.tolist()):
-        for end in (box[0][g], box[1][g]):
+        for end in (box.low[g], box.high[g]):
             if end is not None and abs(value - end) <= 1e-9 * max(1.0, abs(float(end))):
                 at_limit[g] = end
     solved = solve_equalities(rows, at_limit, rounded)
@@ -476,7 +476,7 @@ def _split(box: Box, point: Floats | None) -> list[Box]:
     loose = [g for g in range(len(width)) if width[g] > 0]
     off = np.zeros(len(width)) if point is None else np.round(np.abs(point - np.rint(point)), 6)
     g = max(loose, key=lambda g: (off[g], width[g]))
-    low, high = box[0][g], box[1][g]
+    low, high = box.low[g], box.high[g]
     if point is not None:
         middle = int(np.floor(point[g]))
     else:
@@ -485,7 +485,7 @@ def _split(box: Box, point: Floats | None) -> list[Box]:
         middle = min(middle, high - 1)
     if low is not None:
         middle = max(middle, low)
-    lower_half, upper_half = Box(list(box[0]), list(box[1])), Box(list(box[0]), list(box[1]))
+    lower_half, upper_half = Box(list(box.low), list(box.high)), Box(list(box.low), list(box.high))
     lower_half.high[g], upper_half.low[g] = middle, middle + 1
     return [lower_half, upper_half]
 

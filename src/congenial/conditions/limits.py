@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from congenial.conditions.condition import LIMITS, Claim, Condition, Counts, Entry, Key, Keys, SpecList, arguments
 from congenial.conditions.linear_algebra import Equalities
 from congenial.conditions.queries import whole_limit
-from congenial.conditions.rows import FREE, POINT_ZERO, Interval, Limited, Row, cell_names, total_text, where_text
+from congenial.conditions.rows import POINT_ZERO, Interval, Limited, Row, cell_names, total_text, where_text
 from congenial.errors import ConditionError
 from congenial.exact import exact_fraction
 from congenial.schema import Schema, Where, frozen_where
@@ -67,7 +67,8 @@ def cells_claim(schema: Schema, cells: Sequence[int], text: str, limits: Interva
 class Bounds(CellCondition):
     """Limits of single cells."""
 
-    limits: Interval = FREE
+    lower: int | None = None
+    upper: int | None = None
 
     kind: ClassVar[str] = "bounds"
     word: ClassVar[str] = "bounds"
@@ -78,17 +79,7 @@ class Bounds(CellCondition):
     @property
     def of_each(self) -> Interval:
         """The limits of each cell."""
-        return self.limits
-
-    @property
-    def lower(self) -> int | None:
-        """The least that a cell can be."""
-        return self.limits.low
-
-    @property
-    def upper(self) -> int | None:
-        """The most that a cell can be."""
-        return self.limits.high
+        return Interval(self.lower, self.upper)
 
     @property
     def text(self) -> str:
@@ -105,13 +96,6 @@ class Bounds(CellCondition):
             raise ConditionError("bounds need an `at_least`, an `at_most` or both")
         low = entry.limit("at_least") if "at_least" in entry.values else 0
         return bounds(low, entry.limit("at_most"), where=entry.where("bounds"))
-
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values; an end without a limit is left out."""
-        written = super().as_json()
-        ends = {"lower": self.lower, "upper": self.upper}
-        del written["limits"]
-        return {**written, **{name: end for name, end in ends.items() if end is not None}}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Condition:
@@ -170,7 +154,7 @@ def bounds(
     limits = Interval(whole_limit(lower, "lower"), whole_limit(upper, "upper"))
     if limits.is_empty:
         raise ConditionError(f"bounds({limits.low}, {limits.high}): the lower bound is above the upper one; swap them")
-    return Bounds(frozen_where(where), limits, name=name, mandate=mandate)
+    return Bounds(frozen_where(where), limits.low, limits.high, name=name, mandate=mandate)
 
 
 def structural_zeros(where: Where, *, name: str | None = None, mandate: str | None = None) -> StructuralZeros:
@@ -382,14 +366,9 @@ def _within(part: Row, whole: Row, ends: tuple[Fraction, Fraction], size: Fracti
     return [*above, *below, Limited.of(whole, 1, None)]
 
 
-def _held(part: Row, whole: Row, end: Fraction, limits: tuple[int | None, int | None]) -> list[Limited]:
-    row = _difference(part, whole, end)
-    return [] if row is None else [Limited.of(row, *limits)]
-
-
-def _difference(part: Row, whole: Row, value: Fraction) -> Row | None:
-    """Return ``q * part - p * whole`` for the share p/q; None where it is 0 whatever the counts."""
+def _held(part: Row, whole: Row, value: Fraction, limits: tuple[int | None, int | None]) -> list[Limited]:
+    """Return limits of ``q * part - p * whole`` for the share p/q; none where it is 0 whatever the counts."""
     above = set(part.cells)
     terms = {cell: value.denominator * (cell in above) - value.numerator for cell in whole.cells}
     name = f"{value.denominator:,} x [{part.name}] - {value.numerator:,} x [{whole.name}]"
-    return Row.weighted(terms, name) if any(terms.values()) else None
+    return [Limited.of(Row.weighted(terms, name), *limits)] if any(terms.values()) else []

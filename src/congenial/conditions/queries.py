@@ -126,7 +126,7 @@ class Query(Condition):
         return [Claim(limited.text, (limited,)) for limited in self.limits(schema, counts)]
 
     def exact_values(self, schema: Schema, counts: Counts) -> list[tuple[str, str]]:
-        """Return the value of each row; a range that is stated says none."""
+        """Return the value of each row; a stated range has none."""
         if not self.stated_range.is_free and not self.stated_range.is_point:
             return []
         rows = self.rows(schema)
@@ -160,7 +160,7 @@ def checked_limits(kind: str, equals: object, at_least: object, at_most: object)
 
 
 def entry_options(entry: Entry, kind: str) -> dict[str, Any]:
-    """Return what an entry of a spec says of a query besides its cells: its noise, its value or its limits."""
+    """Return the options of a query in an entry of a spec besides its cells: noise, value or limits."""
     if entry.stands_in == "measure":
         if "portion" in entry.values and "precision" in entry.values:
             raise ConditionError("give a `portion` of the budget or a `precision`, not both")
@@ -538,8 +538,8 @@ class Linear(Query):
     def from_entry(cls, entry: Entry) -> Query:
         """Read ``linear: [{times: 2, of: female}, {times: -1, of: male}]``."""
         terms = entry.values["linear"]
-        name = entry.name or entry.picks.terms_text(terms)
-        return linear(entry.picks.coefficients(terms), name=name, **entry_options(entry, cls.kind))
+        name = entry.name or entry.reader.terms_text(terms)
+        return linear(entry.reader.coefficients(terms), name=name, **entry_options(entry, cls.kind))
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values; cells that are named stand beside their coefficients."""

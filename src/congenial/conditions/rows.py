@@ -28,7 +28,7 @@ from congenial.schema import Schema, Where
 class Interval:
     """The integers from `low` to `high`, both included; None is no limit.
 
-    Nothing refuses an empty one: where it comes from other intervals, `is_empty` says so.
+    It may be empty, where it is computed from other intervals: see `is_empty`.
 
     Examples
     --------
@@ -192,7 +192,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Limited:
-    """A row that must lie in a range: what a condition says in the end."""
+    """A row that must lie in a range: what a condition compiles to."""
 
     row: Row
     limits: Interval

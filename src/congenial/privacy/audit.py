@@ -130,7 +130,7 @@ _STARTS = 6
 
 
 @dataclass(frozen=True)
-class Attack:
+class WorstPair:
     """The worst pair that was found. No proof that there is no worse one: this is not a certificate.
 
     Attributes
@@ -153,7 +153,7 @@ def search_worst_pair(
     *,
     n_steps: int = 400,
     rng: RandomStream,
-) -> Attack:
+) -> WorstPair:
     """Climb from example pairs of neighbours toward pairs that an output tells apart best.
 
     Both tables of a pair are changed together, so that they stay neighbours: records are moved between cells that the
@@ -196,7 +196,7 @@ def search_worst_pair(
         if value > best_loss:
             best, best_loss = pair, value
     worst = losses.pair(*best)
-    return Attack(best_loss, worst.gamma, tuple(best[0].tolist()), tuple(best[1].tolist()), tried)
+    return WorstPair(best_loss, worst.gamma, tuple(best[0].tolist()), tuple(best[1].tolist()), tried)
 
 
 Circuit = list[tuple[Ints, int]]

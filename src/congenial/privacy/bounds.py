@@ -51,6 +51,18 @@ def unit_of(size: Fraction, digits: int) -> Fraction:
     return unit
 
 
+def rounded_down(value: Fraction, digits: int = DIGITS) -> Fraction:
+    """Return the largest decimal of so many significant digits at or below a value.
+
+    Examples
+    --------
+    >>> rounded_down(Fraction(2, 3), 2), rounded_down(Fraction(0))
+    (Fraction(33, 50), Fraction(0, 1))
+    """
+    unit = unit_of(value, digits) if value else Fraction(1)
+    return floor(value / unit) * unit
+
+
 def _above(formula: Callable[[], flint.arb], size: Fraction | int = 1) -> Fraction:
     """Return a proven upper end of a formula, at a working precision that suits the size of its terms."""
     with flint.ctx.workprec(_bits(size)):

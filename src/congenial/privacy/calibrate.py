@@ -95,8 +95,8 @@ def _too_small(pricing: Pricing, precisions: tuple[Fraction, ...], budget: Budge
     already = ""
     if any(precisions):
         cost = budget.cost(certificate := pricing.certificate(precisions))
-        words = "more than any epsilon" if cost is None else spent(certificate, budget).text
-        already = f" beside those with a precision of their own, which cost {words}"
+        amount = "more than any epsilon" if cost is None else spent(certificate, budget).text
+        already = f" beside those with a precision of their own, which cost {amount}"
     counted = "" if pricing.is_simple else ", once all rows of a unit and all areas are counted"
     what = f"a budget of {budget.text} is too small to measure anything{already}{counted}"
     return f"{what}; raise the budget or measure less"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.conditions.areas import NONE, Areas, Group, quick_bounds
+from congenial.conditions.areas import NONE, AreaGroup, Areas, quick_bounds
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.determined_cells import distinct
 from congenial.conditions.linear_algebra import dependence
@@ -19,7 +19,7 @@ from congenial.noise import FAMILIES, Noise
 from congenial.privacy import RELATIONS, check_relation
 from congenial.privacy.bounds import MOST_TABLES, Enumerated
 from congenial.privacy.moves import Moves
-from congenial.privacy.neighbours import Closest, Neighbours, closest_pair, neighbours_of
+from congenial.privacy.neighbours import ClosestPair, Neighbours, closest_pair, neighbours_of
 from congenial.privacy.unimodular import Unimodularity, certify_unimodular
 from congenial.resources import parts_of
 from congenial.sampling.enumeration import may_be_few
@@ -27,18 +27,18 @@ from congenial.sampling.system import Measured
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedFacts:
     """What is known of every area that a case stands for, and not of its own constraints alone.
 
     Attributes
     ----------
-    closest : mapping from relation to Closest
+    closest : mapping from relation to ClosestPair
         The fewest records in which two tables of such an area differ.
     widths : tuple of int or None
         How many values above its least each cell can have at most, in any of the areas.
     """
 
-    closest: dict[str, Closest]
+    closest: dict[str, ClosestPair]
     widths: tuple[int | None, ...]
 
 
@@ -56,7 +56,7 @@ class Case:
         The family of the noise.
     neighbours : str
         The neighbour relation.
-    shared : Shared or None
+    shared : SharedFacts or None
         None for one area, whose own values may be used.
     bounded : Case or None
         The same under the other relation, if this one was made from it.
@@ -66,7 +66,7 @@ class Case:
     classes: tuple[tuple[Row, ...], ...]
     noise: str
     neighbours: str
-    shared: Shared | None = field(default=None, repr=False)
+    shared: SharedFacts | None = field(default=None, repr=False)
     bounded: "Case | None" = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -176,8 +176,6 @@ class Case:
 FEW_AREAS = 20
 """Up to so many areas are certified each by its own values: whether few tables fit is itself a question of 40 ms."""
 
-_NO_PAIR, _ONE, _TWO = Closest(None, True, None), Closest(1, True, None), Closest(2, True, None)
-
 
 @dataclass(frozen=True)
 class Structure:
@@ -213,7 +211,7 @@ def structures_of(
     return tuple(out)
 
 
-def _split(group: Group) -> Iterator[tuple[Ints, Shared]]:
+def _split(group: AreaGroup) -> Iterator[tuple[Ints, SharedFacts]]:
     """Go through the areas of a group that agree in their pinned cells and in the fewest records that can change.
 
     Areas with equal values are alike, and limits of cells are those of some areas at a time: of a million areas they
@@ -222,7 +220,7 @@ def _split(group: Group) -> Iterator[tuple[Ints, Shared]]:
     few, kind_of_area = distinct(group)
     number_of: dict[bytes, int] = {}
     widest: list[Ints] = []
-    known: list[dict[str, Closest]] = []
+    known: list[dict[str, ClosestPair]] = []
     kinds = np.empty(len(few.places), np.int64)
     for numbers in parts_of(len(few.places)):
         some = few.part(numbers)
@@ -246,10 +244,10 @@ def _split(group: Group) -> Iterator[tuple[Ints, Shared]]:
     _, starts = np.unique(of_area, return_index=True)
     for number in of_area[np.sort(starts)].tolist():  # those first that come first among the areas
         widths = tuple(None if width == NONE else width for width in widest[number].tolist())
-        yield np.flatnonzero(of_area == number), Shared(known[number], widths)
+        yield np.flatnonzero(of_area == number), SharedFacts(known[number], widths)
 
 
-def _closest_codes(group: Group, pinned: NDArray[np.bool_], relation: str) -> Ints:
+def _closest_codes(group: AreaGroup, pinned: NDArray[np.bool_], relation: str) -> Ints:
     """Say of each area how few records can change, as a code."""
     codes = _quick_closest(group, pinned, relation)
     for number in np.flatnonzero(codes == _UNKNOWN):  # by integer programs, area by area: milliseconds each
@@ -257,18 +255,19 @@ def _closest_codes(group: Group, pinned: NDArray[np.bool_], relation: str) -> In
     return codes
 
 
-_UNKNOWN, _NOBODY = -2, -1  # codes of fewest records; others are 2 k + (1 if fewer are proven impossible)
+# Codes of fewest records: 2 k + (1 if fewer are proven impossible), or one of these.
+_UNKNOWN, _NOBODY, _ONE, _TWO = -2, -1, 3, 5
 
 
-def _code(closest: Closest) -> int:
+def _code(closest: ClosestPair) -> int:
     return _NOBODY if closest.k is None else 2 * closest.k + closest.is_smallest
 
 
-def _closest(code: int) -> Closest:
-    return _NO_PAIR if code == _NOBODY else Closest(code // 2, bool(code % 2), None)
+def _closest(code: int) -> ClosestPair:
+    return ClosestPair(None if code == _NOBODY else code // 2, bool(code % 2), None)
 
 
-def _quick_closest(group: Group, pinned: NDArray[np.bool_], relation: str) -> Ints:
+def _quick_closest(group: AreaGroup, pinned: NDArray[np.bool_], relation: str) -> Ints:
     """Say of each area how few records can change, as a code, where that is plain without any search.
 
     One record can pass between two cells with equal columns if one holds more than its least and the other has no upper
@@ -277,34 +276,29 @@ def _quick_closest(group: Group, pinned: NDArray[np.bool_], relation: str) -> In
     """
     pattern = group.pattern
     codes = np.full(len(group.places), _UNKNOWN)
-    is_free = {cell for cells in _cells_in_no_row(pattern) for cell in cells}
+    in_no_row = set(range(pattern.schema.n_cells)).difference(*(limited.row.cells for limited in pattern.rows))
     if relation == "unbounded":
-        if any(_can_rise(pattern, cell) for cell in is_free):
-            codes[:] = _code(_ONE)
+        if any(_can_rise(pattern, cell) for cell in in_no_row):
+            codes[:] = _ONE
         elif () not in pattern.alike:
             bounded = _quick_closest(group, pinned, "bounded")
-            codes[bounded == _code(_ONE)] = _code(_TWO)  # no record comes or goes alone, and one can change
+            codes[bounded == _ONE] = _TWO  # no record comes or goes alone, and one can change
     else:
         has_partner = {cell for cells in pattern.grouped.members if _pairs_up(pattern, cells) for cell in cells}
-        if is_free & has_partner:
-            codes[:] = _code(_ONE)
+        if in_no_row & has_partner:
+            codes[:] = _ONE
         for number, limited in enumerate(pattern.equalities):
             lowers = [pattern.lower[cell] for cell in limited.row.cells]
             loose = {cell for cell in limited.row.cells if not pattern.is_fixed(cell)}
             if set(limited.row.coefficients) == {1} and None not in lowers and loose <= has_partner:
                 least = sum(end for end in lowers if end is not None)
-                codes[group.values[:, number] > least] = _code(_ONE)
+                codes[group.values[:, number] > least] = _ONE
     codes[pinned.all(axis=1)] = _NOBODY
     return codes
 
 
 def _can_rise(pattern: Constraints, cell: int) -> bool:
     return pattern.upper[cell] is None
-
-
-def _cells_in_no_row(pattern: Constraints) -> Iterator[tuple[int, ...]]:
-    touched = {cell for limited in pattern.rows for cell in limited.row.cells}
-    yield from (cells for cells in pattern.grouped.members if not touched & set(cells))
 
 
 def _pairs_up(pattern: Constraints, cells: tuple[int, ...]) -> bool:

@@ -10,7 +10,7 @@ from congenial.privacy.bounds import epsilon_at, odds_factor
 
 _WEAK = 10  # epsilon
 USUAL_DELTA = Fraction(1, 10**10)
-"""Where a rho is stated as an epsilon as well, if nobody names another delta."""
+"""The delta at which a rho is stated as an epsilon as well, unless another is given."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ THEOREMS = {
 class Certificate:
     """A proven bound of the privacy loss of one release. Public.
 
-    It speaks of all pairs of tables that obey the conditions and are at most `k` records apart. A numerical search for
+    It holds for all pairs of tables that obey the conditions and are at most `k` records apart. A numerical search for
     bad pairs is no certificate, and nothing but a certificate may be charged to a budget.
 
     Attributes
@@ -141,7 +141,7 @@ class Certificate:
 
     @property
     def per_record(self) -> str:
-        """How many records it speaks of, in words."""
+        """The number of records that it holds for, in words."""
         if self.k == 0:
             return "no pair of tables"
         many = {"bounded": "changed", "unbounded": "added or removed"}[self.neighbours]
@@ -208,7 +208,7 @@ def weak_promise(epsilon: Fraction) -> str:
 
 
 def shown_below(value: Fraction) -> str:
-    """Return a precision rounded down to six digits for people: nobody should read more than there is.
+    """Return a precision rounded down to six digits, for display.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def shown_below(value: Fraction) -> str:
 def shown_left(remaining: Fraction, cap: Fraction) -> str:
     """Return what remains of a cap, rounded down for people: less than a hundred-thousandth of it is nothing.
 
-    Precisions are rounded toward more noise, so a budget that is used up leaves a trifle.
+    Precisions are rounded toward more noise, so a budget that is used up leaves a small remainder.
 
     Examples
     --------

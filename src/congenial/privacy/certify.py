@@ -12,7 +12,7 @@ from congenial.privacy.bounds import Enumerated, conditional_loss, rho_at_all_or
 from congenial.privacy.cases import Case
 from congenial.privacy.certificate import Certificate, shown, shown_below
 from congenial.privacy.moves import MobileGroup, Step
-from congenial.privacy.zero_weights.calibrate import changed_loss
+from congenial.privacy.zero_weights.calibrate import changed_loss, is_open_above
 from congenial.privacy.zero_weights.cost import free_excess, group_excess, lines_excess, pair_excess
 from congenial.privacy.zero_weights.total import total_excess
 from congenial.sampling.system import Measured
@@ -24,7 +24,7 @@ _UNCHANGED = "no measured query changes between such tables"
 
 
 @dataclass(frozen=True)
-class Priced:
+class LossBound:
     """A bound of the loss of a step, the kind of certificate that proves it, and why."""
 
     loss: Fraction
@@ -32,27 +32,27 @@ class Priced:
     statement: str
 
 
-def weighted_loss(case: Case, precisions: Sequence[Fraction], zero_weights: Sequence[Fraction], k: int) -> Priced:
+def weighted_loss(case: Case, precisions: Sequence[Fraction], zero_weights: Sequence[Fraction], k: int) -> LossBound:
     """Return a bound of the loss of all pairs at most `k` records apart."""
     moves, neighbours = case.moves, case.neighbours
     if neighbours == "unbounded" and moves.total_is_fixed:  # records leave and enter in pairs
         neighbours, k = "bounded", k // 2
     pricer = _Pricer(case, tuple(precisions), tuple(zero_weights))
     if k < 1 or not moves.groups:
-        return Priced(Fraction(0), "equalities_only", _UNCHANGED)
+        return LossBound(Fraction(0), "equalities_only", _UNCHANGED)
     if k > 1 and not pricer.is_sum_of_steps(neighbours):
         distance = max(step.distance for step in moves.steps(precisions, 1, neighbours, k))
         why = f"{k} records need not change by steps of one: twice the distance D = {shown(distance)}"
-        return Priced(2 * distance, "weighted_general", why)
+        return LossBound(2 * distance, "weighted_general", why)
     prices = [pricer.unbounded(group) for group in moves.groups if not group.equal]
     if neighbours == "bounded":
         prices = [pricer.bounded(groups) for groups in moves.exchanging]
     worst = max((price for price in prices if price), key=lambda price: price.loss, default=None)
     if worst is None:
-        return Priced(Fraction(0), "equalities_only", _UNCHANGED)
+        return LossBound(Fraction(0), "equalities_only", _UNCHANGED)
     if k == 1:
         return worst
-    return Priced(k * worst.loss, worst.kind, f"{k} times, step by step: {worst.statement}")
+    return LossBound(k * worst.loss, worst.kind, f"{k} times, step by step: {worst.statement}")
 
 
 @dataclass(frozen=True)
@@ -76,16 +76,15 @@ class _Pricer:
 
     def _has_zeros_alone(self, group: MobileGroup) -> bool:
         """Whether the only limits of the cells are lower ones, and each is measured once, by itself."""
-        constraints = self.case.constraints
-        limits = {(constraints.lower[cell] is not None, constraints.upper[cell] is None) for cell in group.cells}
-        return limits == {(True, True)} and len(group.queries) == 1 and group.queries[0][1] == 1
+        are_open = all(is_open_above(self.case.constraints, cell) for cell in group.cells)
+        return are_open and len(group.queries) == 1 and group.queries[0][1] == 1
 
     def _scale(self, group: MobileGroup) -> tuple[Fraction, Fraction, Fraction]:
         """Return precision, base and zero weight of cells that are measured once."""
         ((c, _),) = group.queries
         return self.precisions[c], self.case.family(self.precisions[c]).base, self.zero_weights[c]
 
-    def _plain(self, groups: Sequence[MobileGroup], neighbours: str, *, is_weighted: bool) -> Priced | None:
+    def _plain(self, groups: Sequence[MobileGroup], neighbours: str, *, is_weighted: bool) -> LossBound | None:
         """Price steps by their distance: weights that the step does not touch are the same on its whole line."""
         steps = self.case.moves.steps_among(groups, self.precisions, neighbours)
         priced = [
@@ -97,11 +96,11 @@ class _Pricer:
             return None
         if is_weighted:
             why = f"weighted limits of cells that no theorem covers: twice the distance D = {shown(distance)}"
-            return Priced(loss, "weighted_general", why)
+            return LossBound(loss, "weighted_general", why)
         why = f"cells without weights beside weighted ones: D = {shown(distance)} plus {shown(loss - distance)}"
-        return Priced(loss, "limited_cells", why)
+        return LossBound(loss, "limited_cells", why)
 
-    def unbounded(self, group: MobileGroup) -> Priced | None:
+    def unbounded(self, group: MobileGroup) -> LossBound | None:
         """Price a record that is added to or removed from a cell of a group that is in no equality."""
         if not self._is_weighted(group):
             return self._plain([group], "unbounded", is_weighted=False)
@@ -109,9 +108,9 @@ class _Pricer:
             return self._plain([group], "unbounded", is_weighted=True)
         precision, base, zero_weight = self._scale(group)
         extra = _extra(free_excess(base, zero_weight))
-        return Priced(precision + extra, "clamped_unbounded", _statement("cells in no exact sum", precision, extra))
+        return LossBound(precision + extra, "clamped_unbounded", _statement("cells in no exact sum", precision, extra))
 
-    def bounded(self, groups: Sequence[MobileGroup]) -> Priced | None:
+    def bounded(self, groups: Sequence[MobileGroup]) -> LossBound | None:
         """Price a record that passes between two cells of some groups with equal columns in the equalities."""
         if not any(self._is_weighted(group) for group in groups):
             return self._plain(groups, "bounded", is_weighted=False)
@@ -124,7 +123,7 @@ class _Pricer:
         precision, base, zero_weight = self._scale(group)
         if not (group.equal or group.ranges or group.soft):
             extra = 2 * _extra(free_excess(base, zero_weight))
-            return Priced(
+            return LossBound(
                 2 * precision + extra, "clamped_unbounded", _statement("cells in no exact sum", 2 * precision, extra)
             )
         excesses = {"weighted_lines": lines_excess(base, zero_weight)}
@@ -136,7 +135,7 @@ class _Pricer:
         name = min(excesses, key=lambda kind: excesses[kind])
         extra = _extra(excesses[name])
         what = f"{n_cells} cells that are alike" + (", with an exact total" if name == "weighted_fixed_total" else "")
-        return Priced(2 * precision + extra, name, _statement(what, 2 * precision, extra))
+        return LossBound(2 * precision + extra, name, _statement(what, 2 * precision, extra))
 
 
 def _extra(excess: Fraction) -> Fraction:
@@ -170,7 +169,7 @@ def certificate_of(
     zero_weights : sequence of Fraction
         What weights of lower limits are multiplied by, for each class; 1 if none are given.
     try_all_pairs : bool
-        Whether to go through all pairs when S* is small.
+        Whether to enumerate all pairs when S* is small.
     """
     family = case.family
     if (family.exponent, family.currency) not in _PROVEN:

@@ -1,4 +1,4 @@
-"""What several releases cost together, and what their invariants give away together: docs/claims/composition.md."""
+"""What several releases cost together, and what their invariants disclose together: docs/claims/composition.md."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -147,7 +147,7 @@ def _over_data(plans: Sequence[PlannedRelease]) -> Composition:
 
 
 def _part(number: int, plan: PlannedRelease, joint: Certificate) -> str:
-    """Say what a release costs alone and in company."""
+    """Return what a release costs alone and in the composition, in words."""
     alone = plan.certificate
     text = f"release {number}: {_amount(alone)} at k = {alone.k}"
     return text if alone.k == joint.k else f"{text}, {_amount(joint)} at k = {joint.k}"
@@ -316,7 +316,7 @@ class Pricing:
 
     @property
     def has_small_sets(self) -> bool:
-        """Whether all pairs of tables can be gone through in some area, and there is more than one table."""
+        """Whether all pairs of tables can be enumerated in some area with more than one table."""
         cases = [structure.case for structure in self.structures] if len(self.areas) <= FEW_AREAS else []
         return any(case.is_small and not case.is_one_table for case in cases)
 

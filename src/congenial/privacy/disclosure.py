@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Ints
-from congenial.conditions.areas import Area, Areas, Group
+from congenial.conditions.areas import Area, AreaGroup, Areas
 from congenial.conditions.compile import compile_conditions
 from congenial.conditions.condition import Condition
 from congenial.conditions.determined_cells import (
@@ -30,7 +30,7 @@ from congenial.schema import Schema
 # Exact sums of few: in how many areas nobody, or one record, is in a sum that is published or that follows.
 
 _MOST_SUMS = 20  # stated, that are compared in pairs: what one has beyond another is known, too
-_MOST_CELLS = 20_000  # of a table whose margins are looked at though nobody stated them
+_MOST_CELLS = 20_000  # of a table whose margins are candidates though no condition states them
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class DisclosureSummary:
     n_areas, n_cells : int
         Of how many areas, with how many cells each.
     n_with_exact, n_all_exact : int
-        Areas in which a cell is determined that nobody declared to be, and those in which all are.
+        Areas in which a cell is determined that is not declared to be, and those in which all are.
     n_exact, n_exact_not_zero : int
         Such cells of all areas together, and those of them that are not 0.
     n_open : int
@@ -229,7 +229,7 @@ def disclosure_of(areas: Areas, conditions: Sequence[Condition]) -> Disclosure:
 def disclosure_of_groups(
     name: str | None,
     labels: Sequence[Area],
-    groups: Sequence[tuple[Group, NDArray[np.bool_]]],
+    groups: Sequence[tuple[AreaGroup, NDArray[np.bool_]]],
     rows: Sequence[tuple[Row, bool]],
 ) -> Disclosure:
     """Return the same of groups of areas, each with the cells (cell,) that have their value by declaration.

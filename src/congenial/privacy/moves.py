@@ -1,7 +1,7 @@
 """What changes when records change: the steps between neighbouring tables of S*, and how far apart noise keeps them.
 
 All of it is public. Every number here is an upper bound of a distance, or a lower bound of a precision, over *all*
-pairs of tables of S* that are so many records apart; docs/claims/conditional-loss.md says what follows from it.
+pairs of tables of S* that are so many records apart; docs/claims/conditional-loss.md has the consequences.
 """
 
 from collections.abc import Callable, Sequence
@@ -67,7 +67,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Shape:
+class StepShape:
     """What the price of a step depends on: how often it counts each class of queries, and which limits it can meet.
 
     Attributes
@@ -161,12 +161,12 @@ class Moves:
         return [Step(distance, least) for least, distance in worst.items()]
 
     def _once(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return what was made for a key, made when first asked for: structure does not change with precisions."""
+        """Return the cached structure of a key: it does not change with precisions."""
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]
 
-    def _single(self, power: int, neighbours: str) -> set[Shape]:
+    def _single(self, power: int, neighbours: str) -> set[StepShape]:
         """Return the shapes of all steps of one record that the equalities allow."""
         if neighbours == "unbounded":
             return {self._shape(group, None, self.soft, power) for group in self.groups if not group.equal}
@@ -199,7 +199,7 @@ class Moves:
 
     def _any(
         self, groups: Sequence[MobileGroup], soft: Sequence[MeasuredSum], power: int, neighbours: str
-    ) -> set[Shape]:
+    ) -> set[StepShape]:
         """Return the shapes of a record that passes between any two of the groups, or at least as bad ones."""
         if neighbours == "unbounded":
             return {self._shape(group, None, soft, power) for group in groups}
@@ -213,11 +213,11 @@ class Moves:
         sides = {shape.counts for shape in alone}  # two cells of one group are a pair too
         if len(sides) ** 2 > MOST_PAIRS:
             sides = {tuple(max(column) for column in zip(*sides, strict=True))}
-        return {Shape(tuple(x + y for x, y in zip(a, b, strict=True)), limits) for a in sides for b in sides}
+        return {StepShape(tuple(x + y for x, y in zip(a, b, strict=True)), limits) for a in sides for b in sides}
 
     def _shape(
         self, group: MobileGroup, other: MobileGroup | None, soft: Sequence[MeasuredSum], power: int, times: int = 1
-    ) -> Shape:
+    ) -> StepShape:
         counts = [0] * self.n_classes
         ends = [group] if other is None else [group, other]
         for end in ends:
@@ -227,7 +227,7 @@ class Moves:
             counts[soft[row].query_class] += times * abs(weight) ** power
         crossed = _difference(group.ranges, other.ranges if other else ())
         limits = {end.queries for end in ends if end.is_limited} | {self.range_queries[row] for row in crossed}
-        return Shape(tuple(counts), frozenset(limits))
+        return StepShape(tuple(counts), frozenset(limits))
 
     def _several(self, precisions: Sequence[Fraction], power: int, neighbours: str, k: int) -> Step:
         # k records are k steps of one record, each between any two cells that can move: distances of steps add up, and
@@ -248,7 +248,7 @@ class Moves:
             of_rows = (precisions[total.query_class] * size**power for total, size in zip(self.soft, rows, strict=True))
             crude = min(crude, (of_cells * norm + sum(of_rows, Fraction(0))) / power)
         limits = frozenset(group.queries for group in reachable if group.is_limited).union(self.range_queries)
-        return Step(crude, Shape((), limits).least(precisions))
+        return Step(crude, StepShape((), limits).least(precisions))
 
     def _most(self, neighbours: str, k: int) -> tuple[list[int], list[int]] | None:
         """Return how much of a step of `k` records each group and soft row can take at most; None: nothing better."""

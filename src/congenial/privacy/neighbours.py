@@ -14,7 +14,7 @@ import numpy as np
 from congenial.conditions.constraints import CellBounds, Constraints
 from congenial.conditions.integer_program import EmptyError, find_point, minimise, propagate
 from congenial.conditions.linear_algebra import Box, spread
-from congenial.conditions.rows import Column, Limited, Row, connected_parts
+from congenial.conditions.rows import Column, Limited, Row, cells_alike, columns, connected_parts
 from congenial.errors import PrivacyError
 from congenial.privacy import check_relation
 
@@ -24,10 +24,11 @@ MOST_PROGRAMS = 400
 MOST_DIFFERENCES = 100_000
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
+Groups = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Closest:
+class ClosestPair:
     """The fewest records in which two tables differ, whether fewer are proven impossible, and such a pair."""
 
     k: int | None
@@ -35,7 +36,7 @@ class Closest:
     pair: Pair | None
 
 
-def closest_pair(constraints: Constraints, relation: str) -> Closest:
+def closest_pair(constraints: Constraints, relation: str) -> ClosestPair:
     """Find two tables of S* that differ in the fewest records.
 
     Examples
@@ -46,16 +47,16 @@ def closest_pair(constraints: Constraints, relation: str) -> Closest:
     """
     pair, is_decided = _one_record(constraints, relation)
     if pair is not None:
-        return Closest(1, is_smallest=True, pair=pair)
+        return ClosestPair(1, is_smallest=True, pair=pair)
     # From here on no record changes inside a group of cells with identical columns, so programs over groups see every
     # pair; one that leaves a cell and enters another of its group would be the pair that follows.
     if relation == "unbounded":
         pair, also = _one_record(constraints, "bounded")
         is_decided &= also
         if pair is not None:
-            return Closest(2, is_smallest=is_decided, pair=pair)
+            return ClosestPair(2, is_smallest=is_decided, pair=pair)
     elif (pair := _two_records(constraints)) is not None:
-        return Closest(2, is_smallest=is_decided, pair=pair)
+        return ClosestPair(2, is_smallest=is_decided, pair=pair)
     return _several_records(constraints, relation, is_decided=is_decided)
 
 
@@ -65,14 +66,11 @@ def _two_records(constraints: Constraints) -> Pair | None:
     In large two-way tables this finds at once what an integer program takes minutes for.
     """
     grouped = constraints.grouped
-    columns = [
-        tuple((number, row.terms[group]) for number, row in enumerate(grouped.rows) if group in row.terms)
-        for group in range(len(grouped.members))
-    ]
-    seen: dict[tuple[tuple[int, int], ...], tuple[int, int]] = {}
-    for first, second in islice(combinations(range(len(columns)), 2), MOST_DIFFERENCES):
-        change = dict(columns[second])
-        for row, weight in columns[first]:
+    of_group = columns([row.row for row in grouped.rows], len(grouped.members))
+    seen: dict[Column, tuple[int, int]] = {}
+    for first, second in islice(combinations(range(len(of_group)), 2), MOST_DIFFERENCES):
+        change = dict(of_group[second])
+        for row, weight in of_group[first]:
             change[row] = change.get(row, 0) - weight
         key = tuple(sorted((row, weight) for row, weight in change.items() if weight))
         other = seen.setdefault(key, (first, second))
@@ -93,9 +91,9 @@ def _one_record(constraints: Constraints, relation: str) -> tuple[Pair | None, b
     grouped = constraints.grouped
     is_decided = True
     for entering, leaving in _candidates(constraints, relation):
-        box = _with_room(grouped.box, *([] if group is None else [group] for group in (entering, leaving)))
         try:
-            point = find_point([_moved_range(row, entering, leaving) for row in grouped.rows], box)
+            rows = [_moved_range(row, entering, leaving) for row in grouped.rows]
+            point = find_point(rows, _with_room(grouped.box, entering, leaving))
         except EmptyError:
             continue
         if point is not None:
@@ -110,39 +108,27 @@ def _with_room(box: Box, entering: Sequence[int], leaving: Sequence[int]) -> Box
     return Box(low, [end if end is None else end - (number in entering) for number, end in enumerate(box.high)])
 
 
-def _candidates(constraints: Constraints, relation: str) -> Iterator[tuple[int | None, int | None]]:
+def _candidates(constraints: Constraints, relation: str) -> Iterator[tuple[Groups, Groups]]:
     """Go through groups (entering, leaving) between which the equalities allow one record to pass."""
     grouped = constraints.grouped
-    columns: dict[tuple[tuple[int, int], ...], list[int]] = {}
-    for group in range(len(grouped.members)):
-        column = tuple(
-            (number, row.terms[group])
-            for number, row in enumerate(grouped.rows)
-            if row.is_equality and group in row.terms
-        )
-        columns.setdefault(column, []).append(group)
+    alike = cells_alike([row.row for row in grouped.rows if row.is_equality], len(grouped.members))
     if relation == "unbounded":
-        yield from ((group, None) for group in columns.get((), []))
+        yield from (((group,), ()) for group in alike.get((), ()))
         return
-    for groups in columns.values():
-        yield from ((group, group) for group in groups if len(_loose(constraints, group)) > 1)
-    for groups in columns.values():
+    for groups in alike.values():
+        yield from (((group,), (group,)) for group in groups if len(_loose(constraints, group)) > 1)
+    for groups in alike.values():
         for first, second in combinations(groups, 2):
-            yield from ((first, second), (second, first))
+            yield from (((first,), (second,)), ((second,), (first,)))
 
 
-def _moved_range(row: Limited, entering: int | None, leaving: int | None) -> Limited:
+def _moved_range(row: Limited, entering: Groups, leaving: Groups) -> Limited:
     """Narrow a row so that it holds before and after one record passes."""
-    change = (row.terms.get(entering, 0) if entering is not None else 0) - (
-        row.terms.get(leaving, 0) if leaving is not None else 0
-    )
-    if change == 0:
-        return row
-    low = None if row.lower is None else row.lower - min(0, change)
-    high = None if row.upper is None else row.upper - max(0, change)
-    if low is not None and high is not None and low > high:
+    change = sum(row.terms.get(group, 0) for group in entering) - sum(row.terms.get(group, 0) for group in leaving)
+    limits = row.limits & row.limits.shifted(-change)
+    if limits.is_empty:
         raise EmptyError
-    return Limited.of(row.row, low, high)
+    return Limited(row.row, limits)
 
 
 def _loose(constraints: Constraints, group: int) -> list[int]:
@@ -150,14 +136,14 @@ def _loose(constraints: Constraints, group: int) -> list[int]:
     return [cell for cell in cells if not constraints.is_fixed(cell)]
 
 
-def _pair(constraints: Constraints, point: Sequence[int], entering: int | None, leaving: int | None) -> Pair:
-    sources = [] if leaving is None else _loose(constraints, leaving)[:1]
-    into = [] if entering is None else [c for c in _loose(constraints, entering) if c not in sources][:1]
+def _pair(constraints: Constraints, point: Sequence[int], entering: Groups, leaving: Groups) -> Pair:
+    sources = [_loose(constraints, group)[0] for group in leaving]
+    into = [next(cell for cell in _loose(constraints, group) if cell not in sources) for group in entering]
     before = spread(constraints.grouped, point, *_with_room(Box.of(constraints.limits), into, sources))
     return before, tuple(count + (cell in into) - (cell in sources) for cell, count in enumerate(before))
 
 
-def _several_records(constraints: Constraints, relation: str, *, is_decided: bool) -> Closest:
+def _several_records(constraints: Constraints, relation: str, *, is_decided: bool) -> ClosestPair:
     """Minimise the number of changed records over pairs of tables that differ in a given group, group by group."""
     grouped = constraints.grouped
     n = len(grouped.members)
@@ -190,9 +176,9 @@ def _several_records(constraints: Constraints, relation: str, *, is_decided: boo
                 "whether any two tables that obey the conditions are neighbours could not be decided within the search"
                 " limit; state fewer or simpler conditions, or give cells bounds(lower, upper)"
             )
-        return Closest(None, is_smallest=True, pair=None)
+        return ClosestPair(None, is_smallest=True, pair=None)
     is_smallest = all(bound is not None and bound >= best[0] for bound in bounds)
-    return Closest(best[0] // step, is_smallest, best[1])
+    return ClosestPair(best[0] // step, is_smallest, best[1])
 
 
 def _pair_program(
@@ -213,7 +199,7 @@ def _pair_program(
     rows.append(Limited.of(Row.of("", range(n, 3 * n)), least, most))
     widths = [None if a is None or b is None else b - a for a, b in zip(low, high, strict=True)]
     box = Box([*low, *([0] * (2 * n))], [*high, *widths, *widths])
-    box[0][n + group], box[1][2 * n + group] = 1, 0
+    box.low[n + group], box.high[2 * n + group] = 1, 0
     if widths[group] == 0:
         raise EmptyError
     return rows, box
@@ -352,7 +338,7 @@ class Neighbours:
         return any(len(cells) > 1 for cells in self._classes.values())
 
     @cached_property
-    def lonely_cells(self) -> tuple[str, ...]:
+    def isolated_cells(self) -> tuple[str, ...]:
         """Cells whose records cannot change alone: at k = 1 nothing is promised to them."""
         alike = self._classes
         alone = [c for column, cells in alike.items() if _is_alone(column, cells, self.relation) for c in cells]
@@ -362,8 +348,8 @@ class Neighbours:
     def attributes(self) -> tuple[Attribute, ...]:
         """For every dimension, what a change of one record's value can do to it."""
         schema = self.constraints.schema
-        nobody = self.relation == "bounded" and self.k != 1 and self.is_smallest  # can change alone
-        alike = [] if nobody else [cells for cells in self._classes.values() if len(cells) > 1]
+        is_tied = self.relation == "bounded" and self.k != 1 and self.is_smallest  # no record changes alone
+        alike = [] if is_tied else [cells for cells in self._classes.values() if len(cells) > 1]
         out = []
         for axis, dimension in enumerate(schema.names):
             labels = schema.labels(dimension)
@@ -373,22 +359,22 @@ class Neighbours:
         return tuple(out)
 
     @property
-    def bare_records(self) -> tuple[str, ...]:
+    def unprotected_records(self) -> tuple[str, ...]:
         """What of a record is not protected, or only together with others, in sentences."""
         if self.k is not None and self.k > 1:
             what = "change its value" if self.relation == "bounded" else "come or go"
             out = [f"no single record can {what} alone: what is promised is promised to {self.k} records together"]
         else:
             out = [a.text for a in self.attributes if a.is_pinned or a.is_narrowed]
-            if self.lonely_cells and self.k == 1:
-                shown = "; ".join(self.lonely_cells[:4]) + ("; ..." if len(self.lonely_cells) > 4 else "")
+            if self.isolated_cells and self.k == 1:
+                shown = "; ".join(self.isolated_cells[:4]) + ("; ..." if len(self.isolated_cells) > 4 else "")
                 out.append(f"nothing is promised to one record alone where it cannot change alone: records of {shown}")
         return tuple(out)
 
     @property
     def no_longer_protected(self) -> tuple[str, ...]:
-        """What the published conditions give away by themselves, in sentences: of records, then of cells."""
-        out = list(self.bare_records)
+        """What the published conditions disclose by themselves, in sentences: of records, then of cells."""
+        out = list(self.unprotected_records)
         name, bounds = self.constraints.schema.cell_name, self._bounds
         disclosed = {name(cell): bounds.lower[cell] for cell in bounds.pinned}
         if disclosed:

@@ -41,7 +41,7 @@ class Meaning:
 
     @property
     def warning(self) -> str:
-        """What is said where the promise is weak: at an epsilon above 10, of a rho at the usual delta; else nothing."""
+        """A warning of a weak promise: an epsilon above 10, of a rho at the usual delta; else empty."""
         return "" if self.certificate.k == 0 else weak_promise(self.certificate.epsilon(USUAL_DELTA))
 
     def __repr__(self) -> str:

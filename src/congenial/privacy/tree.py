@@ -1,4 +1,4 @@
-"""What a chain of conditional draws over a tree of areas costs: docs/claims/hierarchy.md."""
+"""What conditional draws down a tree of areas cost, level by level: docs/claims/hierarchy.md."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -8,7 +8,7 @@ from congenial.errors import PrivacyError
 from congenial.exact import exact_fraction
 from congenial.noise import FAMILIES
 from congenial.privacy import check_relation
-from congenial.privacy.bounds import epsilon_at, rho_at_all_orders, unit_of
+from congenial.privacy.bounds import DIGITS, epsilon_at, rho_at_all_orders, rounded_down
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import Certificate, shown
 
@@ -17,8 +17,6 @@ KINDS = {2: "chain_gaussian", 1: "chain_double_geometric"}
 
 LEAVES = Fraction(3, 10)
 """What the lowest level gets of a budget unless shares are given; the others get equal parts of the rest."""
-
-_DIGITS = 15
 
 
 def level_rho(exponent: int, precision: Fraction, neighbours: str, k: int, *, total_is_fixed: bool) -> Fraction:
@@ -116,7 +114,7 @@ def refuse_pure(budget: Budget) -> None:
 
 
 def total_rho(budget: Budget) -> Fraction:
-    """Return the rho that a budget comes to: its own, or the largest that keeps epsilon at its delta.
+    """Return the rho of a budget: as given, or the largest that keeps epsilon at its delta.
 
     Examples
     --------
@@ -138,20 +136,6 @@ def total_rho(budget: Budget) -> Fraction:
     return rounded_down(low)
 
 
-def rounded_down(value: Fraction) -> Fraction:
-    """Return a decimal of fifteen digits at or below a value.
-
-    Examples
-    --------
-    >>> rounded_down(Fraction(2, 3))
-    Fraction(333333333333333, 500000000000000)
-    """
-    if value == 0:
-        return value
-    unit = unit_of(value, _DIGITS)
-    return floor(value / unit) * unit
-
-
 def level_precision(exponent: int, rho: Fraction, neighbours: str, k: int, *, total_is_fixed: bool) -> Fraction:
     """Return the largest precision, rounded down, at which a level below the top costs no more than this.
 
@@ -165,8 +149,8 @@ def level_precision(exponent: int, rho: Fraction, neighbours: str, k: int, *, to
     # (precision entries)^2 / 2 = rho
     at_one = level_rho(1, Fraction(1), neighbours, k, total_is_fixed=total_is_fixed)
     square = rho / at_one
-    digits = 10 ** (2 * _DIGITS)
-    return rounded_down(Fraction(isqrt(floor(square * digits)), 10**_DIGITS))
+    digits = 10 ** (2 * DIGITS)
+    return rounded_down(Fraction(isqrt(floor(square * digits)), 10**DIGITS))
 
 
 def default_shares(n_levels: int) -> tuple[Fraction, ...]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.arrow import CodeTexts
-from congenial.conditions.areas import Areas, Group
+from congenial.conditions.areas import AreaGroup, Areas
 from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import margin
@@ -60,7 +60,7 @@ def disclosures_of_levels(areas: Areas, below: Subtree, conditions: Sequence[Con
 
 def _groups(
     schema: Schema, exact: ExactSums | None, is_zero: Flags, is_structural: Flags
-) -> Iterator[tuple[Group, Flags]]:
+) -> Iterator[tuple[AreaGroup, Flags]]:
     """Go through the units of a level that have the same cells at 0 by structure and from above."""
     first, which = _patterns(is_zero, is_structural)
     n_units = len(is_zero)
@@ -70,7 +70,7 @@ def _groups(
         places = np.flatnonzero(which == number)
         limits = tuple(POINT_ZERO if zero else NONNEGATIVE for zero in is_zero[unit].tolist())
         stated = tuple(Limited.equal(row, int(value)) for row, value in zip(rows, values[unit].tolist(), strict=True))
-        yield Group(Constraints(schema, stated, limits), places, values[places]), is_structural[unit]
+        yield AreaGroup(Constraints(schema, stated, limits), places, values[places]), is_structural[unit]
 
 
 def _patterns(is_zero: Flags, is_structural: Flags) -> tuple[Ints, Ints]:

@@ -1,6 +1,6 @@
 """From a budget to weighted zeros: the largest precision of a group, and the weight, whose certificate stays within it.
 
-Every decision is made in balls on decimal grids of precisions and weights, so that it is the same on every machine.
+Every decision is made in balls on decimals of a fixed number of digits, so that it is the same on every machine.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from congenial.conditions.rows import Column, columns
 from congenial.errors import PrivacyError
 from congenial.exact import ball, double_above_exp, ends
 from congenial.noise import DoubleGeometric
-from congenial.privacy.bounds import calibrated_cells, round_up, unit_of
+from congenial.privacy.bounds import calibrated_cells, round_up, rounded_down, unit_of
 from congenial.privacy.zero_weights.cost import (
     EXCESS_DIGITS,
     MOST_CELLS,
@@ -97,10 +97,7 @@ def excess_left(epsilon: Fraction, precision: Fraction) -> Fraction:
     """Return the largest excess that a budget leaves beside a precision, rounded down as certificates round it up."""
     with flint.ctx.workprec(_BITS + 3 * ceil(epsilon)):
         low: Fraction = ends(ball(epsilon - 2 * precision).expm1())[0]
-    if low <= 0:
-        return low
-    unit = unit_of(low, EXCESS_DIGITS)
-    return floor(low / unit) * unit
+    return low if low <= 0 else rounded_down(low, EXCESS_DIGITS)
 
 
 @lru_cache(maxsize=256)
@@ -114,7 +111,7 @@ def calibrated_zeros(epsilon: Fraction, cells: int, *, is_total_fixed: bool = Fa
     cells : int
         Of the group; of a single cell no record can move to another, and nothing is lost but what the cap leaves.
     is_total_fixed : bool
-        Whether an invariant says the total of the group, or it follows from invariants.
+        Whether the total of the group is an invariant, or follows from invariants.
 
     Examples
     --------
@@ -268,8 +265,7 @@ def _closed_form(
 
 
 def _alone(epsilon: Fraction) -> WeightedZeros:
-    unit = unit_of(epsilon / 2, _PRECISION_DIGITS)
-    precision = floor(epsilon / 2 / unit) * unit
+    precision = rounded_down(epsilon / 2, _PRECISION_DIGITS)
     return WeightedZeros(precision, clamped_weight(Fraction(double_above_exp(precision))), Fraction(0), "lines")
 
 

@@ -247,7 +247,7 @@ def check_group(cells: int, base: Fraction, weight: Fraction) -> None:
 
 
 @dataclass(frozen=True)
-class Others:
+class OtherCells:
     """The cells of a group besides the two between which a record moves, and how far their series are followed.
 
     Attributes
@@ -301,14 +301,14 @@ class Others:
 
 
 class LaterSpare:
-    """A lower bound of ``[T^(N + x)] M_x M_(x+1) p`` at all levels x from 1 on, for each N that is asked for.
+    """A lower bound of ``[T^(N + x)] M_x M_(x+1) p`` at all levels x from 1 on, for each N on request.
 
     From 1 to x it grows by ``w^2 p_(N+x) + 2w (p_(N+2) + ... + p_(N+x-1)) - (w^2 - 2w) p_(N+1)`` and, for k from 1 to
     x - 1, by ``p_(N+k-1) + ... + p_(N-k-2)``, or more. Blocks of levels are bounded at once, then all others. A check
     asks for few N: to compute it for all of them took half of the time of a proof.
     """
 
-    def __init__(self, others: Others, first: Balls) -> None:
+    def __init__(self, others: OtherCells, first: Balls) -> None:
         self._first, self._p, self._w = first, others.product, others.series.weight
         self._sums = [flint.arb(0), *accumulate(self._p)]
         self._twice = [flint.arb(0), *accumulate(self._sums)]
@@ -338,12 +338,12 @@ class LaterSpare:
         return twice[n + x + size] - twice[n + x] - twice[max(0, n - x - 1)] + twice[max(0, n - x - size - 1)]
 
 
-Terms = Callable[[Others, int, flint.arb], Balls]
-"""`Others.lower_terms` or `Others.upper_terms`."""
+Terms = Callable[[OtherCells, int, flint.arb], Balls]
+"""`OtherCells.lower_terms` or `OtherCells.upper_terms`."""
 
 
 def levels_hold(
-    others: Others, terms: Terms, excess: flint.arb, first: int | None = None, *, is_quick: bool = False
+    others: OtherCells, terms: Terms, excess: flint.arb, first: int | None = None, *, is_quick: bool = False
 ) -> bool:
     """Whether all partial sums up to the end are proven: at level 0, and at all levels from 1 on at once.
 
@@ -373,7 +373,7 @@ def _sums_hold(terms: Balls, spare: Balls | LaterSpare, excess: flint.arb, first
     return bool(least >= 0)
 
 
-def tail_holds(others: Others, terms: Terms, excess: flint.arb, regular: int, degree: int) -> bool:
+def tail_holds(others: OtherCells, terms: Terms, excess: flint.arb, regular: int, degree: int) -> bool:
     """Whether no term from the end on is negative: at level 0, which lies below all others.
 
     Parameters
@@ -425,7 +425,7 @@ def group_side_holds(
     checkpoint()
     if excess <= 0:
         return False
-    terms = Others.lower_terms if side == "lower" else Others.upper_terms
+    terms = OtherCells.lower_terms if side == "lower" else OtherCells.upper_terms
     k = min(cells, MOST_CELLS) - 2
     guess = None
     if is_quick:
@@ -442,11 +442,11 @@ def group_side_holds(
 
 
 @lru_cache(maxsize=4)
-def _empty(k: int, base: Fraction, weight: Fraction, *, is_short: bool = False) -> Others:
+def _empty(k: int, base: Fraction, weight: Fraction, *, is_short: bool = False) -> OtherCells:
     """Return k empty cells, with all coefficients or with those that the tail is decided by."""
     end, further = tail_from(base, k), levels_followed(base)
     series = Series.of(base, weight, k + 4 if is_short else end + 3 * further + 4)
-    return Others(series, series.empty_cells(k), end, further)
+    return OtherCells(series, series.empty_cells(k), end, further)
 
 
 def tail_bits(k: int, weight: Fraction) -> int:

@@ -18,7 +18,7 @@ from congenial.privacy.zero_weights.cost import (
     BITS,
     SIDES,
     Balls,
-    Others,
+    OtherCells,
     Series,
     check_group,
     group_excess_holds,
@@ -41,7 +41,7 @@ Multiset = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Types:
+class CountTypes:
     """Counts 0, ..., `top` - 1, and `top` itself with weight 1 at zero, which stands for all counts from there on.
 
     Attributes
@@ -51,7 +51,7 @@ class Types:
     top : int
         The last type, at least 1.
     end, further : int
-        As `Others` has them.
+        As `OtherCells` has them.
     products : dict
         Of the series of the types in a multiset, so far.
     """
@@ -62,9 +62,9 @@ class Types:
     further: int
     products: dict[Multiset, Balls]
 
-    def others(self, multiset: Multiset) -> Others:
+    def others(self, multiset: Multiset) -> OtherCells:
         """Return the other cells as types, given in descending order."""
-        return Others(self.series, self._product(multiset), self.end, self.further)
+        return OtherCells(self.series, self._product(multiset), self.end, self.further)
 
     def _product(self, multiset: Multiset) -> Balls:
         if multiset not in self.products:
@@ -149,24 +149,24 @@ def _multiset_holds(
     k, short, long = len(multiset), *_types(base, weight, top, cells)
     regular = 1 + sum(max(0, count - 1) for count in multiset)
     with flint.ctx.workprec(tail_bits(cells - 2 + top, weight)):
-        if not tail_holds(short.others(multiset), Others.lower_terms, ball(excess), regular, k + 1):
+        if not tail_holds(short.others(multiset), OtherCells.lower_terms, ball(excess), regular, k + 1):
             return False
     with flint.ctx.workprec(BITS):
         return levels_hold(
-            long.others(multiset), Others.lower_terms, ball(excess), 1 + sum(multiset), is_quick=is_quick
+            long.others(multiset), OtherCells.lower_terms, ball(excess), 1 + sum(multiset), is_quick=is_quick
         )
 
 
 @lru_cache(maxsize=2)
-def _types(base: Fraction, weight: Fraction, top: int, cells: int) -> tuple[Types, Types]:
+def _types(base: Fraction, weight: Fraction, top: int, cells: int) -> tuple[CountTypes, CountTypes]:
     """Return the types with the coefficients that tails are decided by, and with all."""
     end, further = tail_from(base, cells - 2) + top * (cells - 2), levels_followed(base)
     with flint.ctx.workprec(tail_bits(cells - 2 + top, weight)):
         series = Series.of(base, weight, (top + 1) * (cells + 2))
-        short = Types(series, top, end, further, {(): series.one})
+        short = CountTypes(series, top, end, further, {(): series.one})
     with flint.ctx.workprec(BITS):
         series = Series.of(base, weight, end + 3 * further + 4)
-        return short, Types(series, top, end, further, {(): series.one})
+        return short, CountTypes(series, top, end, further, {(): series.one})
 
 
 @lru_cache(maxsize=1024)
