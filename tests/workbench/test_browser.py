@@ -24,6 +24,7 @@ from workbench.bench import EXAMPLES, TOKEN, Served, folder_with, listening, ope
 ARGS = "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync"
 AXE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "congenial-axe/node_modules/axe-core/axe.min.js"
 PATIENCE = 180_000  # a first release of counties compiles for some twenty seconds of one processor
+expect.set_options(timeout=PATIENCE)  # five seconds are too short on a computer that is busy
 
 
 @pytest.fixture(scope="module")

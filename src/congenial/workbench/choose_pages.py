@@ -19,16 +19,7 @@ from congenial.pages.svg import Bar
 from congenial.privacy.tree import default_shares
 from congenial.spec.spec import Spec
 from congenial.workbench.jobs import AHEAD, AT_ONCE, SOON
-from congenial.workbench.panel import (
-    AreasDesign,
-    Crosstab,
-    Panel,
-    TreeDesign,
-    design_of,
-    level_bars,
-    picture_of,
-    sums_over_areas,
-)
+from congenial.workbench.panel import Crosstab, Design, Panel, design_of, level_bars, picture_of, sums_over_areas
 from congenial.workbench.spec_edit import CURRENCIES, DELTA, PanelRequest, budget_of, changed
 from congenial.workbench.spec_pages import spec_page
 from congenial.workbench.web import Endpoint, computed, in_json, in_words, json_of, page, render
@@ -49,7 +40,7 @@ class Chooser:
     _panels: dict[object, Panel] = field(default_factory=dict)
     _latest: object = None
 
-    def design(self, file: str, draft: str) -> AreasDesign | TreeDesign:
+    def design(self, file: str, draft: str) -> Design:
         """Return a draft with its data."""
         spec = self.workspace.spec(file, draft)
         return design_of(spec, self.workspace.data(spec, file))
@@ -151,8 +142,13 @@ class Chooser:
 
 
 def likely_changes(panel: Panel) -> list[dict[str, Any]]:
-    """Return changes that a curator may make next: the budget a little, each invariant gone, each header's sum."""
+    """Return changes that a curator may make next: the budget a little, each invariant gone, each header's sum.
+
+    Of several levels there are none: their certificate is a formula, with nothing to prove ahead.
+    """
     spec = panel.spec
+    if len(panel.levels) > 1:
+        return []
     changes: list[dict[str, Any]] = []
     currency, amount = budget_of(spec)
     if amount is not None:

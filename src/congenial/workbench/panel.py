@@ -411,7 +411,7 @@ class TreeDesign:
         return TreePreview(self.spec, ready.chain, ready.digest, ready.reviews)
 
     def prove(self) -> None:
-        """Prove nothing ahead: the certificate of a tree is a formula."""
+        """Prove nothing: the certificate of a tree is a formula."""
 
     def price(self, other: Spec, panel: Panel) -> tuple[float, float | None] | None:  # noqa: ARG002
         """Return nothing: invariants cost no noise in a tree, and errors are drawn."""
@@ -427,7 +427,10 @@ class TreeDesign:
         return TreeDesign(self.spec, replace(self.leaves, counts=self._preview().leaves))
 
 
-def design_of(spec: Spec, data: Data) -> AreasDesign | TreeDesign:
+Design = AreasDesign | TreeDesign
+
+
+def design_of(spec: Spec, data: Data) -> Design:
     """Return a spec with its data."""
     return TreeDesign(spec, data) if isinstance(data, Leaves) else AreasDesign(spec, data)
 
