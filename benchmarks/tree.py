@@ -3,8 +3,8 @@
     python benchmarks/tree.py --data FOLDER [--large] [--releases 20]
 
 Rhode Island and Hawaii, 50,197 blocks x 16 cells in five levels, the totals of both states exact. `--large` repeats
-their trees to 8.2 million blocks. The chain, TopDown and blocks alone are compared at rho 2.56, with the 2020 Census'
-shares by level and with the default ones: the figures of docs/compare.md.
+their trees to 8.2 million blocks. The congenial release, TopDown and blocks alone are compared at rho 2.56, with the
+2020 Census' shares by level and with the default ones: the comparison of docs/compare.md.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def clock(plan: Plan, leaves: Ints, n: int) -> float:
 
 
 def compare(folder: Path, state: str, n: int) -> None:
-    """Print the chain, TopDown and blocks alone side by side; blocks alone know no shares, so they run once."""
+    """Print the congenial release, TopDown and blocks alone side by side; the last has no shares and runs once."""
     codes, counts = blocks(folder, (state, state))
     tree = Tree.of_prefixes(codes, LEVELS, "block")
     is_empty = np.repeat(counts.sum(axis=1, keepdims=True) == 0, counts.shape[1], axis=1)

@@ -17,18 +17,21 @@ from congenial.study.baselines.base import Problem
 from congenial.study.baselines.projection import L2Projection
 from congenial.study.paper import reproduce as whole
 from congenial.study.paper import sections as section4
-from congenial.study.paper.chains import acceptance_rates, figure_2, figure_3, trace_columns
 from congenial.study.paper.exhibits import (
     CHAIN,
     EXACT,
     PROJECTED,
     RAW_1,
     RAW_HALF,
+    acceptance_rates,
     distances,
+    figure_2,
+    figure_3,
     law_of_a_cell,
     negative_binomial,
     simulated_tables,
     table_1,
+    trace_columns,
 )
 from congenial.study.paper.reproduce import read_p12_tables, reproduce
 from congenial.study.paper.sections import (

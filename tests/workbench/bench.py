@@ -183,9 +183,7 @@ def opened_by(other: Listener, served: Served) -> list[str]:
         page
         for path, headers, _ in other.requests
         for page in [*PAGES, path, f"{path}/ledger"]
-        for answer in (
-            httpx.get(root + page, timeout=600, headers={name: own for name, own in headers.items() if name != "host"}),
-        )
+        for answer in (httpx.get(root + page, headers={name: own for name, own in headers.items() if name != "host"}),)
         if answer.status_code < 400
     ]
 

@@ -25,12 +25,12 @@ def test_the_link_opens_it_and_ctrl_c_ends_it(as_json: bool, tmp_path: Path) -> 
             said = [process.stdout.readline() for _ in range(4 if as_json else 3)]
             link = json.loads("".join(said))["link"] if as_json else said[1].strip()
             assert link.startswith("http://127.0.0.1:")
-            with urllib.request.urlopen(link, timeout=600) as answer:
+            with urllib.request.urlopen(link, timeout=60) as answer:
                 assert answer.status == 200
                 assert b"<html" in answer.read()
         finally:
             process.send_signal(signal.SIGINT)
-            rest, wrong = process.communicate(timeout=600)
+            rest, wrong = process.communicate(timeout=60)
     assert process.returncode == 0, wrong
     assert wrong == ""
     assert rest == ("" if as_json else "The workbench is closed.\n")
@@ -56,11 +56,11 @@ def test_the_text_of_an_error_is_not_on_stderr(tmp_path: Path) -> None:
         try:
             link = json.loads("".join(process.stdout.readline() for _ in range(4)))["link"]
             with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(link, timeout=600)
+                urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(link, timeout=60)
             page = refused.value.read().decode()
         finally:
             process.send_signal(signal.SIGINT)
-            _, wrong = process.communicate(timeout=600)
+            _, wrong = process.communicate(timeout=60)
     assert process.returncode == 0
     assert refused.value.code == 500
     assert re.fullmatch(r"internal error: ValueError at congenial/workbench/app\.py:\d+\n", wrong)
@@ -72,7 +72,7 @@ def test_the_text_of_an_error_is_not_on_stderr(tmp_path: Path) -> None:
 def test_without_the_extra_it_says_what_to_install(package: str, tmp_path: Path) -> None:
     block = f"import sys; sys.modules[{package!r}] = None; from congenial.cli.main import main; main()"
     line = [sys.executable, "-c", block, "workbench", str(tmp_path), "--no-browser"]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr == f'Error: the workbench needs the package {package!r}: pip install "congenial[workbench]"\n'

@@ -26,7 +26,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_a_cookie_jar_that_knows_no_ports_brings_another_user_nothing(served: Served) -> None:
     """Cookies have no port: whatever a browser keeps for the workbench, it sends to every server of that address."""
-    with listening() as other, httpx.Client(follow_redirects=True, timeout=600) as browser:
+    with listening() as other, httpx.Client(follow_redirects=True) as browser:
         assert browser.get(served.link).status_code == 200
         for page in PAGES:
             answer = browser.get(served.address + page)
@@ -62,9 +62,9 @@ def test_the_browser_is_started_without_the_secret(tmp_path: Path) -> None:
             page = Path(address.removeprefix("file://"))
             assert f'url={link}"' in page.read_text()
             assert stat.S_IMODE(page.parent.stat().st_mode) == 0o700
-            assert httpx.get(link, timeout=600).status_code == 200
+            assert httpx.get(link).status_code == 200
         finally:
             process.send_signal(signal.SIGINT)
-            _, wrong = process.communicate(timeout=600)
+            _, wrong = process.communicate(timeout=60)
     assert wrong == ""
     assert not page.exists()

@@ -13,7 +13,7 @@ pytest.importorskip("starlette", reason="needs the extra workbench")
 from congenial.curator.preview_text import screen
 from congenial.inference.analysis import AnalystBundle
 from congenial.spec.load import parse_spec
-from congenial.workbench.panel import Crosstab, compute_panel
+from congenial.workbench.panel import Crosstab, design_of
 from congenial.workbench.workspace import Workspace
 from workbench.bench import TOWN, TestClient, client_of, tree_in, workspace_of
 
@@ -93,7 +93,7 @@ def test_the_grid_says_down_to_which_level_a_sum_is_exact(client: TestClient) ->
 
 def test_what_plan_says_is_on_the_page(client: TestClient, workspace: Workspace) -> None:
     spec = workspace.spec("town/spec.yaml")
-    population = compute_panel(spec, workspace.data(spec, "town/spec.yaml"), Crosstab.of(spec.schema)).population
+    population = design_of(spec, workspace.data(spec, "town/spec.yaml")).panel(Crosstab.of(spec.schema)).population
     assert population is not None
     page = panel(client)["html"].replace("&#39;", "'")
     for section in screen(population):

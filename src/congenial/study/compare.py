@@ -25,7 +25,7 @@ from congenial.randomness import RandomStream, TreeStreams, secure_rng
 from congenial.study.baselines.base import Baseline, Label, Problem, noisy_answers, repair_all, without_conditions
 from congenial.study.baselines.projection import Clipped, L1Projection, L2Projection, Raw
 from congenial.study.baselines.topdown import LeavesAlone, TopDown, TopDownTree, TreeBaseline
-from congenial.study.paper.exhibits import Columns, PrintedTable, write_csv
+from congenial.study.paper.exhibits import Columns, PrintedTable, check_new_folder, write_csv
 from congenial.table import CONFIDENTIAL, Table
 from congenial.tree.tree import TreeTables
 
@@ -277,8 +277,7 @@ class Comparison:
 
     def write(self, folder: Path) -> None:
         """Write the page, the pictures and the tidy CSV into a new folder; all of them marked if confidential."""
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise StudyError(f"{folder} is there already and not an empty folder; name a new one")
+        check_new_folder(folder)
         mark = CONFIDENTIAL if self.is_confidential else ""
         folder.mkdir(parents=True, exist_ok=True)
         if self.is_confidential:
@@ -373,13 +372,7 @@ BASELINES: dict[str, Baseline] = {
 }
 METHODS = (CONGENIAL, *BASELINES)
 DEFAULT_METHODS = (CONGENIAL, "raw", "clip", "l2", "topdown")
-_CONDITIONAL = Label(
-    CONGENIAL,
-    is_integer=True,
-    keeps_invariants=True,
-    privacy="all tables that share the invariants' values",
-    law="known exactly: the conditional law",
-)
+_CONDITIONAL = Label(CONGENIAL, "all tables that share the invariants' values", "known exactly: the conditional law")
 
 
 class _LevelTally:
@@ -560,11 +553,7 @@ class ConditionalTree:
     """The congenial release, as a method among others."""
 
     label = Label(
-        "congenial",
-        is_integer=True,
-        keeps_invariants=True,
-        privacy="all trees that share the invariants' values",
-        law="known exactly: conditional laws, level by level",
+        "congenial", "all trees that share the invariants' values", "known exactly: conditional laws, level by level"
     )
 
     def release(self, plan: Plan, leaves: Ints, rng: RandomStream) -> TreeTables:

@@ -17,8 +17,9 @@ from congenial.arrays import Floats, Ints
 from congenial.conditions.rows import Row, dense
 from congenial.errors import StudyError
 from congenial.inference.error_law import error_intervals
-from congenial.inference.frequentist import confidences
+from congenial.inference.frequentist import Confidence, confidences
 from congenial.inference.intervals import (
+    Estimate,
     PoorDrawsWarning,
     check_level,
     ends_of_draws,
@@ -48,6 +49,7 @@ POSTERIOR, PRIOR_FREE, NAIVE, GLS = (
 )
 METHODS = (POSTERIOR, PRIOR_FREE, NAIVE, GLS)
 LEVELS = (0.5, 0.8, 0.9, 0.95)
+_ALL = -1  # all sizes of count together
 
 Ends = tuple[Floats, Floats]
 
@@ -122,33 +124,27 @@ class _Tally:
 
     def __init__(self, levels: Sequence[float]) -> None:
         self.levels = levels
-        self.sums: dict[tuple[str, float, int], list[float]] = {}
+        self.sums: dict[tuple[str, float, int], Floats] = {}
 
     def add(self, method: str, level: float, truth: Ints, ends: Ends) -> None:
         low, high = ends
         sizes = np.searchsorted(SIZES, truth, side="right") - 1
-        for size in np.unique(sizes):
-            in_class = sizes == size
-            line = self.sums.setdefault((method, level, int(size)), [0.0, 0.0, 0.0])
-            line[0] += int(in_class.sum())
-            line[1] += float(((truth >= low) & (truth <= high))[in_class].sum())
-            line[2] += float(np.maximum(high - low, 0)[in_class].sum())
+        covers, widths = (truth >= low) & (truth <= high), np.maximum(high - low, 0)
+        for size in (*np.unique(sizes).tolist(), _ALL):
+            in_class = (sizes == size) | (size == _ALL)
+            sums = self.sums.setdefault((method, level, size), np.zeros(3))
+            sums += in_class.sum(), covers[in_class].sum(), widths[in_class].sum()
 
     def columns(self) -> Columns:
         """Return a tidy frame, all sizes together last."""
-        whole: dict[tuple[str, float], list[float]] = {}
-        for (method, level, _), line in self.sums.items():
-            total = whole.setdefault((method, level), [0.0, 0.0, 0.0])
-            for place, value in enumerate(line):
-                total[place] += value
-        keys = sorted(self.sums, key=lambda key: (METHODS.index(key[0]), key[1], key[2]))
-        named = [(method, level, size_text(size)) for method, level, size in keys]
-        named += [(method, level, "all") for method, level in whole]
-        sums = np.array([*(self.sums[key] for key in keys), *whole.values()]).reshape(-1, 3)
+        by_size = [key for key in self.sums if key[2] != _ALL]
+        keys = sorted(by_size, key=lambda key: (METHODS.index(key[0]), key[1], key[2]))
+        keys += [key for key in self.sums if key[2] == _ALL]
+        sums = np.array([self.sums[key] for key in keys]).reshape(-1, 3)
         return {
-            "method": [line[0] for line in named],
-            "level": [line[1] for line in named],
-            "size_of_count": [line[2] for line in named],
+            "method": [method for method, _, _ in keys],
+            "level": [level for _, level, _ in keys],
+            "size_of_count": ["all" if size == _ALL else size_text(size) for _, _, size in keys],
             "n_cells": sums[:, 0].astype(int).tolist(),
             "coverage": (sums[:, 1] / sums[:, 0]).tolist(),
             "mean_width": (sums[:, 2] / sums[:, 0]).tolist(),
@@ -189,24 +185,20 @@ def _one_table(
             with catch_warnings():  # a study of thousands of intervals counts how they do
                 simplefilter("ignore", PoorDrawsWarning)
                 intervals = estimates(draws, cells, released, level=level)
-            ends = (
-                np.array([estimate.low for estimate in intervals]),
-                np.array([estimate.high for estimate in intervals]),
-            )
-            count(POSTERIOR, level, ends)
+            count(POSTERIOR, level, _ends(intervals))
             confidence_intervals = confidences(law, {None: released}, cells, level=level)
             if all(interval.is_available for interval in confidence_intervals):
-                ends = (
-                    np.array([interval.low for interval in confidence_intervals]),
-                    np.array([interval.high for interval in confidence_intervals]),
-                )
-                count(PRIOR_FREE, level, ends)
+                count(PRIOR_FREE, level, _ends(confidence_intervals))
             else:
                 unavailable[PRIOR_FREE] = next(
                     interval.why for interval in confidence_intervals if not interval.is_available
                 )
             count(NAIVE, level, _only(naive(problem, repaired, level), open_cells))
             count(GLS, level, _only(generalised_least_squares(problem, noisy, level), open_cells))
+
+
+def _ends(intervals: Sequence[Estimate | Confidence]) -> Ends:
+    return np.array([interval.low for interval in intervals]), np.array([interval.high for interval in intervals])
 
 
 def _only(ends: Ends, cells: NDArray[np.intp]) -> Ends:

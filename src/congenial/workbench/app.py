@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from congenial.disk import no_core_file
-from congenial.errors import CongenialError, ReadingError, reason_of
+from congenial.errors import ReadingError, reason_of
 from congenial.randomness import secret_bytes
 from congenial.workbench import ask_pages, choose_pages, release_pages, spec_pages
 from congenial.workbench.jobs import AHEAD, report_internal, silence_loop
@@ -158,15 +158,16 @@ def make_app(workspace: Workspace, token: str, port: int) -> Guard:
     bundles = OpenBundles(workspace)
 
     async def home(_: Request) -> Response:
-        accounts, no_ledger = await computed(workspace, lambda: _accounts(workspace))
+        accounts, trouble = await computed(workspace, lambda: release_pages.accounts(workspace))
+        create = "The ledger has no datasets yet: congenial ledger create DATASET --epsilon 4."
         return page(
             "home.html",
             title="Folder",
             here="home",
             folder=str(workspace.folder),
             listing=list_folder(workspace.folder.resolve()),
-            accounts=accounts,
-            no_ledger=no_ledger,
+            accounts=[status.splitlines()[0] for status, _, _ in accounts],
+            no_ledger=trouble or ("" if accounts else create),
         )
 
     @asynccontextmanager
@@ -195,16 +196,6 @@ def make_app(workspace: Workspace, token: str, port: int) -> Guard:
 def _warm_up() -> None:
     """Load what the first choice would wait for: the solver of linear programs takes half a second."""
     import_module("highspy")
-
-
-def _accounts(workspace: Workspace) -> tuple[list[str], str]:
-    """Return a line for each dataset of the ledger, or why there is none."""
-    try:
-        ledger = workspace.ledger()
-        lines = [str(ledger.status(dataset.name)).splitlines()[0] for dataset in ledger.datasets()]
-    except CongenialError as refused:
-        return [], str(refused)
-    return lines, "" if lines else "The ledger has no datasets yet: congenial ledger create DATASET --epsilon 4."
 
 
 # Serve a folder on the loopback address, and open the link.

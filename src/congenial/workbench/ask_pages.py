@@ -37,7 +37,7 @@ from congenial.workbench.open_bundles import (
 from congenial.workbench.web import computed, in_json, in_words, json_of, page, render
 from congenial.workbench.workspace import Workspace, list_folder
 
-_MOST_UNITS = 100
+_MOST_UNITS, _MOST_CELLS = 100, 1_000  # that are listed; of longer tables the totals alone
 _SECONDS_A_LEAF = 0.003  # measured: about 3 CPU milliseconds a block
 _MOST_PICTURED = 40
 _MANY = 1_000
@@ -196,6 +196,7 @@ def _unit_values(bundle: Bundle, name: str, fields: Any, cache: AnswerCache) -> 
     within = str(fields.get("within") or "")
     codes, counts = bundle.level(shown) if levels else ((), bundle.counts)
     places = [place for place, code in enumerate(codes) if code.startswith(within)]
+    n_cells = schema.n_cells if schema.n_cells <= _MOST_CELLS else 0
     estimate, warnings = cache.estimate(name)
     interval = None
     if estimate is not None and question.units:
@@ -211,9 +212,9 @@ def _unit_values(bundle: Bundle, name: str, fields: Any, cache: AnswerCache) -> 
         "show": shown,
         "within": within,
         "n_units": len(places),
-        "cells": [schema.cell_name(cell) for cell in range(schema.n_cells)],
+        "cells": [schema.cell_name(cell) for cell in range(n_cells)],
         "units": [
-            (codes[place], f"{int(counts[place].sum()):,}", [f"{count:,}" for count in counts[place].tolist()])
+            (codes[place], f"{int(counts[place].sum()):,}", [f"{n:,}" for n in counts[place, :n_cells].tolist()])
             for place in places[:_MOST_UNITS]
         ],
         "question": question,

@@ -17,14 +17,13 @@ from congenial.errors import CongenialError, SpecError
 from congenial.noise import FAMILIES
 from congenial.pages.svg_charts import Bar
 from congenial.privacy.tree import default_shares
-from congenial.progress import checkpoint
 from congenial.spec.spec import Spec
 from congenial.workbench.jobs import AHEAD, AT_ONCE, SOON
-from congenial.workbench.panel import Crosstab, Panel, compute_panel, picture_of, planned, price, sums_over_areas
+from congenial.workbench.panel import Crosstab, Design, Panel, design_of, level_bars, picture_of, sums_over_areas
 from congenial.workbench.spec_edit import CURRENCIES, DELTA, PanelRequest, budget_of, changed
 from congenial.workbench.spec_pages import spec_page
-from congenial.workbench.web import Endpoint, Markup, computed, in_json, in_words, json_of, page, render
-from congenial.workbench.workspace import Leaves, Workspace, digest_of, evict
+from congenial.workbench.web import Endpoint, computed, in_json, in_words, json_of, page, render
+from congenial.workbench.workspace import Workspace, digest_of, evict
 
 _MOST_PANELS, _FEWEST_PANELS, _NUMBERS_KEPT = 64, 16, 48_000_000  # panels in memory: fewer of large trees
 _FURTHER = 1  # positions of the budget's slider that are computed ahead, to either side
@@ -41,14 +40,18 @@ class Chooser:
     _panels: dict[object, Panel] = field(default_factory=dict)
     _latest: object = None
 
+    def design(self, file: str, draft: str) -> Design:
+        """Return a draft with its data."""
+        spec = self.workspace.spec(file, draft)
+        return design_of(spec, self.workspace.data(spec, file))
+
     def panel(self, request: PanelRequest, seconds: float | None = None) -> Panel:
         """Return what a draft does, in the computing thread; with a limit, what is known within it."""
-        spec = self.workspace.spec(request.file, request.draft)
-        data = self.workspace.data(spec, request.file)
-        key = (request.key, self.workspace.data_key(spec, request.file))
+        design = self.design(request.file, request.draft)
+        key = (request.key, self.workspace.data_key(design.spec, request.file))
         panel = self._panels.get(key)
         if panel is None:
-            panel = compute_panel(spec, data, Crosstab.of(spec.schema, request.down, request.across), seconds=seconds)
+            panel = design.panel(Crosstab.of(design.spec.schema, request.down, request.across), seconds=seconds)
         if not panel.is_bound:
             evict(self._panels, min(_MOST_PANELS, max(_FEWEST_PANELS, _NUMBERS_KEPT // panel.n_numbers)))
             self._panels[key] = panel
@@ -71,13 +74,16 @@ class Chooser:
     def cost(self, request: PanelRequest, number: int) -> dict[str, Any]:
         """Return what one invariant less, or one more, would do: the one of that number."""
         panel = self.panel(request)
-        options, data = alternatives(panel.spec, panel.crosstab), self.workspace.data(panel.spec, request.file)
-        if number >= len(options) or isinstance(data, Leaves):
+        options = alternatives(panel.spec, panel.crosstab)
+        if number >= len(options):
             return {"is_over": True}
         title, change = options[number]
         try:
             other = self.workspace.spec(request.file, changed(request.draft, [change]))
-            noise, error = price(other, data, panel.area, panel.centre)
+            prices = self.design(request.file, request.draft).price(other, panel)
+            if prices is None:
+                return {"is_over": True}
+            noise, error = prices
         except CongenialError:
             noise, error = None, None
         row = {
@@ -93,12 +99,14 @@ class Chooser:
     def level_errors(self, request: PanelRequest) -> dict[str, Any]:
         """Return the errors to expect at each level of a tree, from draws around a made-up population."""
         panel = self.panel(request)
-        if panel.population is None or not panel.can_draw_errors:
+        population = panel.drawn_errors
+        if population is None:
             html = render("level_errors.html", n_numbers=panel.n_numbers, most=MOST_NUMBERS, rows=())
             return {"html": html, "error": ""}
-        _, rows = panel.population.lines
-        picture, around = picture_of(panel.level_bars()), panel.population.around
-        return {"html": render("level_errors.html", picture=picture, rows=rows, around=around), "error": rows[-1][4]}
+        _, rows = population.lines
+        picture = picture_of(level_bars(population))
+        html = render("level_errors.html", picture=picture, rows=rows, around=population.around)
+        return {"html": html, "error": rows[-1][4]}
 
     def sampler(self, request: PanelRequest) -> dict[str, Any]:
         """Return how a draft would be drawn: to find a sampler's order takes as long as all that is shown first."""
@@ -128,18 +136,19 @@ class Chooser:
         if self._latest != request.key:
             return
         try:
-            spec = self.workspace.spec(request.file, changed(request.draft, [change]))
-            checkpoint()
-            data = self.workspace.data(spec, request.file)
-            if not isinstance(data, Leaves):  # the certificate of a tree is a formula
-                _ = planned(spec, data).certificate
+            self.design(request.file, changed(request.draft, [change])).prove()
         except CongenialError:
             return
 
 
 def likely_changes(panel: Panel) -> list[dict[str, Any]]:
-    """Return changes that a curator may make next: the budget a little, each invariant gone, each header's sum."""
+    """Return changes that a curator may make next: the budget a little, each invariant gone, each header's sum.
+
+    Of several levels there are none: their certificate is a formula, with nothing to prove ahead.
+    """
     spec = panel.spec
+    if len(panel.levels) > 1:
+        return []
     changes: list[dict[str, Any]] = []
     currency, amount = budget_of(spec)
     if amount is not None:
@@ -186,7 +195,7 @@ def panel_json(panel: Panel, draft: str) -> dict[str, Any]:
         "amount": amount,
         "noise_family": spec.noise,
         "shares": {level.name: level.share for level in panel.levels if level.share},
-        "weights": dict(level_weights(spec)),
+        "weights": dict(tree_levels(spec)),
         "grid": cell_states(panel),
         "invariants": render("invariants.html", stated=spec.invariants, conditions=spec.conditions),
         "html": render(
@@ -200,10 +209,10 @@ def panel_json(panel: Panel, draft: str) -> dict[str, Any]:
     }
 
 
-def level_weights(spec: Spec) -> list[tuple[str, str]]:
-    """Return what each level of a tree gets of the budget, as numbers to change: as the spec says, or in hundredths."""
+def tree_levels(spec: Spec) -> list[tuple[str, str]]:
+    """Return the levels of a tree, and what each gets of the budget, to change: as stated, or in hundredths."""
     tree = spec.hierarchy
-    if tree is None or spec.budget is None:
+    if tree is None:
         return []
     if tree.shares is not None:
         return [(name, str(tree.shares[name])) for name in tree.names]
@@ -215,7 +224,7 @@ def cell_states(panel: Panel) -> dict[str, dict[str, Any]]:
     """Return what the layout says of every sum: its error, whether it is exact or disclosed, and to which level."""
     states = {}
     known = set(np.flatnonzero(panel.is_known).tolist())
-    lowest = {} if panel.population is None else panel.exact_at()
+    lowest = panel.exact_at()
     for (i, j), place in panel.crosstab.places.items():
         cells = panel.crosstab.cells_of((i, j))
         size = None if panel.errors is None else float(panel.errors.size[place])
@@ -224,7 +233,7 @@ def cell_states(panel: Panel) -> dict[str, dict[str, Any]]:
             "error": figure(size),
             "exact": bool(level) or (size is not None and size <= NO_ERROR),
             "known": bool(cells) and set(cells) <= known,
-            "text": f"every {level}" if level else "",
+            "text": f"every {level}" if level and len(panel.levels) > 1 else "",
         }
     return states
 
@@ -256,7 +265,7 @@ def routes(workspace: Workspace) -> list[Route]:
             return spec_page(workspace, file)
         crosstab = Crosstab.of(spec.schema, request.query_params.get("down"), request.query_params.get("across"))
         currency, amount = budget_of(spec)
-        levels = [] if spec.hierarchy is None else list(spec.hierarchy.names)
+        levels = tree_levels(spec)
         return page(
             "choose.html",
             title=f"Choose: {file}",
@@ -279,9 +288,10 @@ def routes(workspace: Workspace) -> list[Route]:
                 for group, labels in dimension.groups.items()
                 if dimension.name in {crosstab.down, crosstab.across}
             ],
-            levels=levels,
-            shares=level_weights(spec),
-            invariants=Markup(render("invariants.html", stated=spec.invariants, conditions=spec.conditions)),
+            levels=[name for name, _ in levels],
+            shares=levels if spec.budget is not None else [],
+            stated=spec.invariants,
+            conditions=spec.conditions,
         )
 
     async def answer(request: Request) -> dict[str, Any]:

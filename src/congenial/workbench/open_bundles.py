@@ -241,7 +241,7 @@ class Question:
     def check_units(self, bundle: Bundle) -> None:
         """Refuse a question about units that cannot be answered, before anything is drawn."""
         tree, codes = bundle.tree, [*_codes(self.units), *_codes(self.minus)]
-        if tree is None:
+        if len(tree.levels) == 1:
             raise InferenceError("the bundle has no tree of areas; ask it as one table or a list of areas")
         if not self.units:
             raise InferenceError("name a unit by its code, or several with commas between them")

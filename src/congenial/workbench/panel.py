@@ -4,7 +4,7 @@ Of the confidential data only what the invariants disclose enters, as in `congen
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from time import perf_counter
@@ -156,6 +156,8 @@ class Crosstab:
 _LEAST, _MOST = Fraction(1, 100), Fraction(50)  # budgets that are bounded without a long proof
 _SOME_AREAS = 9  # that sums over all areas are computed from
 _MOST_NUMBERS = 3_000_000  # of all levels together, that are drawn while somebody waits
+_MOST_SUMS = 500  # of a layout, that are looked at one by one
+_BEING_PROVEN = "How much less noise is enough is being proven; the figures above are the most that it can be."
 _WIDER = 1.25  # the picture's scale leaves that much room, so that a small change does not move it
 
 
@@ -185,8 +187,8 @@ class Panel:
     ----------
     levels : tuple of PanelLevel
         The top first.
-    disclosures : tuple of Disclosure
-        What the exact numbers disclose, level by level.
+    sections : list of Section
+        What is disclosed and what is promised, in sentences.
     area : Area
         Where errors are computed: the middle one of the areas by size.
     centre : array (cell,)
@@ -198,14 +200,14 @@ class Panel:
     is_bound : bool
         Whether noise is the most that it can be, by a bound that needs no long proof: a better one is being proven.
     population : TreePreview or None
-        What `congenial plan` says of a tree, with errors drawn level by level around a made-up population.
+        Where errors are drawn: level by level, around a made-up population.
     """
 
     spec: Spec
     plan: Plan | Plan
     crosstab: Crosstab
     levels: tuple[PanelLevel, ...]
-    disclosures: tuple[Disclosure, ...]
+    sections: Sequence[Section]
     area: Area
     centre: Ints
     errors: Errors | None
@@ -226,45 +228,20 @@ class Panel:
         return float(np.sqrt((self.errors.size[self.crosstab.places_of_cells] ** 2).mean()))
 
     @property
-    def unit(self) -> str:
-        """What a protected unit is called."""
-        return "person" if self.spec.unit is None else self.spec.unit.word
-
-    @property
     def n_numbers(self) -> int:
         """How many numbers all levels have together."""
         return self.spec.schema.n_cells * sum(level.n_units for level in self.levels)
 
     @property
-    def can_draw_errors(self) -> bool:
-        """Whether errors are drawn here; larger trees take too long while somebody waits."""
-        return self.population is not None and self.n_numbers <= _MOST_NUMBERS
+    def drawn_errors(self) -> TreePreview | None:
+        """Where errors are drawn here; larger trees take too long while somebody waits."""
+        return self.population if self.n_numbers <= _MOST_NUMBERS else None
 
     @property
     def seconds(self) -> float:
         """About how long a draw of the units at the top takes."""
         groups = zip(self.plan.law.areas.groups, self.plan.samplers, strict=True)
         return sum(len(group.places) * sampler.seconds for group, sampler in groups)
-
-    @property
-    def sections(self) -> list[Section]:
-        """What is disclosed and what is promised, in sentences."""
-        if self.population is not None:
-            return screen(self.population)
-        bare, disclosure = self.plan.not_protected_text, level_sentences(self.disclosures, self.unit)
-        lines = [*bare, *disclosure] or ["Nothing follows from the exact numbers but themselves."]
-        promises = no_proven_intervals(self.plan.law)
-        warning = ""
-        if self.is_bound and self.plan.budget is not None:
-            promises.append(
-                f"At most {self.plan.budget.amount} for one {self.unit}. How much less noise is enough is being proven;"
-                " the figures above are the most that it can be."
-            )
-        else:
-            promises.append(str(self.plan.meaning))
-            warning = self.plan.meaning.warning
-        promise = Section("What is promised", [*([warning] if warning else []), *promises], n_bold=int(bool(warning)))
-        return [Section("Not protected any more", lines, n_bold=len(bare)), promise]
 
     def bars(self) -> list[Bar]:
         """Return kinds of numbers with their least and largest error, and the bias that is largest."""
@@ -279,21 +256,14 @@ class Panel:
             bars.append((title, low, high, bias))
         return bars
 
-    def level_bars(self) -> list[Bar]:
-        """Return the errors to expect of a cell and of a total, level by level, around a made-up population."""
-        bars: list[Bar] = []
-        for level in () if self.population is None else self.population.errors:
-            bars += [
-                (f"{level.name}: a cell", level.cell, level.cell, 0.0),
-                (f"{level.name}: its total", level.total, level.total, 0.0),
-            ]
-        return bars
-
     def exact_at(self) -> dict[Key, str]:
-        """Return for sums of the layout the lowest level at which they are exact, and so in all above it."""
+        """Return for sums of the layout the lowest level at which they are exact, and so in all above it.
+
+        Nothing where errors tell it, or where there are too many sums to look at each.
+        """
         lowest: dict[Key, str] = {}
         rows: list[dict[int, int]] = []
-        for level in reversed(self.levels):
+        for level in reversed(self.levels) if self.errors is None and len(self.crosstab.places) <= _MOST_SUMS else ():
             rows += self._exact_rows(level.name)
             for key in self.crosstab.places:
                 if key not in lowest and rows and _follows(self.crosstab.cells_of(key), rows):
@@ -308,6 +278,17 @@ class Panel:
         return [dict(zip(row.cells, row.coefficients, strict=True)) for row in rows]
 
 
+def level_bars(population: TreePreview) -> list[Bar]:
+    """Return the errors to expect of a cell and of a total, level by level, around a made-up population."""
+    bars: list[Bar] = []
+    for level in population.errors:
+        bars += [
+            (f"{level.name}: a cell", level.cell, level.cell, 0.0),
+            (f"{level.name}: its total", level.total, level.total, 0.0),
+        ]
+    return bars
+
+
 def picture_of(bars: Sequence[Bar]) -> Markup:
     """Return errors as bars on one scale."""
     return error_bars(bars, _WIDER * max((bar[2] for bar in bars), default=1.0))
@@ -318,73 +299,135 @@ def _follows(cells: Sequence[int], rows: Sequence[dict[int, int]]) -> bool:
     return len(rows) in dependence([*rows, dict.fromkeys(sorted(cells), 1)]).follows
 
 
-def compute_panel(spec: Spec, data: Data, crosstab: Crosstab, *, seconds: float | None = None) -> Panel:
-    """Compute what a draft does. Nothing is charged, nothing drawn.
-
-    Parameters
-    ----------
-    seconds : float, optional
-        How long a proof may take; then noise is bounded by what is known without it.
-    """
-    if isinstance(data, Leaves):
-        return _tree_panel(spec, data, crosstab)
-    mechanism = spec.mechanism
-    areas = disclosed(spec, mechanism, data)
-    plan, is_bound = _planned(mechanism, areas, seconds)
-    checkpoint()
-    centres = typical_tables(plan.law)
-    area, centre = list(centres.items())[len(centres) // 2]
-    errors = exact_errors(System.of(plan.law.areas[area], plan.law.measured), centre, crosstab.rows)
-    checkpoint()
-    disclosure = disclosure_of(areas, mechanism.invariants)
-    level = PanelLevel(areas.name or "", len(areas), "", noise_on_a_cell(plan.law))
-    is_known = known_cells(disclosure, plan, area)
-    return Panel(spec, plan, crosstab, (level,), (disclosure,), area, centre, errors, is_known, is_bound)
+# A design: a spec with its confidential data, of areas or of a tree. Everything else is the same for both.
 
 
-def _tree_panel(spec: Spec, leaves: Leaves, crosstab: Crosstab) -> Panel:
-    ready = prepare(spec, leaves, spec.naming)
-    plan = ready.plan
-    levels = tuple(
-        PanelLevel(
-            level.name,
-            len(level.codes),
-            "" if level.share is None else f"{float(level.share):.0%}",
-            level.deviation,
+@dataclass(frozen=True)
+class AreasDesign:
+    """A spec with the tables of one or more areas. Confidential."""
+
+    spec: Spec
+    tables: Table | AreaTables = field(repr=False)
+
+    def panel(self, crosstab: Crosstab, *, seconds: float | None = None) -> Panel:
+        """Compute what the spec does. Nothing is charged, nothing drawn.
+
+        Parameters
+        ----------
+        seconds : float, optional
+            How long a proof may take; then noise is bounded by what is known without it.
+        """
+        mechanism = self.spec.mechanism
+        areas = disclosed(self.spec, mechanism, self.tables)
+        plan, is_bound = _planned(mechanism, areas, seconds)
+        checkpoint()
+        centres = typical_tables(plan.law)
+        area, centre = list(centres.items())[len(centres) // 2]
+        errors = exact_errors(System.of(plan.law.areas[area], plan.law.measured), centre, crosstab.rows)
+        checkpoint()
+        disclosure = disclosure_of(areas, mechanism.invariants)
+        levels = (PanelLevel(areas.name or "table", len(areas), "", noise_on_a_cell(plan.law)),)
+        sections, is_known = self._sections(plan, disclosure, is_bound=is_bound), known_cells(disclosure, plan, area)
+        return Panel(self.spec, plan, crosstab, levels, sections, area, centre, errors, is_known, is_bound)
+
+    def _sections(self, plan: Plan, disclosure: Disclosure, *, is_bound: bool) -> list[Section]:
+        unit = "person" if self.spec.unit is None else self.spec.unit.word
+        bare, promises, warning = plan.not_protected_text, no_proven_intervals(plan.law), ""
+        lines = [*bare, *level_sentences([disclosure], unit)]
+        lines = lines or ["Nothing follows from the exact numbers but themselves."]
+        if is_bound and plan.budget is not None:
+            promises.append(f"At most {plan.budget.amount} for one {unit}. {_BEING_PROVEN}")
+        else:
+            promises.append(str(plan.meaning))
+            warning = plan.meaning.warning
+        promise = Section("What is promised", [*([warning] if warning else []), *promises], n_bold=int(bool(warning)))
+        return [Section("Not protected any more", lines, n_bold=len(bare)), promise]
+
+    def plan(self) -> Plan:
+        """Return the plan, without anything that is shown around it."""
+        mechanism = self.spec.mechanism
+        areas = disclosed(self.spec, mechanism, self.tables)
+        checkpoint()
+        return mechanism.plan(areas)
+
+    def prove(self) -> None:
+        """Prove what the spec costs, so that it is known when it is requested."""
+        _ = self.plan().certificate
+
+    def price(self, other: Spec, panel: Panel) -> tuple[float, float | None] | None:
+        """Return about the noise and the error of a cell that the same budget gives under other invariants.
+
+        Noise is found to three digits and not proven: what is shown has two, and nothing is drawn with it.
+        """
+        mechanism = other.mechanism
+        law = mechanism.likely_law(disclosed(other, mechanism, self.tables))
+        checkpoint()
+        return noise_on_a_cell(law), error_of_a_cell(law, panel.area, panel.centre)
+
+    def prepare(self, naming: Naming) -> Prepared:
+        """Plan the release. Nothing is charged, nothing drawn."""
+        by = self.spec.by
+        return self.spec.mechanism.prepare(self.tables, naming, area="area" if by is None else by.name)
+
+    def synthetic(self) -> "AreasDesign":
+        """Return the design with made-up tables that have the exact numbers of the data."""
+        law, schema = self.plan().law, self.spec.schema
+        counts = uneven_tables(law, range(len(law.areas)))
+        if self.spec.by is None:
+            return AreasDesign(self.spec, Table(schema, counts[0].reshape(schema.shape)))
+        return AreasDesign(self.spec, AreaTables(schema, [str(label) for label in law.areas.labels], counts))
+
+
+@dataclass(frozen=True)
+class TreeDesign:
+    """A spec with the leaves of a tree. Confidential."""
+
+    spec: Spec
+    leaves: Leaves
+
+    def panel(self, crosstab: Crosstab, *, seconds: float | None = None) -> Panel:  # noqa: ARG002
+        """Compute what the spec does; there is no long proof to wait for."""
+        preview = self._preview()
+        plan = preview.plan
+        levels = tuple(
+            PanelLevel(
+                level.name,
+                len(level.codes),
+                "" if level.share is None else f"{float(level.share):.0%}",
+                level.deviation,
+            )
+            for level in plan.levels
         )
-        for level in plan.levels
-    )
-    nothing = np.zeros(spec.schema.n_cells, np.int64)
-    preview = tree_preview(spec, ready)
-    is_known = nothing.astype(np.bool_)
-    return Panel(spec, plan, crosstab, levels, ready.disclosures, None, nothing, None, is_known, population=preview)
+        none, sections = np.zeros(self.spec.schema.n_cells, np.int64), screen(preview)
+        is_known = none.astype(np.bool_)
+        return Panel(*(self.spec, plan, crosstab, levels, sections, None, none, None, is_known), population=preview)
+
+    def _preview(self) -> TreePreview:
+        return tree_preview(self.spec, self.prepare(self.spec.naming))
+
+    def prove(self) -> None:
+        """Prove nothing: the certificate of a tree is a formula."""
+
+    def price(self, other: Spec, panel: Panel) -> tuple[float, float | None] | None:  # noqa: ARG002
+        """Return nothing: invariants cost no noise in a tree, and errors are drawn."""
+        return None
+
+    def prepare(self, naming: Naming) -> Prepared:
+        """Plan the release. Nothing is charged, nothing drawn."""
+        tree, zeros, counts = self.leaves.tree, self.leaves.zeros, self.leaves.counts
+        return self.spec.tree_mechanism(tree, zeros).prepare_ordered(counts, naming)
+
+    def synthetic(self) -> "TreeDesign":
+        """Return the design with made-up leaves that have the exact numbers of the data, at every level."""
+        return TreeDesign(self.spec, replace(self.leaves, counts=self._preview().leaves))
 
 
-def prepare(spec: Spec, data: Data, naming: Naming) -> Prepared:
-    """Plan the release of some data. Nothing is charged, nothing drawn."""
-    if isinstance(data, Leaves):
-        return spec.tree_mechanism(data.tree, data.zeros).prepare_ordered(data.counts, naming)
-    return spec.mechanism.prepare(data, naming, area="area" if spec.by is None else spec.by.name)
+Design = AreasDesign | TreeDesign
 
 
-def made_up_data(spec: Spec, data: Data) -> Data:
-    """Return made-up counts that have the exact numbers of the data, at every level."""
-    if isinstance(data, Leaves):
-        population = _tree_panel(spec, data, Crosstab.of(spec.schema)).population
-        return data if population is None else Leaves(data.tree, data.zeros, population.leaves)
-    law = planned(spec, data).law
-    counts = uneven_tables(law, range(len(law.areas)))
-    if spec.by is None:
-        return Table(spec.schema, counts[0].reshape(spec.schema.shape))
-    return AreaTables(spec.schema, [str(label) for label in law.areas.labels], counts)
-
-
-def planned(spec: Spec, tables: Table | AreaTables) -> Plan:
-    """Return the plan of a spec, without anything that is shown around it."""
-    mechanism = spec.mechanism
-    areas = disclosed(spec, mechanism, tables)
-    checkpoint()
-    return mechanism.plan(areas)
+def design_of(spec: Spec, data: Data) -> Design:
+    """Return a spec with its data."""
+    return TreeDesign(spec, data) if isinstance(data, Leaves) else AreasDesign(spec, data)
 
 
 def _planned(mechanism: Mechanism, areas: Areas, seconds: float | None) -> tuple[Plan, bool]:
@@ -461,14 +504,3 @@ def sums_over_areas(plan: Plan) -> tuple[tuple[SumError, ...], list[str]]:
         return (), []
     aggregates = made_up_sums(plan, _SOME_AREAS)
     return aggregates.sums, warning_lines(aggregates)
-
-
-def price(spec: Spec, tables: Table | AreaTables, area: Area, centre: Ints) -> tuple[float, float | None]:
-    """Return about the noise and the error of a cell that the same budget gives under other invariants.
-
-    Noise is found to three digits and not proven: what is shown has two, and nothing is drawn with it.
-    """
-    mechanism = spec.mechanism
-    law = mechanism.likely_law(disclosed(spec, mechanism, tables))
-    checkpoint()
-    return noise_on_a_cell(law), error_of_a_cell(law, area, centre)

@@ -21,7 +21,7 @@ from congenial.spec.spec import Spec
 from congenial.table import CONFIDENTIAL
 from congenial.workbench.jobs import BackgroundJob
 from congenial.workbench.open_bundles import SEED, OpenBundles
-from congenial.workbench.panel import made_up_data, prepare
+from congenial.workbench.panel import design_of
 from congenial.workbench.spec_pages import spec_page
 from congenial.workbench.web import computed, in_json, in_words, page
 from congenial.workbench.workspace import Workspace
@@ -148,8 +148,8 @@ def routes(workspace: Workspace, bundles: OpenBundles) -> list[Route]:
         return HTMLResponse(content, headers={"content-security-policy": _SHUT, "x-frame-options": "SAMEORIGIN"})
 
     async def ledger(_: Request) -> Response:
-        accounts, trouble = await computed(workspace, lambda: _history(workspace))
-        return page("ledger.html", title="Ledger", here="ledger", accounts=accounts, trouble=trouble)
+        datasets, trouble = await computed(workspace, lambda: accounts(workspace))
+        return page("ledger.html", title="Ledger", here="ledger", accounts=datasets, trouble=trouble)
 
     return [
         Route("/release", in_words(show), methods=["GET"]),
@@ -190,15 +190,15 @@ def _simulate(workspace: Workspace, bundles: OpenBundles, spec: Spec, file: str,
     """
     job.progress("making up tables")
     naming = replace(spec.naming, status="simulated", title=f"{spec.title} (made up)", replaces=None)
-    data = made_up_data(spec, workspace.data(spec, file))
-    release = simulate(prepare(spec, data, naming), SEED, progress=job.progress)
+    design = design_of(spec, workspace.data(spec, file)).synthetic()
+    release = simulate(design.prepare(naming), SEED, progress=job.progress)
     job.progress("writing the bundle")
     name, folder = bundles.new_folder(f"{spec.release}-made-up")
     release.write(folder, outputs=tuple(dict.fromkeys([*spec.outputs, "report"])))
     return f"ask?{urlencode({'bundle': name})}"
 
 
-def _history(workspace: Workspace) -> tuple[list[tuple[str, tuple[Spend, ...], dict[str, str]]], str]:
+def accounts(workspace: Workspace) -> tuple[list[tuple[str, tuple[Spend, ...], dict[str, str]]], str]:
     """Return every dataset's account, its spends, and what became of releases."""
     try:
         ledger: Ledger = workspace.ledger()

@@ -93,8 +93,6 @@ def environment() -> Environment:
     return templates
 
 
-__all__ = ["Markup", "figure", "render", "word"]
-
 Result = TypeVar("Result")
 Endpoint = Callable[[Request], Awaitable[Response]]
 

@@ -76,10 +76,11 @@ def file_kind(path: Path) -> FileKind | None:
             return None
         if path.is_dir():
             return "bundle" if (path / MANIFEST).is_file() else "folder"
-        is_file = path.is_file()
+        if not path.is_file():
+            return None
     except OSError:  # it may not be looked at
         return None
-    return "spec" if is_file and path.name.endswith(_SPECS) else "data" if is_file and _is_data(path.name) else None
+    return "spec" if path.name.endswith(_SPECS) else "data" if path.name.endswith(_DATA) else None
 
 
 def path_inside(folder: Path, name: str, kind: FileKind) -> Path:
@@ -141,11 +142,7 @@ def _is_readable(root: Path, path: Path) -> bool:
     is_within = all(
         place.is_relative_to(root) and all(map(is_visible, place.relative_to(root).parts)) for place in (path, target)
     )
-    return is_within and ".." not in path.parts and (_is_data(target.name) or not target.is_file())
-
-
-def _is_data(name: str) -> bool:
-    return name.endswith(_DATA)
+    return is_within and ".." not in path.parts and (target.name.endswith(_DATA) or not target.is_file())
 
 
 def _files_in(value: Any, key: str = "") -> Iterator[str]:
@@ -181,7 +178,8 @@ def list_folder(folder: Path) -> FolderListing:
     return FolderListing(specs, data, bundles, bool(pending) or n_seen >= _MOST)
 
 
-_MOST_KEPT, _MOST_TREES, _MOST_SPECS = 8, 2, 64  # data files, trees, and texts of specs, that are kept in memory
+_MOST_KEPT, _MOST_LARGE, _MOST_SPECS = 8, 2, 64  # data, large data, and texts of specs, that are kept in memory
+_MANY_COUNTS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,8 +271,9 @@ class Workspace:
         """Return the confidential counts of a spec, read once as long as data, dimensions and the tree stay."""
         key, folder = self.data_key(spec, file), self.path(file).parent
         if key not in self._data:
-            evict(self._data, _MOST_KEPT if spec.hierarchy is None else _MOST_TREES)
-            self._data[key] = _read(spec, folder)
+            data = _read(spec, folder)
+            evict(self._data, _MOST_KEPT if data.counts.size <= _MANY_COUNTS else _MOST_LARGE)
+            self._data[key] = data
         return self._data[key]
 
     def data_key(self, spec: Spec, file: str) -> tuple[object, ...]:

@@ -148,21 +148,21 @@ class Label:
 
     Attributes
     ----------
-    is_integer : bool
-        Whether its tables are whole numbers.
-    keeps_invariants : bool
-        Whether its tables obey every condition (exactly when whole, to nine digits when real).
     privacy : str
         What is known of its privacy.
     law : str
         What is known of its distribution.
+    is_integer : bool
+        Whether its tables are whole numbers.
+    keeps_invariants : bool
+        Whether its tables obey every condition (exactly when whole, to nine digits when real).
     """
 
     name: str
-    is_integer: bool
-    keeps_invariants: bool
     privacy: str
     law: str
+    is_integer: bool = True
+    keeps_invariants: bool = True
 
 
 class Baseline(Protocol):

@@ -15,11 +15,7 @@ class Raw:
     """The noisy cells as they are."""
 
     label = Label(
-        "raw",
-        is_integer=True,
-        keeps_invariants=False,
-        privacy="epsilon of the noise, for all pairs of tables",
-        law="the noise's own, exactly",
+        "raw", "epsilon of the noise, for all pairs of tables", "the noise's own, exactly", keeps_invariants=False
     )
 
     def repair(self, problem: Problem, answers: Floats) -> Floats:
@@ -33,10 +29,10 @@ class Clipped:
 
     label = Label(
         "clip and rescale",
+        POST_PROCESSED,
+        "not available; biased upward in small cells",
         is_integer=False,
         keeps_invariants=False,
-        privacy=POST_PROCESSED,
-        law="not available; biased upward in small cells",
     )
 
     def repair(self, problem: Problem, answers: Floats) -> Floats:
@@ -59,13 +55,7 @@ def published_total(problem: Problem) -> float | None:
 class L2Projection:
     """The nearest real table that obeys every condition, in squares weighted by the noise's variances."""
 
-    label = Label(
-        "L2 projection",
-        is_integer=False,
-        keeps_invariants=True,
-        privacy=POST_PROCESSED,
-        law="not available in general; biased next to limits",
-    )
+    label = Label("L2 projection", POST_PROCESSED, "not available in general; biased next to limits", is_integer=False)
 
     def repair(self, problem: Problem, answers: Floats) -> Floats:
         """Solve the quadratic program."""
@@ -76,13 +66,7 @@ class L2Projection:
 class L1Projection:
     """A nearest real table in absolute deviations weighted by precision; of several, the solver's choice."""
 
-    label = Label(
-        "L1 projection",
-        is_integer=False,
-        keeps_invariants=True,
-        privacy=POST_PROCESSED,
-        law="not available; not even unique",
-    )
+    label = Label("L1 projection", POST_PROCESSED, "not available; not even unique", is_integer=False)
 
     def repair(self, problem: Problem, answers: Floats) -> Floats:
         """Solve the linear program by HiGHS: deviations are split into what is above and below."""

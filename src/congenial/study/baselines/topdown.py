@@ -30,13 +30,7 @@ class TopDown:
     and every released table is checked in exact integers.
     """
 
-    label = Label(
-        "TopDown",
-        is_integer=True,
-        keeps_invariants=True,
-        privacy=POST_PROCESSED,
-        law="not available; biased next to limits",
-    )
+    label = Label("TopDown", POST_PROCESSED, "not available; biased next to limits")
 
     def repair(self, problem: Problem, answers: Floats) -> Ints:
         """Solve the passes and round."""
@@ -166,7 +160,7 @@ class SimplexFit:
         Parameters
         ----------
         sums : array (family, cell)
-            Not negative; zero where every child is barred.
+            Not negative; zero where every child is a structural zero.
         """
         n_families, n_cells = len(families), answers.shape[1]
         if answers.dtype.kind != "i" or sums.dtype.kind != "i" or sums.shape != (n_families, n_cells):
@@ -223,7 +217,7 @@ class SimplexFit:
 
 
 class TreeBaseline(Protocol):
-    """Another way from confidential leaves to released tables, at the loss of a chain's plan."""
+    """Another way from confidential leaves to released tables, at the loss of a tree's plan."""
 
     @property
     def label(self) -> Label:
@@ -237,9 +231,9 @@ class TreeBaseline(Protocol):
 class TopDownTree:
     """Noisy cells at every level, fitted from the top down, as the 2020 Census did.
 
-    Every cell of every unit is measured with the chain's own noise, so that both spend the same. The top is fitted
-    under its conditions and rounded by the TopDown node. Then the children of every unit: the nonnegative numbers
-    nearest to their noisy answers that add up to what is released of the unit, rounded by largest remainder.
+    Every cell of every unit is measured with the noise of the congenial release, so that both spend the same. The top
+    is fitted under its conditions and rounded by the TopDown node. Then the children of every unit: the nonnegative
+    numbers nearest to their noisy answers that add up to what is released of the unit, rounded by largest remainder.
 
     Examples
     --------
@@ -258,10 +252,8 @@ class TopDownTree:
 
     label = Label(
         "TopDown",
-        is_integer=True,
-        keeps_invariants=True,
-        privacy="rho of the noise alone for trees that share the invariants' values; otherwise nothing is known",
-        law="not available; biased next to limits",
+        "rho of the noise alone for trees that share the invariants' values; otherwise nothing is known",
+        "not available; biased next to limits",
     )
 
     def release(self, plan: Plan, leaves: Ints, rng: RandomStream) -> TreeTables:
@@ -297,26 +289,25 @@ class LeavesAlone:
 
     label = Label(
         "leaves alone",
-        is_integer=True,
+        "all trees that share the invariants' values",
+        "known exactly: the conditional law",
         keeps_invariants=False,
-        privacy="all trees that share the invariants' values",
-        law="known exactly: the conditional law",
     )
 
     def release(self, plan: Plan, leaves: Ints, rng: RandomStream) -> TreeTables:
         """Draw all leaves under each unit at the top together, or each cell by itself."""
         tree, noise, counts = plan.law.tree, leaf_noise(plan), leaves.reshape(-1, 1)
-        bars = plan.law.zeros.masks[-1].reshape(-1, 1) if plan.law.zeros.masks else None
+        is_structural_zero = plan.law.zeros.masks[-1].reshape(-1, 1) if plan.law.zeros.masks else None
         if not plan.total_is_fixed:
-            return tree.summed(_not_negative(noise, counts, bars, rng).reshape(leaves.shape))
-        families = Families(_leaves_of_tops(tree) * leaves.shape[1], bars)
+            return tree.summed(_not_negative(noise, counts, is_structural_zero, rng).reshape(leaves.shape))
+        families = Families(_leaves_of_tops(tree) * leaves.shape[1], is_structural_zero)
         totals = tree.summed(leaves)[0].sum(axis=1, keepdims=True)
         words = KeyedWords(rng.words(4).tobytes(), rng.words(2 * len(totals)).reshape(-1, 2))
         return tree.summed(ShareOut(noise).draw(families, counts, totals, words).reshape(leaves.shape))
 
 
 def leaf_noise(plan: Plan) -> DiscreteNoise:
-    """Return the noise of leaves that alone cost what the whole chain costs."""
+    """Return the noise of leaves that alone cost what all levels cost."""
     noise, certificate = plan.law.noises_below[-1], plan.certificate
     if certificate.rho is None:
         raise BaselineError("leaves alone are given the rho of a chain, and this one has none")
@@ -335,11 +326,11 @@ def _leaves_of_tops(tree: Tree) -> Ints:
     return ends
 
 
-def _not_negative(noise: DiscreteNoise, counts: Ints, bars: Mask | None, rng: RandomStream) -> Ints:
+def _not_negative(noise: DiscreteNoise, counts: Ints, is_structural_zero: Mask | None, rng: RandomStream) -> Ints:
     """Return counts with noise, each drawn again until it is not negative."""
     out = np.full_like(counts, -1)
-    if bars is not None:
-        out[bars] = 0
+    if is_structural_zero is not None:
+        out[is_structural_zero] = 0
     while (places := np.flatnonzero(out < 0)).size:
         out[places, 0] = counts[places, 0] + noise.sample(places.size, rng)
     return out

@@ -11,8 +11,18 @@ from congenial.examples import p12_schema
 from congenial.pages.page import render
 from congenial.progress import Progress, silent
 from congenial.randomness import RandomStream, replay_rng
-from congenial.study.paper.chains import figure_2, figure_3
-from congenial.study.paper.exhibits import SIMULATED, Exhibit, Finding, figure_1, simulated_tables, table_1, write_csv
+from congenial.study.paper.exhibits import (
+    SIMULATED,
+    Exhibit,
+    Finding,
+    check_new_folder,
+    figure_1,
+    figure_2,
+    figure_3,
+    simulated_tables,
+    table_1,
+    write_csv,
+)
 from congenial.study.paper.sections import appendix_a_exhibit, appendix_b, section_4, section_5, table_2
 from congenial.table import Table
 
@@ -39,7 +49,7 @@ def reproduce(
     progress : callable
         Is told each part before it begins.
     """
-    _check_empty(folder)
+    check_new_folder(folder)
     real = None if tables is None else read_p12_tables(tables)
     start = time.perf_counter()
     exhibits = []
@@ -100,25 +110,10 @@ def n_parts(*, with_tables: bool) -> int:
     return len(_parts(0, [] if with_tables else None, Path()))
 
 
-def _check_empty(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise StudyError(f"{folder} is a file; name a folder that does not exist yet")
-    if folder.is_dir() and any(folder.iterdir()):
-        raise StudyError(f"the folder {folder} is not empty; name a new one, so that nothing is overwritten")
-
-
 def _write_numbers(path: Path, findings: Sequence[Finding]) -> None:
-    write_csv(
-        path,
-        {
-            "where": [finding.where for finding in findings],
-            "what": [finding.what for finding in findings],
-            "printed": ["" if finding.printed is None else finding.printed for finding in findings],
-            "computed": [finding.computed for finding in findings],
-            "difference": ["" if finding.difference is None else finding.difference for finding in findings],
-            "note": [finding.note for finding in findings],
-        },
-    )
+    names = ("where", "what", "printed", "computed", "difference", "note")
+    values = {name: [getattr(finding, name) for finding in findings] for name in names}
+    write_csv(path, {name: ["" if value is None else value for value in column] for name, column in values.items()})
 
 
 def read_p12_tables(path: Path) -> list[Table]:

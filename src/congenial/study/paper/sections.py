@@ -102,33 +102,23 @@ def worst_ratios(n: int = TOTAL) -> dict[str, float]:
     Within one total a pair is one changed record apart; across totals one record more or less.
     """
     precision = 0.5
-    tables_n, tables_more = tables_with(n), tables_with(n + 1)
-    laws, more = ProjectedLaws(n, precision), ProjectedLaws(n + 1, precision)
-    joint = {s: laws.joint(s) for s in tables_n}
-    joint_more = {s: more.joint(s) for s in tables_more}
-    cell_laws = {s: first_cell(law) for s, law in joint.items()}
-    other = {s: first_cell(law) for s, law in joint_more.items()}
-    conditional = {s: _conditional(s) for s in (*tables_n, *tables_more)}
-    alone = {s: first_cell(law) for s, law in conditional.items()}
-    return {
-        "projected, same total": max(log_ratio(joint[s], joint[t]) for s, t in _neighbours(tables_n, tables_n, 2)),
-        "conditional, same total": max(
-            log_ratio(conditional[s], conditional[t]) for s, t in _neighbours(tables_n, tables_n, 2)
-        ),
-        "projected, other total": max(
-            log_ratio(joint[s], joint_more[t]) for s, t in _neighbours(tables_n, tables_more, 1)
-        ),
-        "conditional, other total": max(
-            log_ratio(conditional[s], conditional[t]) for s, t in _neighbours(tables_n, tables_more, 1)
-        ),
-        "projected, other total, first cell only": max(
-            log_ratio(cell_laws[s], other[t]) for s, t in _neighbours(tables_n, tables_more, 1)
-        ),
-        "conditional, other total, first cell only": max(
-            log_ratio(alone[s], alone[t]) for s, t in _neighbours(tables_n, tables_more, 1)
-        ),
-        "raw, other total, first cell only": precision,
+    tables, more = tables_with(n), tables_with(n + 1)
+    first, second = ProjectedLaws(n, precision), ProjectedLaws(n + 1, precision)
+    laws: dict[str, dict[Cells, dict[Cells, float]]] = {
+        "projected": {**{s: first.joint(s) for s in tables}, **{s: second.joint(s) for s in more}},
+        "conditional": {s: _conditional(s) for s in (*tables, *more)},
     }
+    same, other = list(_neighbours(tables, tables, 2)), list(_neighbours(tables, more, 1))
+    ratios = {
+        f"{name}, {title} total": max(log_ratio(law[s], law[t]) for s, t in pairs)
+        for title, pairs in (("same", same), ("other", other))
+        for name, law in laws.items()
+    }
+    for name, law in laws.items():
+        cells_alone = {s: first_cell(joint) for s, joint in law.items()}
+        worst = max(log_ratio(cells_alone[s], cells_alone[t]) for s, t in other)
+        ratios[f"{name}, other total, first cell only"] = worst
+    return {**ratios, "raw, other total, first cell only": precision}
 
 
 def _mechanism() -> tuple[Schema, Mechanism]:
@@ -212,22 +202,24 @@ def _text(value: float) -> str:
 def trivial() -> Certificate:
     """Example 2: no invariant, no limit."""
     schema = Schema({"bin": ["first", "second"]})
-    mechanism = Mechanism(schema, measure=[cells(precision="1/2")], invariants=[bounds(None)])
-    return mechanism.plan(mechanism.disclose(Table(schema, [30, 70]))).certificate
+    return _certificate(schema, [30, 70], measure=[cells(precision="1/2")], invariants=[bounds(None)])
 
 
 def rounding() -> Certificate:
     """Example 3: the number of full tens is published, so the query has one possible value."""
     schema = Schema({"group": ["tens of people with the feature"]})
-    mechanism = Mechanism(schema, measure=[cells(precision="1/2")], invariants=[total()], neighbours="unbounded")
-    return mechanism.plan(mechanism.disclose(Table(schema, [5]))).certificate
+    return _certificate(schema, [5], measure=[cells(precision="1/2")], invariants=[total()], neighbours="unbounded")
 
 
 def two_bins() -> Certificate:
     """Example 1: two bins with a fixed total and no limits."""
     schema = Schema({"bin": ["first", "second"]})
-    mechanism = Mechanism(schema, measure=[cells(precision="1/4")], invariants=[total(), bounds(None)])
-    return mechanism.plan(mechanism.disclose(Table(schema, [30, 70]))).certificate
+    return _certificate(schema, [30, 70], measure=[cells(precision="1/4")], invariants=[total(), bounds(None)])
+
+
+def _certificate(schema: Schema, counts: list[int], **options: Any) -> Certificate:
+    mechanism = Mechanism(schema, **options)
+    return mechanism.plan(mechanism.disclose(Table(schema, counts))).certificate
 
 
 def p12() -> Certificate:

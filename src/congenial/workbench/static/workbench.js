@@ -13,36 +13,36 @@ async function ask(address, body) {
     throw new Error("lost");
   }
   byId("lost").hidden = true;
-  const found = await answer.json().catch(() => ({ error: "The workbench refused this." }));
-  if (!answer.ok) throw new Error(found.error || "The workbench refused this.");
-  return found;
+  const reply = await answer.json().catch(() => ({ error: "The workbench refused this." }));
+  if (!answer.ok) throw new Error(reply.error || "The workbench refused this.");
+  return reply;
 }
 const put = (place, html) => { place.innerHTML = html; };
 
 function choosing(root) {
-  const given = root.dataset;
-  const stops = JSON.parse(given.stops);
-  const kept = `choose ${given.file} ${given.digest}`;
-  let changes = JSON.parse(sessionStorage.getItem(kept) || "[]");
+  const data = root.dataset;
+  const stops = JSON.parse(data.stops);
+  const storageKey = `choose ${data.file} ${data.digest}`;
+  let changes = JSON.parse(sessionStorage.getItem(storageKey) || "[]");
   let isAsking = false, isStale = false, number = 0, last = null;
   const before = {};
   const rows = new Set(), columns = new Set();
   let picked = null; // {margin: name}, {total: "all"}, or rows and columns
   const grid = byId("grid");
   const labels = { rows: [...grid.querySelectorAll("tbody th button")].map((b) => b.textContent.trim()), columns: [...grid.querySelectorAll("thead [data-column]")].map((b) => b.textContent.trim()) };
-  const request = (more) => ({ file: given.file, digest: given.digest, changes, down: given.down, across: given.across || null, ...more });
+  const request = (more) => ({ file: data.file, digest: data.digest, changes, down: data.down, across: data.across || null, ...more });
 
   async function refresh() {
     if (isAsking) { isStale = true; return; }
     isAsking = true;
     isStale = false;
-    const own = ++number;
+    const ticket = ++number;
     const start = performance.now();
     const waiting = setTimeout(() => root.classList.add("is-busy"), 120);
-    sessionStorage.setItem(kept, JSON.stringify(changes));
+    sessionStorage.setItem(storageKey, JSON.stringify(changes));
     try {
-      const found = await ask("choose/panel", request({}));
-      show(found, performance.now() - start);
+      const reply = await ask("choose/panel", request({}));
+      show(reply, performance.now() - start);
     } catch (error) {
       if (error.message !== "lost") put(byId("panel"), `<div class="warning" role="alert"></div>`), byId("panel").firstChild.textContent = error.message;
     }
@@ -50,96 +50,96 @@ function choosing(root) {
     root.classList.remove("is-busy");
     isAsking = false;
     if (isStale) { refresh(); return; }
-    settle(own);
+    settle(ticket);
   }
 
-  function show(found, took) {
-    put(byId("panel"), found.html);
+  function show(reply, took) {
+    put(byId("panel"), reply.html);
     byId("panel").setAttribute("aria-busy", "false");
     byId("undo").disabled = !changes.length;
-    if (!found.ok) { byId("save").disabled = true; for (const name of ["noise", "error", "cost"]) byId(`tile-${name}`).textContent = "—"; root.dataset.shown = String(number); return; }
-    byId("save").disabled = found.digest === given.digest;
+    if (!reply.ok) { byId("save").disabled = true; for (const name of ["noise", "error", "cost"]) byId(`tile-${name}`).textContent = "—"; root.dataset.shown = String(number); return; }
+    byId("save").disabled = reply.digest === data.digest;
     for (const name of ["noise", "error"]) {
-      const isSettled = last && last.is_bound && last.digest === found.digest; // the same choice, better known
-      if (!isSettled) byId(`was-${name}`).textContent = before[name] && before[name] !== found[name] ? `was ${before[name]}` : "";
+      const isSettled = last && last.is_bound && last.digest === reply.digest; // the same choice, better known
+      if (!isSettled) byId(`was-${name}`).textContent = before[name] && before[name] !== reply[name] ? `was ${before[name]}` : "";
     }
-    const most = found.is_bound ? "≤ " : "";
-    byId("tile-noise").textContent = most + found.noise;
-    byId("tile-error").textContent = found.error ? most + found.error : given.tree ? "…" : "by draws";
-    for (const [level, share] of Object.entries(found.shares || {})) { const place = root.querySelector(`[data-share="${CSS.escape(level)}"]`); if (place) place.textContent = share; }
-    for (const place of root.querySelectorAll("[data-level]")) if (place !== document.activeElement) place.value = found.weights[place.dataset.level];
-    root.dataset.bound = String(found.is_bound);
-    byId("tile-cost").textContent = found.cost;
+    const most = reply.is_bound ? "≤ " : "";
+    byId("tile-noise").textContent = most + reply.noise;
+    byId("tile-error").textContent = reply.error ? most + reply.error : data.tree ? "…" : "by draws";
+    for (const [level, share] of Object.entries(reply.shares || {})) { const place = root.querySelector(`[data-share="${CSS.escape(level)}"]`); if (place) place.textContent = share; }
+    for (const place of root.querySelectorAll("[data-level]")) if (place !== document.activeElement) place.value = reply.weights[place.dataset.level];
+    root.dataset.bound = String(reply.is_bound);
+    byId("tile-cost").textContent = reply.cost;
     byId("took").textContent = `in ${Math.round(took)} ms`;
-    last = found;
-    if (!found.is_bound) for (const name of ["noise", "error"]) before[name] = found[name];
-    byId("text").textContent = found.text;
-    if (!byId("invariants").contains(document.activeElement)) put(byId("invariants"), found.invariants);
+    last = reply;
+    if (!reply.is_bound) for (const name of ["noise", "error"]) before[name] = reply[name];
+    byId("text").textContent = reply.text;
+    if (!byId("invariants").contains(document.activeElement)) put(byId("invariants"), reply.invariants);
     for (const place of grid.querySelectorAll("[data-key]")) {
-      const own = found.grid[place.dataset.key];
-      place.classList.toggle("is-exact", own.exact && !own.known);
-      place.classList.toggle("is-known", own.known);
-      place.querySelector(".value").textContent = own.text ? own.text : own.known ? "given away" : own.exact ? "exact" : own.error ? `± ${own.error}` : "";
+      const state = reply.grid[place.dataset.key];
+      place.classList.toggle("is-exact", state.exact && !state.known);
+      place.classList.toggle("is-known", state.known);
+      place.querySelector(".value").textContent = state.text ? state.text : state.known ? "given away" : state.exact ? "exact" : state.error ? `± ${state.error}` : "";
     }
-    byId("noise").value = found.noise_family;
-    byId("currency").value = found.currency;
-    if (document.activeElement !== byId("amount")) byId("amount").value = found.amount || "";
-    const own = stops[found.currency];
-    byId("slider").max = own.length - 1;
-    if (document.activeElement !== byId("slider")) byId("slider").value = nearest(own, found.amount);
-    byId("slider").setAttribute("aria-valuetext", `${found.currency} ${found.amount}`);
+    byId("noise").value = reply.noise_family;
+    byId("currency").value = reply.currency;
+    if (document.activeElement !== byId("amount")) byId("amount").value = reply.amount || "";
+    const positions = stops[reply.currency];
+    byId("slider").max = positions.length - 1;
+    if (document.activeElement !== byId("slider")) byId("slider").value = nearest(positions, reply.amount);
+    byId("slider").setAttribute("aria-valuetext", `${reply.currency} ${reply.amount}`);
     root.dataset.shown = String(number);
     root.dataset.took = String(took);
   }
-  const nearest = (own, amount) => own.reduce((best, stop, place) => Math.abs(stop - amount) < Math.abs(own[best] - amount) ? place : best, 0);
+  const nearest = (positions, amount) => positions.reduce((best, stop, place) => Math.abs(stop - amount) < Math.abs(positions[best] - amount) ? place : best, 0);
 
   // Noise that is bounded at first gets its own figure as soon as that is proven.
-  async function settle(own) {
+  async function settle(ticket) {
     await new Promise((done) => setTimeout(done, 200)); // a slider that moves asks again before any proof is begun
-    if (own !== number) return;
+    if (ticket !== number) return;
     try {
       if (last && last.is_bound) {
-        const found = await ask("choose/panel", request({ is_whole: true }));
-        if (own !== number) return;
-        show(found, Number(root.dataset.took));
+        const reply = await ask("choose/panel", request({ is_whole: true }));
+        if (ticket !== number) return;
+        show(reply, Number(root.dataset.took));
       }
     } catch { return; }
-    later(own);
+    later(ticket);
   }
 
   // What takes longer arrives afterwards, row by row, and stops as soon as something else is chosen.
-  async function later(own) {
-    if (given.tree) { byLevel(own); return; }
+  async function later(ticket) {
+    if (data.tree) { byLevel(ticket); return; }
     const body = byId("costs");
     body.dataset.done = "no";
     const fresh = [];
     try {
       const sampler = await ask("choose/sampler", request({}));
-      if (own !== number) return;
+      if (ticket !== number) return;
       put(byId("sampler"), sampler.html);
-      for (let place = 0; own === number; place++) {
-        const found = await ask("choose/cost", request({ number: place }));
-        if (own !== number) return;
-        if (found.is_over) break;
-        fresh.push(found.row);
+      for (let place = 0; ticket === number; place++) {
+        const reply = await ask("choose/cost", request({ number: place }));
+        if (ticket !== number) return;
+        if (reply.is_over) break;
+        fresh.push(reply.row);
         put(body, "");
         for (const row of fresh) body.append(costRow(row));
       }
-      if (own !== number) return;
+      if (ticket !== number) return;
       body.dataset.done = "yes";
       const sums = await ask("choose/areas", request({}));
-      if (own !== number) return;
+      if (ticket !== number) return;
       byId("areas").hidden = !sums.html;
       put(byId("areas-body"), sums.html);
     } catch { /* it is asked again with the next change */ }
   }
-  async function byLevel(own) {
+  async function byLevel(ticket) {
     try {
-      const found = await ask("choose/levels", request({}));
-      if (own !== number) return;
-      put(byId("levels"), found.html);
-      byId("tile-error").textContent = found.error || "by draws";
-      byId("levels").dataset.shown = String(own);
+      const reply = await ask("choose/levels", request({}));
+      if (ticket !== number) return;
+      put(byId("levels"), reply.html);
+      byId("tile-error").textContent = reply.error || "by draws";
+      byId("levels").dataset.shown = String(ticket);
     } catch { /* it is asked again with the next change */ }
   }
   function costRow(row) {
@@ -156,19 +156,19 @@ function choosing(root) {
     }
     return line;
   }
-  function change(one) { changes = [...changes, one]; refresh(); }
+  function change(entry) { changes = [...changes, entry]; refresh(); }
 
   // Picking in the grid.
   function draw() {
     const isAll = picked && picked.total;
     for (const button of grid.querySelectorAll("button")) {
       const { row, column, margin, total } = button.dataset;
-      let is = false;
-      if (margin !== undefined) is = Boolean(picked && picked.margin === margin);
-      else if (total) is = Boolean(isAll);
-      else if (row !== undefined && column !== undefined) is = !picked && (rows.size || columns.size) && (!rows.size || rows.has(+row)) && (!columns.size || columns.has(+column));
-      else is = !picked && (row !== undefined ? rows.has(+row) : columns.has(+column));
-      button.setAttribute("aria-pressed", is ? "true" : "false");
+      let isPicked = false;
+      if (margin !== undefined) isPicked = Boolean(picked && picked.margin === margin);
+      else if (total) isPicked = Boolean(isAll);
+      else if (row !== undefined && column !== undefined) isPicked = !picked && (rows.size || columns.size) && (!rows.size || rows.has(+row)) && (!columns.size || columns.has(+column));
+      else isPicked = !picked && (row !== undefined ? rows.has(+row) : columns.has(+column));
+      button.setAttribute("aria-pressed", isPicked ? "true" : "false");
     }
     const entry = picking();
     byId("exact").disabled = !entry;
@@ -178,12 +178,12 @@ function choosing(root) {
     if (picked) return picked.margin ? { margin: [picked.margin] } : { total: "all" };
     const where = {};
     const chip = [...document.querySelectorAll(".chip.is-on")][0];
-    if (rows.size) where[given.down] = [...rows].sort((a, b) => a - b).map((n) => labels.rows[n]);
-    if (columns.size) where[given.across] = [...columns].sort((a, b) => a - b).map((n) => labels.columns[n]);
+    if (rows.size) where[data.down] = [...rows].sort((a, b) => a - b).map((n) => labels.rows[n]);
+    if (columns.size) where[data.across] = [...columns].sort((a, b) => a - b).map((n) => labels.columns[n]);
     if (chip) where[chip.dataset.groupOf] = [chip.dataset.group];
     return Object.keys(where).length ? { total: where } : null;
   }
-  const inWords = (entry) => entry.margin ? `every number by ${entry.margin[0]}` : entry.total === "all" ? "the total" : `the sum of ${Object.entries(entry.total).map(([name, own]) => `${name}: ${own.join(", ")}`).join("; ")}`;
+  const inWords = (entry) => entry.margin ? `every number by ${entry.margin[0]}` : entry.total === "all" ? "the total" : `the sum of ${Object.entries(entry.total).map(([name, labels]) => `${name}: ${labels.join(", ")}`).join("; ")}`;
   const toggle = (set, value) => { if (!set.delete(value)) set.add(value); };
   function clear() { rows.clear(); columns.clear(); picked = null; for (const chip of document.querySelectorAll(".chip")) chip.classList.remove("is-on"); }
   grid.addEventListener("click", (event) => {
@@ -207,9 +207,9 @@ function choosing(root) {
     clear();
     if (!was) {
       chip.classList.add("is-on");
-      const own = JSON.parse(chip.dataset.labels);
-      const [set, names] = chip.dataset.groupOf === given.down ? [rows, labels.rows] : [columns, labels.columns];
-      if ([given.down, given.across].includes(chip.dataset.groupOf)) for (const label of own) set.add(names.indexOf(label));
+      const members = JSON.parse(chip.dataset.labels);
+      const [set, names] = chip.dataset.groupOf === data.down ? [rows, labels.rows] : [columns, labels.columns];
+      if ([data.down, data.across].includes(chip.dataset.groupOf)) for (const label of members) set.add(names.indexOf(label));
     }
     draw();
   });
@@ -252,15 +252,15 @@ function choosing(root) {
   });
 
   // The budget.
-  const budgetOf = (currency, amount) => currency === "rho" ? { rho: amount } : currency === "epsilon" ? { epsilon: amount } : { epsilon: amount, delta: given.delta };
+  const budgetOf = (currency, amount) => currency === "rho" ? { rho: amount } : currency === "epsilon" ? { epsilon: amount } : { epsilon: amount, delta: data.delta };
   function spend(amount) {
-    const one = { budget: budgetOf(byId("currency").value, amount) };
+    const entry = { budget: budgetOf(byId("currency").value, amount) };
     const before = changes[changes.length - 1];
     if (before && before.budget) changes = changes.slice(0, -1); // a slider that moves is one change
-    change(one);
+    change(entry);
   }
   if (byId("shares")) byId("shares").addEventListener("change", () => {
-    const shares = Object.fromEntries([...root.querySelectorAll("[data-level]")].map((own) => [own.dataset.level, own.value.trim()]));
+    const shares = Object.fromEntries([...root.querySelectorAll("[data-level]")].map((input) => [input.dataset.level, input.value.trim()]));
     const before = changes[changes.length - 1];
     if (before && before.shares) changes = changes.slice(0, -1);
     change({ shares });
@@ -268,7 +268,7 @@ function choosing(root) {
   if (byId("shares")) byId("shares").addEventListener("submit", (event) => event.preventDefault());
   byId("slider").addEventListener("input", () => { const amount = stops[byId("currency").value][+byId("slider").value]; byId("amount").value = amount; spend(amount); });
   byId("amount").addEventListener("change", () => spend(byId("amount").value.trim()));
-  byId("currency").addEventListener("change", () => { const own = stops[byId("currency").value]; byId("slider").max = own.length - 1; spend(own[Math.floor(own.length / 2)]); });
+  byId("currency").addEventListener("change", () => { const positions = stops[byId("currency").value]; byId("slider").max = positions.length - 1; spend(positions[Math.floor(positions.length / 2)]); });
   byId("noise").addEventListener("change", () => {
     const name = byId("noise").value;
     const isGaussian = name === "discrete_gaussian";
@@ -280,7 +280,7 @@ function choosing(root) {
   byId("save").addEventListener("click", async () => {
     try {
       await ask("choose/save", request({}));
-      sessionStorage.removeItem(kept);
+      sessionStorage.removeItem(storageKey);
       location.reload();
     } catch (error) { if (error.message !== "lost") byId("saved").textContent = error.message; }
   });
@@ -292,11 +292,11 @@ function choosing(root) {
 // A job that takes a while: how far it is, then where to go.
 async function following(root) {
   const bar = root.querySelector("progress");
-  const said = root.querySelector("output");
+  const output = root.querySelector("output");
   for (;;) {
     let job;
     try { job = await ask(`job/${root.dataset.job}`); } catch { await new Promise((done) => setTimeout(done, 1000)); continue; }
-    said.textContent = job.error || (job.of ? `${job.step}: ${job.done} of ${job.of}` : job.step);
+    output.textContent = job.error || (job.of ? `${job.step}: ${job.done} of ${job.of}` : job.step);
     if (job.of) { bar.max = job.of; bar.value = job.done; }
     if (job.is_over && job.error) { bar.hidden = true; root.classList.add("warning"); return; }
     if (job.is_over) { location.replace(job.result); return; }
@@ -312,9 +312,9 @@ function asking(root) {
   function close() { list.hidden = true; place = -1; input.setAttribute("aria-expanded", "false"); input.removeAttribute("aria-activedescendant"); }
   function open() {
     const typed = tail().toLowerCase();
-    const found = typed ? completions.filter((word) => word.toLowerCase().includes(typed) && word.toLowerCase() !== typed).slice(0, 12) : [];
-    if (!found.length) { close(); return; }
-    list.replaceChildren(...found.map((word, number) => { const one = document.createElement("li"); one.role = "option"; one.id = `option-${number}`; one.textContent = word; one.setAttribute("aria-selected", "false"); return one; }));
+    const matches = typed ? completions.filter((word) => word.toLowerCase().includes(typed) && word.toLowerCase() !== typed).slice(0, 12) : [];
+    if (!matches.length) { close(); return; }
+    list.replaceChildren(...matches.map((word, number) => { const item = document.createElement("li"); item.role = "option"; item.id = `option-${number}`; item.textContent = word; item.setAttribute("aria-selected", "false"); return item; }));
     list.hidden = false;
     place = -1;
     input.setAttribute("aria-expanded", "true");
@@ -334,15 +334,15 @@ function asking(root) {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
       place = (place + (event.key === "ArrowDown" ? 1 : -1) + all.length) % all.length;
-      all.forEach((one, number) => one.setAttribute("aria-selected", number === place ? "true" : "false"));
+      all.forEach((item, number) => item.setAttribute("aria-selected", number === place ? "true" : "false"));
       input.setAttribute("aria-activedescendant", all[place].id);
       all[place].scrollIntoView({ block: "nearest" });
     } else if ((event.key === "Enter" || event.key === "Tab") && place >= 0) { event.preventDefault(); take(all[place].textContent); }
     else if (event.key === "Escape") close();
   });
-  list.addEventListener("mousedown", (event) => { const one = event.target.closest("li"); if (one) { event.preventDefault(); take(one.textContent); } });
+  list.addEventListener("mousedown", (event) => { const item = event.target.closest("li"); if (item) { event.preventDefault(); take(item.textContent); } });
   for (const select of root.querySelectorAll("select[data-dimension]")) select.addEventListener("change", () => {
-    const parts = [...root.querySelectorAll("select[data-dimension]")].filter((own) => own.value).map((own) => own.value);
+    const parts = [...root.querySelectorAll("select[data-dimension]")].filter((select) => select.value).map((select) => select.value);
     input.value = parts.join(" & ") || "all";
   });
   if (byId("compare")) byId("compare").addEventListener("click", () => { input.value = `difference(${byId("first").value}, ${byId("second").value})`; byId("area").value = ""; byId("question").requestSubmit(); });
