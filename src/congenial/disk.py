@@ -30,7 +30,7 @@ def flush_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def no_core_file() -> None:
+def disable_core_dumps() -> None:
     """See that a crash leaves no picture of the memory, from here to the end of the process.
 
     The limit is 1 byte and not 0: Linux hands the picture to a program that collects them whatever the limit is, but

@@ -28,7 +28,7 @@ from congenial.privacy.semantics import Meaning, meaning
 from congenial.privacy.zero_weights.calibrate import clamped_floor, has_floor, weighted_cells
 from congenial.progress import DRAWING, DRY_RUN, Progress, silent
 from congenial.randomness import Streams, replay_rng
-from congenial.resources import in_threads, parts_of
+from congenial.resources import map_in_threads, parts_of
 from congenial.sampling.registry import Sampler, choose_sampler
 from congenial.sampling.system import System
 from congenial.schema import Schema
@@ -272,7 +272,7 @@ class Plan:
             return len(places)
 
         n_done, parts = 0, parts_of(len(tables), at_once or AT_ONCE)
-        for n_areas in in_threads(draw_part, parts, n_threads if rng.has_stream_per_table else 1):
+        for n_areas in map_in_threads(draw_part, parts, n_threads if rng.has_stream_per_table else 1):
             n_done += n_areas
             if len(parts) > 1:
                 progress(DRAWING, n_done, len(tables))

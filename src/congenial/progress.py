@@ -78,7 +78,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def first_interrupt_held() -> Iterator[Callable[[str], None]]:
+def hold_first_interrupt() -> Iterator[Callable[[str], None]]:
     """Inside, the first Ctrl-C, SIGTERM or SIGHUP is held; a second Ctrl-C or SIGTERM interrupts.
 
     A SIGHUP never does: systems send it twice, or right after a SIGTERM. Signals that are ignored stay so, and what

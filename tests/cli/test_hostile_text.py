@@ -27,7 +27,7 @@ from congenial.conditions.constraints import Constraints
 from congenial.errors import BundleError, ConditionError, SchemaError
 from congenial.ledger import open_ledger
 from congenial.pages.page import own_script, render
-from congenial.text import hidden_in
+from congenial.text import first_hidden
 from forger import at, forge, nothing
 from hostile import ATTACKS, HIDDEN, check_text, hidden_texts, hostile_texts
 from releases import CASES, NOW, ledger_for, place, release
@@ -91,7 +91,7 @@ def test_there_are_2000_texts() -> None:
     ]
     assert len(used) == len(set(used)) == 2_000
     assert set(ATTACKS) <= set(used)
-    assert not any(map(hidden_in, used))
+    assert not any(map(first_hidden, used))
     for mutant in ("\x1b]8;;https://attack.example\x07", "\u202e", "Traceback (most recent call last)"):
         with pytest.raises(AssertionError):
             check_text(mutant)
@@ -179,7 +179,7 @@ def test_a_spec_with_hidden_characters_is_refused_with_their_code_points(
         said = run(*command.split(), "spec.yaml", *COMMANDS[command], code=1).stderr
         assert said.count("which does not show; write plain text") + said.count("does not allow") >= least
     for hidden in HIDDEN:
-        letter = next(letter for letter in hidden if hidden_in(letter))
+        letter = next(letter for letter in hidden if first_hidden(letter))
         escape = f"\\U{ord(letter):08x}"  # as YAML writes it
         (tmp_path / "spec.yaml").write_text(f'title: "x{escape}"', encoding="utf-8")
         assert f"(U+{ord(letter):04X}, " in run(*command.split(), "spec.yaml", *COMMANDS[command], code=1).stderr
@@ -264,7 +264,7 @@ def test_a_hostile_bundle_is_read_as_text(
             done = CliRunner(env={"FORCE_COLOR": "1"}).invoke(main, [*command, str(copy)])
             assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
             check_text(done.stdout + done.stderr)
-            if hidden_in(text):
+            if first_hidden(text):
                 assert done.exit_code == 1, done.output
                 assert done.stdout == ""
 
@@ -410,7 +410,7 @@ def test_a_hostile_ledger_is_read_as_text(tmp_path: Path, monkeypatch: pytest.Mo
 def test_pages_escape_what_does_not_show() -> None:
     page = render("base.html", title="".join(HIDDEN) + "<script>")
     assert "&lt;script&gt;" in page
-    assert not any(letter in page for hidden in HIDDEN for letter in hidden if hidden_in(letter) and letter != "\n")
+    assert not any(letter in page for hidden in HIDDEN for letter in hidden if first_hidden(letter) and letter != "\n")
 
 
 def test_labels_that_a_spreadsheet_would_compute_are_warned_about() -> None:

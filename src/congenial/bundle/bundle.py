@@ -23,7 +23,7 @@ from congenial.privacy.certificate import Certificate
 from congenial.privacy.disclosure import Review
 from congenial.progress import Progress, silent
 from congenial.randomness import RandomStream
-from congenial.resources import beside
+from congenial.resources import in_background
 from congenial.tree.exact_sums import Disclosed
 from congenial.tree.mechanism import Hierarchy
 from congenial.tree.plan import ChainPlan
@@ -416,7 +416,7 @@ def load_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
 @memory_in_words()
 def check_bundle(opened: OpenedBundle) -> Bundle:
     """Compute again whatever follows from a bundle's tables, conditions and law; refuses one that says otherwise."""
-    with beside(opened.check_other_table) as compared:
+    with in_background(opened.check_other_table) as compared:
         not_checked, reviews = check_made_again(opened.manifest, opened.counts)
         compared()
     manifest = replace(opened.manifest, known_reviews=reviews)

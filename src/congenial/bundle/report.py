@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.arrow import texts_of
+from congenial.arrow import codes_as_texts
 from congenial.bundle import expected_errors as adding_up_text
 from congenial.bundle.expected_errors import (
     NO_ERROR,
@@ -39,7 +39,7 @@ from congenial.bundle.parquet import (
 from congenial.bundle.structure_files import SPINE, level_file
 from congenial.bundle.tables import formula_warnings, header_of
 from congenial.conditions.condition import Condition
-from congenial.display import laid_out, row_titles, titles
+from congenial.display import row_titles, table_layout, titles
 from congenial.noise import Noise
 from congenial.pages.page import filled_in, own_script, render
 from congenial.pages.svg import noise_laws
@@ -143,7 +143,7 @@ class Grid:
 def grids(schema: Schema, tables: Ints) -> "list[Markup]":
     """Lay tables (table, cell) out for a page; of very long ones their beginning."""
     lines = row_titles(schema)
-    numbers = laid_out(schema, tables)[:, :_MOST_ROWS]
+    numbers = table_layout(schema, tables)[:, :_MOST_ROWS]
     header = [title.replace("%", "%%") for title in titles(schema)]
     rows = [[line.replace("%", "%%"), *["%s"] * numbers.shape[2]] for line in lines[:_MOST_ROWS]]
     pattern = Grid(header, rows, ends_in_total=1 < len(lines) <= _MOST_ROWS)
@@ -242,7 +242,9 @@ def units_of_tree(manifest: Manifest, chain: ChainPlan, released: Sequence[Ints]
                     () if number else _exact(manifest, place, n_shown),
                     more=more,
                 )
-                for place, (code, table, grid) in enumerate(zip(texts_of(codes[:n_shown]), tables, laid, strict=False))
+                for place, (code, table, grid) in enumerate(
+                    zip(codes_as_texts(codes[:n_shown]), tables, laid, strict=False)
+                )
             ]
         )
         if number:

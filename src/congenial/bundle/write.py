@@ -34,7 +34,7 @@ from congenial.bundle.tables import is_long, write_csv, write_tables
 from congenial.disk import flush, flush_folder
 from congenial.errors import BundleError, CongenialError, reason_of
 from congenial.progress import Progress, silent
-from congenial.resources import beside
+from congenial.resources import in_background
 
 Content = bytes | Callable[[BinaryIO], None]
 """What a file holds: bytes, or what writes them, where they are too many to have at once."""
@@ -212,8 +212,10 @@ def bundle_files(
 
     has_csv = PARQUET in left_out or not is_long(law)
     with (  # the three take about as long as one another
-        beside(lambda: _parts(manifest, tables, below) if REPORT not in left_out else ({}, {})) as made,
-        beside(lambda: out.add(TABLE, partial(write_csv, law, tables, progress=progress)) if has_csv else None) as csv,
+        in_background(lambda: _parts(manifest, tables, below) if REPORT not in left_out else ({}, {})) as made,
+        in_background(
+            lambda: out.add(TABLE, partial(write_csv, law, tables, progress=progress)) if has_csv else None
+        ) as csv,
     ):
         if PARQUET not in left_out:
             write = partial(write_tables, law, tables, progress=silent if has_csv else progress)

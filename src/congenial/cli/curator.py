@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from congenial.cli.output import command, progress_bar, say, show_grid, show_json, show_table, spec_argument
+from congenial.cli.output import (
+    command,
+    progress_bar,
+    say,
+    show_json,
+    show_result,
+    show_rich_table,
+    show_table,
+    spec_argument,
+)
 from congenial.cli.release import ledger_option, user_name, who_option
 from congenial.errors import CongenialError, ReadingError, reason_of
 
@@ -88,10 +97,8 @@ def init(data: Path, out: Path, as_json: bool) -> None:
         raise ReadingError(f"{out} is there already; name another file with --out") from None
     except OSError as refused:
         raise ReadingError(f"{out} cannot be written: {reason_of(refused)}") from None
-    if as_json:
-        show_json({"spec": str(out)})
-    else:
-        say(f"{out} is written; fill in what it marks, then: congenial check {out}")
+    text = f"{out} is written; fill in what it marks, then: congenial check {out}"
+    show_result({"spec": str(out)}, text, as_json=as_json)
 
 
 # `congenial plan`: what a release will publish, cost and protect, before it is made.
@@ -249,7 +256,9 @@ def demo(out: Path | None, as_json: bool) -> None:
     if as_json:
         show_json({"bundle": str(result.folder), "ledger": str(result.ledger), "counts": released.tolist()})
         return
-    show_grid(_side_by_side(p12_table().counts.reshape(2, -1).tolist(), released.reshape(2, -1).tolist()), width=100)
+    show_rich_table(
+        _side_by_side(p12_table().counts.reshape(2, -1).tolist(), released.reshape(2, -1).tolist()), width=100
+    )
     say(f"Charged to the ledger {result.ledger}: {result.account}.")
     rows = ", ".join(f"{exact.text} {with_commas(exact.value())}" for exact in result.bundle.manifest.exactly)
     say(f"Every invariant holds in the released table: {rows}, no negative count.", bold=True)
@@ -313,10 +322,8 @@ def simulate(spec: Path, out: Path | None, seed: int, as_json: bool) -> None:
     folder = Path(f"NOT-FOR-RELEASE-{loaded.release}") if out is None else out
     with progress_bar("simulating") as step:
         simulation = run(loaded, spec.absolute().parent, folder, seed=seed, progress=step)
-    if as_json:
-        show_json({"bundle": str(simulation.folder), "is_for_release": False})
-    else:
-        say(f"NOT FOR RELEASE: a simulation in {simulation.folder}")
+    values = {"bundle": str(simulation.folder), "is_for_release": False}
+    show_result(values, f"NOT FOR RELEASE: a simulation in {simulation.folder}", as_json=as_json)
 
 
 # `congenial workbench`: a web application on this computer.
@@ -351,12 +358,13 @@ def workbench(
         ) from None
 
     def announce(link: str) -> None:
-        if as_json:
-            show_json({"folder": str(folder.absolute()), "link": link})
-            return
-        say(f"The workbench of {folder.absolute()} is open at this link, which is for you alone:")
-        say(f"  {link}")
-        say("Ctrl-C ends it.")
+        show_result(
+            {"folder": str(folder.absolute()), "link": link},
+            f"The workbench of {folder.absolute()} is open at this link, which is for you alone:",
+            f"  {link}",
+            "Ctrl-C ends it.",
+            as_json=as_json,
+        )
 
     ledger = place or os.environ.get("CONGENIAL_LEDGER")
     serve(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from congenial.randomness import RandomStream
+
 _PIPE_WIDTH = 140  # characters
 _LEAST_TEXT, _MOST_TEXT = 8, 30  # of a column: words are folded
 _OBJECTS = 100_000  # made between two searches for lost circles; Python's 700 take a tenth of a short command
@@ -69,6 +71,13 @@ def command(function: Callable[..., None]) -> Command:
 spec_argument = click.argument("spec", type=click.Path(path_type=Path))
 bundle_argument = click.argument("bundle", type=click.Path(path_type=Path))
 seed_option = click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
+
+
+def rng_of(command: str, seed: int | None) -> "RandomStream":
+    """Return what a command draws from: its public seed, or the operating system."""
+    from congenial.randomness import replay_rng, secure_rng
+
+    return secure_rng() if seed is None else replay_rng(f"{command} {seed}")
 
 
 class _LogLines(logging.Handler):
@@ -129,7 +138,7 @@ def say(*lines: str, bold: bool = False, err: bool = False) -> None:
         click.echo(click.style(text, bold=True) if bold else text, err=err)
 
 
-def ask(question: str, *, yes: bool) -> None:
+def require_consent(question: str, *, yes: bool) -> None:
     """Go on with what cannot be undone if the answer is yes; where nobody can be asked, only if it was given."""
     if yes:
         return
@@ -143,6 +152,14 @@ def show_json(values: object) -> None:
     import json
 
     click.echo(printable_json(json.dumps(values, indent=2, ensure_ascii=False, default=str)))
+
+
+def show_result(values: object, *lines: str, as_json: bool) -> None:
+    """Print a result as JSON or in words."""
+    if as_json:
+        show_json(values)
+    else:
+        say(*lines)
 
 
 def show_lines(text: str) -> None:
@@ -168,7 +185,7 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str 
             grid.add_column(name, justify="right" if is_number else "left", overflow="fold")
         for row in rows:
             grid.add_row(*(Text(on_one_line(row[place])) for place in places))
-        show_grid(grid, width)
+        show_rich_table(grid, width)
 
 
 def column_parts(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[list[int]]:
@@ -192,7 +209,7 @@ def column_parts(header: Sequence[str], rows: Sequence[Sequence[str]], width: in
     return parts
 
 
-def show_grid(grid: "Table", width: int | None = None) -> None:
+def show_rich_table(grid: "Table", width: int | None = None) -> None:
     """Print a table whose cells are texts already."""
     console(width=width).print(grid)
 

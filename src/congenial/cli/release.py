@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from congenial.cli.output import ask, command, progress_bar, say, show_json, spec_argument
+from congenial.cli.output import command, progress_bar, require_consent, say, show_json, show_result, spec_argument
 
 if TYPE_CHECKING:
     from congenial.curator.pipeline import Engine, Published
@@ -188,7 +188,7 @@ def release(
     bundle with --resume, if data, spec and software are the same.
     """
     from congenial.curator import pipeline
-    from congenial.disk import no_core_file
+    from congenial.disk import disable_core_dumps
     from congenial.ledger import open_ledger
     from congenial.spec.load import load_spec
     from congenial.table import CONFIDENTIAL
@@ -196,7 +196,7 @@ def release(
     if resume and abandon:
         raise click.UsageError("--resume goes on with a release and --abandon gives it up; choose one")
     options = parse_spark_options(spark)
-    no_core_file()
+    disable_core_dumps()
     loaded = load_spec(spec)
     ledger = open_ledger(place, keys=keys)
     if abandon:
@@ -207,7 +207,7 @@ def release(
     name = "" if resume else user_name(who)
     if not resume:
         account = pipeline.check_chargeable(loaded, ledger)
-        ask(_question(loaded, account, repr(ledger)), yes=yes)
+        require_consent(_question(loaded, account, repr(ledger)), yes=yes)
     with progress_bar(f"releasing {loaded.release}") as step, engine_of(options) as engine:
         if resume:
             published = pipeline.resume(
@@ -241,7 +241,7 @@ def _abandon(ledger: "Ledger", dataset: str, release: str, *, yes: bool) -> None
     from congenial.privacy.certificate import shown
     from congenial.release import abandon
 
-    ask(f"give up release {release!r} of dataset {dataset!r} (what it cost stays spent)", yes=yes)
+    require_consent(f"give up release {release!r} of dataset {dataset!r} (what it cost stays spent)", yes=yes)
     receipt = abandon(ledger, dataset, release)
     say(
         f"Gave up release {release!r}: its key is destroyed, unfinished bundles are removed, and {receipt.currency}"
@@ -294,17 +294,18 @@ def withdraw(
 
     ledger = open_ledger(place)
     name = user_name(who)
-    ask(f"withdraw release {release!r} of dataset {dataset!r} in {ledger!r} (what it cost stays spent)", yes=yes)
+    require_consent(
+        f"withdraw release {release!r} of dataset {dataset!r} in {ledger!r} (what it cost stays spent)", yes=yes
+    )
     withdrawal = ledger.withdraw(dataset, release, reason=reason, who=name)
     account = ledger.status(dataset)
-    if as_json:
-        show_json({"withdrawal": withdrawal.row, "status": account.as_json()})
-        return
     spent = f"{account.dataset.currency} {shown(account.spent)} of {shown(account.dataset.cap)}"
-    say(
+    show_result(
+        {"withdrawal": withdrawal.row, "status": account.as_json()},
         f"Release {release!r} of dataset {dataset!r} is withdrawn.",
         f"What it cost stays spent, because copies of it may be kept: {spent}, as before.",
         "Take its folder off the website, and say there that it is withdrawn and why.",
+        as_json=as_json,
     )
 
 
@@ -318,7 +319,5 @@ def keygen(path: Path, as_json: bool) -> None:
     from congenial.bundle.signing import create_key
 
     public = create_key(path)
-    if as_json:
-        show_json({"private_key": str(path), "public_key": str(path.with_name(public))})
-        return
-    say(f"{path} is the private key: keep it. {public} is the public key: publish it.")
+    values = {"private_key": str(path), "public_key": str(path.with_name(public))}
+    show_result(values, f"{path} is the private key: keep it. {public} is the public key: publish it.", as_json=as_json)

@@ -1,17 +1,18 @@
 """`congenial study`: trials on public or simulated tables."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from congenial.cli.output import (
     command,
     progress_bar,
+    rng_of,
     say,
     seed_option,
-    show_grid,
     show_json,
+    show_rich_table,
     show_table,
     spec_argument,
 )
@@ -45,7 +46,6 @@ def coverage(
     squares of the raw noise, at equal certified privacy, cell by cell; and with --query, the posterior's sums, shares
     and cells by released size, with errors of estimate and release. The data must be public or simulated.
     """
-    from congenial.randomness import replay_rng, secure_rng
     from congenial.reading.tables import read_tables
     from congenial.spec.load import load_spec
     from congenial.study.coverage import LEVELS, answered_study, coverage_study
@@ -53,18 +53,21 @@ def coverage(
 
     loaded = load_spec(spec)
     tables = read_tables(loaded, spec.absolute().parent)
+    settings: dict[str, Any] = {
+        "source": loaded.data.status,
+        "n_releases": releases,
+        "n_draws": draws,
+        "rng": rng_of("coverage", seed),
+    }
     if queries:
         with progress_bar("coverage") as step:
             answered = answered_study(
                 loaded.mechanism,
                 tables.values(),
                 {query: query for query in queries},
-                source=loaded.data.status,
                 prior=prior,
-                n_releases=releases,
-                n_draws=draws,
-                rng=secure_rng() if seed is None else replay_rng(f"coverage {seed}"),
                 progress=step,
+                **settings,
             )
         if path is not None:
             write_csv(path, answered.columns)
@@ -76,15 +79,7 @@ def coverage(
         show_table(header, answered.rows(), f"90% intervals, prior {prior}")
         return
     with progress_bar("coverage") as step:
-        result = coverage_study(
-            loaded.mechanism,
-            tables.values(),
-            source=loaded.data.status,
-            n_releases=releases,
-            n_draws=draws,
-            rng=secure_rng() if seed is None else replay_rng(f"coverage {seed}"),
-            progress=step,
-        )
+        result = coverage_study(loaded.mechanism, tables.values(), progress=step, **settings)
     if path is not None:
         write_csv(path, result.columns)
     if as_json:
@@ -123,7 +118,6 @@ def compare(
     confidential data the result goes to a folder that begins with CONFIDENTIAL, and nowhere else.
     """
     from congenial.curator.pipeline import read_tree
-    from congenial.randomness import replay_rng, secure_rng
     from congenial.reading.tables import read_tables
     from congenial.spec.load import load_spec
     from congenial.study.compare import DEFAULT_METHODS
@@ -131,35 +125,18 @@ def compare(
     from congenial.study.compare_tree import compare_tree
 
     loaded, folder = load_spec(spec), spec.absolute().parent
-    rng = secure_rng() if seed is None else replay_rng(f"compare {seed}")
+    settings: dict[str, Any] = {"source": loaded.data.status, "rng": rng_of("compare", seed), "out": out}
     result: Comparison | TreeComparison
     if loaded.hierarchy is not None:
         hierarchy, leaves = read_tree(loaded, loaded.hierarchy, folder)
-        n_releases = 10 if releases is None else releases
+        settings |= {"methods": methods or None, "n_releases": 10 if releases is None else releases}
         with progress_bar("comparing") as step:
-            result = compare_tree(
-                hierarchy,
-                leaves,
-                source=loaded.data.status,
-                methods=methods or None,
-                n_releases=n_releases,
-                rng=rng,
-                out=out,
-                progress=step,
-            )
+            result = compare_tree(hierarchy, leaves, progress=step, **settings)
     else:
         tables = read_tables(loaded, folder)
+        settings |= {"methods": methods or DEFAULT_METHODS, "n_releases": 100 if releases is None else releases}
         with progress_bar("comparing") as step:
-            result = run(
-                loaded.mechanism,
-                tables.values(),
-                source=loaded.data.status,
-                methods=methods or DEFAULT_METHODS,
-                n_releases=100 if releases is None else releases,
-                rng=rng,
-                out=out,
-                progress=step,
-            )
+            result = run(loaded.mechanism, tables.values(), progress=step, **settings)
     if result.is_confidential and as_json:
         show_json({"is_confidential": True, "folder": str(out)})
     elif result.is_confidential:
@@ -219,7 +196,7 @@ def reproduce(out: Path, tables: Path | None, seed: int, as_json: bool) -> None:
     for f in findings:
         if f.printed is not None:
             grid.add_row(*map(Text, (f.where, f.what, f.printed_text, f.computed_text, f.difference_text)))
-    show_grid(grid)
+    show_rich_table(grid)
     say(f"{len(findings)} numbers; the page with figures and notes: {out / 'index.html'}")
 
 

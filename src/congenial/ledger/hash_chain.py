@@ -18,7 +18,7 @@ from congenial.ledger.records import (
     Withdrawal,
     folded,
     link_hash,
-    wrong_withdrawal,
+    withdrawal_errors,
 )
 from congenial.ledger.requests import Row, canonical
 
@@ -153,7 +153,7 @@ def _read(hash_chain: HashChain, findings: list[str]) -> DatasetAccount | None:
         if record.dataset != dataset.name:
             findings.append(f"{where}: belongs to dataset {record.dataset!r}")
         if isinstance(record, Withdrawal):
-            wrong = wrong_withdrawal(record, charged, became.get(record.release))
+            wrong = withdrawal_errors(record, charged, became.get(record.release))
             became[record.release] = record
         else:
             wrong = [f"release {record.release!r} is charged twice"] if record.release in charged else []

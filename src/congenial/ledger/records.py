@@ -279,7 +279,7 @@ def check_reason(value: object) -> str:
     return check_name(value, "a reason")
 
 
-def wrong_withdrawal(record: Withdrawal, charged: Container[str], last: Withdrawal | None) -> list[str]:
+def withdrawal_errors(record: Withdrawal, charged: Container[str], last: Withdrawal | None) -> list[str]:
     """Return what is wrong with a withdrawal, given the releases that were charged and the last one of this release.
 
     A release that was withdrawn may still be replaced; one that was replaced is done with.

@@ -19,7 +19,7 @@ from congenial.errors import ReadingError, did_you_mean, reason_of
 from congenial.spec.levels import public_file
 from congenial.spec.spec import Spec
 from congenial.table import CONFIDENTIAL
-from congenial.text import is_taken_for_a_formula, on_one_line
+from congenial.text import is_formula, on_one_line
 
 _HEAD = 1_000_000  # bytes in which the header of a CSV file must end
 _PARQUET = b"PAR1"
@@ -172,7 +172,7 @@ def _leaf_lists(spec: Spec, folder: Path) -> tuple[Path, ...]:
     return () if spec.hierarchy is None else find_files([spec.hierarchy.file], folder)
 
 
-def check_apart(spec: Spec, folder: Path, data: Sequence[Path]) -> None:
+def check_lists_are_public(spec: Spec, folder: Path, data: Sequence[Path]) -> None:
     """Refuse a public list that is a file of confidential data: which levels occur there would be given away."""
     if spec.data.status != "confidential":
         return
@@ -211,4 +211,4 @@ def write_confidential_csv(
 
 def _cell(value: object) -> object:
     text = on_one_line(value) if isinstance(value, str) else value
-    return f"'{text}" if isinstance(text, str) and is_taken_for_a_formula(text) else text
+    return f"'{text}" if isinstance(text, str) and is_formula(text) else text

@@ -55,7 +55,7 @@ def _codes(spec: Spec, by: Levels, file: str) -> tuple[str, ...]:
         sources = read_sources(database, paths, spec.data.separator)
         for source in sources:
             source.place(by.column)
-        rows = sql.rows_of(sources, [by.column], spec.data.separator)
+        rows = sql.rows_query(sources, [by.column], spec.data.separator)
         areas = database.columns(f"SELECT DISTINCT v0 FROM ({rows})")  # noqa: S608
     if areas is None or np.ma.getmaskarray(areas["v0"]).any():
         raise ReadingError(f"the reference {Path(file).name} cannot be read, or a row of it has no {by.name}")

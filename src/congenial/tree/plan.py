@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.arrow import CodeTexts, texts_of
+from congenial.arrow import CodeTexts, codes_as_texts
 from congenial.conditions.areas import Area, Group
 from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import Constraints
@@ -115,7 +115,7 @@ class ChainLaw:
         for codes in self.tree.codes:
             state.update(len(codes).to_bytes(8, "little"))
             for part in parts_of(len(codes)):
-                state.update("\0".join([*([""] if part.start else []), *texts_of(codes[part])]).encode())
+                state.update("\0".join([*([""] if part.start else []), *codes_as_texts(codes[part])]).encode())
         for parents in self.tree.parents:
             state.update(np.ascontiguousarray(parents, "<i8").data)
         for bar in self.zeros.bars[-1:]:

@@ -26,7 +26,7 @@ from congenial.inference.questions import Vocabulary, parse_query
 from congenial.inference.tree.estimate import TreeEstimate
 from congenial.pages.svg import intervals
 from congenial.randomness import replay_rng
-from congenial.text import is_taken_for_a_formula
+from congenial.text import is_formula
 from congenial.workbench.bundles import DRAWS, LEVELS, SEED, Answering, Opened, Question, draw_together
 from congenial.workbench.desk import Desk, Job, look_into
 from congenial.workbench.web import computed, in_json, in_words, json_of, page, render
@@ -335,7 +335,7 @@ def as_csv(numbers: tuple[Answer, ...]) -> str:
     for one in numbers:
         found = one.as_json()
         texts = [found["area"] or "", found["query"]]
-        plain = [f"'{text}" if is_taken_for_a_formula(text) else text for text in texts]
+        plain = [f"'{text}" if is_formula(text) else text for text in texts]
         by_error = found["by_error_law"]
         ends = by_error["low"], by_error["high"]
         rows.writerow([*plain, found["released"], *ends, *(found[name] for name in posterior)])

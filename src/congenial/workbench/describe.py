@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from congenial.display import as_grid
+from congenial.display import table_rows
 from congenial.errors import CongenialError, ReadingError
 from congenial.reading.starter import columns_of, guessed
 from congenial.table import AreaTables, Table
@@ -234,7 +234,7 @@ def routes(desk: Desk) -> list[Route]:
         tables = await computed(desk, lambda: desk.tables(spec, file))
         labels = [] if isinstance(tables, Table) else [str(label) for label in tables]
         shown = area if area in labels else (labels[0] if labels else None)
-        header, rows = as_grid(spec.schema, _table(tables, shown).counts)
+        header, rows = table_rows(spec.schema, _table(tables, shown).counts)
         return page(
             "confidential.html",
             title="CONFIDENTIAL",

@@ -31,7 +31,7 @@ from congenial.spec.load import parse_spec
 from congenial.spec.spec import Spec
 from congenial.spec.yaml_text import parse
 from congenial.table import CONFIDENTIAL, AreaTables, Table
-from congenial.text import hidden_in
+from congenial.text import first_hidden
 from congenial.tree.tree import Tree, Zeros, check_leaves
 from congenial.workbench.failure import failure_of
 
@@ -75,7 +75,7 @@ def is_open(name: str) -> bool:
     [True, False, False, False]
     """
     own = name.casefold()
-    return not (own.startswith((".", CONFIDENTIAL.casefold())) or own.endswith(".keys") or hidden_in(name))
+    return not (own.startswith((".", CONFIDENTIAL.casefold())) or own.endswith(".keys") or first_hidden(name))
 
 
 def kind_of(path: Path) -> Kind | None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
-from congenial.arrow import texts_of
+from congenial.arrow import codes_as_texts
 from congenial.bundle.parquet import arrays_to_parquet
 from congenial.bundle.structure_files import cell_columns
 from congenial.conditions.constraints import Constraints
@@ -335,7 +335,7 @@ class TreeEstimate:
             found = [(level, place) for level in levels for place in tree.found(level, code).tolist()]
             if not found:
                 near = did_you_mean(
-                    str(code), [known for codes in tree.codes[:-1] for known in texts_of(codes[:10_000])]
+                    str(code), [known for codes in tree.codes[:-1] for known in codes_as_texts(codes[:10_000])]
                 )
                 raise InferenceError(f"{code!r} is no unit of the tree; {near}")
             if len(found) > 1:
