@@ -29,7 +29,7 @@ def table_rows(schema: Schema, values: NDArray[np.int64]) -> tuple[list[str], li
 
 
 def table_layout(schema: Schema, tables: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers of the grids of many tables (table, cell), with their totals: (table, row, column).
+    """Return the numbers of the layouts of many tables (table, cell), with their totals: (table, row, column).
 
     Examples
     --------
@@ -50,7 +50,7 @@ def table_layout(schema: Schema, tables: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 def row_titles(schema: Schema) -> list[str]:
-    """Return what stands before each row of a grid."""
+    """Return what stands before each row of a layout."""
     across = _across(schema)
     down = [dimension.labels for axis, dimension in enumerate(schema.dimensions) if axis != across]
     names = [", ".join(labels) for labels in product(*down)]
@@ -66,7 +66,7 @@ def _across(schema: Schema) -> int | None:
 
 
 def titles(schema: Schema) -> list[str]:
-    """Return the header of a grid for a page: which dimensions run down and across, and the labels of the latter.
+    """Return the header of a layout for a page: which dimensions run down and across, and the labels of the latter.
 
     Examples
     --------

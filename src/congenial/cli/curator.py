@@ -283,10 +283,10 @@ def _side_by_side(confidential: list[list[int]], released: list[list[int]]) -> "
     from congenial.examples import P12_AGES, P12_VOTING_AGES
 
     title = "Census table P12 (Gong and Meng 2020, Table 1); invariants in bold"
-    grid = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    grid.add_column("age")
+    rich_table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    rich_table.add_column("age")
     for heading in ("confidential\nfemale", "\nmale", "\nboth", "released\nfemale", "\nmale", "\nboth"):
-        grid.add_column(heading, justify="right")
+        rich_table.add_column(heading, justify="right")
 
     def line(name: str, ages: range, bold: tuple[bool, bool, bool]) -> None:
         numbers = []
@@ -294,16 +294,16 @@ def _side_by_side(confidential: list[list[int]], released: list[list[int]]) -> "
             female, male = (sum(table[sex][age] for age in ages) for sex in (0, 1))
             marked = zip((female, male, female + male), bold, strict=True)
             numbers += [Text(str(number), style="bold" if is_bold else "") for number, is_bold in marked]
-        grid.add_row(name, *numbers)
+        rich_table.add_row(name, *numbers)
 
     n_ages, n_young = len(P12_AGES), len(P12_AGES) - len(P12_VOTING_AGES)
     for age, label in enumerate(P12_AGES):
         line(label, range(age, age + 1), (False, False, False))
-    grid.add_section()
+    rich_table.add_section()
     line("under 18", range(n_young), (False, False, True))
     line("voting age", range(n_young, n_ages), (False, False, True))
     line("all ages", range(n_ages), (True, True, True))
-    return grid
+    return rich_table
 
 
 # `congenial simulate`: a bundle that looks like a release and is marked as none.

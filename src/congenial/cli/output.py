@@ -178,14 +178,14 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str 
     # Into a file or a pipe, lines may be longer than a terminal's 80 characters.
     width = console().width if sys.stdout.isatty() else _PIPE_WIDTH
     for places in column_parts(header, rows, width):
-        grid = Table(box=box.SIMPLE_HEAD)
+        rich_table = Table(box=box.SIMPLE_HEAD)
         for place in places:
             is_number = bool(place) and all(_is_number(row[place]) for row in rows)
             name = Text(on_one_line(header[place]))
-            grid.add_column(name, justify="right" if is_number else "left", overflow="fold")
+            rich_table.add_column(name, justify="right" if is_number else "left", overflow="fold")
         for row in rows:
-            grid.add_row(*(Text(on_one_line(row[place])) for place in places))
-        show_rich_table(grid, width)
+            rich_table.add_row(*(Text(on_one_line(row[place])) for place in places))
+        show_rich_table(rich_table, width)
 
 
 def column_parts(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[list[int]]:
@@ -209,9 +209,9 @@ def column_parts(header: Sequence[str], rows: Sequence[Sequence[str]], width: in
     return parts
 
 
-def show_rich_table(grid: "Table", width: int | None = None) -> None:
+def show_rich_table(rich_table: "Table", width: int | None = None) -> None:
     """Print a table whose cells are texts already."""
-    console(width=width).print(grid)
+    console(width=width).print(rich_table)
 
 
 def console(**options: Any) -> "Console":

@@ -188,15 +188,15 @@ def reproduce(out: Path, tables: Path | None, seed: int, as_json: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(title="Numbers that the paper prints", title_justify="left", box=box.SIMPLE_HEAD)
+    rich_table = Table(title="Numbers that the paper prints", title_justify="left", box=box.SIMPLE_HEAD)
     for heading in ("where", "what"):
-        grid.add_column(heading)
+        rich_table.add_column(heading)
     for heading in ("printed", "computed", "difference"):
-        grid.add_column(heading, justify="right")
+        rich_table.add_column(heading, justify="right")
     for f in findings:
         if f.printed is not None:
-            grid.add_row(*map(Text, (f.where, f.what, f.printed_text, f.computed_text, f.difference_text)))
-    show_rich_table(grid)
+            rich_table.add_row(*map(Text, (f.where, f.what, f.printed_text, f.computed_text, f.difference_text)))
+    show_rich_table(rich_table)
     say(f"{len(findings)} numbers; the page with figures and notes: {out / 'index.html'}")
 
 

@@ -9,7 +9,6 @@ from functools import cached_property
 from hashlib import file_digest
 from itertools import pairwise
 from pathlib import Path
-from pathlib import Path as Folder
 from typing import TYPE_CHECKING
 
 from congenial.bundle.metadata import PublicFile
@@ -322,7 +321,7 @@ def read_levels(
     return levels if len(mistakes.by_path) == before else None
 
 
-def _dimension(name: str, entry: "DimensionEntry", folder: Folder | None) -> Levels:
+def _dimension(name: str, entry: "DimensionEntry", folder: Path | None) -> Levels:
     from congenial.spec.model import ListEntry
 
     if (entry.levels is None) == (entry.cut is None):
