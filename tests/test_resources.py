@@ -17,8 +17,8 @@ def test_a_setting_bounds_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     resources.set_memory("2.5 GB")
     assert resources.memory() == 2_500_000_000
     assert resources.explain_too_large(1_000, 46) == ""
-    said = resources.explain_too_large(2_000_000, 46)
-    assert said.startswith(
+    message = resources.explain_too_large(2_000_000, 46)
+    assert message.startswith(
         "2,000,000 tables of 46 cells take about 3.1 GB of memory, and this process may take 2.5 GB;"
     )
 

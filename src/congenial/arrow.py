@@ -1,4 +1,4 @@
-"""Codes of units between Arrow's columns of text and arrays of a fixed width: no object for each of millions."""
+"""Conversions between Arrow columns and numpy arrays; codes of units are fixed-width arrays, not Python objects."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
@@ -85,7 +85,7 @@ def letters_beyond_ascii(codes: Codes) -> str:
 
 
 def text_column(lengths: NDArray[Any], content: "pa.Buffer", there: "pa.Buffer | None" = None) -> "pa.Array":
-    """Return a column of texts from their lengths and bytes; `there` has the bits of those that are not missing."""
+    """Return a column of texts from their lengths and bytes; `there` is the validity bitmap."""
     import pyarrow as pa
 
     ends = np.zeros(len(lengths) + 1, np.int64)
@@ -97,7 +97,7 @@ def text_column(lengths: NDArray[Any], content: "pa.Buffer", there: "pa.Buffer |
 
 
 def codes_as_texts(codes: Codes) -> list[str]:
-    """Return codes as texts, an object each: for a few.
+    """Return codes as Python texts: for a few.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def codes_as_texts(codes: Codes) -> list[str]:
 
 
 class CodeTexts(Sequence[str]):
-    """Codes as texts that are made as they are asked for: no object for each of millions.
+    """A sequence of codes whose texts are created on access: no object for each of millions.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class CodeTexts(Sequence[str]):
             yield from codes_as_texts(self.codes[first : first + _TOGETHER])
 
 
-# Numbers and texts between arrays and Arrow's columns, buffer by buffer.
+# Numbers and texts between arrays and Arrow columns, through their buffers.
 #
 # `pyarrow.array` and `to_numpy` look for pandas first, and load it where it is installed, in half a second.
 

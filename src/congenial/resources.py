@@ -1,4 +1,4 @@
-"""How much of a computer this process may use: memory and processors."""
+"""Memory and processors that this process may use; long work in parts and threads."""
 
 import os
 import re
@@ -76,7 +76,7 @@ def n_processors() -> int:
 
 
 def explain_too_large(n_tables: int, n_cells: int) -> str:
-    """Say that so many tables do not fit into memory, and the way out; nothing if they do.
+    """Explain that so many tables do not fit into memory, and the way out; empty if they do.
 
     The confidential and the drawn tables are whole in memory, eight bytes a count, and a third is for parts of them.
     """
@@ -90,7 +90,7 @@ def explain_too_large(n_tables: int, n_cells: int) -> str:
 
 
 def explain_memory(n_numbers: int, what: str) -> str:
-    """Say that so many numbers of 64 bits are more than this process may take; nothing if they are not.
+    """Explain that so many 64-bit numbers do not fit into memory; empty if they do.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def _shown(amount: int) -> str:
     return f"{amount / 10**9:.1f} GB"
 
 
-# Long work in parts: what is done at a time stays small, and several threads take parts in turn.
+# Long work in parts, so that memory stays bounded, by several threads.
 
 AREAS_AT_ONCE = 16_384
 """Areas at a time where nothing else decides: of 46 cells, six megabytes."""
@@ -132,7 +132,7 @@ def parts_of(n: int, at_once: int = AREAS_AT_ONCE) -> list[slice]:
 def map_in_threads(
     work: Callable[[slice], _Result], parts: Sequence[slice], n_threads: int | None = None
 ) -> Iterator[_Result]:
-    """Go through what each part makes, in order; at most a few parts are made ahead.
+    """Yield the result of each part, in order; at most a few parts run ahead.
 
     Parameters
     ----------
@@ -164,9 +164,9 @@ def map_in_threads(
 
 @contextmanager
 def in_background(work: Callable[[], _Result]) -> Iterator[Callable[[], _Result]]:
-    """Do work in a thread of its own while the body runs; calling what is yielded waits for what it makes.
+    """Run work in a thread while the body runs; calling what is yielded waits for the result.
 
-    Where this process has one processor, it is done when it is asked for.
+    With a single processor, the work runs when its result is asked for.
 
     Examples
     --------

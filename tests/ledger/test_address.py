@@ -54,8 +54,8 @@ def test_the_environment_is_read_when_nothing_is_given(monkeypatch: pytest.Monke
 def test_servers(scheme: str) -> None:
     address = read_address(f"{scheme}://ada:{SECRET}@db.example:5433/budgets?sslmode=require&password={SECRET}")
     assert isinstance(address, ServerAddress)
-    told = {"host": "db.example", "port": "5433", "dbname": "budgets", "user": "ada", "password": SECRET}
-    assert address.parameters == told | {"sslmode": "require"}
+    message = {"host": "db.example", "port": "5433", "dbname": "budgets", "user": "ada", "password": SECRET}
+    assert address.parameters == message | {"sslmode": "require"}
     assert address.place == "the ledger in PostgreSQL database 'budgets' on db.example"
     assert SECRET not in repr(address) + address.place
     assert "ada" not in repr(address) + address.place

@@ -92,9 +92,9 @@ def test_server_down(url: str, create: bool, caplog: pytest.LogCaptureFixture) -
 def test_missing_rights(server: Server, database: str, curator: str, caplog: pytest.LogCaptureFixture) -> None:
     ledger = open_ledger(curator)
     server.run(f"REVOKE INSERT ON congenial_spends FROM curator_{database}", database=database)
-    said = refusal(lambda: ledger.charge(request()), caplog)
-    assert "grant SELECT and INSERT" in said
-    assert said.endswith("nothing was written")
+    message = refusal(lambda: ledger.charge(request()), caplog)
+    assert "grant SELECT and INSERT" in message
+    assert message.endswith("nothing was written")
     server.run(f"REVOKE SELECT ON congenial_spends FROM curator_{database}", database=database)
     assert "grant SELECT and INSERT" in refusal(lambda: ledger.status("county"), caplog)
 
@@ -113,9 +113,9 @@ def test_locked(server: Server, database: str, curator: str, caplog: pytest.LogC
     ledger = open_ledger(curator, patience=0.2)
     with psycopg.connect(host=server.socket, user="postgres", dbname=database) as other:
         other.execute(f"SELECT pg_advisory_lock({0x636F6E67656E6961})".encode())
-        said = refusal(lambda: ledger.charge(request()), caplog)
-        assert "locked by another program, for more than 0.2 seconds" in said
-        assert said.endswith("nothing was written")
+        message = refusal(lambda: ledger.charge(request()), caplog)
+        assert "locked by another program, for more than 0.2 seconds" in message
+        assert message.endswith("nothing was written")
         assert ledger.status("county").n_spends == 0  # reading goes on
     assert ledger.charge(request()).number == 1
 
@@ -204,8 +204,8 @@ def test_a_connection_that_breaks(server: Server, database: str, caplog: pytest.
         book.names()  # type: ignore[attr-defined]
 
     assert refusal(lambda: ledger._store.write(work), caplog).endswith("nothing was written")
-    said = refusal(lambda: ledger._store.write(lambda _: server.run(stop)), caplog)
-    assert "it is not known whether the last record was written" in said
+    message = refusal(lambda: ledger._store.write(lambda _: server.run(stop)), caplog)
+    assert "it is not known whether the last record was written" in message
 
 
 def test_missing_tables(server: Server, database: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""`congenial verify`: whether a bundle agrees with itself, with its publisher's key and with a ledger."""
+"""Commands of an analyst: verify, show, infer, estimate."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""`congenial check`: whether the spec is right and the data fit it."""
+"""Commands of a curator before a release: check, init, plan, demo, simulate, workbench."""
 
 from dataclasses import asdict
 from pathlib import Path

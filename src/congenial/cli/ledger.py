@@ -1,4 +1,4 @@
-"""`congenial ledger`: budgets of datasets, what was spent, and whether the books are in order."""
+"""Commands of the budget ledger: create, upgrade, status, history, verify, export."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What every command shares: results on stdout, refusals in words, exit codes.
+"""What all commands share: results on stdout, refusals on stderr, exit codes, progress.
 
 Whatever is printed goes through this file and is text: no markup is read in it, what a terminal would obey is escaped.
 """
@@ -89,7 +89,7 @@ class _LogLines(logging.Handler):
 
 
 class CommandLine(click.Group):
-    """The commands; what is wrong with a command line is said in text, and every stream takes every text."""
+    """The command line as a whole: usage errors are escaped, and every stream takes every text."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -132,14 +132,14 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def say(*lines: str, bold: bool = False, err: bool = False) -> None:
-    """Print lines of text; a line end inside one of them is escaped, as all that does not show."""
+    """Print lines of text; line ends and hidden characters inside them are escaped."""
     for line in lines:
         text = on_one_line(line)
         click.echo(click.style(text, bold=True) if bold else text, err=err)
 
 
 def require_consent(question: str, *, yes: bool) -> None:
-    """Go on with what cannot be undone if the answer is yes; where nobody can be asked, only if it was given."""
+    """Require a yes before what cannot be undone; without a terminal, the option --yes."""
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -189,7 +189,7 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str 
 
 
 def column_parts(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[list[int]]:
-    """Return which columns stand beside each other: numbers are not folded, and the first column is in every part.
+    """Return the columns of each part of a wide table: numbers are not folded, the first column is in every part.
 
     Examples
     --------
@@ -234,7 +234,7 @@ def _is_number(text: str) -> bool:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Progress]:
-    """Give a function that names the step that begins, and how many of its parts are done, if it has parts."""
+    """Give a progress function: it shows the step, and how many of its parts are done."""
     if not sys.stderr.isatty():
         yield _lines(what)
         return
@@ -267,7 +267,7 @@ def quiet_bar(what: str) -> Iterator[Progress]:
 
 
 def _lines(what: str) -> Progress:
-    """Return what prints a line when another step begins, and nothing about its parts."""
+    """Return a progress function that prints a line for each step, and nothing about its parts."""
     last = ""
 
     def tell(step: str, done: int = 0, of: int = 0, /) -> None:  # noqa: ARG001

@@ -1,4 +1,4 @@
-"""`congenial release`: charge the budget, draw once, write the bundle."""
+"""Commands that write to the ledger or sign: release, withdraw, keygen; options that they share with others."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SparkOptions:
-    """What was said of the engine on the command line."""
+    """The options of the engine, as the command line states them."""
 
     engine: str
     master: str | None
@@ -78,7 +78,7 @@ def parse_spark_options(arguments: dict[str, Any]) -> SparkOptions:
 
 @contextmanager
 def engine_of(options: SparkOptions) -> Iterator["Engine"]:
-    """Give the engine that was asked for; a session of Spark is stopped afterwards."""
+    """Give the requested engine; a Spark session is stopped afterwards."""
     from congenial.curator.pipeline import LOCAL
 
     if options.engine == "local" or options.master is None:
@@ -125,7 +125,7 @@ who_option = click.option("--who", help="Who does it, for the ledger. Default: t
 
 
 def bound_memory(amount: str | None) -> None:
-    """Bound the memory of this process, if that is asked for."""
+    """Bound the memory of this process, if an amount is stated."""
     from congenial.errors import CongenialError
     from congenial.resources import set_memory
 

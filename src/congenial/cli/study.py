@@ -1,4 +1,4 @@
-"""`congenial study`: trials on public or simulated tables."""
+"""Commands of a study on public or simulated tables: coverage, compare, reproduce."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""What is asked of a ledger, checked in full before anything is written."""
+"""A request to charge a release, validated before anything is written; canonical texts of records."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from congenial.privacy.certificate import THEOREMS, Certificate
 from congenial.privacy.relation import RELATIONS
 from congenial.text import explain_hidden
 
-# The one way to write amounts, lists and certificates as text, so that equal records have equal hashes.
+# The canonical text of amounts, lists and certificates, so that equal records have equal hashes.
 
 Row = Mapping[str, object]
 """A record as it is stored and exported."""

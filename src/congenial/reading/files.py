@@ -108,7 +108,7 @@ def find_files(patterns: Sequence[str], folder: Path) -> tuple[Path, ...]:
 
 
 def first_bytes(path: Path) -> bytes:
-    """Return the beginning of a file, unpacked, or say in words why it is of no use."""
+    """Return the first bytes of a file, unpacked; refuses files that are empty or cannot be opened."""
     try:
         head = read_beginning(path, _HEAD)
     except OSError as error:
@@ -173,7 +173,7 @@ def _leaf_lists(spec: Spec, folder: Path) -> tuple[Path, ...]:
 
 
 def check_lists_are_public(spec: Spec, folder: Path, data: Sequence[Path]) -> None:
-    """Refuse a public list that is a file of confidential data: which levels occur there would be given away."""
+    """Refuse a public list that is a file of confidential data: that would disclose which levels occur."""
     if spec.data.status != "confidential":
         return
     for path in (*(path.resolve() for path, _ in spec.public_files), *_leaf_lists(spec, folder)):
@@ -184,7 +184,7 @@ def check_lists_are_public(spec: Spec, folder: Path, data: Sequence[Path]) -> No
             )
 
 
-# Files for the curator's eyes: what a message may not say, in a CSV file that only its owner can read.
+# Confidential CSV files: what a message may not say, readable by their owner alone.
 
 _MOST_ROWS = 10_000
 

@@ -137,7 +137,7 @@ def _without_magic(path: Path) -> str:
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))
 
 
-# The SQL that turns rows into places of cells. Only numbers and quoted texts are written into it.
+# The SQL that maps rows to cells. Only numbers and quoted texts are written into it.
 
 _INTEGERS = {f"{sign}{size}" for sign in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")}
 _NUMBERS = {*_INTEGERS, "DOUBLE", "FLOAT", "DECIMAL"}

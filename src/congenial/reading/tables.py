@@ -28,13 +28,13 @@ from congenial.tree.tree import Tree
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
-# Rows of a file on their way into cells, some at a time. Confidential.
+# Accumulation of rows into counts of cells, batch by batch. Confidential.
 
 _TELLING = 2_000_000  # rows between two words about progress
 
 
 class CellCounts:
-    """Counts of cells, as rows come in: of counts, a row has its cell's count; else, every row counts one.
+    """Accumulates rows into counts of cells: a row of counts has its cell's count, a row of microdata counts one.
 
     Attributes
     ----------
@@ -83,12 +83,12 @@ class CellCounts:
             self._progress(READING, self.n_rows, len(self.counts))
 
 
-# Rows that were grouped elsewhere, by an engine for many machines: each distinct row once. Confidential.
+# Rows that another engine has grouped: each distinct row once. Confidential.
 
 
 @dataclass(frozen=True, repr=False)
 class GroupedRows:
-    """What is left of the data when equal rows are put together.
+    """Distinct rows of the data with their multiplicities.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ def too_many_rows(unit: PrivacyUnit) -> str:
     )
 
 
-# Why a CSV file could not be read, in our own words: a line number, never what stands there.
+# Why a CSV file could not be read: a line number, never its content.
 
 
 def find_csv_error(path: Path, n_columns: int, separator: str) -> str | None:
@@ -197,7 +197,7 @@ def find_csv_error(path: Path, n_columns: int, separator: str) -> str | None:
     return None
 
 
-# What does not fit the declared levels: named by column in the message, by value in a file marked CONFIDENTIAL.
+# Values that are no declared level: columns are named in the message, values in a file marked CONFIDENTIAL.
 
 _MOST_VALUES = 1_000  # of each column
 _HEADER = ("column", "value", "rows")

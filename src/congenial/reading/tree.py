@@ -19,11 +19,11 @@ from congenial.tree.tree import Tree, Zeros
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
-# Where a public list of leaves is wrong: the line of a CSV file that its first reading, column by column, lost.
+# Line numbers for errors in a public list of leaves: the file is read again, row by row.
 
 
 def with_line(refused: CongenialError, tree_file: TreeFile, columns: Sequence[str], folder: Path) -> CongenialError:
-    """Return what is wrong in a list of leaves with its line, where there is one, or else what was refused."""
+    """Return the error of a list of leaves with its line number, where there is one, or else the error itself."""
     try:
         rows = read_public_csv(tree_file.file, folder, columns, tree_file.separator)
         rows.check_once(0, tree_file.leaf, "each leaf stands in the list once")

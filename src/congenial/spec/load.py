@@ -22,7 +22,7 @@ from congenial.spec.yaml_text import KeyPath, Mistakes, checked_format
 if TYPE_CHECKING:
     from congenial.spec.model import SpecFile
 
-# The parts of a spec that say what the table is and where its data are, checked against each other.
+# The sections on dimensions, areas, data, row filters and privacy unit, checked against each other.
 
 
 def _is_noted(section: str, mistakes: Mistakes) -> bool:
@@ -31,7 +31,7 @@ def _is_noted(section: str, mistakes: Mistakes) -> bool:
 
 
 def read_dimensions(file: "SpecFile", mistakes: Mistakes) -> list[Levels] | None:
-    """Return every dimension; None when one of them is mistaken, so that nothing is said about them twice."""
+    """Return every dimension; None when one of them is mistaken, so that no mistake is reported twice."""
     if not file.dimensions:
         if not _is_noted("dimensions", mistakes):
             mistakes.add(("dimensions",), "a spec needs `dimensions:`, such as {sex: [female, male]}")
@@ -82,7 +82,7 @@ def read_data(file: "SpecFile", mistakes: Mistakes) -> DataFiles | None:
 
 
 def read_row_filters(file: "SpecFile", mistakes: Mistakes) -> tuple[RowFilter, ...]:
-    """Return which rows are counted; where a record changes its value, what keeps a row must be public."""
+    """Return the row filters; under bounded neighbours, the column of a filter must be public."""
     public = [] if file.data is None else file.data.public_columns
     filters = []
     for column, entry in file.keep_rows.items():
@@ -157,7 +157,7 @@ def check_columns(
         used.setdefault(column, what)
 
 
-# Areas that are left unpublished by name: where the certificate covers it, and nothing else gives them away.
+# Unpublished areas: where the certificate covers them, and nothing else discloses them.
 
 
 def read_unpublished(

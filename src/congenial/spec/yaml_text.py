@@ -198,7 +198,7 @@ def _mapping(document: Document, events: "Iterator[Event]", path: KeyPath) -> di
     return mapping
 
 
-# From what pydantic finds wrong to mistakes in plain words, each at its line and column.
+# Errors of pydantic as mistakes in plain words, each at its line and column.
 
 MOST = 1_000
 _LISTS = ("measure", "invariants", "conditions")
