@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from congenial.curator.preview import Preview, TreePreview
     from congenial.curator.section import Section
     from congenial.ledger.records import Spend
-    from congenial.spec.spec import Spec
 
 
 @command
@@ -147,61 +147,40 @@ def plan(
     from congenial.curator import preview_text
     from congenial.curator.alternatives import ErrorTarget
     from congenial.curator.earlier_releases import published_before
-    from congenial.curator.preview import preview, write_given_away
+    from congenial.curator.preview import preview, tree_preview, write_given_away
     from congenial.errors import StudyError
     from congenial.spec.load import load_spec
 
-    loaded = load_spec(spec)
+    loaded, folder = load_spec(spec), spec.absolute().parent
     spends = () if place is None else _earlier(place, loaded.dataset)
     target = None if target_error is None else ErrorTarget(target_error, target_of)
-    if loaded.hierarchy is not None:
-        if target is not None:
-            raise StudyError("--target-error is for tables and areas; of a tree, try shares and budgets one by one")
-        _plan_tree(loaded, spec.absolute().parent, reference, spends, is_listed=is_listed, full=full, as_json=as_json)
-        return
-    with progress_bar(f"planning {spec.name}") as step:
-        shown = preview(loaded, spec.absolute().parent, reference, target=target, progress=step)
-        if shown.alternatives:
-            step("what each exact number costs")
-        values: Any = preview_text.as_json(shown) if as_json else preview_text.screen(shown, full=full)
-    before = published_before(shown.planned, spends)
-    if is_listed:
-        where = write_given_away(loaded, spec.absolute().parent, shown.reviews)
-        say(f"Every cell that the invariants give away {where} until the release", err=True)
-    if as_json:
-        show_json(values | _as_json(before))
-        return
-    _show([*values, *_as_list(before)])
-    if not full:
-        say("What is proven, the noise, and the error of every number: --full.")
-
-
-def _plan_tree(
-    spec: "Spec",
-    folder: Path,
-    reference: Path | None,
-    spends: "Sequence[Spend]",
-    *,
-    is_listed: bool,
-    full: bool,
-    as_json: bool,
-) -> None:
-    from congenial.curator.earlier_releases import published_before
-    from congenial.curator.preview import tree_preview, write_given_away
-
-    with progress_bar("planning the tree") as step:
-        shown = tree_preview(spec, folder, reference, step)
-        step("drawing around a public population")
-        header, rows = shown.lines
-    if is_listed:
-        where = write_given_away(spec, folder, shown.reviews)
-        say(f"Every cell that the invariants give away {where} until the release", err=True)
+    is_tree = len(loaded.level_names) > 1
+    if is_tree and target is not None:
+        raise StudyError("--target-error is for tables and areas; of a tree, try shares and budgets one by one")
+    shown: Preview | TreePreview
+    with progress_bar("planning the tree" if is_tree else f"planning {spec.name}") as step:
+        if is_tree:
+            shown = tree_preview(loaded, folder, reference, step)
+            step("drawing around a public population")
+            errors = (*shown.lines, shown.title)
+            values: Any = shown.as_json() if as_json else shown.screen(full=full)
+        else:
+            shown = preview(loaded, folder, reference, target=target, progress=step)
+            if shown.alternatives:
+                step("what each exact number costs")
+            values = preview_text.as_json(shown) if as_json else preview_text.screen(shown, full=full)
     before = published_before(shown.planned, spends) if spends else None
+    if is_listed:
+        where = write_given_away(loaded, folder, shown.reviews)
+        say(f"Every cell that the invariants give away {where} until the release", err=True)
     if as_json:
-        show_json(shown.as_json() | _as_json(before))
+        show_json(values | {"published_before": [] if before is None else list(before.lines)})
         return
-    _show([*shown.screen(full=full), *_as_list(before)])
-    show_table(header, rows, shown.title)
+    _show(values if before is None else [*values, before])
+    if is_tree:
+        show_table(*errors)
+    elif not full:
+        say("What is proven, the noise, and the error of every number: --full.")
 
 
 def _earlier(place: str, dataset: str) -> "Sequence[Spend]":
@@ -210,14 +189,6 @@ def _earlier(place: str, dataset: str) -> "Sequence[Spend]":
 
     ledger = open_ledger(place)
     return ledger.history(dataset) if dataset in [known.name for known in ledger.datasets()] else ()
-
-
-def _as_list(section: "Section | None") -> "list[Section]":
-    return [] if section is None else [section]
-
-
-def _as_json(before: "Section | None") -> dict[str, list[str]]:
-    return {"published_before": [] if before is None else list(before.lines)}
 
 
 def _show(sections: "list[Section]") -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,19 +15,6 @@ if TYPE_CHECKING:
     from congenial.spec.spec import Spec
 
 # The options of a release that Spark reads and draws.
-
-
-@dataclass(frozen=True)
-class SparkOptions:
-    """The options of the engine, as the command line states them."""
-
-    engine: str
-    master: str | None
-    spark_conf: tuple[str, ...]
-    partitions: int | None
-    tables: Path | None
-    executor_keys: Path | None
-    key_command: str | None
 
 
 _OPTIONS = (
@@ -65,36 +51,31 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def parse_spark_options(arguments: dict[str, Any]) -> SparkOptions:
-    """Return the options among a command's arguments; refuses those of Spark without Spark."""
-    options = SparkOptions(**{field.name: arguments[field.name] for field in fields(SparkOptions)})
-    spark_only = [field.name for field in fields(SparkOptions)[1:] if getattr(options, field.name)]
-    if options.engine == "local" and spark_only:
-        raise click.UsageError(f"--{spark_only[0].replace('_', '-')} goes with --engine spark")
-    if options.engine == "spark" and options.master is None:
+def check_spark_options(engine: str, **options: object) -> None:
+    """Refuse options of Spark without Spark, and Spark without a cluster."""
+    names = ("master", "spark_conf", "partitions", "tables", "executor_keys", "key_command")
+    stated = [name for name in names if options[name]]
+    if engine == "local" and stated:
+        raise click.UsageError(f"--{stated[0].replace('_', '-')} goes with --engine spark")
+    if engine == "spark" and options["master"] is None:
         raise click.UsageError("--engine spark needs the cluster: --master spark://HOST:7077, or --master 'local[2]'")
-    return options
 
 
 @contextmanager
-def engine_of(options: SparkOptions) -> Iterator["Engine"]:
+def engine_of(
+    engine: str, master: str | None, spark_conf: Sequence[str], partitions: int | None, **options: Any
+) -> Iterator["Engine"]:
     """Give the requested engine; a Spark session is stopped afterwards."""
     from congenial.curator.pipeline import LOCAL
 
-    if options.engine == "local" or options.master is None:
+    if engine == "local" or master is None:
         yield LOCAL
         return
     from congenial.engines.spark.cluster import spark_session
     from congenial.engines.spark.engine import SparkEngine
 
-    with spark_session(options.master, _settings(options.spark_conf)) as session:
-        yield SparkEngine(
-            session,
-            n_partitions=options.partitions,
-            executor_keys=options.executor_keys,
-            key_command=options.key_command,
-            tables=options.tables,
-        )
+    with spark_session(master, _settings(spark_conf)) as session:
+        yield SparkEngine(session, n_partitions=partitions, **options)
 
 
 def _settings(texts: Sequence[str]) -> dict[str, str]:
@@ -178,7 +159,7 @@ def release(
     abandon: bool,
     confidential_report: bool,
     as_json: bool,
-    **spark: object,
+    **spark: Any,
 ) -> None:
     """Release what SPEC describes into a bundle that can be published.
 
@@ -195,7 +176,7 @@ def release(
 
     if resume and abandon:
         raise click.UsageError("--resume goes on with a release and --abandon gives it up; choose one")
-    options = parse_spark_options(spark)
+    check_spark_options(**spark)
     disable_core_dumps()
     loaded = load_spec(spec)
     ledger = open_ledger(place, keys=keys)
@@ -208,7 +189,7 @@ def release(
     if not resume:
         account = pipeline.check_chargeable(loaded, ledger)
         require_consent(_question(loaded, account, repr(ledger)), yes=yes)
-    with progress_bar(f"releasing {loaded.release}") as step, engine_of(options) as engine:
+    with progress_bar(f"releasing {loaded.release}") as step, engine_of(**spark) as engine:
         if resume:
             published = pipeline.resume(
                 *(loaded, beside, out), ledger=ledger, key=key, confidential_report=secret, progress=step, engine=engine

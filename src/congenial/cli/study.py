@@ -12,6 +12,7 @@ from congenial.cli.output import (
     say,
     seed_option,
     show_json,
+    show_result,
     show_rich_table,
     show_table,
     spec_argument,
@@ -127,20 +128,16 @@ def compare(
     loaded, folder = load_spec(spec), spec.absolute().parent
     settings: dict[str, Any] = {"source": loaded.data.status, "rng": rng_of("compare", seed), "out": out}
     result: Comparison | TreeComparison
-    if loaded.hierarchy is not None:
-        hierarchy, leaves = read_tree(loaded, loaded.hierarchy, folder)
-        settings |= {"methods": methods or None, "n_releases": 10 if releases is None else releases}
-        with progress_bar("comparing") as step:
-            result = compare_tree(hierarchy, leaves, progress=step, **settings)
-    else:
-        tables = read_tables(loaded, folder)
-        settings |= {"methods": methods or DEFAULT_METHODS, "n_releases": 100 if releases is None else releases}
-        with progress_bar("comparing") as step:
-            result = run(loaded.mechanism, tables.values(), progress=step, **settings)
-    if result.is_confidential and as_json:
-        show_json({"is_confidential": True, "folder": str(out)})
-    elif result.is_confidential:
-        say(f"CONFIDENTIAL: written to {out}")
+    with progress_bar("comparing") as step:
+        if loaded.hierarchy is not None:
+            settings |= {"methods": methods or None, "n_releases": 10 if releases is None else releases}
+            result = compare_tree(*read_tree(loaded, loaded.hierarchy, folder), progress=step, **settings)
+        else:
+            settings |= {"methods": methods or DEFAULT_METHODS, "n_releases": 100 if releases is None else releases}
+            result = run(loaded.mechanism, read_tables(loaded, folder).values(), progress=step, **settings)
+    if result.is_confidential:
+        values = {"is_confidential": True, "folder": str(out)}
+        show_result(values, f"CONFIDENTIAL: written to {out}", as_json=as_json)
     elif as_json:
         show_json({name: list(column) for name, column in result.summary.items()})
     else:
