@@ -84,7 +84,7 @@ def ledger_with(place: str | Path, *, epsilon: object = None, rho: object = None
     return ledger
 
 
-def texts_of(error: BaseException | None) -> str:
+def codes_as_texts(error: BaseException | None) -> str:
     """All that an error and what lies behind it can print."""
     found = []
     while error is not None:

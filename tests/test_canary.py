@@ -164,21 +164,21 @@ def test_a_broken_condition_is_named_and_not_where_it_is_broken(name: str) -> No
     mechanism = cg.Mechanism(PLACES, measure=[cg.cells(precision="1")], invariants=STATED[name])
     fine = cg.Table(PLACES, np.full(PLACES.shape, FINE))
     mechanism.disclose(fine)
-    said = set()
+    message = set()
     for table in broken_tables():
         every: list[cg.Table | dict[str, cg.Table]] = [table]
         every += [{area: table if area == broken else fine for area in AREAS} for broken in AREAS]
         for tables in every:
             with pytest.raises(BrokenError) as caught:
                 mechanism.disclose(tables)
-            said.add(str(caught.value))
+            message.add(str(caught.value))
             assert not caught.value.__cause__
             found = cg.find_breaches(mechanism, tables)
             assert BAD in {breach.value for breach in found} or 3 * FINE + BAD in {breach.value for breach in found}
             assert len({breach.area for breach in found}) == 1
-    assert len(said) == 1
-    assert not any(word in str(said) for word in ("Ermintrude", "Zebedee", "Dougal", "Florence", *AREAS))
-    assert STATED[name][0].title in said.pop() or name in {"a limit", "a stated total"}
+    assert len(message) == 1
+    assert not any(word in str(message) for word in ("Ermintrude", "Zebedee", "Dougal", "Florence", *AREAS))
+    assert STATED[name][0].title in message.pop() or name in {"a limit", "a stated total"}
 
 
 def test_commands_say_the_same_wherever_a_condition_is_broken(tmp_path: Path) -> None:
@@ -202,22 +202,22 @@ def test_commands_say_the_same_wherever_a_condition_is_broken(tmp_path: Path) ->
         "study coverage": ["--releases", "1", "--draws", "10"],
     }
     for command, options in lines.items():
-        said = set()
+        message = set()
         for broken in (cells[0], cells[5], cells[-1]):
             rows = [",".join((*cell, str(BAD if cell == broken else FINE))) for cell in cells]
             (tmp_path / "data.csv").write_text("\n".join(["area,sex,age,n", *rows, ""]), encoding="utf-8")
             secret.unlink(missing_ok=True)
             done = CliRunner().invoke(main, [*command.split(), str(tmp_path / "spec.yaml"), *options])
             assert (done.exit_code, done.stdout) == (1, ""), done.output
-            said.add(done.stderr)
+            message.add(done.stderr)
             if command in {"check", "plan", "release", "simulate"}:
                 area, sex, age = broken
                 listed = f'{area},every cell is at least 0 and at most 5,"sex={sex}, age={age}",9,between 0 and 5'
                 assert secret.read_text(encoding="utf-8").splitlines()[1:] == [listed]
                 assert secret.stat().st_mode & 0o077 == 0
                 assert secret.name in done.stderr
-        assert len(said) == 1
-        assert "«every cell is at least 0 and at most 5»" in said.pop()
+        assert len(message) == 1
+        assert "«every cell is at least 0 and at most 5»" in message.pop()
 
 
 def test_representations_of_laws_do_not_show_the_centre() -> None:

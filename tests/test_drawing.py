@@ -107,7 +107,7 @@ def test_what_is_made_ahead_is_bounded() -> None:
         begun.append(part.start)
         return int(part.start)
 
-    made = chunks.in_threads(work, chunks.parts_of(100, 1), 2)
+    made = chunks.map_in_threads(work, chunks.parts_of(100, 1), 2)
     assert next(made) == 0
     assert len(begun) < 10
     assert list(made) == list(range(1, 100))

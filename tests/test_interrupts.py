@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from congenial.progress import first_interrupt_held
+from congenial.progress import hold_first_interrupt
 
 HELD = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
@@ -36,12 +36,12 @@ def send(number: signal.Signals) -> None:
 def test_the_first_is_held_and_the_reason_is_said_when_it_is_true(
     number: signal.Signals, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with first_interrupt_held() as tell:
+    with hold_first_interrupt() as tell:
         send(number)
         assert capfd.readouterr().err == ""
         tell("because")
         assert capfd.readouterr().err == "\nbecause\n"
-    with first_interrupt_held() as tell:
+    with hold_first_interrupt() as tell:
         tell("because")
         assert capfd.readouterr().err == ""
         send(number)
@@ -52,7 +52,7 @@ def test_the_first_is_held_and_the_reason_is_said_when_it_is_true(
 
 def test_a_second_one_interrupts_unless_the_terminal_is_gone() -> None:
     for first in HELD:
-        with first_interrupt_held():
+        with hold_first_interrupt():
             send(first)
             send(signal.SIGHUP)
             with pytest.raises(KeyboardInterrupt):
@@ -64,7 +64,7 @@ def test_a_second_one_interrupts_unless_the_terminal_is_gone() -> None:
 def test_what_is_ignored_stays_ignored(number: signal.Signals, capfd: pytest.CaptureFixture[str]) -> None:
     """As by nohup, or in the background of a shell."""
     signal.signal(number, signal.SIG_IGN)
-    with first_interrupt_held() as tell:
+    with hold_first_interrupt() as tell:
         tell("because")
         send(number)
         send(number)
@@ -77,7 +77,7 @@ def test_a_handler_that_is_not_pythons_is_left_alone(monkeypatch: pytest.MonkeyP
     """Python knows of it that it is there, and could not put it back."""
     known = signal.getsignal
     monkeypatch.setattr("signal.getsignal", lambda number: None if number == signal.SIGTERM else known(number))
-    with first_interrupt_held():
+    with hold_first_interrupt():
         assert known(signal.SIGTERM) is reached
         assert known(signal.SIGINT) is not reached
     assert [known(number) for number in HELD] == [reached] * 3
@@ -87,7 +87,7 @@ def test_other_threads_change_nothing() -> None:
     found: list[object] = []
 
     def work() -> None:
-        with first_interrupt_held() as tell:
+        with hold_first_interrupt() as tell:
             tell("because")
             found.extend(signal.getsignal(number) for number in HELD)
 

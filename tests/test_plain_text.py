@@ -11,7 +11,7 @@ import pytest
 
 import congenial
 from congenial.errors import BundleError, ClashError, Mistake, SpecError
-from congenial.text import hidden_in, on_one_line, printable, printable_json
+from congenial.text import first_hidden, on_one_line, printable, printable_json
 
 ATTACKS = {
     "escape": "\x1b",
@@ -57,16 +57,16 @@ HONEST = [
 @pytest.mark.parametrize("name", ATTACKS)
 def test_what_does_not_show_is_named_and_escaped(name: str) -> None:
     letter = ATTACKS[name]
-    assert f"U+{ord(letter):04X}" in hidden_in(f"ab{letter}")
+    assert f"U+{ord(letter):04X}" in first_hidden(f"ab{letter}")
     for escaped in (printable(f"a{letter}b"), on_one_line(f"a{letter}b")):
         assert letter not in escaped
-        assert hidden_in(escaped) == ""
+        assert first_hidden(escaped) == ""
         assert ast.literal_eval(f'"{escaped}"') == f"a{letter}b"
 
 
 @pytest.mark.parametrize("text", HONEST)
 def test_what_shows_stays(text: str) -> None:
-    assert hidden_in(text) == ""
+    assert first_hidden(text) == ""
     assert printable(text) == on_one_line(text) == text
 
 

@@ -39,15 +39,15 @@ def tables(n: int = 5) -> dict[str, Table]:
     return {f"a{i}": Table(SCHEMA, line.reshape(2, 3)) for i, line in enumerate(counts)}
 
 
-def prepared(given: dict[str, Table] | None = None) -> Prepared:
-    return MECHANISM.prepare(tables() if given is None else given, Naming("spring", "town", "Spring", "person"))
+def prepared(areas: dict[str, Table] | None = None) -> Prepared:
+    return MECHANISM.prepare(tables() if areas is None else areas, Naming("spring", "town", "Spring", "person"))
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    made = open_ledger(tmp_path / "budget.db", create=True)
-    made.create_dataset("town", epsilon="100", neighbours="bounded", who="Ada")
-    return made
+    result = open_ledger(tmp_path / "budget.db", create=True)
+    result.create_dataset("town", epsilon="100", neighbours="bounded", who="Ada")
+    return result
 
 
 class Stopped(BaseException):
@@ -59,10 +59,10 @@ def stopped(ready: Prepared, ledger: Ledger) -> KeyFile:
     with pytest.raises(Stopped), charged(ready, ledger=ledger, who="Ada"):
         raise Stopped
     assert ledger.keys is not None
-    found = KeyFolder(ledger.keys, ledger.dataset("town").hash).find("town", "spring")
-    assert found is not None
-    found.close()
-    return found
+    key_file = KeyFolder(ledger.keys, ledger.dataset("town").hash).find("town", "spring")
+    assert key_file is not None
+    key_file.close()
+    return key_file
 
 
 def begin(ledger: Ledger, ready: Prepared) -> KeyFile:
@@ -98,8 +98,8 @@ def test_further_words_follow_on_the_first_ones() -> None:
     short = UnitStreams(bytes(32), starts)
     first = short.word_rows(3, 33)
     assert np.array_equal(np.concatenate([first[1], short.stream(1).words(67)]), long[1])
-    some = UnitStreams(bytes(32), starts).subset([2, 0])
-    assert np.array_equal(some.word_rows(2, 100), long[[2, 0]])
+    subset = UnitStreams(bytes(32), starts).subset([2, 0])
+    assert np.array_equal(subset.word_rows(2, 100), long[[2, 0]])
     with pytest.raises(ValueError, match="taken once"):
         short.word_rows(3, 33)
 
@@ -164,9 +164,9 @@ def test_what_was_stopped_is_gone_on_with(ledger: Ledger) -> None:
     ready = prepared()
     key = stopped(ready, ledger).key
     assert key is not None
-    with resumed(ready, ledger=ledger) as made:
+    with resumed(ready, ledger=ledger) as result:
         pass
-    assert np.array_equal(made.counts, ready.draw(ready.streams(key))[0])
+    assert np.array_equal(result.counts, ready.draw(ready.streams(key))[0])
     assert ledger.verify().n_spends == 1
     assert ledger.keys is not None
     assert not list(ledger.keys.iterdir())
@@ -277,8 +277,8 @@ def test_a_charge_of_which_nobody_knows_keeps_its_key(ledger: Ledger, monkeypatc
     """The spend may appear later: then it is gone on with."""
     ready, charge = prepared(), Ledger.charge
 
-    def unclear(*given: object, **options: object) -> object:
-        charge(*given, **options)  # type: ignore[arg-type]
+    def unclear(*arguments: object, **options: object) -> object:
+        charge(*arguments, **options)  # type: ignore[arg-type]
         raise UncertainError("it is not known whether the last record was written")
 
     with monkeypatch.context() as patched:
@@ -301,15 +301,15 @@ def test_a_planted_bundle_is_not_taken_for_the_real_one(tmp_path: Path, monkeypa
     ready = pipeline.prepare(spec, tmp_path)
     with begun(ledger, "town", "small") as (file, _):
         terms = file.terms
-    with contextlib.suppress(Stopped), resumed(ready, ledger=ledger, terms=terms) as made:
-        planted = replace(made, levels=(np.array([[9, 0, 0, 0, 0, 0]]),))
+    with contextlib.suppress(Stopped), resumed(ready, ledger=ledger, terms=terms) as result:
+        planted = replace(result, levels=(np.array([[9, 0, 0, 0, 0, 0]]),))
         planted.write(tmp_path / "out", outputs=spec.outputs)
         raise Stopped
     with pytest.raises(BundleError, match="is not the bundle of this release"):
         pipeline.resume(spec, tmp_path, ledger=ledger)
     (tmp_path / "out").rename(tmp_path / "planted")
     finished = pipeline.resume(spec, tmp_path, ledger=ledger)
-    assert np.array_equal(finished.release.counts, made.counts)
+    assert np.array_equal(finished.release.counts, result.counts)
 
 
 def test_a_refused_charge_leaves_no_key(tmp_path: Path) -> None:
@@ -322,33 +322,33 @@ def test_a_refused_charge_leaves_no_key(tmp_path: Path) -> None:
 
 def test_what_is_left_of_a_key_that_is_none_does_not_stop_a_release(ledger: Ledger) -> None:
     ready = prepared()
-    left = begin(ledger, ready)
-    left.close()
+    remainder = begin(ledger, ready)
+    remainder.close()
     for content in (b'{"key": "ab', bytes(300), b"[" * 200_000, b"9" * 9_999, b'["key"]', b""):
-        left.path.write_bytes(content)
+        remainder.path.write_bytes(content)
         with pytest.raises(BundleError, match=r"was not charged .* begin it, without --resume"):  # noqa: SIM117
             with resumed(ready, ledger=ledger):
                 pass
     with charged(ready, ledger=ledger, who="Ada"):
         pass
     assert ledger.verify().n_spends == 1
-    assert not left.path.exists()
+    assert not remainder.path.exists()
 
 
 def test_a_key_that_this_ledger_knows_no_charge_of_is_left_alone(ledger: Ledger) -> None:
     """It may have been charged to a newer copy of the ledger: the refusal says which file it is, and the way out."""
     ready = prepared()
-    left = begin(ledger, ready)
-    left.close()
-    content = left.path.read_bytes()
+    remainder = begin(ledger, ready)
+    remainder.close()
+    content = remainder.path.read_bytes()
     for again in again_of(ready, ledger):
         with pytest.raises((BundleError, LedgerError), match="was not charged") as refused, again():
             pass
-        assert str(left.path) in str(refused.value)
+        assert str(remainder.path) in str(refused.value)
         assert "older copy" in str(refused.value)
-        assert left.path.read_bytes() == content
+        assert remainder.path.read_bytes() == content
     assert ledger.verify().n_spends == 0
-    left.path.unlink()  # as the refusal says, where there is no newer ledger
+    remainder.path.unlink()  # as the refusal says, where there is no newer ledger
     with charged(ready, ledger=ledger, who="Ada"):
         pass
     assert ledger.verify().n_spends == 1
@@ -406,8 +406,8 @@ def test_an_older_copy_of_the_ledger_does_not_cost_the_key(
     """Charged, then resumed, given up and begun again against a copy without the charge: the key outlives all three."""
     older, folder, drawn = older_copy(ledger, tmp_path), tmp_path / "bundle", []
 
-    def full(made: Release, *_: object, **__: object) -> None:
-        drawn.append(made.counts)
+    def full(result: Release, *_: object, **__: object) -> None:
+        drawn.append(result.counts)
         raise BundleError("no space left on device")
 
     with monkeypatch.context() as patched:
@@ -422,9 +422,9 @@ def test_an_older_copy_of_the_ledger_does_not_cost_the_key(
         with pytest.raises((BundleError, LedgerError), match=r"was not charged to .*older\.db.* older copy .*--ledger"):
             attempt()
     assert older.verify().n_spends == 0
-    made = from_python("resume", ledger, folder=folder)
-    assert np.array_equal(made.counts, drawn[0])
-    assert cg.load_bundle(folder).manifest.receipt == made.receipt
+    result = from_python("resume", ledger, folder=folder)
+    assert np.array_equal(result.counts, drawn[0])
+    assert cg.load_bundle(folder).manifest.receipt == result.receipt
     assert ledger.keys is not None
     assert not list(ledger.keys.iterdir())
 
@@ -466,14 +466,14 @@ names = {"dataset": "town", "release": "spring", "who": "Ada"}
 mechanism.release(cg.Table(schema, [3, 4]), ledger=ledger, folder=sys.argv[2], **names)
 """
     assert run_python(program, tmp_path / "budget.db", folder).returncode == -9
-    (left,) = tmp_path.glob(".town.unfinished-*")
-    assert list(left.rglob("table.csv"))
+    (remainder,) = tmp_path.glob(".town.unfinished-*")
+    assert list(remainder.rglob("table.csv"))
     (tmp_path / ".village.unfinished-1").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / ".town.unfinished-link").symlink_to(tmp_path / "elsewhere")
     ledger = open_ledger(tmp_path / "budget.db")
     abandon(ledger, "town", "spring")
-    assert not left.exists()
+    assert not remainder.exists()
     assert not list(tmp_path.rglob("table.*"))
     assert (tmp_path / ".village.unfinished-1").is_dir()
     assert (tmp_path / "elsewhere").is_dir()
@@ -505,9 +505,9 @@ def test_a_table_that_cannot_be_removed_is_said_and_the_key_stays(
 
 
 def from_python(name: str, ledger: Ledger, **options: Any) -> Release:
-    asked = {"ledger": ledger, "dataset": "town", "release": "spring", **options}
-    made: Release = getattr(MECHANISM, name)(tables(), **asked)
-    return made
+    settings = {"ledger": ledger, "dataset": "town", "release": "spring", **options}
+    result: Release = getattr(MECHANISM, name)(tables(), **settings)
+    return result
 
 
 def test_what_was_begun_from_python_is_gone_on_with_there(
@@ -515,8 +515,8 @@ def test_what_was_begun_from_python_is_gone_on_with_there(
 ) -> None:
     drawn: list[np.ndarray[tuple[int, int], np.dtype[np.int64]]] = []
 
-    def full(made: Release, *_: object, **__: object) -> None:
-        drawn.append(made.counts)
+    def full(result: Release, *_: object, **__: object) -> None:
+        drawn.append(result.counts)
         raise BundleError("no space left on device")
 
     folder = tmp_path / "bundle"
@@ -527,9 +527,9 @@ def test_what_was_begun_from_python_is_gone_on_with_there(
     for other in (None, tmp_path / "elsewhere"):
         with pytest.raises(BundleError, match=r"begun with other terms \(bundle: .*mechanism\.resume"):
             from_python("resume", ledger, folder=other)
-    made = from_python("resume", ledger, folder=folder)
-    assert np.array_equal(made.counts, drawn[0])
-    assert cg.load_bundle(folder).manifest.receipt == made.receipt
+    result = from_python("resume", ledger, folder=folder)
+    assert np.array_equal(result.counts, drawn[0])
+    assert cg.load_bundle(folder).manifest.receipt == result.receipt
     assert ledger.verify().n_spends == 1
     assert ledger.keys is not None
     assert not list(ledger.keys.iterdir())
@@ -547,8 +547,8 @@ def test_a_bundle_that_python_has_written_is_found_by_the_resumption(
         patched.setattr(KeyFile, "destroy", dies)
         with pytest.raises(Stopped):
             from_python("release", ledger, who="Ada", folder=tmp_path / "bundle")
-    made = from_python("resume", ledger, folder=tmp_path / "bundle")
-    assert cg.load_bundle(tmp_path / "bundle").manifest.receipt == made.receipt
+    result = from_python("resume", ledger, folder=tmp_path / "bundle")
+    assert cg.load_bundle(tmp_path / "bundle").manifest.receipt == result.receipt
 
 
 def test_a_place_that_cannot_be_written_is_seen_before_the_charge(tmp_path: Path, ledger: Ledger) -> None:
@@ -649,8 +649,8 @@ def test_a_key_that_is_removed_while_it_is_looked_for(ledger: Ledger, monkeypatc
     ready, lock = prepared(), fcntl.flock
     path = stopped(ready, ledger).path
 
-    def late(*given: Any) -> None:
-        lock(*given)
+    def late(*arguments: Any) -> None:
+        lock(*arguments)
         path.unlink()
 
     monkeypatch.setattr("fcntl.flock", late)
@@ -661,8 +661,8 @@ def test_a_key_that_is_removed_while_it_is_looked_for(ledger: Ledger, monkeypatc
 def test_ctrl_c_while_the_key_is_opened_leaves_it_to_others(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     ready, lock = prepared(), fcntl.flock
 
-    def interrupted(*given: Any) -> None:
-        lock(*given)
+    def interrupted(*arguments: Any) -> None:
+        lock(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
@@ -700,7 +700,9 @@ def test_a_traceback_with_variables_does_not_show_the_key(ledger: Ledger, monkey
                 with charged(replace(prepared(), naming=Naming(name, "town", "t")), ledger=ledger, who="Ada"):
                     pass
         trace = TracebackException(type(caught.value), caught.value, caught.tb, capture_locals=True)
-        text = "".join(part for one in (trace, trace.__context__) if one is not None for part in one.format())
+        text = "".join(
+            part for trace_part in (trace, trace.__context__) if trace_part is not None for part in trace_part.format()
+        )
         assert "key = " in text
         assert secret.hex() not in text
         assert secret.decode() not in text
@@ -716,14 +718,14 @@ def test_the_key_lies_in_a_private_file_and_then_nowhere(tmp_path: Path) -> None
             assert path.parent.stat().st_mode & 0o777 == 0o700
             seen.append((step, bytes.fromhex(json.loads(path.read_text())["key"]), ledger.verify().n_spends))
 
-    made = pipeline.release(spec, tmp_path, tmp_path / "out", ledger=ledger, who="Ada", progress=watch)
+    result = pipeline.release(spec, tmp_path, tmp_path / "out", ledger=ledger, who="Ada", progress=watch)
     assert [(step, spends) for step, _, spends in seen] == [
         ("charging the budget", 0),
         ("drawing", 1),
         ("writing the bundle", 1),
     ]
     (secret,) = {key for _, key, _ in seen}
-    assert made.folder.exists()
+    assert result.folder.exists()
     for path in tmp_path.rglob("*"):
         if path.is_file():
             content = path.read_bytes()
@@ -773,6 +775,6 @@ def test_a_release_is_gone_on_with_as_it_was_begun(tmp_path: Path, monkeypatch: 
             pipeline.release(spec, tmp_path, tmp_path / "out", ledger=ledger, who="Ada")
     with pytest.raises(BundleError, match="begun with other terms"):
         pipeline.resume(spec, tmp_path, tmp_path / "elsewhere", ledger=ledger)
-    made = pipeline.resume(spec, tmp_path, ledger=ledger)
-    assert made.folder == tmp_path / "out"
+    result = pipeline.resume(spec, tmp_path, ledger=ledger)
+    assert result.folder == tmp_path / "out"
     assert ledger.verify().n_spends == 1

@@ -16,16 +16,16 @@ def test_a_setting_bounds_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert resources.memory_for_reading() == 10**9 // 3
     resources.set_memory("2.5 GB")
     assert resources.memory() == 2_500_000_000
-    assert resources.what_is_too_large(1_000, 46) == ""
-    said = resources.what_is_too_large(2_000_000, 46)
-    assert said.startswith(
+    assert resources.explain_too_large(1_000, 46) == ""
+    message = resources.explain_too_large(2_000_000, 46)
+    assert message.startswith(
         "2,000,000 tables of 46 cells take about 3.1 GB of memory, and this process may take 2.5 GB;"
     )
 
 
 def test_a_million_areas_fit_into_two_gigabytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(resources.MEMORY, "2GB")
-    assert resources.what_is_too_large(1_000_000, 46) == ""
+    assert resources.explain_too_large(1_000_000, 46) == ""
 
 
 @pytest.mark.parametrize("text", ["", "2", "GB", "100MB", "-3GB", "2 gigabytes", "1e9"])

@@ -69,14 +69,14 @@ def test_count_column_among_others() -> None:
 )
 def test_bad_counts_are_told_without_their_cell(value: object, words: str) -> None:
     """The message is the same whichever cell it is: a cell named here would be an answer that nobody paid for."""
-    said = set()
+    message = set()
     for cell in range(6):
         counts: list[object] = [1, 2, 3, 4, 5, 6]
         counts[cell] = value
         with pytest.raises(TableError, match=f"^a cell of the counts: .*{words}") as caught:
             cg.Table(SCHEMA, [counts[:3], counts[3:]])
-        said.add(str(caught.value))
-    assert len(said) == 1
+        message.add(str(caught.value))
+    assert len(message) == 1
 
 
 def test_largest_count_is_kept_exactly() -> None:

@@ -1,4 +1,4 @@
-"""Codes of units between Arrow's columns of text and arrays of a fixed width: no object for each of millions."""
+"""Conversions between Arrow columns and numpy arrays; codes of units are fixed-width arrays, not Python objects."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
@@ -17,13 +17,13 @@ _TOGETHER = 1 << 16  # texts that are objects at a time
 _LETTERS = 1 << 24  # letters that are looked at together
 
 
-def codes_of(column: "pa.Array") -> Codes | None:
+def arrow_to_codes(column: "pa.Array") -> Codes | None:
     """Return the texts of a column without missing values; None where one holds a zero byte, which arrays would drop.
 
     Examples
     --------
     >>> import pyarrow as pa
-    >>> codes_of(pa.array(["44001", "4"])), codes_of(pa.array(["é", "ab"]))
+    >>> arrow_to_codes(pa.array(["44001", "4"])), arrow_to_codes(pa.array(["é", "ab"]))
     (array([b'44001', b'4'], dtype='|S5'), array(['é', 'ab'], dtype='<U2'))
     """
     import pyarrow as pa
@@ -45,12 +45,12 @@ def codes_of(column: "pa.Array") -> Codes | None:
     return codes if int(text.max(initial=0)) < _ASCII else np.char.decode(codes, "utf-8")
 
 
-def column_of(codes: Codes) -> "pa.Array":
+def codes_to_arrow(codes: Codes) -> "pa.Array":
     """Return codes as a column of text.
 
     Examples
     --------
-    >>> column_of(np.array(["a", "bc"])).to_pylist()
+    >>> codes_to_arrow(np.array(["a", "bc"])).to_pylist()
     ['a', 'bc']
     """
     import pyarrow as pa
@@ -63,12 +63,12 @@ def column_of(codes: Codes) -> "pa.Array":
     return text_column(lengths, pa.py_buffer(np.ascontiguousarray(text)))
 
 
-def letters_beside_ascii(codes: Codes) -> str:
+def letters_beyond_ascii(codes: Codes) -> str:
     """Return the letters of codes that are not printable ASCII, each once.
 
     Examples
     --------
-    >>> letters_beside_ascii(np.array([b"44", b"15"])), letters_beside_ascii(np.array(["Ae", "Aé", "É"]))
+    >>> letters_beyond_ascii(np.array([b"44", b"15"])), letters_beyond_ascii(np.array(["Ae", "Aé", "É"]))
     ('', 'Éé')
     """
     plain = np.ascontiguousarray(codes, codes.dtype.newbyteorder("="))
@@ -85,7 +85,7 @@ def letters_beside_ascii(codes: Codes) -> str:
 
 
 def text_column(lengths: NDArray[Any], content: "pa.Buffer", there: "pa.Buffer | None" = None) -> "pa.Array":
-    """Return a column of texts from their lengths and bytes; `there` has the bits of those that are not missing."""
+    """Return a column of texts from their lengths and bytes; `there` is the validity bitmap."""
     import pyarrow as pa
 
     ends = np.zeros(len(lengths) + 1, np.int64)
@@ -96,12 +96,12 @@ def text_column(lengths: NDArray[Any], content: "pa.Buffer", there: "pa.Buffer |
     return pa.Array.from_buffers(pa.string(), len(lengths), [there, pa.py_buffer(ends.astype(np.int32)), content])
 
 
-def texts_of(codes: Codes) -> list[str]:
-    """Return codes as texts, an object each: for a few.
+def codes_as_texts(codes: Codes) -> list[str]:
+    """Return codes as Python texts: for a few.
 
     Examples
     --------
-    >>> texts_of(np.array([b"44", b"15"]))
+    >>> codes_as_texts(np.array([b"44", b"15"]))
     ['44', '15']
     """
     texts: list[str] = codes.astype(str).tolist()
@@ -109,7 +109,7 @@ def texts_of(codes: Codes) -> list[str]:
 
 
 class CodeTexts(Sequence[str]):
-    """Codes as texts that are made as they are asked for: no object for each of millions.
+    """A sequence of codes whose texts are created on access: no object for each of millions.
 
     Examples
     --------
@@ -137,10 +137,10 @@ class CodeTexts(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         for first in range(0, len(self.codes), _TOGETHER):
-            yield from texts_of(self.codes[first : first + _TOGETHER])
+            yield from codes_as_texts(self.codes[first : first + _TOGETHER])
 
 
-# Numbers and texts between arrays and Arrow's columns, buffer by buffer.
+# Numbers and texts between arrays and Arrow columns, through their buffers.
 #
 # `pyarrow.array` and `to_numpy` look for pandas first, and load it where it is installed, in half a second.
 
@@ -173,7 +173,7 @@ def texts_to_arrow(texts: Sequence[str | None]) -> "pa.Array":
     import pyarrow as pa
 
     if isinstance(texts, CodeTexts):
-        return column_of(texts.codes)
+        return codes_to_arrow(texts.codes)
     there = np.array([text is not None for text in texts], np.bool_) if None in texts else None
     known = [text or "" for text in texts]
     joined = "".join(known)
@@ -182,13 +182,13 @@ def texts_to_arrow(texts: Sequence[str | None]) -> "pa.Array":
     return text_column(lengths, pa.py_buffer(joined.encode()), _bits(there))
 
 
-def numbers_in(column: "pa.Array | pa.ChunkedArray") -> NDArray[Any]:
+def arrow_to_numbers(column: "pa.Array | pa.ChunkedArray") -> NDArray[Any]:
     """Return the numbers of a column; what is missing in it is masked.
 
     Examples
     --------
     >>> import pyarrow as pa
-    >>> numbers_in(pa.array([1, 2])).tolist(), numbers_in(pa.array([1, None])).tolist()
+    >>> arrow_to_numbers(pa.array([1, 2])).tolist(), arrow_to_numbers(pa.array([1, None])).tolist()
     ([1, 2], [1, None])
     """
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""What is on disk when a call returns, and what never gets there."""
+"""Durable writes, no core dumps, gzip files."""
 
 import fcntl
 import gzip
@@ -13,7 +13,7 @@ from congenial.errors import ReadingError
 
 
 def flush(handle: int) -> None:
-    """See that the content of a file outlives a power cut; on macOS fsync alone leaves it in the drive's cache."""
+    """Flush a file so that it survives a power cut; on macOS fsync alone leaves it in the drive's cache."""
     os.fsync(handle)
     whole = getattr(fcntl, "F_FULLFSYNC", None)
     if whole is not None:
@@ -22,7 +22,7 @@ def flush(handle: int) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """See that names which were added to a folder, or taken from it, outlive a power cut."""
+    """Flush a folder's entries so that added and removed names survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         flush(handle)
@@ -30,17 +30,17 @@ def flush_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def no_core_file() -> None:
-    """See that a crash leaves no picture of the memory, from here to the end of the process.
+def disable_core_dumps() -> None:
+    """Disable core dumps until the process ends.
 
-    The limit is 1 byte and not 0: Linux hands the picture to a program that collects them whatever the limit is, but
-    for 1. It is not lifted again, because Python cannot wipe what was in memory.
+    The limit is 1 byte and not 0: Linux pipes a core dump to a collecting program whatever the limit is, except at 1.
+    It is not lifted again, because Python cannot wipe memory.
     """
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (int(most != 0), most))
 
 
-# Files packed by gzip: their text, and whether all of it is there.
+# Files compressed by gzip: their content, and whether it is complete.
 
 GZIP = b"\x1f\x8b"
 _AT_ONCE = 1 << 20

@@ -13,13 +13,13 @@ _WIDEST = 8
 _LONGEST = 60
 
 
-def as_grid(schema: Schema, values: NDArray[np.int64]) -> tuple[list[str], list[list[str]]]:
+def table_rows(schema: Schema, values: NDArray[np.int64]) -> tuple[list[str], list[list[str]]]:
     """Lay a table out in two directions: a header, then rows, totals last.
 
     The last dimension runs across unless it has more than eight labels and another has fewer. One dimension alone runs
     down when it has more than eight.
     """
-    lines = laid_out(schema, values.reshape(1, -1))[0].tolist()
+    lines = table_layout(schema, values.reshape(1, -1))[0].tolist()
     rows = [[title, *map(number, line)] for title, line in zip(row_titles(schema), lines, strict=True)]
     across = _across(schema)
     if across is None:
@@ -28,12 +28,12 @@ def as_grid(schema: Schema, values: NDArray[np.int64]) -> tuple[list[str], list[
     return ["", f"{name}={labels[0]}", *labels[1:], "total"], rows
 
 
-def laid_out(schema: Schema, tables: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers of the grids of many tables (table, cell), with their totals: (table, row, column).
+def table_layout(schema: Schema, tables: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers of the layouts of many tables (table, cell), with their totals: (table, row, column).
 
     Examples
     --------
-    >>> laid_out(Schema({"sex": ["f", "m"], "age": ["0-17", "18+"]}), np.array([[1, 2, 3, 4]])).tolist()
+    >>> table_layout(Schema({"sex": ["f", "m"], "age": ["0-17", "18+"]}), np.array([[1, 2, 3, 4]])).tolist()
     [[[1, 2, 3], [3, 4, 7], [4, 6, 10]]]
     """
     is_large = tables.size and int(np.abs(tables).max()) * schema.n_cells >= 2**63  # then sums of Python's integers
@@ -50,7 +50,7 @@ def laid_out(schema: Schema, tables: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def row_titles(schema: Schema) -> list[str]:
-    """Return what stands before each row of a grid."""
+    """Return what stands before each row of a layout."""
     across = _across(schema)
     down = [dimension.labels for axis, dimension in enumerate(schema.dimensions) if axis != across]
     names = [", ".join(labels) for labels in product(*down)]
@@ -66,7 +66,7 @@ def _across(schema: Schema) -> int | None:
 
 
 def titles(schema: Schema) -> list[str]:
-    """Return the header of a grid for a page: which dimensions run down and across, and the labels of the latter.
+    """Return the header of a layout for a page: which dimensions run down and across, and the labels of the latter.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def _shortened(rows: list[list[str]]) -> list[list[str]]:
 
 def as_text(schema: Schema, values: NDArray[np.int64]) -> str:
     """Return a table as aligned plain text."""
-    header, rows = as_grid(schema, values)
+    header, rows = table_rows(schema, values)
     rows = _shortened(rows)
     widths = [max(len(line[column]) for line in [header, *rows]) for column in range(len(header))]
     return "\n".join(_aligned(line, widths) for line in [header, *rows])
@@ -109,7 +109,7 @@ def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
 
 def as_html(schema: Schema, values: NDArray[np.int64], caption: str) -> str:
     """Return a table as an HTML fragment for notebooks."""
-    header, rows = as_grid(schema, values)
+    header, rows = table_rows(schema, values)
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in header)
     body = "".join(
         f'<tr><th scope="row">{escape(line[0])}</th>' + "".join(f"<td>{text}</td>" for text in line[1:]) + "</tr>"

@@ -1,4 +1,4 @@
-"""What can go wrong, in words.
+"""Errors of the package, and parts of their messages.
 
 Every message gives the offending value, the bound it broke and the way out. Of confidential tables it names the
 condition or the column that is broken, never a cell, an area or a count. What a message quotes is text and nothing

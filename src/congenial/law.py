@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from congenial.arrays import Floats, Ints
-from congenial.arrow import texts_of
+from congenial.arrow import codes_as_texts
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
@@ -172,7 +172,7 @@ class PublicLaw:
         for codes in tree.codes:
             state.update(len(codes).to_bytes(8, "little"))
             for part in parts_of(len(codes)):
-                state.update("\0".join([*([""] if part.start else []), *texts_of(codes[part])]).encode())
+                state.update("\0".join([*([""] if part.start else []), *codes_as_texts(codes[part])]).encode())
         for parents in tree.parents:
             state.update(np.ascontiguousarray(parents, "<i8").data)
         for mask in self.zeros.masks[-1:]:

@@ -30,7 +30,7 @@ from congenial.privacy.semantics import Meaning, meaning
 from congenial.privacy.tree import total_rho, tree_certificate
 from congenial.progress import DRAWING, DRY_RUN, Progress, silent
 from congenial.randomness import RandomStream, Streams, TreeStreams, replay_rng
-from congenial.resources import in_threads, parts_of
+from congenial.resources import map_in_threads, parts_of
 from congenial.sampling.registry import Sampler, choose_sampler
 from congenial.sampling.system import System
 from congenial.tree.disclosure import disclosures_of_levels
@@ -373,7 +373,7 @@ class Plan:
             return len(places)
 
         n_done, parts = 0, parts_of(len(tables), at_once or AT_ONCE)
-        for n_areas in in_threads(draw_part, parts, n_threads if streams.has_stream_per_table else 1):
+        for n_areas in map_in_threads(draw_part, parts, n_threads if streams.has_stream_per_table else 1):
             n_done += n_areas
             if len(parts) > 1:
                 progress(DRAWING, n_done, len(tables))

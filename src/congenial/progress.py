@@ -1,4 +1,4 @@
-"""How far the work is, for whoever wants to know."""
+"""Progress of long work, its cancellation, and held interrupts."""
 
 import os
 import signal
@@ -26,25 +26,23 @@ VERIFYING = "verifying"
 
 
 class Progress(Protocol):
-    """Is told which step begins; in a step that has many parts, also how many of them are done."""
+    """Receives the step that begins; in a step of many parts, also how many are done."""
 
     def __call__(self, step: str, done: int = 0, of: int = 0, /) -> None:
         """Take note."""
 
 
 def silent(step: str, done: int = 0, of: int = 0, /) -> None:
-    """Tell nobody."""
+    """Ignore progress."""
 
 
-# Whether a long proof may go on: whoever computes for people that wait can stop it between two of its steps.
-#
-# A proof that is stopped leaves nothing behind, and is begun again when it is asked for.
+# Cancellation of long proofs between two of their steps. A cancelled proof leaves nothing behind and starts anew.
 
 _CHECK: ContextVar[Callable[[], None] | None] = ContextVar("cancellation", default=None)
 
 
 def checkpoint() -> None:
-    """Let whoever set a limit stop the proof here; called every few milliseconds."""
+    """Let a caller of `cancellation` stop the proof here; called every few milliseconds."""
     check = _CHECK.get()
     if check is not None:
         check()
@@ -72,13 +70,13 @@ def cancellation(check: Callable[[], None]) -> Iterator[None]:
         _CHECK.reset(token)
 
 
-# Ctrl-C, SIGTERM and a lost terminal while something must not be left half done.
+# Ctrl-C, SIGTERM and SIGHUP during work that must not be left half done.
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def first_interrupt_held() -> Iterator[Callable[[str], None]]:
+def hold_first_interrupt() -> Iterator[Callable[[str], None]]:
     """Inside, the first Ctrl-C, SIGTERM or SIGHUP is held; a second Ctrl-C or SIGTERM interrupts.
 
     A SIGHUP never does: systems send it twice, or right after a SIGTERM. Signals that are ignored stay so, and what

@@ -227,12 +227,7 @@ class UnitStreams:
             raise ValueError(f"first words are taken once, for all {len(self._starts)} units")
         self._n_taken = n
         first = np.frombuffer(b"".join(self._starts), ">u8").astype(np.uint64).reshape(n_rows, 2)
-        steps = np.arange((n + 1) // 2, dtype=np.uint64)
-        blocks = np.empty((n_rows, steps.size, 2), ">u8")
-        blocks[:, :, 1] = low = first[:, 1:] + steps  # a counter of 128 bits: what overflows is carried over
-        blocks[:, :, 0] = first[:, :1] + (low < first[:, 1:])
-        encryptor = Cipher(algorithms.AES(self._key), modes.ECB()).encryptor()  # noqa: S305  of counters: counter mode
-        words = np.frombuffer(encryptor.update(blocks.tobytes()), "<u8").reshape(n_rows, 2 * steps.size)
+        words = _keystreams(_counter_cipher(self._key), first[:, 0], first[:, 1], n + n % 2)
         return words[:, :n].astype(np.uint64, order="C")  # a copy, like the words of any stream: one kind for kernels
 
     def stream(self, number: int) -> RandomStream:
@@ -244,6 +239,22 @@ class UnitStreams:
 
     def __repr__(self) -> str:
         return f"UnitStreams({len(self._starts)} units of a release)"
+
+
+def _counter_cipher(key: bytes) -> Cipher[modes.ECB]:
+    return Cipher(algorithms.AES(key), modes.ECB())  # noqa: S305  of counters: that is counter mode
+
+
+def _keystreams(
+    cipher: Cipher[modes.ECB], high: NDArray[np.uint64], low: NDArray[np.uint64], n: int
+) -> NDArray[np.uint64]:
+    """Return `n` words, an even number, from each of some first blocks on (block, word)."""
+    counters = np.empty((len(low), n // 2, 2), ">u8")
+    counters[:, :, 1] = lows = low[:, None] + np.arange(n // 2, dtype=np.uint64)
+    counters[:, :, 0] = high[:, None] + (lows < low[:, None])  # a counter of 128 bits: what overflows is carried over
+    out = np.empty(counters.size + 2, "<u8")  # update_into wants room for a block less one byte beyond the text
+    cipher.encryptor().update_into(counters.data.cast("B"), out.data.cast("B"))
+    return out[: counters.size].reshape(len(low), n).astype(np.uint64, copy=False)
 
 
 class KeyedWords:
@@ -268,7 +279,7 @@ class KeyedWords:
 
     def __init__(self, key: bytes, starts: NDArray[np.uint64]) -> None:
         self._key = SecretBytes(key)
-        self._cipher = Cipher(algorithms.AES(key), modes.ECB())  # noqa: S305  of counters: that is counter mode
+        self._cipher = _counter_cipher(key)
         self._starts = starts
 
     def __len__(self) -> int:
@@ -291,7 +302,7 @@ class KeyedWords:
         first = self._starts[np.asarray(places)]
         low = first[:, 1] + np.asarray(blocks).astype(np.uint64)
         high = first[:, 0] + (low < first[:, 1])
-        return self._encrypted(high, low, n)
+        return _keystreams(self._cipher, high, low, n)
 
     def further(self, place: int, index: int, n: int) -> list[int]:
         """Return words that belong to one word of a unit: where its 64 bits leave a decision open."""
@@ -300,17 +311,7 @@ class KeyedWords:
         start = int(self._starts[place, 0]) << 64 | int(self._starts[place, 1])
         block = (start + (1 << 126) + (index << 20)) % (1 << 128)
         ends = np.array([[block >> 64], [block & (2**64 - 1)]], np.uint64)
-        return [int(word) for word in self._encrypted(ends[0], ends[1], n + n % 2)[0, :n]]
-
-    def _encrypted(self, high: NDArray[np.uint64], low: NDArray[np.uint64], n: int) -> NDArray[np.uint64]:
-        counters = np.empty((len(low), n // 2, 2), ">u8")
-        counters[:, :, 1] = lows = low[:, None] + np.arange(n // 2, dtype=np.uint64)
-        counters[:, :, 0] = high[:, None] + (
-            lows < low[:, None]
-        )  # a counter of 128 bits: what overflows is carried over
-        out = np.empty(counters.size + 2, "<u8")  # update_into wants room for a block less one byte beyond the text
-        self._cipher.encryptor().update_into(counters.data.cast("B"), out.data.cast("B"))
-        return out[: counters.size].reshape(len(low), n).astype(np.uint64, copy=False)
+        return [int(word) for word in _keystreams(self._cipher, ends[0], ends[1], n + n % 2)[0, :n]]
 
     def __getstate__(self) -> object:
         raise TypeError("the random words of a release cannot be copied or sent to another process")

@@ -15,7 +15,7 @@ from congenial.bundle.manifest import Manifest, exactly
 from congenial.bundle.metadata import Naming, areas_digest, disclosed_below, plan_digest, software_in_use, source_in_use
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
-from congenial.disk import flush_folder, no_core_file
+from congenial.disk import disable_core_dumps, flush_folder
 from congenial.errors import AlreadySpentError, BundleError, CongenialError, LedgerError, StudyError, UncertainError
 from congenial.ledger.records import Receipt, newest_withdrawal
 from congenial.ledger.requests import Request, moment
@@ -23,7 +23,7 @@ from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import shown
 from congenial.privacy.disclosure import Disclosure
-from congenial.progress import DRAWING, Progress, first_interrupt_held, silent
+from congenial.progress import DRAWING, Progress, hold_first_interrupt, silent
 from congenial.randomness import Streams, TreeStreams, replay_rng
 from congenial.release_key import KeyFile, KeyFolder, ReleaseKey, key_without_charge
 from congenial.table import Table, tables_by_area
@@ -256,13 +256,13 @@ def charged(
         who=who,
         replaces=ready.naming.replaces,
     )
-    no_core_file()
+    disable_core_dumps()
     keys = _key_folder(ledger, request.dataset)
     _clear_stale(keys, ledger, request.dataset, request.release)
     key = ReleaseKey()
     file = keys.begin(key, request.dataset, request.release, terms, ready.facts, ready.confidential)
     try:
-        with first_interrupt_held() as tell:
+        with hold_first_interrupt() as tell:
             progress(STEPS[1])
             receipt = _charge(ledger, replace(request, key_digest=key.commitment), now, file)
             tell(_HELD)
@@ -331,7 +331,7 @@ def resumed(
         if (became := newest_withdrawal(ready.naming.release, ledger.withdrawals(ready.naming.dataset))) is not None:
             raise BundleError(f"{name} was {became.text}; give it up instead: congenial release --abandon")
         ready.plan.rehearse(progress)
-        with first_interrupt_held() as tell:
+        with hold_first_interrupt() as tell:
             tell(_HELD)
             yield from _finished(ready, file, receipt, progress, draw)
 
@@ -340,7 +340,7 @@ def resumed(
 def begun(ledger: "Ledger", dataset: str, release: str) -> Iterator[tuple[KeyFile, Receipt]]:
     """Find the charge of a release that was begun, and the key that it was made for; refuses where one is missing."""
     name = f"release {release!r} of dataset {dataset!r}"
-    no_core_file()
+    disable_core_dumps()
     keys = _key_folder(ledger, dataset)
     file = keys.find(dataset, release)
     try:

@@ -43,9 +43,9 @@ class ReleaseKey:
 
     def _derived(self, purpose: str, *parts: bytes, size: int = _BYTES) -> SecretBytes:
         """Return a keyed hash of parts, each with its length before it, of which no two purposes share one."""
-        return SecretBytes(self._begun(purpose, parts, size).digest())
+        return SecretBytes(self._keyed_hash(purpose, parts, size).digest())
 
-    def _begun(self, purpose: str, parts: Sequence[bytes], size: int) -> "hashlib.blake2b":
+    def _keyed_hash(self, purpose: str, parts: Sequence[bytes], size: int) -> "hashlib.blake2b":
         digest = hashlib.blake2b(key=self.secret, digest_size=size, person=purpose.encode())
         for part in parts:
             digest.update(with_length(part))
@@ -57,7 +57,7 @@ class ReleaseKey:
         An area's words depend on the release, the plan, the area's label and its own confidential counts, and on
         nothing else: not on the order of areas, nor on which others there are. Other counts never meet the same noise.
         """
-        starts = _Starts(self._begun("unit", [release.encode(), plan_digest.encode()], size=16), areas, counts)
+        starts = _Starts(self._keyed_hash("unit", [release.encode(), plan_digest.encode()], size=16), areas, counts)
         return UnitStreams(self._derived("words"), starts)
 
     def tree_streams(self, release: str, plan_digest: str) -> TreeStreams:
@@ -72,7 +72,7 @@ class ReleaseKey:
     def seal(self, facts: Mapping[str, object], counts: Ints) -> str:
         """Return a keyed hash of public facts and of the confidential tables: it tells whether anything has changed."""
         text = json.dumps(facts, sort_keys=True).encode()
-        digest = self._begun("seal", [text, str(counts.shape).encode()], _BYTES)
+        digest = self._keyed_hash("seal", [text, str(counts.shape).encode()], _BYTES)
         digest.update((8 * counts.size).to_bytes(8, "little"))
         for part in parts_of(len(counts)):  # some lines at a time: a copy of all is as large as they are
             digest.update(np.ascontiguousarray(counts[part], "<i8").data)
@@ -89,7 +89,7 @@ class _Starts(UnitStarts):
     """Those of areas: a keyed hash of the area's label and counts."""
 
     def __init__(self, begun: "hashlib.blake2b", areas: Sequence[Area], counts: Ints) -> None:
-        self._begun, self._areas, self._counts = begun, areas, counts
+        self._keyed_hash, self._areas, self._counts = begun, areas, counts
 
     def __len__(self) -> int:
         return len(self._areas)
@@ -97,7 +97,7 @@ class _Starts(UnitStarts):
     def subset(self, places: Sequence[int] | NDArray[np.int64]) -> list[bytes]:
         """Return those of some areas, whose counts are taken out of the tables at once."""
         lines = np.ascontiguousarray(self._counts[places], "<i8").view(np.uint8).reshape(len(places), -1)
-        size, begun, areas = lines.shape[1].to_bytes(8, "little"), self._begun, self._areas
+        size, begun, areas = lines.shape[1].to_bytes(8, "little"), self._keyed_hash, self._areas
         out = []
         for place, line in zip(places, lines, strict=True):
             state = begun.copy()

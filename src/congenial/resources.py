@@ -1,4 +1,4 @@
-"""How much of a computer this process may use: memory and processors."""
+"""Memory and processors that this process may use; long work in parts and threads."""
 
 import os
 import re
@@ -75,8 +75,8 @@ def n_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def what_is_too_large(n_tables: int, n_cells: int) -> str:
-    """Say that so many tables do not fit into memory, and the way out; nothing if they do.
+def explain_too_large(n_tables: int, n_cells: int) -> str:
+    """Explain that so many tables do not fit into memory, and the way out; empty if they do.
 
     The confidential and the drawn tables are whole in memory, eight bytes a count, and a third is for parts of them.
     """
@@ -89,12 +89,12 @@ def what_is_too_large(n_tables: int, n_cells: int) -> str:
     )
 
 
-def what_cannot_be_held(n_numbers: int, what: str) -> str:
-    """Say that so many numbers of 64 bits are more than this process may take; nothing if they are not.
+def explain_memory(n_numbers: int, what: str) -> str:
+    """Explain that so many 64-bit numbers do not fit into memory; empty if they do.
 
     Examples
     --------
-    >>> what_cannot_be_held(100, "two tables"), what_cannot_be_held(10**15, "the tables")[:38]
+    >>> explain_memory(100, "two tables"), explain_memory(10**15, "the tables")[:38]
     ('', 'the tables take 8000000.0 GB of memory')
     """
     there = memory()
@@ -110,15 +110,15 @@ def _shown(amount: int) -> str:
     return f"{amount / 10**9:.1f} GB"
 
 
-# Long work in parts: what is done at a time stays small, and several threads take parts in turn.
+# Long work in parts, so that memory stays bounded, by several threads.
 
-LINES = 16_384
+AREAS_AT_ONCE = 16_384
 """Areas at a time where nothing else decides: of 46 cells, six megabytes."""
 
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 
 
-def parts_of(n: int, at_once: int = LINES) -> list[slice]:
+def parts_of(n: int, at_once: int = AREAS_AT_ONCE) -> list[slice]:
     """Return slices that cover the first `n` places in order.
 
     Examples
@@ -129,8 +129,10 @@ def parts_of(n: int, at_once: int = LINES) -> list[slice]:
     return [slice(start, min(start + at_once, n)) for start in range(0, n, at_once)]
 
 
-def in_threads(work: Callable[[slice], _Made], parts: Sequence[slice], n_threads: int | None = None) -> Iterator[_Made]:
-    """Go through what each part makes, in order; at most a few parts are made ahead.
+def map_in_threads(
+    work: Callable[[slice], _Result], parts: Sequence[slice], n_threads: int | None = None
+) -> Iterator[_Result]:
+    """Yield the result of each part, in order; at most a few parts run ahead.
 
     Parameters
     ----------
@@ -139,7 +141,7 @@ def in_threads(work: Callable[[slice], _Made], parts: Sequence[slice], n_threads
 
     Examples
     --------
-    >>> list(in_threads(lambda part: part.stop, parts_of(5, 2), 2))
+    >>> list(map_in_threads(lambda part: part.stop, parts_of(5, 2), 2))
     [2, 4, 5]
     """
     n_threads = n_processors() if n_threads is None else n_threads
@@ -147,7 +149,7 @@ def in_threads(work: Callable[[slice], _Made], parts: Sequence[slice], n_threads
         yield from map(work, parts)
         return
     with ThreadPoolExecutor(n_threads) as pool:
-        ahead: list[Future[_Made]] = []
+        ahead: list[Future[_Result]] = []
         try:
             for part in parts:
                 ahead.append(pool.submit(work, part))
@@ -161,14 +163,14 @@ def in_threads(work: Callable[[slice], _Made], parts: Sequence[slice], n_threads
 
 
 @contextmanager
-def beside(work: Callable[[], _Made]) -> Iterator[Callable[[], _Made]]:
-    """Do work in a thread of its own while the body runs; calling what is yielded waits for what it makes.
+def in_background(work: Callable[[], _Result]) -> Iterator[Callable[[], _Result]]:
+    """Run work in a thread while the body runs; calling what is yielded waits for the result.
 
-    Where this process has one processor, it is done when it is asked for.
+    With a single processor, the work runs when its result is asked for.
 
     Examples
     --------
-    >>> with beside(lambda: sum(range(5))) as summed:
+    >>> with in_background(lambda: sum(range(5))) as summed:
     ...     print("meanwhile", summed())
     meanwhile 10
     """

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from congenial.errors import SchemaError, did_you_mean
 from congenial.exact import positive_fraction
-from congenial.text import what_is_wrong
+from congenial.text import explain_invalid
 
 # Labels that are intervals of numbers, such as ages: which dimensions are ordered, and how wide their levels are.
 
@@ -271,7 +271,7 @@ class Schema:
 def _dimension(name: object, labels: object, groups: Mapping[str, Sequence[str]]) -> Dimension:
     if not isinstance(name, str) or not name.strip():
         raise SchemaError(f"a dimension's name is text, not {name!r}")
-    if wrong := what_is_wrong(name, f"the name {name[:40]!r} of a dimension"):
+    if wrong := explain_invalid(name, f"the name {name[:40]!r} of a dimension"):
         raise SchemaError(wrong)
     if isinstance(labels, str | Set) or not isinstance(labels, Iterable):
         raise SchemaError(f"dimension {name!r} needs a list of labels in their order, not {labels!r}")
@@ -283,7 +283,7 @@ def _dimension(name: object, labels: object, groups: Mapping[str, Sequence[str]]
             raise SchemaError(f'dimension {name!r}: labels are text, and {label!r} is not; write "{label}"')
         if not label.strip():
             raise SchemaError(f"dimension {name!r} has an empty label")
-        if wrong := what_is_wrong(label, f"dimension {name!r}: the label {label[:40]!r}"):
+        if wrong := explain_invalid(label, f"dimension {name!r}: the label {label[:40]!r}"):
             raise SchemaError(wrong)
     seen: set[str] = set()
     for label in texts:
@@ -297,7 +297,7 @@ def _members(name: str, labels: tuple[str, ...], group: object, members: Sequenc
     """Check a group of labels; they are kept in the dimension's order."""
     if not isinstance(group, str) or not group.strip():
         raise SchemaError(f"dimension {name!r}: the name of a group is plain text, not {group!r}")
-    if wrong := what_is_wrong(group, f"dimension {name!r}: the group {group[:40]!r}"):
+    if wrong := explain_invalid(group, f"dimension {name!r}: the group {group[:40]!r}"):
         raise SchemaError(wrong)
     if group in labels:
         raise SchemaError(f"{group!r} is a label of {name!r} and cannot be the name of a group too")

@@ -56,7 +56,7 @@ class Table:
         raw: list[Any] | Ints
         if isinstance(counts, Mapping):
             raw = _from_mapping(schema, counts, fill)
-        elif isinstance(counts, np.ndarray) and counts.dtype.kind in "iu" and _is_right(schema, counts):
+        elif isinstance(counts, np.ndarray) and counts.dtype.kind in "iu" and _is_valid(schema, counts):
             raw = counts.reshape(-1).astype(np.int64)  # always a copy: what is checked stays as it is
         elif isinstance(counts, np.ndarray | list | tuple) or (frame := _frame(counts)) is None:
             raw = _from_nested(schema, counts)
@@ -146,7 +146,7 @@ def tables_by_area(schema: Schema, labels: Sequence[str | None], counts: Ints) -
     return named
 
 
-def _is_right(schema: Schema, counts: NDArray[Any]) -> bool:
+def _is_valid(schema: Schema, counts: NDArray[Any]) -> bool:
     """Whether an array of whole numbers is a table as it stands: cell by cell, 73,000 tables take six seconds."""
     return counts.shape == schema.shape and counts.size > 0 and counts.min() >= 0 and counts.max() <= LARGEST_COUNT
 
@@ -278,14 +278,14 @@ def _checked(schema: Schema, raw: list[Any]) -> NDArray[np.int64]:
     """Turn raw entries into counts; a message says what is wrong with one, neither which one nor the number."""
     out = np.empty(schema.n_cells, np.int64)
     for cell, value in enumerate(raw):
-        wrong = _what_is_wrong(value)
+        wrong = _explain_invalid_count(value)
         if wrong:
             raise TableError(f"a cell of the counts: {wrong} (the cell and its value are confidential and not shown)")
         out[cell] = int(value)
     return out
 
 
-def _what_is_wrong(value: Any) -> str:
+def _explain_invalid_count(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "a count must be a number, this is a boolean; convert it to 0 or 1 first"
     if value is None:

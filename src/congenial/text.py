@@ -48,12 +48,12 @@ def shows(text: str) -> bool:
     return not _hidden(text)
 
 
-def hidden_in(text: str) -> str:
+def first_hidden(text: str) -> str:
     r"""Return the first character of a text that does not show, in words; nothing when there is none.
 
     Examples
     --------
-    >>> hidden_in("Île-de-France"), hidden_in("abc\u202e")
+    >>> first_hidden("Île-de-France"), first_hidden("abc\u202e")
     ('', '\\u202e (U+202E, RIGHT-TO-LEFT OVERRIDE)')
     """
     hidden = _hidden(text)
@@ -63,29 +63,29 @@ def hidden_in(text: str) -> str:
     return f"{_escape(letter)} (U+{ord(letter):04X}, {name(letter, '') or _HIDDEN[category(letter)]})"
 
 
-def what_is_hidden(text: str, what: str) -> str:
+def explain_hidden(text: str, what: str) -> str:
     r"""Return what is wrong with a text that holds a character that does not show, as a sentence; nothing if none does.
 
     Examples
     --------
-    >>> what_is_hidden("\x1b[2J", "the title")
+    >>> explain_hidden("\x1b[2J", "the title")
     'the title holds \\x1b (U+001B, a control character), which does not show; write plain text'
     """
-    hidden = hidden_in(text)
+    hidden = first_hidden(text)
     return f"{what} holds {hidden}, which does not show; write plain text" if hidden else ""
 
 
-def what_is_wrong(text: str, what: str) -> str:
+def explain_invalid(text: str, what: str) -> str:
     """Return why a text cannot be a label, a code or a name, as a sentence; nothing if it can.
 
     Examples
     --------
-    >>> what_is_wrong("x" * 2_000, "the label")
+    >>> explain_invalid("x" * 2_000, "the label")
     'the label has 2,000 characters, and the limit is 1,000; shorten it'
     """
     if len(text) > LONGEST:
         return f"{what} has {len(text):,} characters, and the limit is {LONGEST:,}; shorten it"
-    return what_is_hidden(text, what)
+    return explain_hidden(text, what)
 
 
 def printable(text: str) -> str:
@@ -118,25 +118,25 @@ def _with_escapes(text: str, escape: Callable[[str], str], unescaped: str = "") 
     return text.translate({ord(letter): escape(letter) for letter in hidden}) if hidden else text
 
 
-def is_taken_for_a_formula(text: str) -> bool:
+def is_formula(text: str) -> bool:
     """Whether a spreadsheet that opens a CSV file would compute a text in place of showing it.
 
     Examples
     --------
-    >>> [is_taken_for_a_formula(text) for text in ("=1+1", "@SUM(1)", "-5 to 0", "-5", "5-9")]
+    >>> [is_formula(text) for text in ("=1+1", "@SUM(1)", "-5 to 0", "-5", "5-9")]
     [True, True, True, False, False]
     """
     return bool(_FORMULA.match(text)) and not _NUMBER.fullmatch(text)
 
 
-def taken_for_formulas(texts: Sequence[str]) -> list[str]:
+def find_formulas(texts: Sequence[str]) -> list[str]:
     """Return those of many texts that a spreadsheet would compute.
 
     Examples
     --------
-    >>> taken_for_formulas(["=1+1", "5-9", "-5"])
+    >>> find_formulas(["=1+1", "5-9", "-5"])
     ['=1+1']
     """
     if not any(map(_FORMULA.match, {text[:1] for text in texts})):  # nearly always, and quick
         return []
-    return [text for text in texts if is_taken_for_a_formula(text)]
+    return [text for text in texts if is_formula(text)]

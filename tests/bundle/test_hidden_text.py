@@ -20,7 +20,7 @@ from congenial.bundle.structure_files import read_spine
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError, HierarchyError
 from congenial.pages.page import own_script
-from congenial.text import hidden_in
+from congenial.text import first_hidden
 from hostile import ATTACKS, HIDDEN
 from releases import CASES, NOW, ledger_for, place, release
 
@@ -56,7 +56,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def point(text: str) -> str:
     """Return how a refusal names the first character that does not show."""
-    return f"(U+{next(ord(letter) for letter in text if hidden_in(letter)):04X}, "
+    return f"(U+{next(ord(letter) for letter in text if first_hidden(letter)):04X}, "
 
 
 def restamp(folder: Path, values: dict[str, Any], *, files: bool = True) -> None:

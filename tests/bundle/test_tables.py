@@ -20,7 +20,7 @@ from congenial.errors import BundleError
 from congenial.inference.analysis import load_bundle
 from congenial.law import PublicLaw
 from congenial.schema import Schema
-from congenial.text import hidden_in
+from congenial.text import first_hidden
 from drawn import drawn
 from releases import CASES, Maker
 from table_files import csv_of, csv_tables, parquet_of, parquet_tables
@@ -53,7 +53,7 @@ def test_codes_are_text_for_readers_that_look_at_quotes(made: Maker) -> None:
 
 WORDS = st.sampled_from(["100%d", "%", 'a "b"']) | st.text(
     st.characters(exclude_categories=("C", "Zl", "Zp")), min_size=1, max_size=8
-).filter(lambda text: bool(text.strip()) and not hidden_in(text))
+).filter(lambda text: bool(text.strip()) and not first_hidden(text))
 
 
 @settings(max_examples=drawn(25))

@@ -105,7 +105,7 @@ def test_every_command_has_a_line_here() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_takes_json_and_describes_its_options(name: str) -> None:
     command = COMMANDS[name]
-    options = [one for one in command.params if isinstance(one, click.Option)]
+    options = [option for option in command.params if isinstance(option, click.Option)]
     assert "--json" in {text for option in options for text in option.opts}
     assert all(option.help for option in options)
     assert command.help
@@ -169,8 +169,8 @@ def test_refusals_go_to_stderr_with_code_1(name: str, here: Path) -> None:
         done = CliRunner().invoke(main, [*name.split(), *REFUSED[name], *extra])
         assert done.exit_code == 1, done.output
         assert done.stdout == ""
-        told = [line for line in done.stderr.splitlines() if not STEP.match(line)]
-        assert told[0].startswith("Error: ")
+        lines = [line for line in done.stderr.splitlines() if not STEP.match(line)]
+        assert lines[0].startswith("Error: ")
         assert "Traceback" not in done.stderr
 
 

@@ -27,7 +27,7 @@ from congenial.conditions.constraints import Constraints
 from congenial.errors import BundleError, ConditionError, SchemaError
 from congenial.ledger import open_ledger
 from congenial.pages.page import own_script, render
-from congenial.text import hidden_in
+from congenial.text import first_hidden
 from forger import at, forge, nothing
 from hostile import ATTACKS, HIDDEN, check_text, hidden_texts, hostile_texts
 from releases import CASES, NOW, ledger_for, place, release
@@ -46,7 +46,7 @@ def run(*line: str, code: int = 0) -> Result:
     return done
 
 
-class Made:
+class HostileSpec:
     """A spec with hostile texts wherever it takes text, and its data."""
 
     def __init__(self, texts: Iterator[str], n_rows: int, n_areas: int, n_names: int) -> None:
@@ -80,27 +80,33 @@ class Made:
 
 
 _TEXTS = iter(hostile_texts(2_000))
-MADE = {"one table": Made(_TEXTS, 120, 0, 20), "areas": Made(_TEXTS, 3, 1_833, 0)}
+HOSTILE_SPECS = {"one table": HostileSpec(_TEXTS, 120, 0, 20), "areas": HostileSpec(_TEXTS, 3, 1_833, 0)}
 
 
 def test_there_are_2000_texts() -> None:
     used = [
         text
-        for made in MADE.values()
-        for text in (*made.rows, *made.areas, made.title, made.group, *(part for pair in made.names for part in pair))
+        for hostile in HOSTILE_SPECS.values()
+        for text in (
+            *hostile.rows,
+            *hostile.areas,
+            hostile.title,
+            hostile.group,
+            *(part for pair in hostile.names for part in pair),
+        )
     ]
     assert len(used) == len(set(used)) == 2_000
     assert set(ATTACKS) <= set(used)
-    assert not any(map(hidden_in, used))
+    assert not any(map(first_hidden, used))
     for mutant in ("\x1b]8;;https://attack.example\x07", "\u202e", "Traceback (most recent call last)"):
         with pytest.raises(AssertionError):
             check_text(mutant)
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", HOSTILE_SPECS)
 def test_texts_that_show_come_out_as_they_are(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = MADE[name]
-    made.write(tmp_path)
+    hostile = HOSTILE_SPECS[name]
+    hostile.write(tmp_path)
     monkeypatch.chdir(tmp_path)
     book = LEDGER[:2]
     run("ledger", "create", "town", *book, "--epsilon", "9", "--who", r"\[/x]")
@@ -111,27 +117,27 @@ def test_texts_that_show_come_out_as_they_are(name: str, tmp_path: Path, monkeyp
     run("verify", "out", *book)
     shown = run("show", "out").stdout
     history = run("ledger", "history", "town", *book).stdout
-    assert made.title in shown.splitlines()
+    assert hostile.title in shown.splitlines()
     assert "[link=https://attack.example]x" in history
-    if made.areas:
-        asked = made.areas[::12]  # all of them took a minute; what prints them is sent 2,000 texts below
-        areas = [word for area in asked for word in ("--area", area)]
+    if hostile.areas:
+        query = hostile.areas[::12]  # all of them took a minute; what prints them is sent 2,000 texts below
+        areas = [word for area in query for word in ("--area", area)]
         listed = run("infer", "out", "--query", "all", "--draws", "8", "--seed", "1", "--json", *areas).stdout
-        assert [number["area"] for number in json.loads(listed)] == asked
-        run("infer", "out", "--query", f'all by "{FIRST}"', "--draws", "8", "--area", made.areas[7])
+        assert [number["area"] for number in json.loads(listed)] == query
+        run("infer", "out", "--query", f'all by "{FIRST}"', "--draws", "8", "--area", hostile.areas[7])
     else:
-        assert all(name in " ".join(planned.split()) for name in (" ".join(pair[0].split()) for pair in made.names))
-        assert all(f"  {name}: " in shown for name, _ in made.names)
+        assert all(name in " ".join(planned.split()) for name in (" ".join(pair[0].split()) for pair in hostile.names))
+        assert all(f"  {name}: " in shown for name, _ in hostile.names)
         run("infer", "out", "--query", f'all by "{FIRST}"', "--draws", "8", "--plot", "plot.svg", "--level", "0.5")
         assert "<script" not in (tmp_path / "plot.svg").read_text(encoding="utf-8")
         run("compare", "spec.yaml", "--releases", "2", "--method", "raw")
     for line in (["status"], ["verify", "--bundle", "out"], ["export"]):
         run("ledger", *line, *book)
     run("simulate", "spec.yaml", "--out", "simulated")
-    check_files(tmp_path / "out", made)
+    check_files(tmp_path / "out", hostile)
 
 
-def check_files(folder: Path, made: Made) -> None:
+def check_files(folder: Path, hostile: HostileSpec) -> None:
     """The page has no script and no link but its own; the README is plain text; the CSV has the labels as they are."""
     page = (folder / "report.html").read_text(encoding="utf-8").replace(own_script("find.js").text, "", 1)
     page = page.replace("<script></script>", "")
@@ -142,12 +148,12 @@ def check_files(folder: Path, made: Made) -> None:
     check_text(readme)
     assert "import table.csv as text" in readme
     with (folder / "table.csv").open(encoding="utf-8", newline="") as lines:
-        assert {line[-2] for line in csv.reader(lines)} == {*made.rows, FIRST}
+        assert {line[-2] for line in csv.reader(lines)} == {*hostile.rows, FIRST}
 
 
 def test_studies_go_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Made(iter(hostile_texts(12)), 5, 2, 0).write(tmp_path)
+    HostileSpec(iter(hostile_texts(12)), 5, 2, 0).write(tmp_path)
     run("study", "coverage", "spec.yaml", "--releases", "1", "--draws", "8", "--csv", "[b].csv")
     run("compare", "spec.yaml", "--releases", "2", "--method", "raw", "--out", "[/x]")
 
@@ -170,16 +176,16 @@ def test_a_spec_with_hidden_characters_is_refused_with_their_code_points(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     texts = hidden_texts(400)
-    made = Made(iter(texts), 330, 20, 20)
-    made.write(tmp_path)
+    hostile = HostileSpec(iter(texts), 330, 20, 20)
+    hostile.write(tmp_path)
     text = (tmp_path / "spec.yaml").read_text(encoding="utf-8")
     raw = json.dumps(json.loads(text), ensure_ascii=False)  # as it is, where YAML takes it
     for content, least in ((text, 370), (raw, 1)):
         (tmp_path / "spec.yaml").write_text(content, encoding="utf-8")
-        said = run(*command.split(), "spec.yaml", *COMMANDS[command], code=1).stderr
-        assert said.count("which does not show; write plain text") + said.count("does not allow") >= least
+        message = run(*command.split(), "spec.yaml", *COMMANDS[command], code=1).stderr
+        assert message.count("which does not show; write plain text") + message.count("does not allow") >= least
     for hidden in HIDDEN:
-        letter = next(letter for letter in hidden if hidden_in(letter))
+        letter = next(letter for letter in hidden if first_hidden(letter))
         escape = f"\\U{ord(letter):08x}"  # as YAML writes it
         (tmp_path / "spec.yaml").write_text(f'title: "x{escape}"', encoding="utf-8")
         assert f"(U+{ord(letter):04X}, " in run(*command.split(), "spec.yaml", *COMMANDS[command], code=1).stderr
@@ -237,11 +243,11 @@ READERS = (["show"], ["verify"], ["infer", "--query", "all", "--draws", "8"], ["
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Bundles of one table and of areas."""
-    made = tmp_path_factory.mktemp("made")
+    hostile = tmp_path_factory.mktemp("made")
     for name in ("one table", "areas with totals"):
-        spec, ledger = place(made / name, CASES[name]), ledger_for(made / name, CASES[name])
-        release(spec, made / name / "bundle", ledger=ledger, who="Ada", now=NOW)
-    return made
+        spec, ledger = place(hostile / name, CASES[name]), ledger_for(hostile / name, CASES[name])
+        release(spec, hostile / name / "bundle", ledger=ledger, who="Ada", now=NOW)
+    return hostile
 
 
 def copied(source: Path, target: Path) -> Path:
@@ -264,7 +270,7 @@ def test_a_hostile_bundle_is_read_as_text(
             done = CliRunner(env={"FORCE_COLOR": "1"}).invoke(main, [*command, str(copy)])
             assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
             check_text(done.stdout + done.stderr)
-            if hidden_in(text):
+            if first_hidden(text):
                 assert done.exit_code == 1, done.output
                 assert done.stdout == ""
 
@@ -278,8 +284,8 @@ def test_an_area_of_a_hostile_bundle_is_text(folder: Path, tmp_path: Path) -> No
         types = {"area": "VARCHAR", "group": "INTEGER", "value_1": "BIGINT", "exact_1": "BIGINT"}
         columns = {"area": "VARCHAR", "sex": "VARCHAR", "age": "VARCHAR", "count": "BIGINT"}
         files = {"table.csv": table, AREAS: csv_to_parquet(content, types), PARQUET: csv_to_parquet(table, columns)}
-        for name, own in files.items():
-            (copy / name).write_bytes(own)
+        for name, hostile_text in files.items():
+            (copy / name).write_bytes(hostile_text)
         expected = 0 if label == r"\[/x]" else 1
         forge(copy, nothing, pages=not expected)
         for command in READERS[:3]:
@@ -336,28 +342,28 @@ def test_arguments_and_names_in_a_ledger_are_text(tmp_path: Path, monkeypatch: p
     run("ledger", "create", r"\[/x][link=y]", *book, "--epsilon", "1", "--who", "[bold]")
     assert r"\[/x][link=y]" in run("ledger", "status", *book).stdout
     for text in (*HIDDEN, r"\[/x]"):
-        own = f"x{text}"
+        hostile_text = f"x{text}"
         if not text.isprintable():
-            run("ledger", "create", own, *book, "--epsilon", "1", "--who", "Ada", code=1)
-            run("ledger", "create", "y", *book, "--epsilon", "1", "--who", own, code=1)
-        run("ledger", "history", own, *book, code=1)
-        run("ledger", "create", "z", *book, "--epsilon", own, "--who", "Ada", code=1)
-        run(own, code=2)
-        run("show", f"--{own}", code=2)
-        run("show", "a", own, code=2)
-        run("infer", "a", "--query", "all", "--draws", own, code=2)
-        run("ledger", "create", "z", *book, "--neighbours", own, code=2)
+            run("ledger", "create", hostile_text, *book, "--epsilon", "1", "--who", "Ada", code=1)
+            run("ledger", "create", "y", *book, "--epsilon", "1", "--who", hostile_text, code=1)
+        run("ledger", "history", hostile_text, *book, code=1)
+        run("ledger", "create", "z", *book, "--epsilon", hostile_text, "--who", "Ada", code=1)
+        run(hostile_text, code=2)
+        run("show", f"--{hostile_text}", code=2)
+        run("show", "a", hostile_text, code=2)
+        run("infer", "a", "--query", "all", "--draws", hostile_text, code=2)
+        run("ledger", "create", "z", *book, "--neighbours", hostile_text, code=2)
 
 
 def test_queries_and_areas_that_are_asked_for_are_text(folder: Path) -> None:
     bundle = str(folder / "areas with totals" / "bundle")
     for number, text in enumerate((*HIDDEN, *ATTACKS)[::2]):
-        asked = (
+        query = (
             ["infer", "--query", f"sex={text}"],
             ["infer", "--query", "all", "--area", f"x{text}"],
             ["show", "--area", f"x{text}"],
         )
-        run(*asked[number % 3], bundle, code=1)
+        run(*query[number % 3], bundle, code=1)
 
 
 def test_what_is_printed_is_text_whatever_it_is(
@@ -399,9 +405,9 @@ def test_a_hostile_ledger_is_read_as_text(tmp_path: Path, monkeypatch: pytest.Mo
     from ledgers import request
 
     monkeypatch.chdir(tmp_path)
-    made = open_ledger("budget.db", create=True)
-    made.create_dataset("county", epsilon="9", neighbours="bounded", who="Ada")
-    made.charge(request(invariants=tuple((text, "[/x]\x1b") for text in (*HIDDEN, *ATTACKS))))
+    hostile = open_ledger("budget.db", create=True)
+    hostile.create_dataset("county", epsilon="9", neighbours="bounded", who="Ada")
+    hostile.charge(request(invariants=tuple((text, "[/x]\x1b") for text in (*HIDDEN, *ATTACKS))))
     for line in (["history", "county"], ["export"], ["verify"], ["status"]):
         run("ledger", *line, *LEDGER[:2])
         run("ledger", *line, *LEDGER)
@@ -410,7 +416,7 @@ def test_a_hostile_ledger_is_read_as_text(tmp_path: Path, monkeypatch: pytest.Mo
 def test_pages_escape_what_does_not_show() -> None:
     page = render("base.html", title="".join(HIDDEN) + "<script>")
     assert "&lt;script&gt;" in page
-    assert not any(letter in page for hidden in HIDDEN for letter in hidden if hidden_in(letter) and letter != "\n")
+    assert not any(letter in page for hidden in HIDDEN for letter in hidden if first_hidden(letter) and letter != "\n")
 
 
 def test_labels_that_a_spreadsheet_would_compute_are_warned_about() -> None:

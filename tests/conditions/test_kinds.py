@@ -29,7 +29,7 @@ from congenial.schema import Schema, Where
 from congenial.spec.conditions import Reader
 from congenial.spec.levels import Levels
 from congenial.spec.model import entry_model
-from congenial.text import hidden_in
+from congenial.text import first_hidden
 from drawn import drawn
 
 COUNTS = st.lists(st.integers(0, 9), min_size=6, max_size=6)
@@ -38,7 +38,7 @@ WHERES: st.SearchStrategy[Where] = st.sampled_from(
 )
 SOME: st.SearchStrategy[Where | None] = st.none() | WHERES
 NAMES = st.none() | st.text(st.characters(categories=["L", "Nd"]), min_size=1, max_size=8).filter(
-    lambda text: not hidden_in(text)
+    lambda text: not first_hidden(text)
 )
 NUMBERS = st.integers(-9, 20)
 LIMITS: st.SearchStrategy[dict[str, int]] = st.one_of(

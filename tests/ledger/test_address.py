@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from congenial.errors import LedgerError
 from congenial.ledger import open_ledger
 from congenial.ledger.address import FileAddress, ServerAddress, read_address
-from ledgers import SECRET, texts_of
+from ledgers import SECRET, codes_as_texts
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_the_environment_is_read_when_nothing_is_given(monkeypatch: pytest.Monke
 def test_servers(scheme: str) -> None:
     address = read_address(f"{scheme}://ada:{SECRET}@db.example:5433/budgets?sslmode=require&password={SECRET}")
     assert isinstance(address, ServerAddress)
-    told = {"host": "db.example", "port": "5433", "dbname": "budgets", "user": "ada", "password": SECRET}
-    assert address.parameters == told | {"sslmode": "require"}
+    message = {"host": "db.example", "port": "5433", "dbname": "budgets", "user": "ada", "password": SECRET}
+    assert address.parameters == message | {"sslmode": "require"}
     assert address.place == "the ledger in PostgreSQL database 'budgets' on db.example"
     assert SECRET not in repr(address) + address.place
     assert "ada" not in repr(address) + address.place
@@ -136,7 +136,7 @@ UNREADABLE = [
 def test_what_cannot_be_read_is_refused_without_repeating_it(place: Any) -> None:
     with pytest.raises(LedgerError) as caught:
         read_address(place)
-    assert SECRET not in texts_of(caught.value)
+    assert SECRET not in codes_as_texts(caught.value)
 
 
 @given(st.text(st.sampled_from("Zz@:/?#%&=[]. "), min_size=1, max_size=12).map(lambda rest: f"{SECRET}{rest}{SECRET}"))
@@ -146,7 +146,7 @@ def test_no_badly_written_password_is_ever_shown(password: str) -> None:
         address = read_address(f"postgresql://ada:{password}@host/db")
         shown = address.place + repr(address)
     except LedgerError as error:
-        shown = texts_of(error)
+        shown = codes_as_texts(error)
     assert SECRET not in shown
 
 
@@ -156,4 +156,4 @@ def test_the_driver_is_named_when_it_is_missing(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(LedgerError, match=r"pip install 'congenial\[postgresql\]'") as caught:
         open_ledger(f"postgresql://ada:{SECRET}@host/db")
-    assert SECRET not in texts_of(caught.value)
+    assert SECRET not in codes_as_texts(caught.value)

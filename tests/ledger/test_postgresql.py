@@ -8,7 +8,7 @@ import pytest
 from congenial.errors import CongenialError, LedgerError
 from congenial.ledger import Ledger, open_ledger
 from congenial.ledger.store import Book
-from ledgers import SECRET, Server, ledger_with, request, texts_of
+from ledgers import SECRET, Server, codes_as_texts, ledger_with, request
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def refusal(work: Callable[[], object], caplog: pytest.LogCaptureFixture) -> str
     """Return what an error says, after a look for the password in everything that it and the logs can print."""
     with caplog.at_level(logging.DEBUG), pytest.raises(CongenialError) as caught:
         work()
-    assert SECRET not in texts_of(caught.value) + caplog.text
+    assert SECRET not in codes_as_texts(caught.value) + caplog.text
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None  # what the driver said is not even behind it
     assert isinstance(caught.value, LedgerError)
@@ -92,9 +92,9 @@ def test_server_down(url: str, create: bool, caplog: pytest.LogCaptureFixture) -
 def test_missing_rights(server: Server, database: str, curator: str, caplog: pytest.LogCaptureFixture) -> None:
     ledger = open_ledger(curator)
     server.run(f"REVOKE INSERT ON congenial_spends FROM curator_{database}", database=database)
-    said = refusal(lambda: ledger.charge(request()), caplog)
-    assert "grant SELECT and INSERT" in said
-    assert said.endswith("nothing was written")
+    message = refusal(lambda: ledger.charge(request()), caplog)
+    assert "grant SELECT and INSERT" in message
+    assert message.endswith("nothing was written")
     server.run(f"REVOKE SELECT ON congenial_spends FROM curator_{database}", database=database)
     assert "grant SELECT and INSERT" in refusal(lambda: ledger.status("county"), caplog)
 
@@ -113,9 +113,9 @@ def test_locked(server: Server, database: str, curator: str, caplog: pytest.LogC
     ledger = open_ledger(curator, patience=0.2)
     with psycopg.connect(host=server.socket, user="postgres", dbname=database) as other:
         other.execute(f"SELECT pg_advisory_lock({0x636F6E67656E6961})".encode())
-        said = refusal(lambda: ledger.charge(request()), caplog)
-        assert "locked by another program, for more than 0.2 seconds" in said
-        assert said.endswith("nothing was written")
+        message = refusal(lambda: ledger.charge(request()), caplog)
+        assert "locked by another program, for more than 0.2 seconds" in message
+        assert message.endswith("nothing was written")
         assert ledger.status("county").n_spends == 0  # reading goes on
     assert open_ledger(curator).charge(request()).number == 1  # the other is gone when the server notices
 
@@ -204,8 +204,8 @@ def test_a_connection_that_breaks(server: Server, database: str, caplog: pytest.
         book.names()  # type: ignore[attr-defined]
 
     assert refusal(lambda: ledger._store.write(work), caplog).endswith("nothing was written")
-    said = refusal(lambda: ledger._store.write(lambda _: server.run(stop)), caplog)
-    assert "it is not known whether the last record was written" in said
+    message = refusal(lambda: ledger._store.write(lambda _: server.run(stop)), caplog)
+    assert "it is not known whether the last record was written" in message
 
 
 def test_missing_tables(server: Server, database: str, caplog: pytest.LogCaptureFixture) -> None:

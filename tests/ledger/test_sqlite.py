@@ -314,17 +314,17 @@ def charged_on_mount(folder: Path, mount: str, *, create: bool = False, verify: 
 
 def test_read_only_folder(tmp_path: Path) -> None:
     ledger_with(tmp_path / "budget.db", epsilon="1")
-    said = charged_on_mount(tmp_path, f"mount --bind {tmp_path} {tmp_path} && mount -o remount,ro,bind {tmp_path}")
-    assert said.startswith("read 0\nLedgerError the ledger")
-    assert "read-only" in said
-    assert "nothing was written" in said
-    assert "verified 0" in said
+    message = charged_on_mount(tmp_path, f"mount --bind {tmp_path} {tmp_path} && mount -o remount,ro,bind {tmp_path}")
+    assert message.startswith("read 0\nLedgerError the ledger")
+    assert "read-only" in message
+    assert "nothing was written" in message
+    assert "verified 0" in message
 
 
 def test_creating_in_a_read_only_folder(tmp_path: Path) -> None:
     mount = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,ro,bind {tmp_path}"
-    said = charged_on_mount(tmp_path, mount, create=True, verify=False)
-    assert "read-only file system" in said
+    message = charged_on_mount(tmp_path, mount, create=True, verify=False)
+    assert "read-only file system" in message
 
 
 def test_disk_full(tmp_path: Path) -> None:
@@ -333,8 +333,8 @@ def test_disk_full(tmp_path: Path) -> None:
     copy = tmp_path.with_name("copy-of-ledger.db")
     shutil.move(tmp_path / "budget.db", copy)
     mount = f"mount -t tmpfs -o size=256k none {tmp_path} && cp {copy} {tmp_path}/budget.db"
-    said = charged_on_mount(tmp_path, mount, most=100)
-    assert "UncertainError" in said
-    assert "full" in said
-    count = int(said.split("verified ")[1])
+    message = charged_on_mount(tmp_path, mount, most=100)
+    assert "UncertainError" in message
+    assert "full" in message
+    count = int(message.split("verified ")[1])
     assert 0 < count < 50

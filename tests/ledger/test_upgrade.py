@@ -13,7 +13,7 @@ from congenial.ledger import open_ledger
 from congenial.ledger.address import read_address
 from congenial.ledger.records import DATASET, FIELDS, SPEND
 from congenial.ledger.store import VERSIONS, Store, backend_of, bring_up_to_date
-from ledgers import Server, ledger_with, request, texts_of
+from ledgers import Server, codes_as_texts, ledger_with, request
 
 EARLIER = Path(__file__).parents[1] / "earlier" / "0.1.0"
 TABLES = ("congenial_datasets", "congenial_spends", "congenial_withdrawals", "congenial_ledger_version")
@@ -140,8 +140,8 @@ def test_versions_come_in_one_transaction_with_the_lock(place: str) -> None:
     store.write(lambda book: book.connection.execute("CREATE VIEW congenial_withdrawals AS SELECT 1 AS one"))
     with pytest.raises(LedgerError, match=r"cannot be used: .* reports .*; nothing was written") as caught:
         open_ledger(place, create=True)
-    assert "view" not in texts_of(caught.value)  # nothing of what the database says of itself
-    assert "CREATE" not in texts_of(caught.value)
+    assert "view" not in codes_as_texts(caught.value)  # nothing of what the database says of itself
+    assert "CREATE" not in codes_as_texts(caught.value)
     for table in ("congenial_datasets", "congenial_spends", "congenial_ledger_version"):
         assert not store.read(lambda book, name=table: store.backend.has_table(book.connection, name))  # type: ignore[misc]
     store.write(lambda book: book.connection.execute("DROP VIEW congenial_withdrawals"))

@@ -155,16 +155,16 @@ ROWS = ("f,y", "f,01", "m,y", "m,01")
 
 def test_a_cell_without_one_row_is_named_in_a_file_only(tmp_path: Path) -> None:
     """Data that leave empty cells out would else say which they are: the message is the same whichever it is."""
-    said: dict[str, set[str]] = {"twice": set(), "missing": set()}
+    messages: dict[str, set[str]] = {"twice": set(), "missing": set()}
     for row in ROWS:
         others = [f"{other},{N}\n" for other in ROWS if other != row]
         for name, own, n_rows in (("twice", f"{row},1\n{row},2\n", 2), ("missing", "", 0)):
             (tmp_path / "data.csv").write_text("sex,AGE,n\n" + "".join(others) + own, encoding="utf-8")
-            said[name].add(refusal(COUNTS, tmp_path))
+            messages[name].add(refusal(COUNTS, tmp_path))
             assert (tmp_path / CELLS).read_text(encoding="utf-8") == f"sex,age,rows\n{row},{n_rows}\n"
             assert (tmp_path / CELLS).stat().st_mode & 0o077 == 0
-    assert {name: len(texts) for name, texts in said.items()} == {"twice": 1, "missing": 1}
-    assert f"the list is in {CELLS}, which stays confidential" in said["missing"].pop()
+    assert {name: len(texts) for name, texts in messages.items()} == {"twice": 1, "missing": 1}
+    assert f"the list is in {CELLS}, which stays confidential" in messages["missing"].pop()
 
 
 def test_a_file_for_the_curator_holds_text_and_no_formula(tmp_path: Path) -> None:
@@ -278,8 +278,8 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 def test_too_many_cells_in_all_areas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "_START", 2 * 10**9)
     monkeypatch.setenv(resources.MEMORY, "1.5GB")
-    said = "1 tables of 4 cells take about 2.0 GB of memory, and this process may take 1.5 GB; allow more, --memory"
-    assert said in refusal(AREAS, tmp_path)
+    message = "1 tables of 4 cells take about 2.0 GB of memory, and this process may take 1.5 GB; allow more, --memory"
+    assert message in refusal(AREAS, tmp_path)
     monkeypatch.setenv(resources.MEMORY, "plenty")
     with pytest.raises(CongenialError, match=r"'plenty' is no amount of memory of 0\.5 GB or more; write one such as"):
         read_tables(AREAS, tmp_path)

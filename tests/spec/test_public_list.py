@@ -146,10 +146,10 @@ def test_confidential_data_are_no_public_list(tmp_path: Path) -> None:
 
 def test_check_reads_the_lists(tmp_path: Path) -> None:
     spec = placed(tmp_path)
-    said = CliRunner().invoke(main, ["check", "--spec-only", str(spec)])
-    assert said.exit_code == 0, said.output
-    assert f"towns.csv gives areas; its SHA-256 is {sha256(TOWNS.encode()).hexdigest()}." in said.output
+    done = CliRunner().invoke(main, ["check", "--spec-only", str(spec)])
+    assert done.exit_code == 0, done.output
+    assert f"towns.csv gives areas; its SHA-256 is {sha256(TOWNS.encode()).hexdigest()}." in done.output
     (tmp_path / "towns.csv").write_text(TOWNS + "03,South,Dunwich\n")
-    said = CliRunner().invoke(main, ["check", "--spec-only", str(spec)])
-    assert said.exit_code == 1
-    assert "spec.yaml:5:5: by: towns.csv, line 6: id '03' stands in line 5 already; list each level once" in said.output
+    done = CliRunner().invoke(main, ["check", "--spec-only", str(spec)])
+    assert done.exit_code == 1
+    assert "spec.yaml:5:5: by: towns.csv, line 6: id '03' stands in line 5 already; list each level once" in done.output

@@ -19,7 +19,7 @@ from congenial.law import PublicLaw
 from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
 from congenial.privacy.disclosure import Disclosure
-from congenial.resources import beside
+from congenial.resources import in_background
 from congenial.tree.exact_sums import Disclosed
 from congenial.tree.tree import Tree, TreeTables
 
@@ -230,7 +230,7 @@ class Bundle:
 @memory_in_words()
 def check_bundle(opened: OpenedBundle) -> Bundle:
     """Compute again whatever follows from a bundle's tables, conditions and law; refuses one that says otherwise."""
-    with beside(opened.check_other_table) as compared:
+    with in_background(opened.check_other_table) as compared:
         not_checked, disclosures = check_made_again(opened.manifest, opened.levels[0])
         compared()
     manifest = replace(opened.manifest, known_disclosures=disclosures)

@@ -11,7 +11,7 @@ from congenial.ledger.requests import certificate_as_json, certificate_from_json
 from congenial.privacy.budget import Budget
 from congenial.privacy.certificate import THEOREMS, Certificate
 from congenial.privacy.disclosure import DisclosureSummary, SmallSum
-from congenial.text import what_is_hidden
+from congenial.text import explain_hidden
 
 _DEEPEST = 4  # levels that get a line for each key
 _KINDS = {str: "text", int: "a whole number", bool: "true or false"}
@@ -67,7 +67,7 @@ def check_texts(values: object) -> None:
     left = [values]
     while left:
         value = left.pop()
-        if isinstance(value, str) and (wrong := what_is_hidden(value, f"manifest.json: the text {value[:40]!r}")):
+        if isinstance(value, str) and (wrong := explain_hidden(value, f"manifest.json: the text {value[:40]!r}")):
             raise BundleError(wrong)
         left += (*value.keys(), *value.values()) if isinstance(value, dict) else ()
         left += value if isinstance(value, list) else ()

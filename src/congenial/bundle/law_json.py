@@ -28,7 +28,7 @@ from congenial.noise.base import DiscreteNoise
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.tree import total_rho
-from congenial.resources import what_cannot_be_held
+from congenial.resources import explain_memory
 from congenial.schema import Dimension, Schema
 from congenial.tree.exact_sums import ExactRows, ExactSums, exact_rows
 from congenial.tree.steps import Subtree
@@ -196,7 +196,7 @@ def _check_room(given: Mapping[str, Any], n_cells: int) -> None:
     n_listed = sum(max(0, _whole(last) - _whole(first) + 1) for row in listed for first, last in row["cells"])
     n_limits = len(given["groups"]) * n_cells
     n_numbers = _OF_ROW * (n_single + len(listed)) + _OF_CELL * n_listed + _OF_LIMIT * n_limits
-    if wrong := what_cannot_be_held(n_numbers, "the rows and limits of its law"):
+    if wrong := explain_memory(n_numbers, "the rows and limits of its law"):
         raise BundleError(wrong)
 
 

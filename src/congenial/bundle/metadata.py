@@ -20,7 +20,7 @@ from congenial.errors import BundleError
 from congenial.law import PublicLaw
 from congenial.plan import Plan
 from congenial.privacy.certificate import Certificate
-from congenial.text import what_is_hidden
+from congenial.text import explain_hidden
 
 # Which rows of the data were counted, where not all were, and what that means for whom is protected.
 
@@ -148,7 +148,7 @@ class Naming:
         named += [("kept row", text) for rows in self.kept_rows for text in (rows.column, *rows.values)]
         named += [] if self.replaces is None else [("replaced release", self.replaces)]
         for what, text in named:
-            if wrong := what_is_hidden(text, f"the {what} {text!r}"):
+            if wrong := explain_hidden(text, f"the {what} {text!r}"):
                 raise BundleError(wrong)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from congenial.arrow import numbers_in, numbers_to_arrow, texts_to_arrow
+from congenial.arrow import arrow_to_numbers, numbers_to_arrow, texts_to_arrow
 from congenial.errors import BundleError
 from congenial.text import LONGEST
 
@@ -161,13 +161,13 @@ def texts_once(column: "pa.DictionaryArray", name: str, longest: int = LONGEST) 
     """
     import pyarrow.compute as pc
 
-    known, places = column.dictionary, numbers_in(column.indices)
+    known, places = column.dictionary, arrow_to_numbers(column.indices)
     if column.null_count:
         places = np.ma.filled(places, len(known))
     if len(known) > len(column):  # those of a whole row group: only what these rows have is kept
         used = np.unique(places[places < len(known)])
         known, places = known.take(numbers_to_arrow(used)), np.searchsorted(used, places)
-    most = int(numbers_in(pc.utf8_length(known)).max(initial=0))
+    most = int(arrow_to_numbers(pc.utf8_length(known)).max(initial=0))
     if most > longest:
         raise BundleError(f"{name} has a text of {most:,} characters, and the limit is {longest:,}")
     return known, places.astype(np.int32)

@@ -43,9 +43,9 @@ from congenial.errors import BundleError, LedgerError, reason_of
 from congenial.ledger.records import Receipt
 from congenial.ledger.requests import check_name, moment
 from congenial.progress import VERIFYING, Progress, silent
-from congenial.resources import LINES, what_cannot_be_held
+from congenial.resources import AREAS_AT_ONCE, explain_memory
 from congenial.schema import Schema
-from congenial.text import hidden_in
+from congenial.text import first_hidden
 from congenial.tree.exact_sums import exact_sums
 from congenial.tree.tree import Tree, TreeTables
 
@@ -250,7 +250,7 @@ def _tables(folder: Path, manifest: Manifest, progress: Progress) -> Ints:
         with _opened(folder, TABLE) as file:
             return read_csv(law, file)
     with _opened(folder, PARQUET) as file:
-        return read_tables(law, file, progress if len(law.areas) > LINES else silent)
+        return read_tables(law, file, progress if len(law.areas) > AREAS_AT_ONCE else silent)
 
 
 def read_tree(folder: Path, stated: StatedTree, schema: Schema) -> TreeParts:
@@ -264,7 +264,7 @@ def read_tree(folder: Path, stated: StatedTree, schema: Schema) -> TreeParts:
 
 def _check_room(n_tables: int, schema: Schema) -> None:
     """Refuse tables that cannot be in memory, before anything is read into them."""
-    if wrong := what_cannot_be_held(n_tables * schema.n_cells, f"{n_tables:,} tables of {schema.n_cells:,} cells"):
+    if wrong := explain_memory(n_tables * schema.n_cells, f"{n_tables:,} tables of {schema.n_cells:,} cells"):
         raise BundleError(wrong)
 
 
@@ -332,7 +332,7 @@ def _check_pages(folder: Path, files: Mapping[str, str]) -> None:
             text = _read(folder, name).decode()
         except UnicodeDecodeError:
             raise BundleError(f"{name} is not UTF-8 text; get the bundle from its publisher again") from None
-        if hidden := hidden_in(text.replace("\n", "")):
+        if hidden := first_hidden(text.replace("\n", "")):
             raise BundleError(f"{name} holds {hidden}, which does not show; get the bundle from its publisher again")
 
 

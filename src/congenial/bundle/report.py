@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from congenial.arrays import Floats, Ints
-from congenial.arrow import texts_of
+from congenial.arrow import codes_as_texts
 from congenial.bundle import expected_errors as adding_up_text
 from congenial.bundle.expected_errors import (
     NO_ERROR,
@@ -37,7 +37,7 @@ from congenial.bundle.manifest import Manifest, with_commas
 from congenial.bundle.metadata import left_unpublished, membership
 from congenial.bundle.tables import formula_warnings, header_of
 from congenial.conditions.condition import Condition
-from congenial.display import laid_out, row_titles, titles
+from congenial.display import row_titles, table_layout, titles
 from congenial.noise import Noise
 from congenial.pages.page import filled_in, own_script, render
 from congenial.pages.svg_charts import noise_laws
@@ -131,7 +131,7 @@ class Grid:
 def grids(schema: Schema, tables: Ints) -> "list[Markup]":
     """Lay tables (table, cell) out for a page; of very long ones their beginning."""
     lines = row_titles(schema)
-    numbers = laid_out(schema, tables)[:, :_MOST_ROWS]
+    numbers = table_layout(schema, tables)[:, :_MOST_ROWS]
     header = [title.replace("%", "%%") for title in titles(schema)]
     rows = [[line.replace("%", "%%"), *["%s"] * numbers.shape[2]] for line in lines[:_MOST_ROWS]]
     pattern = Grid(header, rows, ends_in_total=1 < len(lines) <= _MOST_ROWS)
@@ -195,7 +195,7 @@ def _units_of_level(
             more=more,
         )
         for place, code, table, grid in zip(
-            *(places, texts_of(tree.codes[number][list(places)]), tables, grids(manifest.law.schema, tables)),
+            *(places, codes_as_texts(tree.codes[number][list(places)]), tables, grids(manifest.law.schema, tables)),
             strict=True,
         )
     ]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.arrow import Codes, codes_of, column_of, numbers_in, numbers_to_arrow, texts_to_arrow
+from congenial.arrow import Codes, arrow_to_codes, arrow_to_numbers, codes_to_arrow, numbers_to_arrow, texts_to_arrow
 from congenial.bundle.files import AREAS, SPINE, level_file
 from congenial.bundle.law_json import AreaValues
 from congenial.bundle.parquet import (
@@ -113,7 +113,7 @@ def _gathered(batches: "Iterable[pa.RecordBatch]", names: Sequence[str]) -> tupl
         for part, column in zip(parts, batch.columns[1:], strict=True):
             part.append(_texts(column) if pa.types.is_dictionary(column.type) else column)
     return labels, [
-        np.concatenate(part) if isinstance(part[0], np.ndarray) else numbers_in(pa.chunked_array(part))
+        np.concatenate(part) if isinstance(part[0], np.ndarray) else arrow_to_numbers(pa.chunked_array(part))
         for part in parts
         if part
     ] or [np.zeros(0, np.int64) for _ in parts]
@@ -161,7 +161,7 @@ def _level_batches(codes: Codes, tables: Ints, schema: Schema) -> "Iterator[pa.T
 
     for first in range(0, len(codes), AT_ONCE):
         cells = np.ascontiguousarray(tables[first : first + AT_ONCE].T, np.int64)
-        columns = [column_of(codes[first : first + AT_ONCE]), *map(numbers_to_arrow, cells)]
+        columns = [codes_to_arrow(codes[first : first + AT_ONCE]), *map(numbers_to_arrow, cells)]
         yield pa.Table.from_arrays(columns, names=[CODE, *cell_columns(schema)])
 
 
@@ -177,11 +177,11 @@ def _spine_batches(tree: Tree, zeros: Zeros) -> "Iterator[pa.Table]":
     for first in range(0, tree.n_leaves, AT_ONCE):
         units, columns = np.arange(first, min(tree.n_leaves, first + AT_ONCE)), []
         for level in range(len(tree.levels) - 1, -1, -1):
-            columns.append(column_of(tree.codes[level][units]))
+            columns.append(codes_to_arrow(tree.codes[level][units]))
             units = tree.parents[level - 1][units] if level else units
         columns.reverse()
         if zeros.masks:
-            columns.append(column_of(_digits(zeros.masks[-1][first : first + AT_ONCE])))
+            columns.append(codes_to_arrow(_digits(zeros.masks[-1][first : first + AT_ONCE])))
         yield pa.Table.from_arrays(columns, names=names)
 
 
@@ -201,8 +201,8 @@ def _mask(digits: "pa.Array", n_cells: int) -> Mask:
     """Return what `_digits` was made from (text, cell), and refuse what is none."""
     import pyarrow.compute as pc
 
-    lengths = numbers_in(pc.binary_length(digits))
-    codes = codes_of(digits) if bool((lengths == n_cells).all()) else None
+    lengths = arrow_to_numbers(pc.binary_length(digits))
+    codes = arrow_to_codes(digits) if bool((lengths == n_cells).all()) else None
     if codes is None or codes.dtype != np.dtype(f"S{n_cells}"):
         raise BundleError(f"{SPINE} does not say of every cell whether it is zero by structure")
     found = codes.view(np.uint8).reshape(-1, n_cells) - np.uint8(ord("0"))
@@ -218,7 +218,7 @@ class _Column:
         self.parts: list[tuple[Codes, NDArray[np.int32]]] = []
 
     def add(self, known: "pa.Array", places: NDArray[np.int32]) -> None:
-        codes = codes_of(known)
+        codes = arrow_to_codes(known)
         if codes is None:
             raise BundleError(f"{SPINE} has a code with a zero byte")
         self.parts.append((codes, places))
@@ -273,11 +273,11 @@ def read_level(file: BinaryIO, number: int, codes: Codes, schema: Schema) -> Int
         if out is None:  # the file has the rows that it should have
             out = np.empty((len(codes), schema.n_cells), np.int64)
         here, (known, places) = slice(n_read, n_read + len(batch)), texts_once(batch.column(0), name)
-        own = codes_of(known)
+        own = arrow_to_codes(known)
         if own is None or here.stop > len(codes) or not _is_same(codes[here], own[places]):
             raise BundleError(f"{name} does not have the units of the spine, in their order")
         for cell in range(schema.n_cells):
-            out[here, cell] = numbers_in(batch.column(cell + 1))
+            out[here, cell] = arrow_to_numbers(batch.column(cell + 1))
         n_read += len(batch)
     if out is None or n_read < len(codes):
         raise BundleError(f"{name} does not have the units of the spine, in their order")

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.arrow import numbers_in, numbers_to_arrow, texts_to_arrow
+from congenial.arrow import arrow_to_numbers, numbers_to_arrow, texts_to_arrow
 from congenial.bundle.files import PARQUET, TABLE
 from congenial.bundle.parquet import WIDEST, check_sizes, damage_in_words
 from congenial.errors import BundleError
 from congenial.law import PublicLaw
 from congenial.progress import VERIFYING, WRITING, Progress, silent
-from congenial.resources import in_threads, parts_of
+from congenial.resources import map_in_threads, parts_of
 from congenial.schema import Schema
-from congenial.text import taken_for_formulas
+from congenial.text import find_formulas
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +39,7 @@ def formula_warnings(schema: Schema, areas: Iterable[str | None]) -> list[str]:
         What an area is called, and the areas' labels.
     """
     texts = [text for dimension in schema.dimensions for text in (dimension.name, *dimension.labels)]
-    found = taken_for_formulas([text for text in (*areas, *texts) if text is not None])
+    found = find_formulas([text for text in (*areas, *texts) if text is not None])
     if not found:
         return []
     more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
@@ -76,7 +76,7 @@ def _in_parts(law: PublicLaw, tables: Ints) -> Iterator[tuple[slice, bytes]]:
         return _csv(pa.record_batch([*columns, numbers_to_arrow(tables[part].reshape(-1))], names))
 
     parts = _csv_parts(law)
-    return zip(parts, in_threads(lines, parts), strict=True)
+    return zip(parts, map_in_threads(lines, parts), strict=True)
 
 
 def _csv(batch: "pa.RecordBatch", *, has_header: bool = False) -> bytes:
@@ -261,11 +261,11 @@ def _take(law: PublicLaw, part: slice, rows: "pa.Table", out: Ints) -> None:
         own = np.array([dimension.positions.get(text, -1) for text in known.to_pylist()], np.int32)
         if (own[codes].reshape(n_areas, -1) != places).any():
             raise _refused("the labels")
-    out.reshape(-1)[:] = numbers_in(counts)
+    out.reshape(-1)[:] = arrow_to_numbers(counts)
 
 
 def _codes(column: "pa.ChunkedArray") -> tuple[NDArray[Any], "pa.Array"]:
     """Return the places of texts among those that occur, and these."""
     joined = column.unify_dictionaries().combine_chunks()
     one = joined.chunk(0) if hasattr(joined, "chunk") else joined
-    return numbers_in(one.indices), one.dictionary
+    return arrow_to_numbers(one.indices), one.dictionary

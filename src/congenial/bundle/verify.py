@@ -14,7 +14,7 @@ from congenial.bundle.read import OpenedBundle, memory_in_words, open_bundle
 from congenial.errors import BundleError
 from congenial.ledger.records import Receipt, Withdrawal, newest_withdrawal
 from congenial.progress import Progress, silent
-from congenial.resources import beside
+from congenial.resources import in_background
 
 if TYPE_CHECKING:
     from congenial.ledger import Ledger
@@ -66,7 +66,7 @@ def verify_bundle(
         When anything is not as it was published.
     """
     opened = open_bundle(folder, key=key, progress=progress)
-    with beside(partial(_parts, opened)) as parts:
+    with in_background(partial(_parts, opened)) as parts:
         bundle = check_bundle(opened)
     manifest = bundle.manifest
     checked = [

@@ -31,7 +31,7 @@ from congenial.bundle.signing import PrivateKey, sign
 from congenial.disk import flush, flush_folder
 from congenial.errors import BundleError, CongenialError, reason_of
 from congenial.progress import Progress, silent
-from congenial.resources import beside
+from congenial.resources import in_background
 from congenial.tree.tree import TreeTables
 
 
@@ -198,7 +198,7 @@ def bundle_files(
     """
     left_out = {file.name: NOT_ASKED_FOR for file in FILES if file.output not in {None, *outputs}}
     manifest = replace(manifest, left_out=left_out)  # what cannot be made is added below, before anything says so
-    with beside(lambda: {} if REPORT in left_out else _parts(manifest, levels, left_out)) as parts:
+    with in_background(lambda: {} if REPORT in left_out else _parts(manifest, levels, left_out)) as parts:
         contents = BundleContents(manifest, levels, parts, progress)
         if is_too_long(manifest):
             left_out[TABLE] = TOO_LONG
@@ -209,7 +209,7 @@ def bundle_files(
                     out.add(file.name, file.make(contents))
 
         files = files_of(manifest)
-        with beside(partial(add, [file for file in files if file.name == TABLE])) as table:
+        with in_background(partial(add, [file for file in files if file.name == TABLE])) as table:
             add(file for file in files if file.name != TABLE)  # takes about as long
             table()
     if REPORT in left_out:

@@ -1,4 +1,4 @@
-"""`congenial verify`: whether a bundle agrees with itself, with its publisher's key and with a ledger."""
+"""Commands of an analyst: verify, show, infer, estimate."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from congenial.cli.output import (
     command,
     progress_bar,
     quiet_bar,
+    rng_of,
     say,
     seed_option,
     show_json,
@@ -201,18 +202,13 @@ def infer(
     exact.
     """
     from congenial.errors import InferenceError
-    from congenial.inference.analysis import load_bundle
     from congenial.inference.answers import ask, check_picture, plot_answers, write_draws
-    from congenial.randomness import replay_rng, secure_rng
 
     if plot is not None:
         check_picture(plot)
     if export_draws is not None and export_draws.exists():
         raise InferenceError(f"{export_draws} exists, and draws are written to a new file; name another")
-    loaded = load_bundle(bundle)
-    for line in loaded.not_checked:
-        say(f"NOT checked: {line}", bold=True, err=True)
-    rng = secure_rng() if seed is None else replay_rng(f"infer {seed}")
+    loaded = _load(bundle)
     with progress_bar("inferring") as step:
         answers = ask(
             loaded,
@@ -224,7 +220,7 @@ def infer(
             is_simultaneous=simultaneous,
             is_pooled=pooled,
             needs_draws=export_draws is not None,
-            rng=rng,
+            rng=rng_of("infer", seed),
             progress=step,
         )
     for line in answers.warnings:
@@ -275,6 +271,16 @@ def infer(
         say(f"Not available without a prior: {why}.")
 
 
+def _load(bundle: Path) -> "AnalystBundle":
+    """Read a bundle that questions are put to, and say what of it could not be checked."""
+    from congenial.inference.analysis import load_bundle
+
+    loaded = load_bundle(bundle)
+    for line in loaded.not_checked:
+        say(f"NOT checked: {line}", bold=True, err=True)
+    return loaded
+
+
 def _about(bundle: "AnalystBundle") -> list[str]:
     """Say which units of a tree the answers are about, and how to ask for others; nothing of tables without levels."""
     tree = bundle.tree
@@ -303,20 +309,15 @@ def estimate(bundle: Path, out: Path, level: float, draws: int | None, seed: int
     A release is a draw: for small areas use the estimate. It rests on a prior that is learned from the release, and
     says loudly where that does not fit. Files: a Parquet file for each level, summary.txt, estimates.svg.
     """
-    from congenial.inference.analysis import load_bundle
     from congenial.inference.intervals import check_level
     from congenial.inference.tree.chain import check_draws
     from congenial.inference.tree.estimate import FEWEST_DRAWS, as_plain_values, check_new, summary, write_estimate
-    from congenial.randomness import replay_rng, secure_rng
 
     check_draws(FEWEST_DRAWS if draws is None else draws, check_level(level))
     check_new(out)
-    loaded = load_bundle(bundle)
-    for line in loaded.not_checked:
-        say(f"NOT checked: {line}", bold=True, err=True)
-    rng = secure_rng() if seed is None else replay_rng(f"estimate {seed}")
+    loaded = _load(bundle)
     with progress_bar("estimating") as step:
-        estimates = loaded.estimate(n_draws=draws, rng=rng, progress=step)
+        estimates = loaded.estimate(n_draws=draws, rng=rng_of("estimate", seed), progress=step)
     write_estimate(estimates, out, level)
     if as_json:
         show_json({"folder": str(out), "seed": seed, **as_plain_values(estimates, level)})

@@ -1,4 +1,4 @@
-"""`congenial check`: whether the spec is right and the data fit it."""
+"""Commands of a curator before a release: check, init, plan, demo, simulate, workbench."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from congenial.cli.output import command, progress_bar, say, show_grid, show_json, show_table, spec_argument
+from congenial.cli.output import (
+    command,
+    progress_bar,
+    say,
+    show_json,
+    show_result,
+    show_rich_table,
+    show_table,
+    spec_argument,
+)
 from congenial.cli.release import ledger_option, user_name, who_option
 from congenial.errors import CongenialError, ReadingError, reason_of
 
@@ -87,10 +96,8 @@ def init(data: Path, out: Path, as_json: bool) -> None:
         raise ReadingError(f"{out} is there already; name another file with --out") from None
     except OSError as refused:
         raise ReadingError(f"{out} cannot be written: {reason_of(refused)}") from None
-    if as_json:
-        show_json({"spec": str(out)})
-    else:
-        say(f"{out} is written; fill in what it marks, then: congenial check {out}")
+    text = f"{out} is written; fill in what it marks, then: congenial check {out}"
+    show_result({"spec": str(out)}, text, as_json=as_json)
 
 
 # `congenial plan`: what a release will publish, cost and protect, before it is made.
@@ -142,22 +149,22 @@ def plan(
     from congenial.curator.preview import preview, write_given_away
     from congenial.spec.load import load_spec
 
-    loaded = load_spec(spec)
+    loaded, folder = load_spec(spec), spec.absolute().parent
     spends = () if place is None else _earlier(place, loaded.dataset)
     target = None if target_error is None else ErrorTarget(target_error, target_of)
     with progress_bar(f"planning {spec.name}") as step:
-        found = preview(loaded, spec.absolute().parent, reference, target=target, progress=step)
+        shown = preview(loaded, folder, reference, target=target, progress=step)
         step("errors to expect and what each exact number costs")
-        values: Any = preview_text.as_json(found) if as_json else preview_text.screen(found, full=full)
-        levels = found.level_table
-    before = published_before(found.planned, spends) if spends else None
+        values: Any = preview_text.as_json(shown) if as_json else preview_text.screen(shown, full=full)
+        levels = shown.level_table
+    before = published_before(shown.planned, spends) if spends else None
     if is_listed:
-        where = write_given_away(loaded, spec.absolute().parent, found.disclosures)
+        where = write_given_away(loaded, folder, shown.disclosures)
         say(f"Every cell that the invariants give away {where} until the release", err=True)
     if as_json:
-        show_json(values | _as_json(before))
+        show_json(values | {"published_before": [] if before is None else list(before.lines)})
         return
-    _show([*values, *_as_list(before)])
+    _show(values if before is None else [*values, before])
     if levels is not None:
         show_table(*levels)
     if not full:
@@ -170,14 +177,6 @@ def _earlier(place: str, dataset: str) -> "Sequence[Spend]":
 
     ledger = open_ledger(place)
     return ledger.history(dataset) if dataset in [known.name for known in ledger.datasets()] else ()
-
-
-def _as_list(section: "Section | None") -> "list[Section]":
-    return [] if section is None else [section]
-
-
-def _as_json(before: "Section | None") -> dict[str, list[str]]:
-    return {"published_before": [] if before is None else list(before.lines)}
 
 
 def _show(sections: "list[Section]") -> None:
@@ -216,7 +215,9 @@ def demo(out: Path | None, as_json: bool) -> None:
     if as_json:
         show_json({"bundle": str(result.folder), "ledger": str(result.ledger), "counts": released.tolist()})
         return
-    show_grid(_side_by_side(p12_table().counts.reshape(2, -1).tolist(), released.reshape(2, -1).tolist()), width=100)
+    show_rich_table(
+        _side_by_side(p12_table().counts.reshape(2, -1).tolist(), released.reshape(2, -1).tolist()), width=100
+    )
     say(f"Charged to the ledger {result.ledger}: {result.account}.")
     rows = ", ".join(f"{exact.text} {with_commas(exact.value())}" for exact in result.bundle.manifest.exactly)
     say(f"Every invariant holds in the released table: {rows}, no negative count.", bold=True)
@@ -241,10 +242,10 @@ def _side_by_side(confidential: list[list[int]], released: list[list[int]]) -> "
     from congenial.examples import P12_AGES, P12_VOTING_AGES
 
     title = "Census table P12 (Gong and Meng 2020, Table 1); invariants in bold"
-    grid = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    grid.add_column("age")
+    rich_table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    rich_table.add_column("age")
     for heading in ("confidential\nfemale", "\nmale", "\nboth", "released\nfemale", "\nmale", "\nboth"):
-        grid.add_column(heading, justify="right")
+        rich_table.add_column(heading, justify="right")
 
     def line(name: str, ages: range, bold: tuple[bool, bool, bool]) -> None:
         numbers = []
@@ -252,16 +253,16 @@ def _side_by_side(confidential: list[list[int]], released: list[list[int]]) -> "
             female, male = (sum(table[sex][age] for age in ages) for sex in (0, 1))
             marked = zip((female, male, female + male), bold, strict=True)
             numbers += [Text(str(number), style="bold" if is_bold else "") for number, is_bold in marked]
-        grid.add_row(name, *numbers)
+        rich_table.add_row(name, *numbers)
 
     n_ages, n_young = len(P12_AGES), len(P12_AGES) - len(P12_VOTING_AGES)
     for age, label in enumerate(P12_AGES):
         line(label, range(age, age + 1), (False, False, False))
-    grid.add_section()
+    rich_table.add_section()
     line("under 18", range(n_young), (False, False, True))
     line("voting age", range(n_young, n_ages), (False, False, True))
     line("all ages", range(n_ages), (True, True, True))
-    return grid
+    return rich_table
 
 
 # `congenial simulate`: a bundle that looks like a release and is marked as none.
@@ -280,10 +281,8 @@ def simulate(spec: Path, out: Path | None, seed: int, as_json: bool) -> None:
     folder = Path(f"NOT-FOR-RELEASE-{loaded.release}") if out is None else out
     with progress_bar("simulating") as step:
         simulation = run(loaded, spec.absolute().parent, folder, seed=seed, progress=step)
-    if as_json:
-        show_json({"bundle": str(simulation.folder), "is_for_release": False})
-    else:
-        say(f"NOT FOR RELEASE: a simulation in {simulation.folder}")
+    values = {"bundle": str(simulation.folder), "is_for_release": False}
+    show_result(values, f"NOT FOR RELEASE: a simulation in {simulation.folder}", as_json=as_json)
 
 
 # `congenial workbench`: a web application on this computer.
@@ -318,12 +317,13 @@ def workbench(
         ) from None
 
     def announce(link: str) -> None:
-        if as_json:
-            show_json({"folder": str(folder.absolute()), "link": link})
-            return
-        say(f"The workbench of {folder.absolute()} is open at this link, which is for you alone:")
-        say(f"  {link}")
-        say("Ctrl-C ends it.")
+        show_result(
+            {"folder": str(folder.absolute()), "link": link},
+            f"The workbench of {folder.absolute()} is open at this link, which is for you alone:",
+            f"  {link}",
+            "Ctrl-C ends it.",
+            as_json=as_json,
+        )
 
     ledger = place or os.environ.get("CONGENIAL_LEDGER")
     serve(

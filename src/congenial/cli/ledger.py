@@ -1,10 +1,10 @@
-"""`congenial ledger`: budgets of datasets, what was spent, and whether the books are in order."""
+"""Commands of the budget ledger: create, upgrade, status, history, verify, export."""
 
 from pathlib import Path
 
 import click
 
-from congenial.cli.output import command, say, show_json, show_lines, show_table
+from congenial.cli.output import command, say, show_json, show_lines, show_result, show_table
 from congenial.cli.release import ledger_option, user_name, who_option
 from congenial.errors import LedgerError, OtherVersionError, reason_of
 from congenial.privacy import RELATIONS
@@ -35,10 +35,8 @@ def create(
 
     book = open_ledger(place, create=True)
     book.create_dataset(dataset, epsilon=epsilon, rho=rho, delta=delta, neighbours=neighbours, who=user_name(who))
-    if as_json:
-        show_json(book.status(dataset).as_json())
-    else:
-        say(*str(book.status(dataset)).split("\n"))
+    account = book.status(dataset)
+    show_result(account.as_json(), *str(account).split("\n"), as_json=as_json)
 
 
 @command
@@ -54,10 +52,7 @@ def upgrade(place: str | None, as_json: bool) -> None:
         message = "The tables are up to date now."
     else:
         verification, message = open_ledger(place).verify(), "The tables were up to date."
-    if as_json:
-        show_json({"result": message})
-    else:
-        say(message, *str(verification).split("\n"))
+    show_result({"result": message}, message, *str(verification).split("\n"), as_json=as_json)
 
 
 @command
@@ -98,15 +93,8 @@ def history(dataset: str, name: str | None, place: str | None, as_json: bool) ->
         return
     header = ["record", "release", "at", "who", "loss", "spent in all"]
     rows = [
-        [
-            str(past.spend.number),
-            past.spend.release,
-            past.spend.at,
-            past.spend.who,
-            shown(past.spend.loss),
-            shown(past.spend.spent),
-        ]
-        for past in releases
+        [str(spend.number), spend.release, spend.at, spend.who, shown(spend.loss), shown(spend.spent)]
+        for spend in (past.spend for past in releases)
     ]
     if any(past.became for past in releases):
         header.append("since then")
@@ -139,10 +127,8 @@ def verify(dataset: str | None, place: str | None, bundle: Path | None, as_json:
         receipt = load_bundle(bundle).manifest.receipt
         head = None if receipt is None else receipt.head
     verification = open_ledger(place).verify(dataset, head)
-    if as_json:
-        show_json({"verified": True, "result": str(verification)})
-    else:
-        say(*str(verification).split("\n"))
+    text = str(verification)
+    show_result({"verified": True, "result": text}, *text.split("\n"), as_json=as_json)
 
 
 @command
@@ -167,7 +153,4 @@ def export(dataset: str | None, place: str | None, out: Path | None, as_json: bo
             file.write(text)
     except OSError as refused:
         raise LedgerError(f"{out} cannot be written: {reason_of(refused)}") from None
-    if as_json:
-        show_json({"file": str(out)})
-    else:
-        say(f"written to {out}")
+    show_result({"file": str(out)}, f"written to {out}", as_json=as_json)

@@ -1,4 +1,4 @@
-"""What every command shares: results on stdout, refusals in words, exit codes.
+"""What all commands share: results on stdout, refusals on stderr, exit codes, progress.
 
 Whatever is printed goes through this file and is text: no markup is read in it, what a terminal would obey is escaped.
 """
@@ -23,6 +23,8 @@ from congenial.text import on_one_line, printable_json
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from congenial.randomness import RandomStream
 
 _PIPE_WIDTH = 140  # characters
 _LEAST_TEXT, _MOST_TEXT = 8, 30  # of a column: words are folded
@@ -71,6 +73,13 @@ bundle_argument = click.argument("bundle", type=click.Path(path_type=Path))
 seed_option = click.option("--seed", type=int, help="Repeat a run; without it every run draws anew.")
 
 
+def rng_of(command: str, seed: int | None) -> "RandomStream":
+    """Return what a command draws from: its public seed, or the operating system."""
+    from congenial.randomness import replay_rng, secure_rng
+
+    return secure_rng() if seed is None else replay_rng(f"{command} {seed}")
+
+
 class _LogLines(logging.Handler):
     """Prints what the library logs as lines on stderr."""
 
@@ -80,7 +89,7 @@ class _LogLines(logging.Handler):
 
 
 class CommandLine(click.Group):
-    """The commands; what is wrong with a command line is said in text, and every stream takes every text."""
+    """The command line as a whole: usage errors are escaped, and every stream takes every text."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -123,14 +132,14 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def say(*lines: str, bold: bool = False, err: bool = False) -> None:
-    """Print lines of text; a line end inside one of them is escaped, as all that does not show."""
+    """Print lines of text; line ends and hidden characters inside them are escaped."""
     for line in lines:
         text = on_one_line(line)
         click.echo(click.style(text, bold=True) if bold else text, err=err)
 
 
-def ask(question: str, *, yes: bool) -> None:
-    """Go on with what cannot be undone if the answer is yes; where nobody can be asked, only if it was given."""
+def require_consent(question: str, *, yes: bool) -> None:
+    """Require a yes before what cannot be undone; without a terminal, the option --yes."""
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -143,6 +152,14 @@ def show_json(values: object) -> None:
     import json
 
     click.echo(printable_json(json.dumps(values, indent=2, ensure_ascii=False, default=str)))
+
+
+def show_result(values: object, *lines: str, as_json: bool) -> None:
+    """Print a result as JSON or in words."""
+    if as_json:
+        show_json(values)
+    else:
+        say(*lines)
 
 
 def show_lines(text: str) -> None:
@@ -161,18 +178,18 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str 
     # Into a file or a pipe, lines may be longer than a terminal's 80 characters.
     width = console().width if sys.stdout.isatty() else _PIPE_WIDTH
     for places in column_parts(header, rows, width):
-        grid = Table(box=box.SIMPLE_HEAD)
+        rich_table = Table(box=box.SIMPLE_HEAD)
         for place in places:
             is_number = bool(place) and all(_is_number(row[place]) for row in rows)
             name = Text(on_one_line(header[place]))
-            grid.add_column(name, justify="right" if is_number else "left", overflow="fold")
+            rich_table.add_column(name, justify="right" if is_number else "left", overflow="fold")
         for row in rows:
-            grid.add_row(*(Text(on_one_line(row[place])) for place in places))
-        show_grid(grid, width)
+            rich_table.add_row(*(Text(on_one_line(row[place])) for place in places))
+        show_rich_table(rich_table, width)
 
 
 def column_parts(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[list[int]]:
-    """Return which columns stand beside each other: numbers are not folded, and the first column is in every part.
+    """Return the columns of each part of a wide table: numbers are not folded, the first column is in every part.
 
     Examples
     --------
@@ -192,9 +209,9 @@ def column_parts(header: Sequence[str], rows: Sequence[Sequence[str]], width: in
     return parts
 
 
-def show_grid(grid: "Table", width: int | None = None) -> None:
+def show_rich_table(rich_table: "Table", width: int | None = None) -> None:
     """Print a table whose cells are texts already."""
-    console(width=width).print(grid)
+    console(width=width).print(rich_table)
 
 
 def console(**options: Any) -> "Console":
@@ -217,7 +234,7 @@ def _is_number(text: str) -> bool:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Progress]:
-    """Give a function that names the step that begins, and how many of its parts are done, if it has parts."""
+    """Give a progress function: it shows the step, and how many of its parts are done."""
     if not sys.stderr.isatty():
         yield _lines(what)
         return
@@ -250,7 +267,7 @@ def quiet_bar(what: str) -> Iterator[Progress]:
 
 
 def _lines(what: str) -> Progress:
-    """Return what prints a line when another step begins, and nothing about its parts."""
+    """Return a progress function that prints a line for each step, and nothing about its parts."""
     last = ""
 
     def tell(step: str, done: int = 0, of: int = 0, /) -> None:  # noqa: ARG001

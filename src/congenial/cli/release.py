@@ -1,14 +1,13 @@
-"""`congenial release`: charge the budget, draw once, write the bundle."""
+"""Commands that write to the ledger or sign: release, withdraw, keygen; options that they share with others."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from congenial.cli.output import ask, command, progress_bar, say, show_json, spec_argument
+from congenial.cli.output import command, progress_bar, require_consent, say, show_json, show_result, spec_argument
 
 if TYPE_CHECKING:
     from congenial.curator.pipeline import Engine, Published
@@ -16,19 +15,6 @@ if TYPE_CHECKING:
     from congenial.spec.spec import Spec
 
 # The options of a release that Spark reads and draws.
-
-
-@dataclass(frozen=True)
-class SparkOptions:
-    """What was said of the engine on the command line."""
-
-    engine: str
-    master: str | None
-    spark_conf: tuple[str, ...]
-    partitions: int | None
-    tables: Path | None
-    executor_keys: Path | None
-    key_command: str | None
 
 
 _OPTIONS = (
@@ -65,36 +51,31 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def parse_spark_options(arguments: dict[str, Any]) -> SparkOptions:
-    """Return the options among a command's arguments; refuses those of Spark without Spark."""
-    options = SparkOptions(**{field.name: arguments[field.name] for field in fields(SparkOptions)})
-    spark_only = [field.name for field in fields(SparkOptions)[1:] if getattr(options, field.name)]
-    if options.engine == "local" and spark_only:
-        raise click.UsageError(f"--{spark_only[0].replace('_', '-')} goes with --engine spark")
-    if options.engine == "spark" and options.master is None:
+def check_spark_options(engine: str, **options: object) -> None:
+    """Refuse options of Spark without Spark, and Spark without a cluster."""
+    names = ("master", "spark_conf", "partitions", "tables", "executor_keys", "key_command")
+    stated = [name for name in names if options[name]]
+    if engine == "local" and stated:
+        raise click.UsageError(f"--{stated[0].replace('_', '-')} goes with --engine spark")
+    if engine == "spark" and options["master"] is None:
         raise click.UsageError("--engine spark needs the cluster: --master spark://HOST:7077, or --master 'local[2]'")
-    return options
 
 
 @contextmanager
-def engine_of(options: SparkOptions) -> Iterator["Engine"]:
-    """Give the engine that was asked for; a session of Spark is stopped afterwards."""
+def engine_of(
+    engine: str, master: str | None, spark_conf: Sequence[str], partitions: int | None, **options: Any
+) -> Iterator["Engine"]:
+    """Give the requested engine; a Spark session is stopped afterwards."""
     from congenial.curator.pipeline import LOCAL
 
-    if options.engine == "local" or options.master is None:
+    if engine == "local" or master is None:
         yield LOCAL
         return
     from congenial.engines.spark.cluster import spark_session
     from congenial.engines.spark.engine import SparkEngine
 
-    with spark_session(options.master, _settings(options.spark_conf)) as session:
-        yield SparkEngine(
-            session,
-            n_partitions=options.partitions,
-            executor_keys=options.executor_keys,
-            key_command=options.key_command,
-            tables=options.tables,
-        )
+    with spark_session(master, _settings(spark_conf)) as session:
+        yield SparkEngine(session, n_partitions=partitions, **options)
 
 
 def _settings(texts: Sequence[str]) -> dict[str, str]:
@@ -125,7 +106,7 @@ who_option = click.option("--who", help="Who does it, for the ledger. Default: t
 
 
 def bound_memory(amount: str | None) -> None:
-    """Bound the memory of this process, if that is asked for."""
+    """Bound the memory of this process, if an amount is stated."""
     from congenial.errors import CongenialError
     from congenial.resources import set_memory
 
@@ -178,7 +159,7 @@ def release(
     abandon: bool,
     confidential_report: bool,
     as_json: bool,
-    **spark: object,
+    **spark: Any,
 ) -> None:
     """Release what SPEC describes into a bundle that can be published.
 
@@ -188,15 +169,15 @@ def release(
     bundle with --resume, if data, spec and software are the same.
     """
     from congenial.curator import pipeline
-    from congenial.disk import no_core_file
+    from congenial.disk import disable_core_dumps
     from congenial.ledger import open_ledger
     from congenial.spec.load import load_spec
     from congenial.table import CONFIDENTIAL
 
     if resume and abandon:
         raise click.UsageError("--resume goes on with a release and --abandon gives it up; choose one")
-    options = parse_spark_options(spark)
-    no_core_file()
+    check_spark_options(**spark)
+    disable_core_dumps()
     loaded = load_spec(spec)
     ledger = open_ledger(place, keys=keys)
     if abandon:
@@ -207,8 +188,8 @@ def release(
     name = "" if resume else user_name(who)
     if not resume:
         account = pipeline.check_chargeable(loaded, ledger)
-        ask(_question(loaded, account, repr(ledger)), yes=yes)
-    with progress_bar(f"releasing {loaded.release}") as step, engine_of(options) as engine:
+        require_consent(_question(loaded, account, repr(ledger)), yes=yes)
+    with progress_bar(f"releasing {loaded.release}") as step, engine_of(**spark) as engine:
         if resume:
             published = pipeline.resume(
                 *(loaded, beside, out), ledger=ledger, key=key, confidential_report=secret, progress=step, engine=engine
@@ -241,7 +222,7 @@ def _abandon(ledger: "Ledger", dataset: str, release: str, *, yes: bool) -> None
     from congenial.privacy.certificate import shown
     from congenial.release import abandon
 
-    ask(f"give up release {release!r} of dataset {dataset!r} (what it cost stays spent)", yes=yes)
+    require_consent(f"give up release {release!r} of dataset {dataset!r} (what it cost stays spent)", yes=yes)
     receipt = abandon(ledger, dataset, release)
     say(
         f"Gave up release {release!r}: its key is destroyed, unfinished bundles are removed, and {receipt.currency}"
@@ -294,17 +275,18 @@ def withdraw(
 
     ledger = open_ledger(place)
     name = user_name(who)
-    ask(f"withdraw release {release!r} of dataset {dataset!r} in {ledger!r} (what it cost stays spent)", yes=yes)
+    require_consent(
+        f"withdraw release {release!r} of dataset {dataset!r} in {ledger!r} (what it cost stays spent)", yes=yes
+    )
     withdrawal = ledger.withdraw(dataset, release, reason=reason, who=name)
     account = ledger.status(dataset)
-    if as_json:
-        show_json({"withdrawal": withdrawal.row, "status": account.as_json()})
-        return
     spent = f"{account.dataset.currency} {shown(account.spent)} of {shown(account.dataset.cap)}"
-    say(
+    show_result(
+        {"withdrawal": withdrawal.row, "status": account.as_json()},
         f"Release {release!r} of dataset {dataset!r} is withdrawn.",
         f"What it cost stays spent, because copies of it may be kept: {spent}, as before.",
         "Take its folder off the website, and say there that it is withdrawn and why.",
+        as_json=as_json,
     )
 
 
@@ -318,7 +300,5 @@ def keygen(path: Path, as_json: bool) -> None:
     from congenial.bundle.signing import create_key
 
     public = create_key(path)
-    if as_json:
-        show_json({"private_key": str(path), "public_key": str(path.with_name(public))})
-        return
-    say(f"{path} is the private key: keep it. {public} is the public key: publish it.")
+    values = {"private_key": str(path), "public_key": str(path.with_name(public))}
+    show_result(values, f"{path} is the private key: keep it. {public} is the public key: publish it.", as_json=as_json)

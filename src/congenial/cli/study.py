@@ -1,17 +1,19 @@
-"""`congenial study`: trials on public or simulated tables."""
+"""Commands of a study on public or simulated tables: coverage, compare, reproduce."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from congenial.cli.output import (
     command,
     progress_bar,
+    rng_of,
     say,
     seed_option,
-    show_grid,
     show_json,
+    show_result,
+    show_rich_table,
     show_table,
     spec_argument,
 )
@@ -44,7 +46,6 @@ def coverage(
     squares of the raw noise, at equal certified privacy, cell by cell; and with --query, the posterior's sums, shares
     and cells by released size, with errors of estimate and release. The data must be public or simulated.
     """
-    from congenial.randomness import replay_rng, secure_rng
     from congenial.reading.tables import read_tables
     from congenial.spec.load import load_spec
     from congenial.study.coverage import LEVELS, answer_study, coverage_study
@@ -52,18 +53,21 @@ def coverage(
 
     loaded = load_spec(spec)
     tables = read_tables(loaded, spec.absolute().parent)
+    settings: dict[str, Any] = {
+        "source": loaded.data.status,
+        "n_releases": releases,
+        "n_draws": draws,
+        "rng": rng_of("coverage", seed),
+    }
     if queries:
         with progress_bar("coverage") as step:
             answered = answer_study(
                 loaded.mechanism,
                 tables.values(),
                 {query: query for query in queries},
-                source=loaded.data.status,
                 prior=prior,
-                n_releases=releases,
-                n_draws=draws,
-                rng=secure_rng() if seed is None else replay_rng(f"coverage {seed}"),
                 progress=step,
+                **settings,
             )
         if path is not None:
             write_csv(path, answered.columns)
@@ -75,15 +79,7 @@ def coverage(
         show_table(header, answered.rows(), f"90% intervals, prior {prior}")
         return
     with progress_bar("coverage") as step:
-        result = coverage_study(
-            loaded.mechanism,
-            tables.values(),
-            source=loaded.data.status,
-            n_releases=releases,
-            n_draws=draws,
-            rng=secure_rng() if seed is None else replay_rng(f"coverage {seed}"),
-            progress=step,
-        )
+        result = coverage_study(loaded.mechanism, tables.values(), progress=step, **settings)
     if path is not None:
         write_csv(path, result.columns)
     if as_json:
@@ -122,46 +118,24 @@ def compare(
     confidential data the result goes to a folder that begins with CONFIDENTIAL, and nowhere else.
     """
     from congenial.curator.pipeline import read_tree
-    from congenial.randomness import replay_rng, secure_rng
     from congenial.reading.tables import read_tables
     from congenial.spec.load import load_spec
     from congenial.study.compare import DEFAULT_METHODS, compare_tree
     from congenial.study.compare import compare as run
 
     loaded, folder = load_spec(spec), spec.absolute().parent
-    rng = secure_rng() if seed is None else replay_rng(f"compare {seed}")
+    settings: dict[str, Any] = {"source": loaded.data.status, "rng": rng_of("compare", seed), "out": out}
     result: Comparison
-    if loaded.hierarchy is not None:
-        hierarchy, leaves = read_tree(loaded, loaded.hierarchy, folder)
-        n_releases = 10 if releases is None else releases
-        with progress_bar("comparing") as step:
-            result = compare_tree(
-                hierarchy,
-                leaves,
-                source=loaded.data.status,
-                methods=methods or None,
-                n_releases=n_releases,
-                rng=rng,
-                out=out,
-                progress=step,
-            )
-    else:
-        tables = read_tables(loaded, folder)
-        with progress_bar("comparing") as step:
-            result = run(
-                loaded.mechanism,
-                tables.values(),
-                source=loaded.data.status,
-                methods=methods or DEFAULT_METHODS,
-                n_releases=100 if releases is None else releases,
-                rng=rng,
-                out=out,
-                progress=step,
-            )
-    if result.is_confidential and as_json:
-        show_json({"is_confidential": True, "folder": str(out)})
-    elif result.is_confidential:
-        say(f"CONFIDENTIAL: written to {out}")
+    with progress_bar("comparing") as step:
+        if loaded.hierarchy is not None:
+            settings |= {"methods": methods or None, "n_releases": 10 if releases is None else releases}
+            result = compare_tree(*read_tree(loaded, loaded.hierarchy, folder), progress=step, **settings)
+        else:
+            settings |= {"methods": methods or DEFAULT_METHODS, "n_releases": 100 if releases is None else releases}
+            result = run(loaded.mechanism, read_tables(loaded, folder).values(), progress=step, **settings)
+    if result.is_confidential:
+        values = {"is_confidential": True, "folder": str(out)}
+        show_result(values, f"CONFIDENTIAL: written to {out}", as_json=as_json)
     elif as_json:
         show_json({name: list(column) for name, column in result.summary.items()})
     else:
@@ -209,15 +183,15 @@ def reproduce(out: Path, tables: Path | None, seed: int, as_json: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(title="Numbers that the paper prints", title_justify="left", box=box.SIMPLE_HEAD)
+    rich_table = Table(title="Numbers that the paper prints", title_justify="left", box=box.SIMPLE_HEAD)
     for heading in ("where", "what"):
-        grid.add_column(heading)
+        rich_table.add_column(heading)
     for heading in ("printed", "computed", "difference"):
-        grid.add_column(heading, justify="right")
+        rich_table.add_column(heading, justify="right")
     for f in findings:
         if f.printed is not None:
-            grid.add_row(*map(Text, (f.where, f.what, f.printed_text, f.computed_text, f.difference_text)))
-    show_grid(grid)
+            rich_table.add_row(*map(Text, (f.where, f.what, f.printed_text, f.computed_text, f.difference_text)))
+    show_rich_table(rich_table)
     say(f"{len(findings)} numbers; the page with figures and notes: {out / 'index.html'}")
 
 

@@ -18,7 +18,7 @@ from congenial.conditions.rows import Interval, Limited, Row, row_values
 from congenial.errors import ConditionError
 from congenial.resources import parts_of
 from congenial.schema import Schema
-from congenial.text import LONGEST, shows, what_is_wrong
+from congenial.text import LONGEST, explain_invalid, shows
 
 Area = str | None
 """An area's label; None where there is one table."""
@@ -109,7 +109,7 @@ class Areas(Mapping[Area, Constraints]):
         # All at once: one by one, a million labels take half a second.
         if max(map(len, texts)) > LONGEST or not shows("".join(texts)):
             for text in texts:
-                if wrong := what_is_wrong(text, f"the area {text[:40]!r}"):
+                if wrong := explain_invalid(text, f"the area {text[:40]!r}"):
                     raise ConditionError(wrong)
 
     @classmethod

@@ -16,7 +16,7 @@ from congenial.conditions.rows import Limited, Row
 from congenial.errors import BrokenError, ConditionError, did_you_mean
 from congenial.exact import exact_fraction
 from congenial.schema import Schema
-from congenial.text import what_is_hidden
+from congenial.text import explain_hidden
 
 # One entry of a spec's lists, as a kind of condition reads it.
 #
@@ -182,7 +182,7 @@ class Condition(ABC):
         for part, text in (("name", self.name), ("mandate", self.mandate)):
             if text is not None and not isinstance(text, str):
                 raise ConditionError(f"the {part} of a condition is text, not {text!r}")
-            if wrong := what_is_hidden(text or "", f"the {part} {text!r} of a condition"):
+            if wrong := explain_hidden(text or "", f"the {part} {text!r} of a condition"):
                 raise ConditionError(wrong)
 
     @property

@@ -12,7 +12,7 @@ from congenial.arrays import Ints
 from congenial.bundle import expected_errors as adding_up_text
 from congenial.bundle.expected_errors import adding_up, statistics
 from congenial.conditions.rows import dense
-from congenial.display import as_grid
+from congenial.display import table_rows
 from congenial.errors import BundleError, reason_of
 from congenial.pages.page import render
 from congenial.randomness import secure_rng
@@ -56,7 +56,7 @@ def write_confidential_report(path: Path, spec: Spec, confidential: Ints, releas
         overview=found.overview,
         **_sums(confidential, release),
         sheets=[
-            (labels[place], *as_grid(spec.schema, release.counts[place] - confidential[place])) for place in ranked
+            (labels[place], *table_rows(spec.schema, release.counts[place] - confidential[place])) for place in ranked
         ],
         n_tables=len(labels),
     )

@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from congenial.disk import no_core_file
+from congenial.disk import disable_core_dumps
 from congenial.errors import EngineError, reason_of
 from congenial.randomness import SecretBytes
 from congenial.release_key import ReleaseKey, key_in
@@ -58,7 +58,7 @@ class KeyPlace:
 
     def content(self, name: str) -> SecretBytes:
         """Return the content of a key's file. Confidential."""
-        no_core_file()
+        disable_core_dumps()
         if self.command is not None:
             return _printed(self.command, name)
         path = Path(self.folder or "") / name

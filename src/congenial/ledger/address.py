@@ -1,4 +1,4 @@
-"""Where a ledger is. A URL can hold a password, so no URL is repeated: only what is known to be harmless."""
+"""The address of a ledger. A URL can hold a password, so messages repeat only parts known to be harmless."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What differs from one kind of database to another."""
+"""The interface to a database: connection, transactions, locks, errors."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from congenial.errors import LedgerError
 
-# A connection to a ledger's database, spoken to in plain SQL through the driver's own.
+# A connection to a ledger's database: plain SQL through the driver.
 
 
 @dataclass(frozen=True)
@@ -27,19 +27,19 @@ class Connection:
     marker: str
 
     def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return all that a question finds."""
+        """Return the rows of a query."""
         return list(self.driver.execute(self._marked(statement), values).fetchall())
 
     def execute(self, statement: str, *values: object) -> None:
-        """Run a statement that has no answer, or one that nobody asks for."""
+        """Run a statement whose result is not needed."""
         self.driver.execute(self._marked(statement), values)
 
     def commit(self) -> None:
-        """Make what was written last."""
+        """Commit the transaction."""
         self.driver.commit()
 
     def close(self) -> None:
-        """Undo what was not committed, and close; a connection that broke has nothing more to say about either."""
+        """Roll back and close; errors of a broken connection are ignored."""
         for end in (self.driver.rollback, self.driver.close):
             with suppress(Exception):
                 end()
@@ -49,7 +49,7 @@ class Connection:
 
 
 class Backend(Protocol):
-    """How to reach, lock and look at a database, and what its errors mean."""
+    """How to connect to, lock and inspect a database, and what its errors mean."""
 
     @property
     def place(self) -> str:
@@ -57,7 +57,7 @@ class Backend(Protocol):
 
     @property
     def dialect(self) -> str:
-        """Which SQL it speaks: ``sqlite`` or ``postgresql``."""
+        """The SQL dialect: ``sqlite`` or ``postgresql``."""
 
     @property
     def error(self) -> type[Exception]:

@@ -1,4 +1,4 @@
-"""Whether a dataset can pay for a release, and the record of it. Nothing here knows of a database."""
+"""Charges and withdrawals as records: checks of the budget, without a database."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -82,7 +82,7 @@ def price(dataset: Dataset, certificate: Certificate) -> Fraction:
 
 @dataclass(frozen=True)
 class ChainEnd:
-    """Where a dataset's chain ends, and what is spent there.
+    """The end of a dataset's hash chain, and what is spent there.
 
     Attributes
     ----------
@@ -198,7 +198,7 @@ def next_spend(chain_end: ChainEnd, namesake: Spend | None, request: Request, at
 
 
 def check_withdrawal(dataset: str, release: str, last: Withdrawal | None, replaced_by: str | None) -> None:
-    """Refuse to withdraw what is withdrawn, and to replace what is replaced; `last` is what was said of it before."""
+    """Refuse to withdraw or replace a release twice; `last` is the newest record about it."""
     if last is None or (last.replaced_by is None and replaced_by is not None):
         return
     way_out = "nothing was written" if replaced_by is None else f"write `replaces: {last.replaced_by}`"
@@ -223,7 +223,7 @@ def next_withdrawal(
     release : str
         One that was charged.
     last : Withdrawal or None
-        What was said of this release before.
+        The newest record about this release.
     """
     number, previous, at = chain_end.follow(at)
     check_withdrawal(chain_end.dataset.name, release, last, replaced_by)

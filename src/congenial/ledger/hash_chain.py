@@ -1,4 +1,4 @@
-"""Whether the records of a dataset hang together."""
+"""Verification of hash chains: the records of a dataset, their hashes and sums; export as JSON lines."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from congenial.ledger.records import (
     Withdrawal,
     folded,
     link_hash,
-    wrong_withdrawal,
+    withdrawal_errors,
 )
 from congenial.ledger.requests import Row, canonical
 
@@ -48,7 +48,7 @@ class HashChain:
 
 @dataclass(frozen=True)
 class DatasetAccount:
-    """A dataset and its records in order, read from a chain."""
+    """A dataset and its records in order, parsed from a hash chain."""
 
     dataset: Dataset
     records: tuple[Spend | Withdrawal, ...]
@@ -71,7 +71,7 @@ class DatasetAccount:
 
 @dataclass(frozen=True, repr=False)
 class Verification:
-    """A ledger, or a part of it, that hangs together.
+    """A ledger, or a part of it, that was verified.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Verification:
 
     @property
     def heads(self) -> tuple[Head, ...]:
-        """The newest place of each chain: kept elsewhere, they show truncation and recomputation later."""
+        """The newest record of each hash chain: stored elsewhere, they reveal truncation and recomputation."""
         return tuple(account.head for account in self.accounts)
 
     @property
@@ -98,7 +98,7 @@ class Verification:
 
 
 def verify_hash_chains(hash_chains: Sequence[HashChain], head: Head | None = None) -> Verification:
-    """Check every record of every chain, and that a head which was seen before is still there.
+    """Check every record of every hash chain, and that an earlier head is still there.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def verify_hash_chains(hash_chains: Sequence[HashChain], head: Head | None = Non
 
 
 def _read(hash_chain: HashChain, findings: list[str]) -> DatasetAccount | None:
-    """Read a chain and add everything that is wrong with it to the findings.
+    """Parse a hash chain and add everything that is wrong with it to the findings.
 
     Each record is compared with what the one before it says of itself, so one edit gives one or two findings.
     """
@@ -153,7 +153,7 @@ def _read(hash_chain: HashChain, findings: list[str]) -> DatasetAccount | None:
         if record.dataset != dataset.name:
             findings.append(f"{where}: belongs to dataset {record.dataset!r}")
         if isinstance(record, Withdrawal):
-            wrong = wrong_withdrawal(record, charged, became.get(record.release))
+            wrong = withdrawal_errors(record, charged, became.get(record.release))
             became[record.release] = record
         else:
             wrong = [f"release {record.release!r} is charged twice"] if record.release in charged else []
@@ -183,7 +183,7 @@ def _wrong_amounts(dataset: Dataset, spend: Spend, before: Fraction) -> Iterable
 
 
 def _namesakes(hash_chains: Sequence[HashChain]) -> Iterable[str]:
-    """Look for names that are taken for one: a dataset has one account."""
+    """Yield names that differ only in case or form: a dataset has one account."""
     spellings: dict[str, str] = {}
     for hash_chain in hash_chains:
         first = spellings.setdefault(folded(hash_chain.name), hash_chain.name)
@@ -213,7 +213,7 @@ def _findings_at(head: Head, hash_chains: Sequence[HashChain]) -> list[str]:
 
 
 def export_text(hash_chains: Iterable[HashChain]) -> str:
-    """Return chains as lines: each dataset, then its records in order."""
+    """Return hash chains as JSON lines: each dataset, then its records in order."""
     lines = []
     for hash_chain in hash_chains:
         lines.append(canonical({"kind": DATASET, **hash_chain.dataset}))
@@ -237,7 +237,7 @@ def verify_export(text: str, head: Head | None = None) -> Verification:
 
 
 def read_export(text: str) -> list[HashChain]:
-    """Read exported lines into chains; their records may be wrong, their shape may not."""
+    """Parse exported lines into hash chains; records may be wrong, the format may not."""
     datasets: dict[str, Row] = {}
     records: dict[str, list[tuple[str, Row]]] = {}
     name = ""

@@ -199,15 +199,15 @@ class Ledger:
         return self._store.read(lambda book: tuple(self._dataset(book, name) for name in book.names()))
 
     def status(self, dataset: str) -> Status:
-        """Return what a dataset has spent and what is left; its chain is verified on the way."""
+        """Return what a dataset has spent and what is left; its hash chain is verified on the way."""
         return status_of(self._account(dataset))
 
     def history(self, dataset: str) -> tuple[Spend, ...]:
-        """Return all spends of a dataset in order; its chain is verified on the way."""
+        """Return all spends of a dataset in order; its hash chain is verified on the way."""
         return self._account(dataset).spends
 
     def withdrawals(self, dataset: str) -> tuple[Withdrawal, ...]:
-        """Return what was said of releases after publication, in order; the chain is verified on the way."""
+        """Return the withdrawals of a dataset in order; its hash chain is verified on the way."""
         return self._account(dataset).withdrawals
 
     def disclosed(self, dataset: str) -> tuple[Disclosure, ...]:

@@ -111,7 +111,7 @@ class PostgresqlBackend:
         return ""
 
     def explain(self, error: BaseException | None, connected: bool) -> LedgerError:
-        """Say in words what went wrong, in words of our own."""
+        """Say in own words what went wrong."""
         code = str(getattr(error, "sqlstate", None) or "")
         if not code and not connected:
             message = str(error)

@@ -1,8 +1,8 @@
-"""What a ledger writes down: a dataset with its cap, its spends, and the hash that links each record to the one before.
+"""The records of a ledger: a dataset with its cap, its spends, and the hash that links each record to the one before.
 
 A record as it is stored is a flat row of texts and one number. Its hash covers every field but itself, and the fields
-of all but the first include the hash of the record before, so the records of a dataset form a chain that starts with
-its cap. What is said of a release after publication stands in `withdrawal`.
+of all but the first include the hash of the record before, so the records of a dataset form a hash chain that starts
+with its cap.
 """
 
 import json
@@ -58,7 +58,7 @@ def link_hash(kind: str, row: Row) -> str:
 
 @dataclass(frozen=True)
 class Head:
-    """A place in a chain that was seen; kept outside the ledger, it shows truncation and recomputation.
+    """A record of a hash chain by number and hash; stored outside the ledger, it reveals truncation and recomputation.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ def _is_pair(pair: object) -> bool:
     return isinstance(pair, list) and len(pair) == 2 and all(isinstance(part, str) for part in pair)
 
 
-# What a ledger writes down after publication: that a release was withdrawn, why, and what replaced it.
+# The record of a withdrawal: which release, why, and what replaced it.
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ def check_reason(value: object) -> str:
     return check_name(value, "a reason")
 
 
-def wrong_withdrawal(record: Withdrawal, charged: Container[str], last: Withdrawal | None) -> list[str]:
+def withdrawal_errors(record: Withdrawal, charged: Container[str], last: Withdrawal | None) -> list[str]:
     """Return what is wrong with a withdrawal, given the releases that were charged and the last one of this release.
 
     A release that was withdrawn may still be replaced; one that was replaced is done with.
@@ -433,7 +433,7 @@ _NOTHING_SEEN = re.compile("[\u180b-\u180d\u180f\u2800\ufe00-\ufe0f\U000e0100-\U
 
 
 def folded(name: str) -> str:
-    """Return what names that are taken for one have in common.
+    """Return the form in which names are compared: case and compatibility forms folded.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What is asked of a ledger, checked in full before anything is written."""
+"""A request to charge a release, validated before anything is written; canonical texts of records."""
 
 import json
 import re
@@ -11,9 +11,9 @@ from unicodedata import is_normalized
 from congenial.errors import LedgerError
 from congenial.privacy import RELATIONS
 from congenial.privacy.certificate import THEOREMS, Certificate
-from congenial.text import what_is_hidden
+from congenial.text import explain_hidden
 
-# The one way to write amounts, lists and certificates as text, so that equal records have equal hashes.
+# The canonical text of amounts, lists and certificates, so that equal records have equal hashes.
 
 Row = Mapping[str, object]
 """A record as it is stored and exported."""
@@ -171,7 +171,7 @@ def check_name(value: object, what: str) -> str:
         raise LedgerError(
             f"{what} has 1 to {LONGEST_NAME} characters and no spaces around it, and {value[:40]!r} has {len(value)}"
         )
-    if wrong := what_is_hidden(value, f"{what} {value[:40]!a}"):
+    if wrong := explain_hidden(value, f"{what} {value[:40]!a}"):
         raise LedgerError(wrong)
     if not value.isprintable() or not is_normalized("NFC", value):
         raise LedgerError(f"{what} is one line of printable text in Unicode's composed form, and {value[:40]!a} is not")

@@ -114,14 +114,14 @@ def _together(dataset: Dataset, spends: Sequence[Spend]) -> Certificate:
     return add_up([spend.certificate for spend in spends], k, statement)
 
 
-# What was charged to a dataset and what became of it, for people: the newest first.
+# The releases of a dataset for display, the newest first.
 
 _MOST_NAMED = 6
 
 
 @dataclass(frozen=True)
 class PastRelease:
-    """A charge, and what was said of its release afterwards. Public.
+    """A charge, and the newest withdrawal of its release. Public.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class PastRelease:
 
     @property
     def standing(self) -> str:
-        """What became of the release, in words; nothing while it stands."""
+        """The withdrawal in words; empty while the release stands."""
         return "" if self.became is None else self.became.text
 
     def as_json(self) -> dict[str, Any]:

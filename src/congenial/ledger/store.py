@@ -1,4 +1,4 @@
-"""Transactions on a ledger's database, and its errors in words of our own.
+"""Tables and versions of a ledger's database, and transactions on it; driver errors are replaced by own messages.
 
 A store keeps no connection between transactions, so it can be used after a fork and has nothing to close.
 """
@@ -18,7 +18,7 @@ from congenial.ledger.records import DATASET, FIELDS, SPEND, WITHDRAWAL, Dataset
 from congenial.ledger.requests import Row
 from congenial.ledger.sqlite import SqliteBackend
 
-# The tables of a ledger, and what is asked of them and written to them in one open transaction.
+# The tables of a ledger: queries and inserts inside one open transaction.
 
 VERSION_TABLE = "congenial_ledger_version"
 
@@ -136,7 +136,7 @@ def _read(kind: type[_Record], row: Row, what: str) -> _Record:
         raise TamperedError(f"{what} was edited after it was written: {error}", (f"{what}: {error}",)) from None
 
 
-# The versions of a ledger's tables, in plain SQL, and how a database is brought to the newest.
+# The versions of a ledger's tables as SQL scripts, and the upgrade to the newest.
 #
 # All versions that are missing run in the transaction that is open, under the lock of writers: they come together or
 # not at all. The triggers keep a mistaken UPDATE or DELETE from going through; they are no protection against whoever
@@ -266,7 +266,7 @@ class Store:
         return self._run(work, writes=True)
 
     def _run(self, work: Callable[[Book], _Answer], *, writes: bool) -> _Answer:
-        """Do work and commit. What the database says is not passed on, not even as the context of the error."""
+        """Do work and commit. Messages of the database are not passed on, not even as the context of the error."""
         stage = "connecting"
         try:
             with closing(self.backend.connect()) as connection:
@@ -293,7 +293,7 @@ class Store:
 
 
 def backend_of(address: FileAddress | ServerAddress, patience: float) -> Backend:
-    """Return how to speak to the database at an address."""
+    """Return the backend of the database at an address."""
     if isinstance(address, FileAddress):
         return SqliteBackend(address, patience)
     return PostgresqlBackend(address, patience)

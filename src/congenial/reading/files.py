@@ -19,7 +19,7 @@ from congenial.errors import ReadingError, did_you_mean, reason_of
 from congenial.spec.levels import public_file
 from congenial.spec.spec import Spec
 from congenial.table import CONFIDENTIAL
-from congenial.text import is_taken_for_a_formula, on_one_line
+from congenial.text import is_formula, on_one_line
 
 _HEAD = 1_000_000  # bytes in which the header of a CSV file must end
 _PARQUET = b"PAR1"
@@ -108,7 +108,7 @@ def find_files(patterns: Sequence[str], folder: Path) -> tuple[Path, ...]:
 
 
 def first_bytes(path: Path) -> bytes:
-    """Return the beginning of a file, unpacked, or say in words why it is of no use."""
+    """Return the first bytes of a file, unpacked; refuses files that are empty or cannot be opened."""
     try:
         head = read_beginning(path, _HEAD)
     except OSError as error:
@@ -172,8 +172,8 @@ def _leaf_lists(spec: Spec, folder: Path) -> tuple[Path, ...]:
     return () if spec.hierarchy is None else find_files([spec.hierarchy.file], folder)
 
 
-def check_apart(spec: Spec, folder: Path, data: Sequence[Path]) -> None:
-    """Refuse a public list that is a file of confidential data: which levels occur there would be given away."""
+def check_lists_are_public(spec: Spec, folder: Path, data: Sequence[Path]) -> None:
+    """Refuse a public list that is a file of confidential data: that would disclose which levels occur."""
     if spec.data.status != "confidential":
         return
     for path in (*(path.resolve() for path, _ in spec.public_files), *_leaf_lists(spec, folder)):
@@ -184,7 +184,7 @@ def check_apart(spec: Spec, folder: Path, data: Sequence[Path]) -> None:
             )
 
 
-# Files for the curator's eyes: what a message may not say, in a CSV file that only its owner can read.
+# Confidential CSV files: what a message may not say, readable by their owner alone.
 
 _MOST_ROWS = 10_000
 
@@ -211,4 +211,4 @@ def write_confidential_csv(
 
 def _cell(value: object) -> object:
     text = on_one_line(value) if isinstance(value, str) else value
-    return f"'{text}" if isinstance(text, str) and is_taken_for_a_formula(text) else text
+    return f"'{text}" if isinstance(text, str) and is_formula(text) else text

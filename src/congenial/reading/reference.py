@@ -1,4 +1,4 @@
-"""A public table that stands in for the confidential ones: a file of the data's shape, with areas of its own."""
+"""Reference tables: a public file in the format of the data, with its own areas."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from congenial.tree.tree import Tree
 
 
 def check_public(spec: Spec, folder: Path, reference: Path) -> None:
-    """Refuse the confidential data as their own reference: what is computed around it may be shown to anybody."""
+    """Refuse the confidential data as their own reference: what is computed around a reference is public."""
     if spec.data.status != "confidential" or not reference.exists():
         return
     if any(file.samefile(reference) for file in find_files(spec.data.paths, folder)):
@@ -55,7 +55,7 @@ def _codes(spec: Spec, by: Levels, file: str) -> tuple[str, ...]:
         sources = read_sources(database, paths, spec.data.separator)
         for source in sources:
             source.place(by.column)
-        rows = sql.rows_of(sources, [by.column], spec.data.separator)
+        rows = sql.rows_query(sources, [by.column], spec.data.separator)
         areas = database.columns(f"SELECT DISTINCT v0 FROM ({rows})")  # noqa: S608
     if areas is None or np.ma.getmaskarray(areas["v0"]).any():
         raise ReadingError(f"the reference {Path(file).name} cannot be read, or a row of it has no {by.name}")

@@ -45,7 +45,7 @@ class Session:
         """Return the columns of a query as arrays; None when it failed."""
         return self._tried(lambda: self._connection.execute(query).fetchnumpy())
 
-    def know(self, name: str, columns: Mapping[str, Sequence[str] | NDArray[Any]]) -> None:
+    def register_columns(self, name: str, columns: Mapping[str, Sequence[str] | NDArray[Any]]) -> None:
         """Make public columns known to queries as a table of this name."""
         import pyarrow
 
@@ -55,7 +55,7 @@ class Session:
         ]
         self._connection.register(name, pyarrow.Table.from_arrays(arrays, names=list(columns)))
 
-    def each_part(self, query: str, take: "Callable[[RecordBatch], None]") -> bool:
+    def for_each_batch(self, query: str, take: "Callable[[RecordBatch], None]") -> bool:
         """Hand the rows of a query on in parts, in no particular order; false when it failed.
 
         Rows come as Arrow columns: nothing is made of a single row, and the memory does not depend on how many there
@@ -137,7 +137,7 @@ def _without_magic(path: Path) -> str:
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))
 
 
-# The SQL that turns rows into places of cells. Only numbers and quoted texts are written into it.
+# The SQL that maps rows to cells. Only numbers and quoted texts are written into it.
 
 _INTEGERS = {f"{sign}{size}" for sign in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")}
 _NUMBERS = {*_INTEGERS, "DOUBLE", "FLOAT", "DECIMAL"}
@@ -159,7 +159,7 @@ class CountColumn(str):
     __slots__ = ()
 
 
-def rows_of(sources: Sequence[Source], columns: Sequence[str | Levels], separator: str) -> str:
+def rows_query(sources: Sequence[Source], columns: Sequence[str | Levels], separator: str) -> str:
     """Return a query for columns of all files, as v0, v1, ..., and for how many rows each row stands, as w.
 
     Parameters
@@ -241,7 +241,7 @@ def check_types(sources: Sequence[Source], levels: Sequence[Levels], count: str 
                 )
 
 
-def place_of(value: str, levels: Levels, number: int) -> tuple[str, str]:
+def level_index(value: str, levels: Levels, number: int) -> tuple[str, str]:
     """Return the expression for the place of a value among the levels, NULL if there is none, and the join it needs."""
     if not levels.cut:
         text = f"coalesce({value}, '')" if levels.has_empty else value

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.arrow import CodeTexts, numbers_in
+from congenial.arrow import CodeTexts, arrow_to_numbers
 from congenial.disk import open_unpacked
 from congenial.errors import ReadingError
 from congenial.progress import READING, Progress, silent
 from congenial.reading import session as sql
-from congenial.reading.files import FileColumn, Source, check_apart, find_files, write_confidential_csv
-from congenial.reading.session import GROUPED, Session, place_of, read_sources, rows_of, session
-from congenial.resources import what_is_too_large
+from congenial.reading.files import FileColumn, Source, check_lists_are_public, find_files, write_confidential_csv
+from congenial.reading.session import GROUPED, Session, level_index, read_sources, rows_query, session
+from congenial.resources import explain_too_large
 from congenial.spec.levels import Levels
 from congenial.spec.spec import PrivacyUnit, Spec
 from congenial.table import CONFIDENTIAL, AreaTables, Table
@@ -28,13 +28,13 @@ from congenial.tree.tree import Tree
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
-# Rows of a file on their way into cells, some at a time. Confidential.
+# Accumulation of rows into counts of cells, batch by batch. Confidential.
 
 _TELLING = 2_000_000  # rows between two words about progress
 
 
 class CellCounts:
-    """Counts of cells, as rows come in: of counts, a row has its cell's count; else, every row counts one.
+    """Accumulates rows into counts of cells: a row of counts has its cell's count, a row of microdata counts one.
 
     Attributes
     ----------
@@ -61,32 +61,34 @@ class CellCounts:
     def take(self, rows: "RecordBatch") -> None:
         """Put rows into their cells. Where a cell has several rows of counts, one of them stays."""
         names = rows.schema.names
-        n_alike = numbers_in(rows.column("w")) if "w" in names else 1  # rows that were grouped elsewhere stand for many
+        n_alike = (
+            arrow_to_numbers(rows.column("w")) if "w" in names else 1
+        )  # rows that were grouped elsewhere stand for many
         before, self.n_rows = self.n_rows, self.n_rows + int(np.sum(n_alike) if "w" in names else rows.num_rows)
         cells = rows.column("cell")
         if self.has_unknown or cells.null_count:
             self.has_unknown = True
             return
-        places = numbers_in(cells)
+        places = arrow_to_numbers(cells)
         if "value" not in names:
             np.add.at(self.counts, places, n_alike)
         else:
             values = rows.column("value")
             if values.null_count:
-                self.problems |= set(numbers_in(rows.column("problem")).tolist()) - {0}
+                self.problems |= set(arrow_to_numbers(rows.column("problem")).tolist()) - {0}
                 return
-            self.counts[places] = numbers_in(values)
+            self.counts[places] = arrow_to_numbers(values)
         self.is_there[places] = True
         if self.n_rows // _TELLING > before // _TELLING and len(self.counts) >= self.n_rows:
             self._progress(READING, self.n_rows, len(self.counts))
 
 
-# Rows that were grouped elsewhere, by an engine for many machines: each distinct row once. Confidential.
+# Rows that another engine has grouped: each distinct row once. Confidential.
 
 
 @dataclass(frozen=True, repr=False)
 class GroupedRows:
-    """What is left of the data when equal rows are put together.
+    """Distinct rows of the data with their multiplicities.
 
     Attributes
     ----------
@@ -166,7 +168,7 @@ def too_many_rows(unit: PrivacyUnit) -> str:
     )
 
 
-# Why a CSV file could not be read, in our own words: a line number, never what stands there.
+# Why a CSV file could not be read: a line number, never its content.
 
 
 def find_csv_error(path: Path, n_columns: int, separator: str) -> str | None:
@@ -195,7 +197,7 @@ def find_csv_error(path: Path, n_columns: int, separator: str) -> str | None:
     return None
 
 
-# What does not fit the declared levels: named by column in the message, by value in a file marked CONFIDENTIAL.
+# Values that are no declared level: columns are named in the message, values in a file marked CONFIDENTIAL.
 
 _MOST_VALUES = 1_000  # of each column
 _HEADER = ("column", "value", "rows")
@@ -234,8 +236,8 @@ def raise_unknown(
 def _misfits(
     session: Session, sources: Sequence[Source], levels: Levels, number: int, separator: str
 ) -> tuple[bool, list[Unknown]]:
-    rows = rows_of(sources, [levels, levels.column], separator)
-    place, join = place_of("v0", levels, number)
+    rows = rows_query(sources, [levels, levels.column], separator)
+    place, join = level_index("v0", levels, number)
     unknown = session.rows(
         f"SELECT v1, sum(w)::BIGINT AS n FROM ({rows}){join} WHERE {place} IS NULL"  # noqa: S608  quoted by `quoted`
         f" GROUP BY v1 ORDER BY v1 IS NOT NULL, n DESC, v1 LIMIT {_MOST_VALUES + 1}"
@@ -316,10 +318,10 @@ def read_counts(
     base = Path(folder).resolve()
     levels = (*(() if spec.by is None else (spec.by,)), *spec.dimensions)
     n_areas = 1 if spec.by is None else len(spec.by.labels)
-    if wrong := what_is_too_large(n_areas, spec.schema.n_cells):
+    if wrong := explain_too_large(n_areas, spec.schema.n_cells):
         raise ReadingError(wrong)
     paths = find_files(spec.data.paths, base) if grouped is None else (Path(grouped.name),)
-    check_apart(spec, base, paths)
+    check_lists_are_public(spec, base, paths)
     with session(paths, None if grouped is None else grouped.rows) as database:
         if grouped is None:
             read = read_sources(database, paths, spec.data.separator)
@@ -330,7 +332,7 @@ def read_counts(
         _check_names(sources, spec, with_all=grouped is None)
         query = _cells_query(database, sources, levels, spec)
         cell_counts = CellCounts(tuple(len(dimension.labels) for dimension in levels), progress)
-        if not database.each_part(query, cell_counts.take):
+        if not database.for_each_batch(query, cell_counts.take):
             raise ReadingError(_reading_error(sources, spec.data.separator))
         if not cell_counts.n_rows:
             no_rows = "no row that `keep_rows` keeps" if spec.row_filters else "no rows"
@@ -340,7 +342,7 @@ def read_counts(
             file = base / f"{CONFIDENTIAL}unknown-levels-{spec.release}.csv"
             raise_unknown(database, sources, levels, spec.data.separator, file)
         if grouped is None and spec.unit is not None and spec.unit.id_column is not None:
-            rows = sql.rows_of(sources, [spec.unit.id_column], spec.data.separator)
+            rows = sql.rows_query(sources, [spec.unit.id_column], spec.data.separator)
             if not check_ids(database, rows, spec.unit):
                 raise ReadingError(_reading_error(sources, spec.data.separator))
         if spec.data.count is not None:
@@ -370,10 +372,10 @@ def _cells_query(database: Session, sources: Sequence[Source], levels: Sequence[
     for number, dimension in enumerate(levels):
         if not dimension.cut:
             places = np.arange(len(dimension.codes), dtype=np.int32)
-            database.know(f"levels_{number}", {"code": dimension.codes, "place": places})
+            database.register_columns(f"levels_{number}", {"code": dimension.codes, "place": places})
     columns: list[str | Levels] = [*levels, *(() if spec.data.count is None else (sql.CountColumn(spec.data.count),))]
-    rows = sql.rows_of(sources, columns, spec.data.separator)
-    parts = [sql.place_of(f"v{number}", dimension, number) for number, dimension in enumerate(levels)]
+    rows = sql.rows_query(sources, columns, spec.data.separator)
+    parts = [sql.level_index(f"v{number}", dimension, number) for number, dimension in enumerate(levels)]
     cell = "0::BIGINT"
     for (place, _), dimension in zip(parts, levels, strict=True):
         cell = f"({cell}) * {len(dimension.labels)} + ({place})"
@@ -401,7 +403,7 @@ def _check_counts(
         raise ReadingError(f"column {spec.data.count!r} has {words}")
     if cell_counts.n_rows > cell_counts.is_there.sum():
         again = CellCounts(cell_counts.shape)  # as many rows as a cell has, in place of its count
-        database.each_part(f"SELECT COLUMNS('^(cell|w)$') FROM ({query})", again.take)  # noqa: S608
+        database.for_each_batch(f"SELECT COLUMNS('^(cell|w)$') FROM ({query})", again.take)  # noqa: S608
         many = _listed(again.counts > 1, again.counts, levels, spec, folder)
         raise ReadingError(
             f"some cells have more than one row; the list {many}. Add their counts up first, or use `kind: microdata`"

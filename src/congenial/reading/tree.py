@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from congenial.arrow import Codes, codes_of, texts_of
+from congenial.arrow import Codes, arrow_to_codes, codes_as_texts
 from congenial.errors import CongenialError, HierarchyError, ReadingError
 from congenial.reading import session as sql
 from congenial.reading.files import find_files
@@ -19,11 +19,11 @@ from congenial.tree.tree import Tree, Zeros
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
-# Where a public list of leaves is wrong: the line of a CSV file that its first reading, column by column, lost.
+# Line numbers for errors in a public list of leaves: the file is read again, row by row.
 
 
 def with_line(refused: CongenialError, tree_file: TreeFile, columns: Sequence[str], folder: Path) -> CongenialError:
-    """Return what is wrong in a list of leaves with its line, where there is one, or else what was refused."""
+    """Return the error of a list of leaves with its line number, where there is one, or else the error itself."""
     try:
         rows = read_public_csv(tree_file.file, folder, columns, tree_file.separator)
         rows.check_once(0, tree_file.leaf, "each leaf stands in the list once")
@@ -103,11 +103,11 @@ def _read(tree_file: TreeFile, columns: list[str], n_cells: int, folder: Path) -
     if tree_file.uninhabited is None:
         return tree, Zeros()
     words, inverse = np.unique(next(places), return_inverse=True)
-    if wrong := sorted(set(texts_of(words)) - set(TRUTH)):
+    if wrong := sorted(set(codes_as_texts(words)) - set(TRUTH)):
         raise ReadingError(
             f"column {tree_file.uninhabited!r} of {tree_file.file} says {wrong[0]!r}, and not 1, 0, true or false"
         )
-    is_empty = np.array([TRUTH[word] for word in texts_of(words)], np.bool_)[inverse.reshape(-1)]
+    is_empty = np.array([TRUTH[word] for word in codes_as_texts(words)], np.bool_)[inverse.reshape(-1)]
     if not is_empty.any():
         return tree, Zeros()
     return tree, Zeros.of_leaves(tree, np.repeat(is_empty[:, None], n_cells, axis=1))
@@ -125,7 +125,7 @@ def _columns(tree_file: TreeFile, columns: list[str], folder: Path) -> list[Code
                     f"column {column!r} of {tree_file.file} is empty in a row: every leaf has a code and a unit of each"
                     " level"
                 )
-            codes = codes_of(rows.column(number))
+            codes = arrow_to_codes(rows.column(number))
             if codes is None:
                 raise ReadingError(f"column {column!r} of {tree_file.file} has a text with a zero byte; remove it")
             chunks[number].append(codes)
@@ -135,7 +135,7 @@ def _columns(tree_file: TreeFile, columns: list[str], folder: Path) -> list[Code
         for source in sources:
             for column in columns:
                 source.place(column)
-        if not database.each_part(sql.rows_of(sources, list(columns), tree_file.separator), take):
+        if not database.for_each_batch(sql.rows_query(sources, list(columns), tree_file.separator), take):
             raise ReadingError(f"the leaves in {tree_file.file} cannot be read; the file may be damaged")
     if not any(map(len, chunks[0])):
         raise ReadingError(f"{tree_file.file} has a header and no rows: a tree has at least one leaf")

@@ -1,4 +1,4 @@
-"""From what a spec says to the library's queries and conditions."""
+"""Queries and conditions from the entries of a spec: sentences, mappings, values by area."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -22,13 +22,11 @@ from congenial.spec.yaml_text import KeyPath
 if TYPE_CHECKING:
     from congenial.spec.model import TermEntry, ValuesEntry
 
-# Sets of cells and queries in words: ``total of voting by sex``.
+# The grammar of queries as sentences, such as ``total of voting by sex``:
 #
-# ::
-#
-# query = "cells" | "total", optionally "of" picks, optionally "by" dimensions | "margin of" dimensions picks = pick,
-# joined by "and" or commas: labels of one dimension add up, different dimensions intersect pick = "all" | a group | a
-# label | a dimension with a group or a label of it: "age voting", "sex=female"
+# query = "cells" | "total", optionally "of" picks, optionally "by" dimensions | "margin of" dimensions
+# picks = pick, joined by "and" or commas: labels of one dimension add up, different dimensions intersect
+# pick  = "all" | a group | a label | a dimension with a group or a label of it: "age voting", "sex=female"
 
 Where = dict[str, tuple[str, ...]]
 Parsed = TypeVar("Parsed")
@@ -39,7 +37,7 @@ _KINDS = ("cells", "total", "margin", "zeros")
 
 @dataclass(frozen=True)
 class ParsedSentence:
-    """What a sentence asks for."""
+    """A parsed sentence: the kind of query, the cells, the dimensions of a margin."""
 
     kind: str
     where: Where | None = None

@@ -9,7 +9,6 @@ from functools import cached_property
 from hashlib import file_digest
 from itertools import pairwise
 from pathlib import Path
-from pathlib import Path as Folder
 from typing import TYPE_CHECKING
 
 from congenial.bundle.metadata import PublicFile
@@ -17,7 +16,7 @@ from congenial.disk import read_beginning
 from congenial.errors import ConditionError, CongenialError, SchemaError, did_you_mean, reason_of
 from congenial.schema import Schema
 from congenial.spec.yaml_text import KeyPath, Mistakes
-from congenial.text import LONGEST, shows, what_is_hidden
+from congenial.text import LONGEST, explain_hidden, shows
 
 if TYPE_CHECKING:
     from congenial.spec.model import AreaEntry, DimensionEntry, ListEntry, RangeEntry
@@ -90,16 +89,16 @@ def read_public_csv(file: str, folder: Path | None, columns: Sequence[str], sepa
     if content.startswith(b"PAR1"):
         raise SchemaError(f"{path.name} is a Parquet file; a public list is CSV, packed by gzip or not")
     rows = _rows(path, _decoded(content, path.name), columns, separator)
-    if all(map(_is_right, set(rows.columns))):
+    if all(map(_is_valid, set(rows.columns))):
         return rows
     for row, values in enumerate(zip(*rows.columns, strict=True)):
         for column, value in zip(columns, values, strict=True):
-            if wrong := _wrong(value):
+            if wrong := _explain_text(value):
                 raise rows.refused(row, f"{column!r} {wrong}")
     return rows
 
 
-def _is_right(column: Sequence[str]) -> bool:
+def _is_valid(column: Sequence[str]) -> bool:
     """Whether no text of a column is wrong, seen at once: one by one a list of 100,000 takes a second."""
     return all(map(str.strip, column)) and max(map(len, column)) <= LONGEST and shows("".join(column))
 
@@ -155,13 +154,13 @@ def _column_index(header: Sequence[str], column: str, name: str) -> int:
     raise SchemaError(f"{name}, line 1: there is no column {column!r}; {did_you_mean(column, header)}")
 
 
-def _wrong(value: str) -> str:
+def _explain_text(value: str) -> str:
     """Return why a text cannot be a code or a label, as the end of a sentence; nothing if it can."""
     if not value.strip():
         return "is empty; give every row a text here"
     if len(value) > LONGEST:
         return f"has {len(value):,} letters, and the limit is {LONGEST:,}"
-    return what_is_hidden(value, repr(value[:40]))
+    return explain_hidden(value, repr(value[:40]))
 
 
 # The levels of a dimension, or the areas, from a public file: a row a level. It is never made from the data.
@@ -292,7 +291,7 @@ def schema_of(dimensions: Iterable[Levels]) -> Schema:
     return Schema({levels.name: levels.labels for levels in known}, groups, ordered)
 
 
-def declared(
+def read_levels(
     name: str, entry: "list[str] | DimensionEntry | AreaEntry", mistakes: Mistakes, path: KeyPath
 ) -> Levels | None:
     """Return the levels that a dimension, or the areas, declare; None when they are noted as mistaken."""
@@ -322,7 +321,7 @@ def declared(
     return levels if len(mistakes.by_path) == before else None
 
 
-def _dimension(name: str, entry: "DimensionEntry", folder: Folder | None) -> Levels:
+def _dimension(name: str, entry: "DimensionEntry", folder: Path | None) -> Levels:
     from congenial.spec.model import ListEntry
 
     if (entry.levels is None) == (entry.cut is None):

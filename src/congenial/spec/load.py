@@ -15,14 +15,14 @@ from congenial.release import OUTPUTS
 from congenial.schema import Schema
 from congenial.spec import yaml_text
 from congenial.spec.conditions import Reader, Statement, files_in, read_by_area
-from congenial.spec.levels import Levels, PublicRows, declared, schema_of
+from congenial.spec.levels import Levels, PublicRows, read_levels, schema_of
 from congenial.spec.spec import DataFiles, PrivacyUnit, Spec, check_levels_of, read_hierarchy, tree_noise
 from congenial.spec.yaml_text import KeyPath, Mistakes, checked_format
 
 if TYPE_CHECKING:
     from congenial.spec.model import SpecFile
 
-# The parts of a spec that say what the table is and where its data are, checked against each other.
+# The sections on dimensions, areas, data, row filters and privacy unit, checked against each other.
 
 
 def _is_noted(section: str, mistakes: Mistakes) -> bool:
@@ -31,12 +31,14 @@ def _is_noted(section: str, mistakes: Mistakes) -> bool:
 
 
 def read_dimensions(file: "SpecFile", mistakes: Mistakes) -> list[Levels] | None:
-    """Return every dimension; None when one of them is mistaken, so that nothing is said about them twice."""
+    """Return every dimension; None when one of them is mistaken, so that no mistake is reported twice."""
     if not file.dimensions:
         if not _is_noted("dimensions", mistakes):
             mistakes.add(("dimensions",), "a spec needs `dimensions:`, such as {sex: [female, male]}")
         return None
-    levels_or_none = [declared(name, entry, mistakes, ("dimensions", name)) for name, entry in file.dimensions.items()]
+    levels_or_none = [
+        read_levels(name, entry, mistakes, ("dimensions", name)) for name, entry in file.dimensions.items()
+    ]
     complete = [levels for levels in levels_or_none if levels is not None]
     return complete if len(complete) == len(levels_or_none) else None
 
@@ -51,7 +53,7 @@ def read_areas(file: "SpecFile", mistakes: Mistakes) -> Levels | None:
     name = file.by.name or file.by.column or ""
     if name in file.dimensions:
         mistakes.add(("by", "name"), f"{name!r} is a dimension already; areas are not a dimension of their tables")
-    return declared(name, file.by, mistakes, ("by",))
+    return read_levels(name, file.by, mistakes, ("by",))
 
 
 def read_data(file: "SpecFile", mistakes: Mistakes) -> DataFiles | None:
@@ -80,7 +82,7 @@ def read_data(file: "SpecFile", mistakes: Mistakes) -> DataFiles | None:
 
 
 def read_row_filters(file: "SpecFile", mistakes: Mistakes) -> tuple[RowFilter, ...]:
-    """Return which rows are counted; where a record changes its value, what keeps a row must be public."""
+    """Return the row filters; under bounded neighbours, the column of a filter must be public."""
     public = [] if file.data is None else file.data.public_columns
     filters = []
     for column, entry in file.keep_rows.items():
@@ -155,7 +157,7 @@ def check_columns(
         used.setdefault(column, what)
 
 
-# Areas that are left unpublished by name: where the certificate covers it, and nothing else gives them away.
+# Unpublished areas: where the certificate covers them, and nothing else discloses them.
 
 
 def read_unpublished(
@@ -377,7 +379,7 @@ def _check_sound_entries(file: "SpecFile", mistakes: Mistakes, places: Places) -
     sound = [
         levels
         for name, content in file.dimensions.items()
-        if (levels := declared(name, content, Mistakes(mistakes.document), ("dimensions", name))) is not None
+        if (levels := read_levels(name, content, Mistakes(mistakes.document), ("dimensions", name))) is not None
     ]
     unsure = set(file.dimensions) - {levels.name for levels in sound}
     if not sound or not unsure:  # what is wrong with all of them together is noted by itself

@@ -27,7 +27,7 @@ from congenial.exact import exact_fraction, positive_fraction
 from congenial.noise import DEFAULT, FAMILIES
 from congenial.privacy import RELATIONS
 from congenial.release import OUTPUTS
-from congenial.text import LONGEST, what_is_hidden
+from congenial.text import LONGEST, explain_hidden
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 TO_FILL_IN = "FILL IN"
@@ -35,7 +35,7 @@ TO_FILL_IN = "FILL IN"
 
 
 def _readable(text: str) -> str:
-    if wrong := what_is_hidden(text, f"{text[:40]!r}"):
+    if wrong := explain_hidden(text, f"{text[:40]!r}"):
         raise ValueError(wrong)
     if not text.strip():
         raise ValueError("this is empty; write some text")

@@ -89,7 +89,7 @@ def parse(content: bytes | str, file_name: str = "spec.yaml", folder: Folder | N
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
-        raise _error(file_name, place, _plain_words(str(error.problem or error.context))) from None
+        raise _error(file_name, place, _explain_yaml(str(error.problem or error.context))) from None
     except ReaderError as error:
         raise _error(file_name, _place(text, error.position), "a character that YAML does not allow") from None
     except Exception:  # noqa: BLE001  a parser that stumbles over odd bytes must not end in a traceback
@@ -116,7 +116,7 @@ def _place(text: str, position: int | None) -> tuple[int, int]:
     return before.count("\n") + 1, len(before) - before.rfind("\n")
 
 
-def _plain_words(problem: str) -> str:
+def _explain_yaml(problem: str) -> str:
     if "\\t" in problem:
         return "a tab cannot indent a line here; use spaces"
     hints = {
@@ -198,7 +198,7 @@ def _mapping(document: Document, events: "Iterator[Event]", path: KeyPath) -> di
     return mapping
 
 
-# From what pydantic finds wrong to mistakes in plain words, each at its line and column.
+# Errors of pydantic as mistakes in plain words, each at its line and column.
 
 MOST = 1_000
 _LISTS = ("measure", "invariants", "conditions")

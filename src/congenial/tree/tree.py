@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from congenial.arrays import Ints
-from congenial.arrow import Codes, CodeTexts, letters_beside_ascii, texts_of
+from congenial.arrow import Codes, CodeTexts, codes_as_texts, letters_beyond_ascii
 from congenial.errors import BrokenError, HierarchyError, did_you_mean
 from congenial.sampling.allocation.sampler import Families
-from congenial.text import LONGEST, hidden_in, what_is_hidden, what_is_wrong
+from congenial.text import LONGEST, explain_hidden, explain_invalid, first_hidden
 
 MOST_ROOM = 1 << 30
 """Bytes of the codes of all leaves at all levels: an array of them has room for the longest in every line."""
@@ -180,12 +180,12 @@ class Tree:
         found = ranks[np.minimum(np.searchsorted(known, wanted, sorter=ranks), len(known) - 1)]
         is_wrong = known[found] != wanted
         if is_wrong.any():
-            raise HierarchyError(f"{texts_of(np.asarray(codes)[is_wrong][:1])[0]!r} is not a {level} of the tree")
+            raise HierarchyError(f"{codes_as_texts(np.asarray(codes)[is_wrong][:1])[0]!r} is not a {level} of the tree")
         return np.asarray(found, np.int64)
 
     def texts(self, level: int) -> list[str]:
         """Return the codes of a level's units as texts, an object each."""
-        return texts_of(self.codes[level])
+        return codes_as_texts(self.codes[level])
 
     def places_of_code(self, level: int, code: str) -> Ints:
         """Return where in a level units of a code stand: one place, or none."""
@@ -221,7 +221,7 @@ def _check_names(names: Sequence[str]) -> None:
     for name in names:
         if type(name) is not str or not name.strip():
             raise HierarchyError(f"the name of a level is text, such as county, not {name!r}")
-        if wrong := what_is_wrong(name, f"the level {name[:40]!r}"):
+        if wrong := explain_invalid(name, f"the level {name[:40]!r}"):
             raise HierarchyError(wrong)
 
 
@@ -261,12 +261,12 @@ def _check_texts(name: str, codes: Codes) -> None:
         raise HierarchyError(
             f"a code of {name} has {int(lengths.max()):,} characters, and the limit is {LONGEST:,}; shorten it"
         )
-    letters = letters_beside_ascii(codes)
+    letters = letters_beyond_ascii(codes)
     if codes.dtype.kind == "S" and letters and max(letters) > "\x7f":
         raise HierarchyError(f"codes of {name} are bytes beyond ASCII; give them as text")
-    if hidden := [letter for letter in letters if hidden_in(letter)]:
+    if hidden := [letter for letter in letters if first_hidden(letter)]:
         code = next(text for text in CodeTexts(codes) if any(letter in text for letter in hidden))
-        raise HierarchyError(what_is_hidden(code, f"the code {code[:40]!r} of {name}"))
+        raise HierarchyError(explain_hidden(code, f"the code {code[:40]!r} of {name}"))
 
 
 def _distinct(column: Codes) -> tuple[Codes, Ints]:
@@ -287,7 +287,7 @@ def _alike(wanted: Codes, known: Codes) -> Codes:
 
 def _twice(column: Codes) -> str:
     ranked = np.sort(column)
-    return texts_of(ranked[1:][ranked[1:] == ranked[:-1]][:1])[0]
+    return codes_as_texts(ranked[1:][ranked[1:] == ranked[:-1]][:1])[0]
 
 
 def _parents(above: Ints, below: Ints, names: Sequence[str], labels: Codes) -> Ints:
@@ -296,7 +296,7 @@ def _parents(above: Ints, below: Ints, names: Sequence[str], labels: Codes) -> I
     parent[below] = above
     is_torn = parent[below] != above
     if is_torn.any():
-        torn = texts_of(labels[below[is_torn][:1]])[0]
+        torn = codes_as_texts(labels[below[is_torn][:1]])[0]
         raise HierarchyError(
             f"{names[1]} {torn!r} is part of two {names[0]} units: a unit has one parent;"
             " give units of one name in different places codes of their own, or put the levels in order, the top first"

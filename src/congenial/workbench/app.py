@@ -20,7 +20,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from congenial.disk import no_core_file
+from congenial.disk import disable_core_dumps
 from congenial.errors import ReadingError, reason_of
 from congenial.randomness import secret_bytes
 from congenial.workbench import ask_pages, choose_pages, release_pages, spec_pages
@@ -220,7 +220,7 @@ def serve(
     announce : function
         Tells somebody the link, which is good until the end.
     """
-    no_core_file()
+    disable_core_dumps()
     listening = _listen(port)
     bound_port = listening.getsockname()[1]
     token = new_token()

@@ -22,7 +22,7 @@ from congenial.inference.answers import Answer, Replies
 from congenial.inference.intervals import number_text
 from congenial.inference.questions import Vocabulary
 from congenial.pages.svg_charts import intervals
-from congenial.text import is_taken_for_a_formula
+from congenial.text import is_formula
 from congenial.workbench.jobs import BackgroundJob
 from congenial.workbench.open_bundles import (
     DRAWS,
@@ -270,7 +270,7 @@ def as_csv(numbers: tuple[Answer, ...]) -> str:
     for number in numbers:
         values = number.as_json()
         texts = [values["area"] or "", values["query"]]
-        plain = [f"'{text}" if is_taken_for_a_formula(text) else text for text in texts]
+        plain = [f"'{text}" if is_formula(text) else text for text in texts]
         ends = values["by_error_law"]["low"], values["by_error_law"]["high"]
         rows.writerow([*plain, values["released"], *ends, *(values[name] for name in posterior)])
     return out.getvalue()

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from congenial.display import as_grid
+from congenial.display import table_rows
 from congenial.errors import CongenialError, ReadingError, SpecError
 from congenial.reading.starter import columns_of, guessed
 from congenial.spec.spec import Spec
@@ -272,7 +272,7 @@ def routes(workspace: Workspace) -> list[Route]:
         labels = [] if isinstance(data, Table) else [str(label) for label in data]
         shown = area if area in labels else next(iter(labels), None)
         table = data if isinstance(data, Table) else data[shown or ""]
-        header, rows = as_grid(spec.schema, table.counts)
+        header, rows = table_rows(spec.schema, table.counts)
         return page(
             "confidential.html",
             title="CONFIDENTIAL",

@@ -22,7 +22,7 @@ from congenial.spec.load import parse_spec
 from congenial.spec.spec import Spec
 from congenial.spec.yaml_text import parse
 from congenial.table import CONFIDENTIAL, AreaTables, Table
-from congenial.text import hidden_in
+from congenial.text import first_hidden
 from congenial.tree.tree import Tree, Zeros, check_leaves
 from congenial.workbench.jobs import BackgroundJob, Worker, error_message
 
@@ -66,7 +66,7 @@ def is_visible(name: str) -> bool:
     [True, False, False, False]
     """
     folded = name.casefold()
-    return not (folded.startswith((".", CONFIDENTIAL.casefold())) or folded.endswith(".keys") or hidden_in(name))
+    return not (folded.startswith((".", CONFIDENTIAL.casefold())) or folded.endswith(".keys") or first_hidden(name))
 
 
 def file_kind(path: Path) -> FileKind | None:

@@ -20,7 +20,7 @@ from congenial.engines.key_place import KeyPlace
 from congenial.engines.task import Gathered, Job, Piece, Work, check_software
 from congenial.errors import EngineError, ReadingError, did_you_mean
 from congenial.progress import DRAWING, Progress
-from congenial.reading.files import check_apart
+from congenial.reading.files import check_lists_are_public
 from congenial.reading.tables import GroupedRows, cell_columns, too_many_rows
 from congenial.spec.spec import PrivacyUnit, Spec
 
@@ -100,7 +100,7 @@ def grouped_by_spark(session: "SparkSession", spec: Spec, folder: Path) -> Group
     if all(pattern.lower().endswith((".csv", ".csv.gz", ".tsv", ".txt")) for pattern in patterns):
         return None
     local = [(folder / pattern).resolve() for pattern in patterns if not _is_elsewhere(pattern)]
-    check_apart(spec, folder.resolve(), local)
+    check_lists_are_public(spec, folder.resolve(), local)
     frames = [_frame(session, pattern, folder) for pattern in patterns]
     return grouped(frames, spec, ", ".join(patterns))
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Floats, Ints
-from congenial.arrow import texts_of
+from congenial.arrow import codes_as_texts
 from congenial.bundle.parquet import arrays_to_parquet
 from congenial.bundle.structure_files import cell_columns
 from congenial.conditions.constraints import Constraints
@@ -340,7 +340,7 @@ class TreeEstimate:
             matches = [(level, place) for level in levels for place in tree.places_of_code(level, code).tolist()]
             if not matches:
                 near = did_you_mean(
-                    str(code), [known for codes in tree.codes[:-1] for known in texts_of(codes[:10_000])]
+                    str(code), [known for codes in tree.codes[:-1] for known in codes_as_texts(codes[:10_000])]
                 )
                 raise InferenceError(f"{code!r} is no unit of the tree; {near}")
             if len(matches) > 1:

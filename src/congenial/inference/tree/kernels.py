@@ -150,7 +150,7 @@ def draw_rates(spine: Spine, state: TreeState, start: int, chance: Words) -> int
 
 @kernel
 def gather(
-    spine: Spine, state: TreeState, level: int, column_of: Ints, first_column: int, people: Floats, loads: Floats
+    spine: Spine, state: TreeState, level: int, codes_to_arrow: Ints, first_column: int, people: Floats, loads: Floats
 ) -> None:
     """Set, for the units of a level (unit, label), the people with a label and how many to expect but for its effect.
 
@@ -162,9 +162,9 @@ def gather(
         if not state.is_occupied[unit]:
             continue
         parent, line = spine.parent[unit], unit - spine.starts[level]
-        for cell in range(column_of.size):
+        for cell in range(codes_to_arrow.size):
             if spine.is_open[unit, cell]:
-                label = column_of[cell] - first_column
+                label = codes_to_arrow[cell] - first_column
                 people[line, label] += state.counts[unit, cell]
                 loads[line, label] += state.rates[parent, cell] * state.weights[unit, cell]
         for label in range(people.shape[1]):

@@ -13,7 +13,7 @@ from congenial.arrays import Floats, Ints, distinct_rows
 from congenial.conditions.rows import Row
 from congenial.errors import SamplingError, TooLargeError
 from congenial.randomness import RandomStream, Streams
-from congenial.resources import in_threads, parts_of
+from congenial.resources import map_in_threads, parts_of
 from congenial.sampling.elimination.kernels_backward import draw, draw_batch, draw_many
 from congenial.sampling.elimination.kernels_forward import build, normalise_batch
 from congenial.sampling.elimination.layout import Engine, Layout, State, empty_state
@@ -166,7 +166,7 @@ def sample_batch(engine: Engine, centres: Ints, rng: Streams, *, n_threads: int 
     def run(part: slice) -> None:
         _run_part(engine, centres[part], words[part], n_states, longest, out[part], unsure[part])
 
-    list(in_threads(run, parts_of(len(centres), -(-len(centres) // n_threads)), n_threads))
+    list(map_in_threads(run, parts_of(len(centres), -(-len(centres) // n_threads)), n_threads))
     left = np.flatnonzero(unsure < 0)
     if left.size > 1:  # tables with larger invariants than the merge order was made for
         again, found = np.empty((left.size, centres.shape[1]), np.int64), np.zeros(left.size, np.int64)
