@@ -54,7 +54,7 @@ def simulated(folder: Path, out: str = "bundle", order: list[int] | None = None)
 
 @pytest.fixture
 def long_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MOST_ROWS", 4 * N_AREAS - 1)
+    monkeypatch.setattr(file_names, "MOST_ROWS", 4 * N_AREAS - 1)
 
 
 @pytest.mark.usefixtures("long_tables")
