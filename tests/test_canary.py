@@ -173,9 +173,11 @@ def test_a_broken_condition_is_named_and_not_where_it_is_broken(name: str) -> No
                 mechanism.disclose(tables)
             said.add(str(caught.value))
             assert not caught.value.__cause__
-            found = cg.find_breaches(mechanism, tables)
-            assert BAD in {breach.value for breach in found} or 3 * FINE + BAD in {breach.value for breach in found}
-            assert len({breach.area for breach in found}) == 1
+            found = cg.find_violations(mechanism, tables)
+            assert BAD in {violation.value for violation in found} or 3 * FINE + BAD in {
+                violation.value for violation in found
+            }
+            assert len({violation.area for violation in found}) == 1
     assert len(said) == 1
     assert not any(word in str(said) for word in ("Ermintrude", "Zebedee", "Dougal", "Florence", *AREAS))
     assert STATED[name][0].title in said.pop() or name in {"a limit", "a stated total"}

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from congenial.conditions.constraints import Constraints
     from congenial.conditions.limits import bounds, share, structural_zeros
     from congenial.conditions.queries import cells, linear, margin, total
-    from congenial.curator.pipeline import find_breaches
+    from congenial.curator.pipeline import find_violations
     from congenial.errors import CongenialError
     from congenial.inference.bundle import Bundle, load_bundle
     from congenial.law import Law, PublicLaw
@@ -50,7 +50,7 @@ _HOMES = {
     "compare": "congenial.study.compare",
     "compare_tree": "congenial.study.compare_tree",
     "compose": "congenial.privacy.compose",
-    "find_breaches": "congenial.curator.pipeline",
+    "find_violations": "congenial.curator.pipeline",
     "linear": "congenial.conditions.queries",
     "load_bundle": "congenial.inference.bundle",
     "margin": "congenial.conditions.queries",
@@ -101,7 +101,7 @@ __all__ = [
     "compose",
     "errors",
     "examples",
-    "find_breaches",
+    "find_violations",
     "linear",
     "load_bundle",
     "margin",

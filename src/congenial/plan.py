@@ -122,7 +122,7 @@ def _check_drawn(pattern: Constraints, centres: Ints, drawn: Ints) -> None:
 AT_ONCE = 1_000
 """Areas that are drawn together: a few milliseconds to start with each time."""
 
-_FEW, _MANY = 2, 12  # areas of a group that are rehearsed: where time is known from the structure, and elsewhere
+_FEW, _MANY = 2, 12  # areas of a group in a dry run: where time is known from the structure, and elsewhere
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Plan:
         What the certificate of the first level is computed from.
     budget : Budget or None
         What was requested; None where every precision was given.
-    asked : tuple of Query
+    requested : tuple of Query
         The measured queries of the first level as they were stated, each with its precision or its portion of the
         budget.
     shares : tuple of Fraction or None
@@ -191,7 +191,7 @@ class Plan:
     law: PublicLaw
     pricing: Pricing = field(repr=False)
     budget: Budget | None = None
-    asked: tuple[Query, ...] = ()
+    requested: tuple[Query, ...] = ()
     shares: tuple[Fraction, ...] | None = None
     invariants_below: Mapping[str, tuple[Condition, ...]] = field(default_factory=dict)
 
@@ -209,10 +209,10 @@ class Plan:
         neighbours: str,
         rows_per_unit: int = 1,
         budget: Budget | None = None,
-        asked: tuple[Query, ...] = (),
+        requested: tuple[Query, ...] = (),
     ) -> "Plan":
         """Return the plan of a law that is given, such as a published one."""
-        return cls(law, Pricing(law.areas, law.classes, law.noise, neighbours, rows_per_unit), budget, asked)
+        return cls(law, Pricing(law.areas, law.classes, law.noise, neighbours, rows_per_unit), budget, requested)
 
     @property
     def neighbours(self) -> str:
@@ -278,7 +278,7 @@ class Plan:
         for sampler in self.samplers:
             sampler.check()
 
-    def rehearse(self, progress: Progress = no_news) -> list[str]:
+    def dry_run(self, progress: Progress = no_news) -> list[str]:
         """Draw around made-up tables of each structure: what cannot be drawn here is found without any data.
 
         Returns what that promises, in sentences, where a sampler's time depends on more than the structure.
@@ -287,15 +287,15 @@ class Plan:
             progress(REHEARSING)
         coarsest = min(precision for precision in self.law.precisions if precision)
         below = self.law.below.dry_run(1 / sqrt(float(coarsest)))
-        return [*self._rehearse_areas(progress), *below]
+        return [*self._dry_run_areas(progress), *below]
 
-    def _rehearse_areas(self, progress: Progress) -> list[str]:
+    def _dry_run_areas(self, progress: Progress) -> list[str]:
         self.check_samplers()
         out = []
         for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
             if not sampler.is_steady:
                 progress(REHEARSING)
-            chosen = _to_rehearse(group.values, _FEW if sampler.is_steady else _MANY)
+            chosen = _dry_run_places(group.values, _FEW if sampler.is_steady else _MANY)
             labels = [self.law.areas.labels[group.places[place]] for place in chosen]
             try:
                 points = np.array([self.law.areas[label].point for label in labels], np.int64)
@@ -602,7 +602,7 @@ class Plan:
         return cost is not None and cost < self.budget.limit * Fraction(999, 1000)
 
 
-def _to_rehearse(values: Ints, n_areas: int) -> list[int]:
+def _dry_run_places(values: Ints, n_areas: int) -> list[int]:
     """Return some areas of a group (area, equality) to draw around: of typical sizes, and the most uneven ones."""
     sizes = values.astype(np.float64).sum(axis=1)
     uneven = np.argsort(-values.max(axis=1, initial=0) / np.maximum(sizes, 1), kind="stable")

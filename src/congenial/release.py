@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from congenial.arrays import Ints
-from congenial.bundle.manifest import Manifest, exactly
+from congenial.bundle.manifest import Manifest, exact_statistics
 from congenial.bundle.metadata import Naming, areas_digest, disclosed_below, plan_digest, software_in_use, source_in_use
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
@@ -245,7 +245,7 @@ def charged(
     draw : Draw
         What draws it; on this machine if not given.
     """
-    ready.plan.rehearse(progress)
+    ready.plan.dry_run(progress)
     _ = ready.reviews  # the manifest counts them: whatever could stop that stops it here
     request = Request(
         dataset=ready.naming.dataset,
@@ -330,7 +330,7 @@ def resumed(
             )
         if (became := what_became(ready.naming.release, ledger.withdrawals(ready.naming.dataset))) is not None:
             raise BundleError(f"{name} was {became.text}; give it up instead: congenial release --abandon")
-        ready.plan.rehearse(progress)
+        ready.plan.dry_run(progress)
         with first_interrupt_held() as tell:
             tell(_HELD)
             yield from _finished(ready, file, receipt, progress, draw)
@@ -488,7 +488,7 @@ def disclosed_numbers(ready: Prepared) -> list[tuple[str, object]]:
     """Return every statistic that the release states exactly, with its value, for the ledger."""
     areas, of_areas = ready.plan.law.areas, ready.of_areas
     is_many = areas.name is not None and len(areas) > _MOST_DISCLOSED  # then the words are enough
-    found = exactly(ready.plan.law.schema, ready.conditions, of_areas[:1] if is_many else of_areas)
+    found = exact_statistics(ready.plan.law.schema, ready.conditions, of_areas[:1] if is_many else of_areas)
     if is_many or (areas.name is not None and len(found) * len(areas) > _MOST_DISCLOSED):
         where = f"in {len(areas):,} areas, listed in the bundle; SHA-256 of all values {areas_digest(ready.plan.law)}"
         return [*((f"{exact.text}, of each {areas.name}", where) for exact in found), *disclosed_below(ready.plan)]

@@ -277,7 +277,7 @@ def test_many_areas_are_checked_as_one(name: str, sixty: Path, tmp_path: Path) -
 def test_a_number_of_one_of_many_areas(column: str, sixty: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(sixty, tmp_path / "bundle"))
     found = load_bundle(folder)
-    exact = [one.values.copy() for one in found.manifest.exactly]
+    exact = [one.values.copy() for one in found.manifest.exact_statistics]
     areas = found.law.areas
     if column == "exact":
         exact[0][57] = 1

@@ -265,6 +265,8 @@ def _many(bundle: Bundle, copies: int) -> tuple[Any, Any]:
         f"{area} {copy}": own for copy in range(copies) for area, own in one.law.areas.items()
     }
     law = replace(one.law, areas=Areas.collected(one.law.areas.name, named))
-    exactly = tuple(replace(each, values=np.concatenate([each.values] * copies)) for each in one.exactly)
-    manifest = replace(one, plan=Plan.of(law, one.plan.neighbours), exactly=exactly, known_reviews=())
+    exact_statistics = tuple(
+        replace(each, values=np.concatenate([each.values] * copies)) for each in one.exact_statistics
+    )
+    manifest = replace(one, plan=Plan.of(law, one.plan.neighbours), exact_statistics=exact_statistics, known_reviews=())
     return manifest, np.tile(bundle.counts, (copies, 1))

@@ -8,7 +8,7 @@ import pytest
 import congenial as cg
 from congenial.bundle.metadata import Naming
 from congenial.engines.key_place import KeyPlace
-from congenial.engines.task import Gathered, Job, software_digest, work_of
+from congenial.engines.task import DrawJob, Gathered, software_digest, work_of
 from congenial.errors import EngineError
 from congenial.examples import p12_mechanism, p12_schema
 from congenial.randomness import SecretBytes
@@ -39,9 +39,9 @@ def tree(*, exact: bool = False, largest: int = 9) -> Prepared:
     return hierarchy.prepare(counts, Naming("r", "d", "r", "person"))
 
 
-def job_of(ready: Prepared) -> Job:
+def job_of(ready: Prepared) -> DrawJob:
     place = KeyPlace(folder="nowhere")
-    return Job("r", ready.digest, place, "k", KEY.commitment, software_digest(), ready.plan.drawing)
+    return DrawJob("r", ready.digest, place, "k", KEY.commitment, software_digest(), ready.plan.drawing)
 
 
 def test_tasks_in_any_order_give_the_same_release() -> None:
@@ -82,6 +82,6 @@ def test_a_unit_drawn_twice_or_never_is_refused() -> None:
 
 def test_another_version_draws_nothing() -> None:
     job = job_of(areas(2))
-    other = Job(job.release, job.plan_digest, job.place, "k", job.commitment, "0" * 64, job.drawing)
+    other = DrawJob(job.release, job.plan_digest, job.place, "k", job.commitment, "0" * 64, job.drawing)
     with pytest.raises(EngineError, match="other versions of congenial"):
         other.key()

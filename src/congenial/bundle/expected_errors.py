@@ -127,7 +127,7 @@ def typical_places(sizes: Ints) -> list[int]:
 SIZES = (0, 1, 5, 10, 50, 100, 1_000)
 """Where classes of counts begin."""
 
-EXACTLY = 24
+MOST_EXACT_AREAS = 24
 """Up to so many areas have their moments computed without a draw, at some 30 milliseconds each."""
 
 _SUM_SECONDS = 0.6  # of draws, by the samplers' own estimate, which is about twice what they take
@@ -186,7 +186,7 @@ class ClassError:
 
 
 @dataclass(frozen=True)
-class AddingUp:
+class AggregateErrors:
     """Errors and biases to expect if the confidential tables were these.
 
     Attributes
@@ -221,7 +221,7 @@ class AddingUp:
         return tuple(sorted(wide or found, key=lambda one: -abs(one.bias_of_all) / max(abs(one.count), 1)))
 
 
-def adding_up(
+def aggregate_errors(
     plan: Plan,
     tables: Ints,
     reference: str,
@@ -229,7 +229,7 @@ def adding_up(
     places: Ints | None = None,
     rows: Sequence[Row] | None = None,
     rng: RandomStream | None = None,
-) -> AddingUp:
+) -> AggregateErrors:
     """Return what to expect of sums over all areas of a plan, around tables (area, cell).
 
     Where there are very many areas, some stand for all: every so-manieth by size.
@@ -251,13 +251,13 @@ def adding_up(
     >>> counts = {f"block {n}": [20, n % 2] for n in range(10)}
     >>> tables = {name: cg.Table(schema, own) for name, own in counts.items()}
     >>> plan = mechanism.plan(mechanism.disclose(tables, area="block"))
-    >>> found = adding_up(plan, np.array(list(counts.values())), "public tables")
+    >>> found = aggregate_errors(plan, np.array(list(counts.values())), "public tables")
     >>> [(one.text, one.count, round(one.bias_of_all, 1), one.is_biased) for one in found.sums]
     [('total', 205, 0.0, False), ('group=large', 200, -1.0, False), ('group=rare', 5, 1.0, False)]
     """
     of_areas = np.arange(len(tables)) if places is None else places
     rows, n_areas = rows or statistics(plan.law.schema), len(plan.law.areas)
-    if len(tables) <= EXACTLY and (found := _exact(plan, tables, of_areas, rows)) is not None:
+    if len(tables) <= MOST_EXACT_AREAS and (found := _exact(plan, tables, of_areas, rows)) is not None:
         return _summed_up(rows, tables, *found, np.zeros(len(rows)), reference, n_areas)
     groups = zip(plan.law.areas.groups, plan.samplers, strict=True)
     seconds = sum(len(group.places) * sampler.seconds for group, sampler in groups) / n_areas
@@ -321,7 +321,7 @@ def _drawn(
 
 def _summed_up(
     rows: Sequence[Row], tables: Ints, bias: Floats, square: Floats, doubt: Floats, reference: str, n_areas: int
-) -> AddingUp:
+) -> AggregateErrors:
     """Add the errors of areas up, which are independent; some areas stand for all.
 
     Parameters
@@ -355,10 +355,10 @@ def _summed_up(
     ]
     of_cells = slice(len(rows) - n_cells, None)
     found = classes(tables, bias[:, of_cells], square[:, of_cells], times) if len(rows) > n_cells else ()
-    return AddingUp(reference, n_areas, len(tables), tuple(sums), tuple(found))
+    return AggregateErrors(reference, n_areas, len(tables), tuple(sums), tuple(found))
 
 
-def _with_counts(found: AddingUp, rows: Sequence[Row], tables: Ints) -> AddingUp:
+def _with_counts(found: AggregateErrors, rows: Sequence[Row], tables: Ints) -> AggregateErrors:
     """Return the same with the counts of all areas, where only some were drawn around."""
     counts = (tables.sum(axis=0) @ dense(rows, tables.shape[1]).T).tolist()
     sums = tuple(replace(one, count=count) for one, count in zip(found.sums, counts, strict=True))
@@ -383,7 +383,7 @@ def classes(tables: Ints, bias: Floats, square: Floats, times: float = 1.0) -> S
 
 # Errors and biases of sums, for people: a warning where sums come out wrong, two tables, plain values.
 
-Grid = tuple[list[str], list[list[str]]]
+TextTable = tuple[list[str], list[list[str]]]
 
 _NAMED = 3  # sums in a warning
 _MOST_CELLS = 16  # that have a line each
@@ -396,13 +396,13 @@ WAYS_OUT = (
 )
 
 
-def warning_lines(found: AddingUp) -> list[str]:
+def warning_lines(found: AggregateErrors) -> list[str]:
     """Say which sums over areas come out too large or too small, and what can be done; nothing where none does.
 
     Examples
     --------
     >>> rare = SumError("race=other", 2, 1_888, 0.4, 1.4, 9_810.0, 9_812.0, 200.0)
-    >>> print(warning_lines(AddingUp("last-year.csv", 25_016, 25_016, (rare,), ()))[0])
+    >>> print(warning_lines(AggregateErrors("last-year.csv", 25_016, 25_016, (rare,), ()))[0])
     These 25,016 tables will add up to about 9,800 too many in race=other (there are 1,888). Counts are not negative: noise on cells that are 0 can only add, and larger ones make up for it.
     """  # noqa: E501
     if found.is_made_up:
@@ -418,13 +418,13 @@ def warning_lines(found: AddingUp) -> list[str]:
     ]
 
 
-def worst_case(found: AddingUp) -> list[str]:
+def worst_case(found: AggregateErrors) -> list[str]:
     """Say what a level that hardly occurs comes out as over all areas: the most that sums are off in one direction.
 
     Examples
     --------
     >>> rare = SumError("race=other", 1, 0, 1.4, 2.0, 54.6, 56.0, 1.0)
-    >>> worst_case(AddingUp("", 39, 12, (), (), is_made_up=True, rare=(("race", rare),)))[0]
+    >>> worst_case(AggregateErrors("", 39, 12, (), (), is_made_up=True, rare=(("race", rare),)))[0]
     'A level that hardly occurs will come out about 55 too large over 39 areas.'
     """
     if not found.rare:
@@ -436,7 +436,7 @@ def worst_case(found: AddingUp) -> list[str]:
     return [f"A level that hardly occurs will come out {size} too large over {found.n_areas:,} areas{of}."]
 
 
-def no_warning_lines(found: AddingUp) -> list[str]:
+def no_warning_lines(found: AggregateErrors) -> list[str]:
     """Say what is known where nothing is warned of: without a reference table, no more than the worst case."""
     if not found.is_made_up:
         return ["No sum over areas is off in one direction by much."]
@@ -454,7 +454,7 @@ def _rounded(value: float) -> int:
     return step * round(value / step)
 
 
-def around(found: AddingUp) -> str:
+def around(found: AggregateErrors) -> str:
     """Say what the figures are computed around."""
     some = (
         "" if found.n_looked_at == found.n_areas else f"; {found.n_looked_at:,} areas stand for all {found.n_areas:,}"
@@ -462,7 +462,7 @@ def around(found: AddingUp) -> str:
     return f"computed around {found.reference}{some}"
 
 
-def sums_table(found: AddingUp) -> Grid:
+def sums_table(found: AggregateErrors) -> TextTable:
     """Return a header and a line for each sum: its count, then error and bias in one area and over all areas."""
     n_cells = sum(one.n_cells == 1 for one in found.sums)
     shown = [one for one in found.sums if one.n_cells > 1 or n_cells <= _MOST_CELLS]
@@ -478,7 +478,7 @@ def sums_table(found: AddingUp) -> Grid:
     return header, rows
 
 
-def classes_table(found: AddingUp) -> Grid:
+def classes_table(found: AggregateErrors) -> TextTable:
     """Return a header and a line for each class of counts: how many cells have such, their error and their bias."""
     rows = [[one.text, f"{one.n_cells:,}", _error(one.size), _bias(one.bias, 0.0)] for one in found.classes]
     return ["cells whose count is", "cells", "error", "bias"], rows
@@ -499,7 +499,7 @@ def _number(value: float) -> str:
     return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
 
 
-def as_json(found: AddingUp) -> dict[str, Any]:
+def as_json(found: AggregateErrors) -> dict[str, Any]:
     """Return everything as plain values."""
     return {
         "around": found.reference,
@@ -511,14 +511,14 @@ def as_json(found: AddingUp) -> dict[str, Any]:
     }
 
 
-def errors_csv(levels: Sequence[tuple[str, AddingUp]]) -> bytes:
+def errors_csv(levels: Sequence[tuple[str, AggregateErrors]]) -> bytes:
     """Return expected-errors.csv: for each level single cells by class of count, then sums over all areas.
 
     Examples
     --------
     >>> from congenial.bundle.expected_errors import ClassError
     >>> rare = SumError("race=other", 2, 1_888, 0.4, 1.4, 9_810.0, 9_812.0, 200.0)
-    >>> found = AddingUp("", 25_016, 25_016, (rare,), (ClassError(1, 5, 700, -0.25, 2.0),))
+    >>> found = AggregateErrors("", 25_016, 25_016, (rare,), (ClassError(1, 5, 700, -0.25, 2.0),))
     >>> print(errors_csv([("block", found)]).decode(), end="")
     level,statistic,count_from,count_to,n,bias,error
     "block","one cell",1,4,700,-0.2500,2.0000

@@ -132,7 +132,7 @@ def _areas(contents: BundleContents) -> Content:
     from congenial.bundle.structure_files import areas_to_parquet
 
     manifest = contents.manifest
-    return areas_to_parquet(manifest.law.areas, [exact.values for exact in manifest.exactly])
+    return areas_to_parquet(manifest.law.areas, [exact.values for exact in manifest.exact_statistics])
 
 
 def _spine(contents: BundleContents) -> Content:
@@ -190,7 +190,7 @@ FILES = (
         EXACT_CELLS,
         "which cells of which areas follow from the exact numbers, so that nothing protects them",
         _exact_cells,
-        is_due=lambda manifest: manifest.gives_cells_away,
+        is_due=lambda manifest: manifest.discloses_cells,
         is_required=_is_optional,
         software=("python", "congenial", "pyarrow"),
     ),

@@ -54,7 +54,7 @@ _LONGEST = 18  # digits of a number that 64 bits hold
 
 
 @dataclass(frozen=True, eq=False)
-class Exactly:
+class ExactStatistic:
     """A statistic that came out exactly: in words, by which mandate, and its value in each table.
 
     Attributes
@@ -68,7 +68,7 @@ class Exactly:
     values: NDArray[np.int64] | NDArray[np.object_]
 
     @classmethod
-    def of(cls, text: str, mandate: str | None, values: Sequence[str] | NDArray[np.int64]) -> "Exactly":
+    def of(cls, text: str, mandate: str | None, values: Sequence[str] | NDArray[np.int64]) -> "ExactStatistic":
         """Return a statistic with whole numbers as such where that is possible."""
         is_whole = isinstance(values, np.ndarray) and values.dtype != object
         if is_whole and int(np.abs(values).max(initial=0)) < 10**_LONGEST:
@@ -84,7 +84,7 @@ class Exactly:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Exactly)
+            isinstance(other, ExactStatistic)
             and (self.text, self.mandate, self.values.dtype) == (other.text, other.mandate, other.values.dtype)
             and np.array_equal(self.values, other.values)
         )
@@ -108,12 +108,12 @@ def with_commas(value: str) -> str:
     return f"{int(value):,}" if value.removeprefix("-").isdecimal() else value
 
 
-def exactly(schema: Schema, conditions: Sequence[Condition], tables: Ints) -> tuple[Exactly, ...]:
+def exact_statistics(schema: Schema, conditions: Sequence[Condition], tables: Ints) -> tuple[ExactStatistic, ...]:
     """Return every statistic that conditions state exactly; a margin has one for each of its sums.
 
     Tables (area, cell) that obey the conditions have the disclosed values.
     """
-    out: list[Exactly] = []
+    out: list[ExactStatistic] = []
     for condition in conditions:
         first = condition.exact_values(schema, tables[0].tolist())
         if not first:
@@ -125,7 +125,7 @@ def exactly(schema: Schema, conditions: Sequence[Condition], tables: Ints) -> tu
         else:
             lines = [condition.exact_values(schema, table) for table in tables.tolist()]
             values = [[line[place][1] for line in lines] for place in range(len(first))]
-        out += [Exactly.of(text, condition.mandate, own) for (text, _), own in zip(first, values, strict=True)]
+        out += [ExactStatistic.of(text, condition.mandate, own) for (text, _), own in zip(first, values, strict=True)]
     return tuple(out)
 
 
@@ -153,7 +153,7 @@ class Manifest:
         What the release costs, as it is stated.
     conditions : tuple of Condition
         What every table obeys, as it was stated.
-    exactly : tuple of Exactly
+    exact_statistics : tuple of ExactStatistic
         What came out exactly, with its values.
     sampler : str
         How the tables were drawn, in words.
@@ -163,7 +163,7 @@ class Manifest:
     files : mapping from file name to SHA-256
     left_out : mapping from file name to the reason
         What a bundle can have and this one has not.
-    given_away : tuple of Counted
+    disclosure_summaries : tuple of Counted
         How much the exact numbers give away by themselves, for each level.
     """
 
@@ -172,14 +172,14 @@ class Manifest:
     plan: Plan
     certificate: Certificate
     conditions: tuple[Condition, ...]
-    exactly: tuple[Exactly, ...]
+    exact_statistics: tuple[ExactStatistic, ...]
     sampler: str
     is_exact: bool
     receipt: Receipt | None
     software: Mapping[str, str]
     files: Mapping[str, str]
     left_out: Mapping[str, str]
-    given_away: tuple[Counted, ...]
+    disclosure_summaries: tuple[Counted, ...]
     known_reviews: tuple[Review, ...] = field(default=(), repr=False, compare=False)
     """What the exact numbers give away, if that was looked for already."""
 
@@ -207,14 +207,14 @@ class Manifest:
             plan=plan,
             certificate=plan.certificate,
             conditions=tuple(conditions),
-            exactly=exactly(plan.law.schema, conditions, tables),
+            exact_statistics=exact_statistics(plan.law.schema, conditions, tables),
             sampler="; ".join(dict.fromkeys(titles)),
             is_exact=plan.is_exact,
             receipt=receipt,
             software=software,
             files={},
             left_out={},
-            given_away=tuple(review.counted for review in reviews),
+            disclosure_summaries=tuple(review.counted for review in reviews),
             known_reviews=reviews,
         )
 
@@ -224,9 +224,9 @@ class Manifest:
         return self.known_reviews or self.plan.disclosures(self.conditions)
 
     @property
-    def gives_cells_away(self) -> bool:
+    def discloses_cells(self) -> bool:
         """Whether the exact numbers determine any cell that was not declared to have its value."""
-        return any(counted.n_exact for counted in self.given_away)
+        return any(counted.n_exact for counted in self.disclosure_summaries)
 
     @property
     def law(self) -> PublicLaw:
@@ -267,17 +267,17 @@ class Manifest:
             "unpublished": list(naming.unpublished),
             "kept_rows": [{**asdict(rows), "values": list(rows.values)} for rows in naming.kept_rows],
             "conditions": [{"text": condition.title, **condition.as_json()} for condition in self.conditions],
-            "measured": [{"text": query.title, **query.as_json()} for query in self.plan.asked],
+            "measured": [{"text": query.title, **query.as_json()} for query in self.plan.requested],
             "exactly": [
                 {"text": exact.text, "mandate": exact.mandate, "value": exact.value() if is_one else None}
-                for exact in self.exactly
+                for exact in self.exact_statistics
             ],
             "privacy": {
                 "neighbours": self.plan.neighbours,
                 "budget": budget_json(self.plan.budget),
                 "certificate": certificate_json(self.certificate),
             },
-            "given_away": [counted_json(counted) for counted in self.given_away],
+            "given_away": [counted_json(counted) for counted in self.disclosure_summaries],
             "sampler": {"name": self.sampler, "is_exact": self.is_exact},
             "law": {**law_as_json(self.law), "tree": tree_as_json(self.plan)},
             "receipt": None if self.receipt is None else self.receipt.as_json(),
@@ -332,7 +332,7 @@ class Manifest:
             raise BundleError("the values of its areas are missing")
         law = law_of_json(values["law"], areas)
         found = tuple(
-            Exactly.of(
+            ExactStatistic.of(
                 read_as(str, entry["text"]),
                 None if entry["mandate"] is None else read_as(str, entry["mandate"]),
                 column,
@@ -381,14 +381,14 @@ class Manifest:
             plan=plan,
             certificate=certificate_of_json(values["privacy"]["certificate"]),
             conditions=tuple(_condition(entry) for entry in values["conditions"]),
-            exactly=found,
+            exact_statistics=found,
             sampler=read_as(str, values["sampler"]["name"]),
             is_exact=read_as(bool, values["sampler"]["is_exact"]),
             receipt=None if values["receipt"] is None else Receipt.from_json(values["receipt"]),
             software=dict(zip(values["software"], read_texts(values["software"].values()), strict=True)),
             files=dict(zip(values["files"], read_texts(values["files"].values()), strict=True)),
             left_out=dict(zip(values["left_out"], read_texts(values["left_out"].values()), strict=True)),
-            given_away=tuple(counted_of_json(entry) for entry in values["given_away"]),
+            disclosure_summaries=tuple(counted_of_json(entry) for entry in values["given_away"]),
         )
 
 

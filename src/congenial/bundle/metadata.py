@@ -214,7 +214,7 @@ def plan_digest(naming: Naming, plan: Plan, conditions: Sequence[Condition], cer
         "neighbours": plan.neighbours,
         "budget": budget_json(plan.budget),
         "conditions": [condition.as_json() for condition in conditions],
-        "measured": [query.as_json() for query in plan.asked],
+        "measured": [query.as_json() for query in plan.requested],
         "law": law_as_json(plan.law),
         "areas": areas_digest(plan.law),
         "certificate": certificate_json(certificate),

@@ -119,7 +119,7 @@ def _check_names(manifest: Manifest) -> None:
         raise _refuse("rows are kept by a column that is not public, and a changed record could leave them")
     if not _is_moment(manifest.made_at):
         raise _refuse(f"made_at is {manifest.made_at[:40]!r}, and should be a time such as 2026-11-16T11:00:00Z")
-    budget, open_ones = manifest.plan.budget, [query for query in manifest.plan.asked if query.precision is None]
+    budget, open_ones = manifest.plan.budget, [query for query in manifest.plan.requested if query.precision is None]
     if (budget is None) != (not open_ones):
         raise _refuse("a budget sets the precisions that were not given, and there are none, or there is no budget")
 

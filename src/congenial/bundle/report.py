@@ -10,13 +10,13 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.arrow import texts_of
-from congenial.bundle import expected_errors as adding_up_text
+from congenial.bundle import expected_errors as aggregate_errors_text
 from congenial.bundle.expected_errors import (
     NO_ERROR,
-    AddingUp,
+    AggregateErrors,
     ClassError,
     ExpectedError,
-    adding_up,
+    aggregate_errors,
     by_size,
     classes,
     errors_csv,
@@ -120,7 +120,7 @@ _TOGETHER = 100  # areas without parents that stand under one heading, where the
 
 
 @dataclass(frozen=True)
-class Grid:
+class PageTable:
     """A table in two directions: a header, rows, and whether the last row sums the others up."""
 
     header: Sequence[str]
@@ -134,7 +134,7 @@ def grids(schema: Schema, tables: Ints) -> "list[Markup]":
     numbers = laid_out(schema, tables)[:, :_MOST_ROWS]
     header = [title.replace("%", "%%") for title in titles(schema)]
     rows = [[line.replace("%", "%%"), *["%s"] * numbers.shape[2]] for line in lines[:_MOST_ROWS]]
-    pattern = Grid(header, rows, ends_in_total=1 < len(lines) <= _MOST_ROWS)
+    pattern = PageTable(header, rows, ends_in_total=1 < len(lines) <= _MOST_ROWS)
     return filled_in("grid.html", "grid", pattern, numbers.reshape(len(tables), -1).tolist())
 
 
@@ -214,9 +214,9 @@ def _in_hundreds(units: list[Unit], labels: Sequence[str]) -> list[Unit]:
 
 def _exact(manifest: Manifest, place: int, n_shown: int) -> list[tuple[str, str]]:
     """Return what is exact of an area, if there is room for that of all areas."""
-    if len(manifest.exactly) * n_shown > _MOST_EXACT:
+    if len(manifest.exact_statistics) * n_shown > _MOST_EXACT:
         return []
-    return [(exact.text, with_commas(exact.value(place))) for exact in manifest.exactly]
+    return [(exact.text, with_commas(exact.value(place))) for exact in manifest.exact_statistics]
 
 
 def _shown(schema: Schema, tables: Ints) -> list[int]:
@@ -295,10 +295,12 @@ def readme(manifest: Manifest) -> str:
     """Return README.txt: one page for an analyst."""
     law, has_csv = manifest.law, TABLE not in manifest.left_out
     tables = "one table" if len(law.areas) == 1 else f"{len(law.areas):,} tables, one for each {law.areas.name}"
-    values = [f": {with_commas(exact.value())}" if law.areas.name is None else "" for exact in manifest.exactly]
+    values = [
+        f": {with_commas(exact.value())}" if law.areas.name is None else "" for exact in manifest.exact_statistics
+    ]
     exact_lines = [
         f"  - {exact.text}{value}" + (f" ({exact.mandate})" if exact.mandate else "")
-        for exact, value in zip(manifest.exactly, values, strict=True)
+        for exact, value in zip(manifest.exact_statistics, values, strict=True)
     ]
     files = [(file.name, file.line) for file in files_of(manifest) if file.name != README]
     files.append(("manifest.json", "schema, invariants, noise, certificate: it determines the law"))
@@ -411,15 +413,17 @@ def report(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] |
         weak=weak(manifest),
         noise=manifest.plan.noise_text,
         not_protected=manifest.plan.not_protected_text,
-        given_away=level_sentences(manifest.reviews, manifest.naming.unit),
-        n_given_away=sum(found.counted.n_exact for found in manifest.reviews),
-        has_exact_cells=manifest.gives_cells_away and EXACT_CELLS not in manifest.left_out,
+        disclosure=level_sentences(manifest.reviews, manifest.naming.unit),
+        n_disclosed_cells=sum(found.counted.n_exact for found in manifest.reviews),
+        has_exact_cells=manifest.discloses_cells and EXACT_CELLS not in manifest.left_out,
         conditions=other_conditions(manifest),
         exact_below=exact_below(manifest),
         simulated=SIMULATED,
         noise_picture=parts.get(REPORT_PICTURE, ""),
         no_picture=manifest.left_out.get(REPORT_PICTURE),
-        exactly=[(exact.text, with_commas(exact.value()), exact.mandate or "") for exact in manifest.exactly],
+        exact_statistics=[
+            (exact.text, with_commas(exact.value()), exact.mandate or "") for exact in manifest.exact_statistics
+        ],
         is_one=manifest.law.areas.name is None and len(levels) == 1,
         units=units,
         unit_words=_unit_words(manifest, _n_levels(manifest.law.schema, levels)),
@@ -478,7 +482,7 @@ class ErrorsToExpect:
     """What the release is off by, around itself: of typical areas or of levels in words, and what sums are off by."""
 
     lines: Sequence[dict[str, Any] | LevelError]
-    levels: list[tuple[str, AddingUp]]
+    levels: list[tuple[str, AggregateErrors]]
 
 
 def expected_errors(manifest: Manifest, levels: TreeTables) -> ErrorsToExpect:
@@ -486,7 +490,8 @@ def expected_errors(manifest: Manifest, levels: TreeTables) -> ErrorsToExpect:
     if manifest.law.steps:
         errors, units = level_errors(manifest.plan, levels), map(len, levels)
         sums = [
-            (error.name, AddingUp(AROUND, n, n, (), error.classes)) for n, error in zip(units, errors, strict=False)
+            (error.name, AggregateErrors(AROUND, n, n, (), error.classes))
+            for n, error in zip(units, errors, strict=False)
         ]
         return ErrorsToExpect(errors, sums)
     (tables,) = levels
@@ -494,7 +499,9 @@ def expected_errors(manifest: Manifest, levels: TreeTables) -> ErrorsToExpect:
     for place in typical_places(tables.sum(axis=1)):
         error = expected_error(manifest.plan, manifest.law.areas.labels[place], tables[place], AROUND)
         lines.append(_error_lines(manifest, error, tables[place]))
-    return ErrorsToExpect(lines, [(manifest.law.areas.name or "table", adding_up(manifest.plan, tables, AROUND))])
+    return ErrorsToExpect(
+        lines, [(manifest.law.areas.name or "table", aggregate_errors(manifest.plan, tables, AROUND))]
+    )
 
 
 def expected_errors_csv(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] | None = None) -> bytes:
@@ -510,10 +517,10 @@ def _sums(errors: object) -> dict[str, Any] | None:
         return None
     found = errors.levels[0][1]
     return {
-        "warnings": adding_up_text.warning_lines(found),
-        "around": adding_up_text.around(found),
-        "sums": Grid(*adding_up_text.sums_table(found), ends_in_total=False),
-        "classes": Grid(*adding_up_text.classes_table(found), ends_in_total=False),
+        "warnings": aggregate_errors_text.warning_lines(found),
+        "around": aggregate_errors_text.around(found),
+        "sums": PageTable(*aggregate_errors_text.sums_table(found), ends_in_total=False),
+        "classes": PageTable(*aggregate_errors_text.classes_table(found), ends_in_total=False),
     }
 
 

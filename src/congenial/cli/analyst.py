@@ -113,7 +113,7 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
                 "cost": promises.cost(manifest),
                 "exactly": [
                     {"text": exact.text, "mandate": exact.mandate, "value": exact.value(place)}
-                    for exact in manifest.exactly
+                    for exact in manifest.exact_statistics
                 ],
                 "area": chosen,
                 "counts": found.tables[chosen].tolist(),
@@ -130,9 +130,9 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
     say(f"Privacy loss {promises.cost(manifest)}.")
     for line in manifest.plan.noise_text:
         say(f"Noise on {line}.")
-    if manifest.exactly:
+    if manifest.exact_statistics:
         say("Exact:")
-        for exact in manifest.exactly[:40]:
+        for exact in manifest.exact_statistics[:40]:
             mandate = f"  ({exact.mandate})" if exact.mandate else ""
             say(f"  {exact.text}: {with_commas(exact.value(place))}{mandate}")
     say(*formula_warnings(manifest.law.schema, (manifest.law.areas.name, *manifest.law.areas)))

@@ -144,7 +144,7 @@ def plan(
     from congenial.curator import preview_text
     from congenial.curator.alternatives import ErrorTarget
     from congenial.curator.earlier_releases import published_before
-    from congenial.curator.preview import preview, write_given_away
+    from congenial.curator.preview import preview, write_disclosed_cells
     from congenial.spec.load import load_spec
 
     stated = load_spec(spec)
@@ -157,7 +157,7 @@ def plan(
         levels = found.level_table
     before = published_before(found.planned, spends) if spends else None
     if is_listed:
-        where = write_given_away(stated, spec.absolute().parent, found.reviews)
+        where = write_disclosed_cells(stated, spec.absolute().parent, found.reviews)
         say(f"Every cell that the invariants give away {where} until the release", err=True)
     if as_json:
         show_json(values | _as_json(before))
@@ -225,7 +225,7 @@ def demo(out: Path | None, as_json: bool) -> None:
         return
     show_grid(_side_by_side(p12_table().counts.reshape(2, -1).tolist(), released.reshape(2, -1).tolist()), width=100)
     say(f"Charged to the ledger {made.ledger}: {made.account}.")
-    rows = ", ".join(f"{exact.text} {with_commas(exact.value())}" for exact in made.bundle.manifest.exactly)
+    rows = ", ".join(f"{exact.text} {with_commas(exact.value())}" for exact in made.bundle.manifest.exact_statistics)
     say(f"Every invariant holds in the released table: {rows}, no negative count.", bold=True)
     say(f"The bundle is verified: {made.folder}; open {made.folder / 'report.html'}")
 

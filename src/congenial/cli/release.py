@@ -11,7 +11,7 @@ import click
 from congenial.cli.output import as_json_option, ask, progress_bar, refusals_in_words, say, show_json
 
 if TYPE_CHECKING:
-    from congenial.curator.pipeline import Engine, Published
+    from congenial.curator.pipeline import Published, ReleaseEngine
     from congenial.ledger import Ledger, Status
     from congenial.spec.spec import Spec
 
@@ -77,7 +77,7 @@ def taken(given: dict[str, Any]) -> SparkOptions:
 
 
 @contextmanager
-def engine_of(options: SparkOptions) -> Iterator["Engine"]:
+def engine_of(options: SparkOptions) -> Iterator["ReleaseEngine"]:
     """Give the engine that was asked for; a session of Spark is stopped afterwards."""
     from congenial.curator.pipeline import LOCAL
 

@@ -416,7 +416,7 @@ def _is_drawn(spec: Spec, tables: Table | Mapping[str, Table]) -> bool:
         _ = plan.certificate
         plan.check_samplers()
         if not all(sampler.is_steady for sampler in plan.samplers):
-            plan.rehearse()
+            plan.dry_run()
     except CongenialError:
         return False
     return True

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle import expected_errors as adding_up_text
-from congenial.bundle.expected_errors import adding_up, statistics
+from congenial.bundle import expected_errors as aggregate_errors_text
+from congenial.bundle.expected_errors import aggregate_errors, statistics
 from congenial.conditions.rows import dense
 from congenial.display import as_grid
 from congenial.errors import BundleError, reason_of
@@ -111,14 +111,14 @@ class Gaps:
 
 def _sums(confidential: Ints, release: Release) -> dict[str, Any]:
     """Return what sums over areas and cells were to be off by, around the truth, and what they are off by."""
-    found = adding_up(release.plan, confidential, "the confidential tables", rng=secure_rng())
+    found = aggregate_errors(release.plan, confidential, "the confidential tables", rng=secure_rng())
     rows = dense(statistics(release.plan.law.schema), confidential.shape[1])
     off = ((release.counts.sum(axis=0) - confidential.sum(axis=0)) @ rows.T).tolist()
     named = dict(zip((row.name for row in statistics(release.plan.law.schema)), off, strict=True))
-    header, lines = adding_up_text.sums_table(found)
+    header, lines = aggregate_errors_text.sums_table(found)
     return {
-        "warnings": adding_up_text.warning_lines(found),
-        "around": adding_up_text.around(found),
+        "warnings": aggregate_errors_text.warning_lines(found),
+        "around": aggregate_errors_text.around(found),
         "sums": ([*header, "this release is off by"], [[*line, f"{named[line[0]]:+,}"] for line in lines]),
-        "classes": adding_up_text.classes_table(found),
+        "classes": aggregate_errors_text.classes_table(found),
     }

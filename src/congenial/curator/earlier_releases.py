@@ -17,7 +17,7 @@ _MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedRelease:
     """What is known of a planned release, to compare earlier ones with.
 
     Attributes
@@ -43,13 +43,13 @@ class Planned:
         return amounts[0] == amounts[1] and {name for name, _ in self.exact} == {name for name, _ in spend.invariants}
 
 
-def published_before(planned: Planned, spends: Sequence[Spend]) -> Section | None:
+def published_before(planned: PlannedRelease, spends: Sequence[Spend]) -> Section | None:
     """Say which numbers earlier releases of the dataset have out, and about how far these will be from them."""
     lines = [line for spend in spends if spend.release != planned.release for line in _lines(planned, spend)]
     return Section("WARNING: published before", lines) if lines else None
 
 
-def _lines(planned: Planned, spend: Spend) -> list[str]:
+def _lines(planned: PlannedRelease, spend: Spend) -> list[str]:
     name = f"Release {spend.release!r} of {spend.at[:10]}"
     exact, before = (
         {_name_of(text, planned.errors): value for text, value in numbers}

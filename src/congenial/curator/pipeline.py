@@ -50,7 +50,7 @@ from congenial.tree.tree import TreeTables, check_leaves
 # Where a release is read and drawn: on this machine, or by an engine for many. The tables are the same.
 
 
-class Engine(Protocol):
+class ReleaseEngine(Protocol):
     """What reads and draws. Plan, certificate, charge and bundle are made by the process that asks for a release."""
 
     def read(self, spec: Spec, folder: Path) -> Grouped | None:
@@ -78,7 +78,7 @@ class Local:
         return None
 
     def check(self, keys: Path | None) -> None:
-        """Have nothing to check: what is rehearsed is rehearsed here."""
+        """Have nothing to check: the dry run is in this process."""
 
     def draw(self, ready: Prepared, file: KeyFile, progress: Progress) -> TreeTables:
         """Draw in this process."""
@@ -94,7 +94,7 @@ LOCAL = Local()
 
 
 @dataclass(frozen=True)
-class Breach:
+class Violation:
     """One place where a table breaks a condition. Confidential, as the table is.
 
     Attributes
@@ -118,7 +118,7 @@ class Breach:
     needed: str
 
 
-def find_breaches(mechanism: Mechanism, tables: Tables) -> list[Breach]:
+def find_violations(mechanism: Mechanism, tables: Tables) -> list[Violation]:
     """Return where tables break a mechanism's conditions, area by area; nothing when they obey all. Confidential.
 
     Parameters
@@ -130,13 +130,13 @@ def find_breaches(mechanism: Mechanism, tables: Tables) -> list[Breach]:
     >>> import congenial as cg
     >>> schema = cg.Schema({"sex": ["female", "male"]})
     >>> mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.bounds(0, 5)])
-    >>> [breach.statistic for breach in find_breaches(mechanism, cg.Table(schema, [3, 9]))]
+    >>> [violation.statistic for violation in find_violations(mechanism, cg.Table(schema, [3, 9]))]
     ['sex=male']
     """
-    return list(each_breach(mechanism, tables))
+    return list(each_violation(mechanism, tables))
 
 
-def each_breach(mechanism: Mechanism, tables: Tables) -> Iterator[Breach]:
+def each_violation(mechanism: Mechanism, tables: Tables) -> Iterator[Violation]:
     """Return the same one by one: there can be as many as there are cells. Confidential."""
     if isinstance(tables, Mapping):
         for area, table in tables.items():
@@ -145,7 +145,7 @@ def each_breach(mechanism: Mechanism, tables: Tables) -> Iterator[Breach]:
         yield from _of_one(mechanism, None, tables)
 
 
-def _of_one(mechanism: Mechanism, area: Area, table: Table) -> Iterator[Breach]:
+def _of_one(mechanism: Mechanism, area: Area, table: Table) -> Iterator[Violation]:
     counts = mechanism.counts_of(table).tolist()
     conditions = [condition.of_area(area) for condition in mechanism.invariants]
     for claim in claims_of(mechanism.schema, conditions, counts):
@@ -153,7 +153,7 @@ def _of_one(mechanism: Mechanism, area: Area, table: Table) -> Iterator[Breach]:
             value = limited.row.value(counts)
             if not limited.allows(value):
                 needed = limited.limits.text.removeprefix("is ")
-                yield Breach(area, claim.of, limited.row.name, value, needed)
+                yield Violation(area, claim.of, limited.row.name, value, needed)
 
 
 STEPS = (READING, *RELEASE_STEPS, WRITING)
@@ -176,7 +176,7 @@ class Published:
     missing: str = ""
 
 
-def prepare(spec: Spec, folder: Path, progress: Progress = no_news, engine: Engine = LOCAL) -> Prepared:
+def prepare(spec: Spec, folder: Path, progress: Progress = no_news, engine: ReleaseEngine = LOCAL) -> Prepared:
     """Read the data that a spec in this folder names, and plan the release. Nothing is charged, nothing written."""
     progress(STEPS[0])
     if spec.hierarchy is not None:
@@ -186,7 +186,7 @@ def prepare(spec: Spec, folder: Path, progress: Progress = no_news, engine: Engi
     tables = read_together(spec, folder, progress, engine.read(spec, folder))
     progress(STEPS[1])
     naming = _naming(spec, folder)
-    with _breaches_in_a_file(spec, folder, tables), ways_out_named(spec, tables, progress):
+    with _violations_in_a_file(spec, folder, tables), ways_out_named(spec, tables, progress):
         return spec.mechanism.prepare(tables, naming, area=_area(spec))
 
 
@@ -196,7 +196,7 @@ def _naming(spec: Spec, folder: Path) -> Naming:
 
 
 def _read_tree(
-    spec: Spec, given: TreeFile, folder: Path, progress: Progress = no_news, engine: Engine = LOCAL
+    spec: Spec, given: TreeFile, folder: Path, progress: Progress = no_news, engine: ReleaseEngine = LOCAL
 ) -> tuple[Hierarchy, Ints]:
     """Return what releases a spec's tree, and the confidential leaves (leaf, cell), checked and in its order."""
     tree, zeros = read_spine(given, spec.schema.n_cells, folder)
@@ -218,19 +218,19 @@ def disclose(spec: Spec, folder: Path) -> Constraints | Areas:
     if spec.hierarchy is not None:
         return prepare(spec, folder).plan.law.areas
     tables = read_together(spec, folder)
-    with _breaches_in_a_file(spec, folder, tables):
+    with _violations_in_a_file(spec, folder, tables):
         return spec.mechanism.disclose(tables, area=_area(spec))
 
 
 @contextmanager
-def _breaches_in_a_file(spec: Spec, folder: Path, tables: Table | AreaTables) -> Iterator[None]:
+def _violations_in_a_file(spec: Spec, folder: Path, tables: Table | AreaTables) -> Iterator[None]:
     """Where tables break a condition is written to a file for the curator alone, and the error says which file."""
     try:
         yield
     except BrokenError as refused:
-        found = each_breach(spec.mechanism, tables)
+        found = each_violation(spec.mechanism, tables)
         file = folder / f"{CONFIDENTIAL}broken-conditions-{spec.release}.csv"
-        where = write_confidential_csv(file, [field.name for field in fields(Breach)], map(astuple, found))
+        where = write_confidential_csv(file, [field.name for field in fields(Violation)], map(astuple, found))
         raise BrokenError(refused.condition, f"where they do {where}") from None
 
 
@@ -255,7 +255,7 @@ def release(
     key: str | Path | None = None,
     confidential_report: str | Path | None = None,
     progress: Progress = no_news,
-    engine: Engine = LOCAL,
+    engine: ReleaseEngine = LOCAL,
 ) -> Published:
     """Release what a spec describes into a new bundle, charged to a ledger.
 
@@ -274,7 +274,7 @@ def release(
         A private key to sign the manifest with.
     confidential_report : path, optional
         A file outside the bundle, beginning with CONFIDENTIAL, that compares the release with the truth.
-    engine : Engine
+    engine : ReleaseEngine
         What reads and draws; this machine if not given.
     """
     place, secret = _checked_places(out, confidential_report)
@@ -299,7 +299,7 @@ def resume(
     key: str | Path | None = None,
     confidential_report: str | Path | None = None,
     progress: Progress = no_news,
-    engine: Engine = LOCAL,
+    engine: ReleaseEngine = LOCAL,
 ) -> Published:
     """Go on with a release that was stopped between its charge and its bundle: the same bundle, and no second charge.
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.bundle.expected_errors import (
-    EXACTLY,
+    MOST_EXACT_AREAS,
     NO_ERROR,
-    AddingUp,
+    AggregateErrors,
     ExpectedError,
-    adding_up,
+    aggregate_errors,
     expected_error,
     statistics,
     typical_places,
@@ -32,7 +32,7 @@ from congenial.curator.alternatives import (
     reach,
     ways_out_named,
 )
-from congenial.curator.earlier_releases import Planned
+from congenial.curator.earlier_releases import PlannedRelease
 from congenial.curator.pipeline import prepare
 from congenial.curator.reference_tables import UNIFORM, even_table, made_up_sums, reference_plan, typical_tables
 from congenial.errors import StudyError
@@ -50,7 +50,7 @@ from congenial.tree.tree import TreeTables, check_leaves
 # What the invariants give away, for `plan`: sentences, plain values, and a file that lists every cell.
 
 
-def write_given_away(spec: Spec, folder: Path, reviews: Sequence[Review]) -> str:
+def write_disclosed_cells(spec: Spec, folder: Path, reviews: Sequence[Review]) -> str:
     """List every cell that is given away, with its value, and return where, as the end of a sentence.
 
     The values are published with the release; until then they are confidential.
@@ -97,7 +97,7 @@ class Preview(ABC):
         return "person" if self.spec.unit is None else self.spec.unit.word
 
     @property
-    def given_away(self) -> list[str]:
+    def disclosure_sentences(self) -> list[str]:
         """Cells and sums that the invariants give away, in words: no noise protects them."""
         return level_sentences(self.reviews, self.unit)
 
@@ -119,11 +119,11 @@ class Preview(ABC):
 
     @property
     @abstractmethod
-    def planned(self) -> Planned:
+    def planned(self) -> PlannedRelease:
         """What earlier releases are compared with."""
 
-    def _compared(self, errors: Mapping[str, float], kinds: Sequence[tuple[str, float]]) -> Planned:
-        return Planned(self.spec.release, self.plan.certificate, self.exact, errors, tuple(kinds))
+    def _compared(self, errors: Mapping[str, float], kinds: Sequence[tuple[str, float]]) -> PlannedRelease:
+        return PlannedRelease(self.spec.release, self.plan.certificate, self.exact, errors, tuple(kinds))
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,11 +131,11 @@ class TablesPreview(Preview):
     """Of one table or of areas, with the error to expect around a public table."""
 
     errors: tuple[ExpectedError, ...]
-    sums: AddingUp
+    sums: AggregateErrors
     """What tables will add up to, around the reference or a made-up population."""
     around: Plan
     """The plan in whose areas errors are computed: this one, or that of a reference."""
-    rehearsed: tuple[str, ...] = ()
+    dry_run_lines: tuple[str, ...] = ()
     """What attempts at made-up tables promise, where the time of a draw depends on more than the structure."""
     centre: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """The public table of the middle one of the areas whose errors are shown."""
@@ -147,7 +147,7 @@ class TablesPreview(Preview):
     @property
     def is_quick(self) -> bool:
         """Whether a draw takes no time, or what it takes is known from trials and said elsewhere."""
-        return bool(self.rehearsed) or self.seconds < 1
+        return bool(self.dry_run_lines) or self.seconds < 1
 
     @property
     def middle(self) -> ExpectedError:
@@ -165,7 +165,7 @@ class TablesPreview(Preview):
         return tuple((other.text, other.price(self.middle.area, self.centre)) for other in self.alternatives)
 
     @property
-    def planned(self) -> Planned:
+    def planned(self) -> PlannedRelease:
         """What earlier releases are compared with."""
         areas, sums = self.plan.law.areas, self.sums.sums
         sizes = {error.text: error.size for error in sums}
@@ -233,21 +233,21 @@ def _tables_preview(
     spec: Spec, ready: Prepared, reference: Path | None, target: ErrorTarget | None, progress: Progress
 ) -> TablesPreview:
     plan = ready.plan
-    rehearsed: tuple[str, ...] = ()
+    dry_run_lines: tuple[str, ...] = ()
     if not all(sampler.is_steady for sampler in plan.samplers):
         # Before any draw around a reference, which would have no end where a system is out of reach.
         with ways_out_named(spec, _as_read(ready.tables), progress):
-            rehearsed = tuple(plan.rehearse(progress))
+            dry_run_lines = tuple(plan.dry_run(progress))
     if reference is None:
         centres, around, tables = typical_tables(plan.law), plan, ready.tables
-        sums = made_up_sums(plan, max(12, min(EXACTLY, _MADE_UP_SUMS // len(statistics(spec.schema)))))
+        sums = made_up_sums(plan, max(12, min(MOST_EXACT_AREAS, _MADE_UP_SUMS // len(statistics(spec.schema)))))
     else:
         areas, counts = read_reference(spec, reference)
         around = reference_plan(spec, plan, areas, counts)
         labels = around.law.areas.labels
         tables = tables_by_area(spec.schema, labels, counts)
         centres = {labels[place]: counts[place] for place in typical_places(counts.sum(axis=1))}
-        sums = adding_up(around, counts, reference.name)
+        sums = aggregate_errors(around, counts, reference.name)
     name = UNIFORM if reference is None else reference.name
     errors = []
     for number, (area, centre) in enumerate(centres.items()):
@@ -256,7 +256,7 @@ def _tables_preview(
     others = alternatives(spec, tables)
     reached = None if target is None else reach(spec, around.law.areas, centres, target, progress)
     middle = list(centres.values())[len(centres) // 2]
-    return TablesPreview(*_facts(spec, ready), tuple(errors), sums, around, rehearsed, middle, others, reached)
+    return TablesPreview(*_facts(spec, ready), tuple(errors), sums, around, dry_run_lines, middle, others, reached)
 
 
 # What the release of a tree will publish and cost, and the error to expect at each level. Public.
@@ -280,7 +280,7 @@ class TreePreview(Preview):
     reference: TreeReference | None = None
 
     @property
-    def planned(self) -> Planned:
+    def planned(self) -> PlannedRelease:
         """What earlier releases are compared with: of the top, which is what a table without levels would be."""
         if not self.errors:
             return self._compared({}, ())

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from congenial.bundle import expected_errors as adding_up_text
+from congenial.bundle import expected_errors as aggregate_errors_text
 from congenial.bundle.encoding import certificate_json, counted_json
 from congenial.bundle.expected_errors import NO_ERROR, ExpectedError
 from congenial.bundle.tables import formula_warnings
@@ -70,8 +70,8 @@ def cost(preview: Preview) -> Section:
 
 def bare(preview: Preview) -> Section | None:
     """Say what is not protected any more."""
-    given_away = [_shortened(line) if line.startswith(FOLLOWS) else line for line in preview.given_away]
-    return bare_section(_some([*map(_shortened, preview.plan.not_protected_text)]), _some(given_away))
+    cells_and_sums = [_shortened(line) if line.startswith(FOLLOWS) else line for line in preview.disclosure_sentences]
+    return bare_section(_some([*map(_shortened, preview.plan.not_protected_text)]), _some(cells_and_sums))
 
 
 def protected(preview: Preview) -> Section:
@@ -92,27 +92,27 @@ def error(preview: TablesPreview) -> Section:
 
 def adding(preview: TablesPreview) -> Section | None:
     """Say what tables will add up to, and cells by the size of their count; of one table if that is a trouble."""
-    warnings = adding_up_text.warning_lines(preview.sums)
+    warnings = aggregate_errors_text.warning_lines(preview.sums)
     if not warnings and preview.plan.law.areas.name is None:
         return None
-    header, rows = adding_up_text.classes_table(preview.sums)
+    header, rows = aggregate_errors_text.classes_table(preview.sums)
     title = "WARNING: what tables add up to" if warnings else "What tables add up to"
-    lines = warnings or adding_up_text.no_warning_lines(preview.sums)
-    around = f"({adding_up_text.around(preview.sums)}; larger counts and every sum: --full)"
+    lines = warnings or aggregate_errors_text.no_warning_lines(preview.sums)
+    around = f"({aggregate_errors_text.around(preview.sums)}; larger counts and every sum: --full)"
     is_known = not preview.sums.is_made_up or not warnings  # sizes of a made-up population's cells say little
     return Section(title, [*lines, around], [list(header), *rows[:_SMALL_CLASSES]] if is_known else [])
 
 
 def every_class(preview: TablesPreview) -> Section:
     """List the error and the bias of cells by the size of their count."""
-    header, rows = adding_up_text.classes_table(preview.sums)
+    header, rows = aggregate_errors_text.classes_table(preview.sums)
     return Section("Single cells by the size of their count", [], [list(header), *rows])
 
 
 def every_sum(preview: TablesPreview) -> Section:
     """List the error and the bias of every sum."""
-    header, rows = adding_up_text.sums_table(preview.sums)
-    around = adding_up_text.around(preview.sums)
+    header, rows = aggregate_errors_text.sums_table(preview.sums)
+    around = aggregate_errors_text.around(preview.sums)
     return Section(f"Sums: root mean squared error and bias, {around}", [], [list(header), *rows])
 
 
@@ -135,7 +135,7 @@ def exactness(preview: TablesPreview) -> Section | None:
 
 def duration(preview: TablesPreview) -> Section | None:
     """Say how long draws take, where attempts at made-up tables were needed to know."""
-    return Section("How long it takes", list(preview.rehearsed)) if preview.rehearsed else None
+    return Section("How long it takes", list(preview.dry_run_lines)) if preview.dry_run_lines else None
 
 
 def reached(preview: TablesPreview) -> Section | None:
@@ -159,14 +159,14 @@ def sampler(preview: Preview) -> Section:
     """Say how the tables are drawn, and what attempts at the units of a tree with exact numbers promise."""
     plan = preview.plan
     titles = dict.fromkeys(step.title for step in plan.law.steps)
-    trials = plan.rehearse() if plan.law.exact_below else ()
+    trials = plan.dry_run() if plan.law.exact_below else ()
     return Section("For the expert: sampler", [plan.sampler.describe(), *titles, *trials])
 
 
 def every_number(preview: TablesPreview) -> Section:
     """List the error of every released number, and all that is not protected."""
     header, rows = error_table(preview)
-    lines = [*preview.plan.not_protected_text, *preview.given_away]
+    lines = [*preview.plan.not_protected_text, *preview.disclosure_sentences]
     is_cut = len(lines) > _MOST_LINES or any(len(line) > _LONGEST_LINE for line in lines)
     return Section(error_title(preview), lines if is_cut else [], [header, *rows])
 
@@ -292,7 +292,7 @@ def as_json(preview: Preview) -> dict[str, Any]:
         "warning": plan.meaning.warning,
         "not_protected": plan.not_protected_text,
         "given_away": {
-            "sentences": preview.given_away,
+            "sentences": preview.disclosure_sentences,
             "counts": [counted_json(review.counted) for review in preview.reviews],
         },
         "warnings": _warnings(preview),
@@ -313,7 +313,7 @@ def _of_tables(preview: TablesPreview) -> dict[str, Any]:
             "name": plan.sampler.name,
             "is_exact": plan.is_exact,
             "size": plan.sampler.describe(),
-            "rehearsed": list(preview.rehearsed),
+            "rehearsed": list(preview.dry_run_lines),
         },
         "seconds": preview.seconds,
         "price_of_exactness": [
@@ -323,7 +323,7 @@ def _of_tables(preview: TablesPreview) -> dict[str, Any]:
             for text, price in ((preview.price.text, preview.price), *preview.prices)
         ],
         "target": None if preview.reached is None else preview.reached.as_json(),
-        "adding_up": adding_up_text.as_json(preview.sums),
+        "adding_up": aggregate_errors_text.as_json(preview.sums),
         "expected_error": [
             {
                 "area": error.area,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.expected_errors import AddingUp, SumError, adding_up, evenly, typical_places
+from congenial.bundle.expected_errors import AggregateErrors, SumError, aggregate_errors, evenly, typical_places
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.integer_program import nearest_integers
@@ -129,10 +129,10 @@ def emptied(constraints: Constraints, table: Ints, cells: Sequence[int]) -> Ints
     return out if constraints.holds(out) else None
 
 
-def made_up_sums(plan: Plan, n_areas: int) -> AddingUp:
+def made_up_sums(plan: Plan, n_areas: int) -> AggregateErrors:
     """Return what tables add up to around a made-up population, and what levels come out as that nobody has."""
     places = places_by_size(plan.law, n_areas)
-    found = adding_up(plan, uneven_tables(plan.law, places.tolist()), MADE_UP, places=places)
+    found = aggregate_errors(plan, uneven_tables(plan.law, places.tolist()), MADE_UP, places=places)
     return replace(found, is_made_up=True, rare=tuple(_rare_levels(plan)) if len(plan.law.areas) > 1 else ())
 
 
@@ -150,7 +150,7 @@ def _rare_levels(plan: Plan) -> Iterator[tuple[str, SumError]]:
             if kind in found or not any(kind) or not kept or len(found) >= _MOST_KINDS:
                 continue
             made = np.array([tables[place] for place in kept], np.int64)
-            found[kind] = adding_up(plan, made, MADE_UP, places=places[kept], rows=[row]).sums[0]
+            found[kind] = aggregate_errors(plan, made, MADE_UP, places=places[kept], rows=[row]).sums[0]
         positive = [one for one in found.values() if one.bias_of_all > 0]
         if positive:
             yield name, max(positive, key=lambda one: one.bias_of_all)

@@ -30,7 +30,7 @@ _FEW_UNITS = 64  # of a level that is cut: enough for every core of a small clus
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class DrawnPiece:
     """Drawn tables (unit, cell) of units that stand together in a level, from the place `first` on."""
 
     level: int
@@ -40,7 +40,7 @@ class Piece:
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class DrawJob:
     """What all tasks of a release have in common. Public; it can be pickled.
 
     Attributes
@@ -62,7 +62,7 @@ class Job:
     drawing: Drawing
 
     @classmethod
-    def of(cls, ready: Prepared, file: KeyFile, place: KeyPlace) -> "Job":
+    def of(cls, ready: Prepared, file: KeyFile, place: KeyPlace) -> "DrawJob":
         """Return the job of a release whose key is on disk."""
         if file.key is None:
             raise EngineError("internal: a release is drawn after its key was written")
@@ -78,7 +78,7 @@ class Job:
 class Task(Protocol):
     """Some of the tables of a release. Public: it has seen no confidential table; it can be pickled."""
 
-    def draw(self, job: Job, counts: Ints, key: ReleaseKey) -> Iterator[Piece]:
+    def draw(self, job: DrawJob, counts: Ints, key: ReleaseKey) -> Iterator[DrawnPiece]:
         """Go through what is drawn around the confidential tables of its areas or leaves."""
         ...
 
@@ -91,11 +91,11 @@ class AreaTask:
     labels: tuple[Area, ...]
     groups: Ints
 
-    def draw(self, job: Job, counts: Ints, key: ReleaseKey) -> Iterator[Piece]:
+    def draw(self, job: DrawJob, counts: Ints, key: ReleaseKey) -> Iterator[DrawnPiece]:
         """Draw the areas."""
         words = key.streams(job.release, job.plan_digest, self.labels, counts)
         tables = job.drawing.draw(self.groups, counts, words)
-        yield Piece(0, self.first, [label or "" for label in self.labels], tables)
+        yield DrawnPiece(0, self.first, [label or "" for label in self.labels], tables)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,19 +115,19 @@ class TreeTask:
     subtree: Subtree
     released: Ints
 
-    def draw(self, job: Job, counts: Ints, key: ReleaseKey) -> Iterator[Piece]:
+    def draw(self, job: DrawJob, counts: Ints, key: ReleaseKey) -> Iterator[DrawnPiece]:
         """Draw all levels below the units."""
         words = key.tree_streams(job.release, job.plan_digest)
         drawn = self.subtree.draw(counts, self.released, words)
         for below, (first, tables) in enumerate(zip(self.firsts, drawn, strict=True), 1):
-            yield Piece(self.level + below, first, self.subtree.tree.codes[below].astype(str).tolist(), tables)
+            yield DrawnPiece(self.level + below, first, self.subtree.tree.codes[below].astype(str).tolist(), tables)
 
 
 Work = list[tuple[Task, Ints]]
 """Tasks with the confidential tables of their areas or leaves."""
 
 
-def work_of(ready: Prepared, key: ReleaseKey, at_once: int) -> tuple[list[Piece], Work]:
+def work_of(ready: Prepared, key: ReleaseKey, at_once: int) -> tuple[list[DrawnPiece], Work]:
     """Cut a release into tasks of about so many areas or leaves; of a tree, draw the upper levels here."""
     below = ready.plan.law.below
     if not below.steps:
@@ -139,14 +139,14 @@ def work_of(ready: Prepared, key: ReleaseKey, at_once: int) -> tuple[list[Piece]
     return _tree_work(ready, below, key, at_once)
 
 
-def _tree_work(ready: Prepared, below: Subtree, key: ReleaseKey, at_once: int) -> tuple[list[Piece], Work]:
+def _tree_work(ready: Prepared, below: Subtree, key: ReleaseKey, at_once: int) -> tuple[list[DrawnPiece], Work]:
     tree, words = below.tree, key.tree_streams(ready.naming.release, ready.digest)
     tables = tree.summed(ready.confidential)
     cut = next((n for n, units in enumerate(tree.codes[:-1]) if len(units) >= _FEW_UNITS), len(tree.levels) - 2)
     above = [ready.plan.draw_areas(tables[0], words.first(tree.levels[0], tree.codes[0], tables[0]))]
     if cut:
         above += _above(below, cut).draw(tables[cut], above[0], words)
-    pieces = [Piece(level, 0, tree.codes[level].astype(str).tolist(), drawn) for level, drawn in enumerate(above)]
+    pieces = [DrawnPiece(level, 0, tree.codes[level].astype(str).tolist(), drawn) for level, drawn in enumerate(above)]
     work: Work = []
     for first, end in _runs(tree, cut, at_once):
         spans = [(first, end)]
@@ -208,7 +208,7 @@ class Gathered:
         self._tables = [np.empty((size, n_cells), np.int64) for size in sizes]
         self._n_times = [np.zeros(size, np.int64) for size in sizes]
 
-    def add(self, pieces: Iterable[Piece]) -> None:
+    def add(self, pieces: Iterable[DrawnPiece]) -> None:
         """Take drawn tables of units that stand together."""
         for piece in pieces:
             self.put(piece.level, np.arange(piece.first, piece.first + len(piece.tables)), piece.tables)

@@ -494,7 +494,7 @@ class Subtree:
         with ThreadPoolExecutor(n_threads) as pool:
             for level, step in enumerate(self.steps):
                 drawn = np.empty(tables[level + 1].shape, np.int64)
-                drawing = _Drawing(self, level, tables[level + 1], out[-1], words, always_certain, drawn)
+                drawing = _LevelDraw(self, level, tables[level + 1], out[-1], words, always_certain, drawn)
                 for n_children in pool.map(drawing.run, _spans(step.families.starts, n_threads)):
                     n_done += n_children
                     progress(DRAWING, n_done, n_units)
@@ -503,7 +503,7 @@ class Subtree:
 
 
 @dataclass(frozen=True, eq=False)
-class _Drawing:
+class _LevelDraw:
     """A level that is being drawn, some families at a time. Confidential."""
 
     subtree: Subtree

@@ -186,7 +186,7 @@ def bounded_plan(mechanism: Mechanism, areas: Areas) -> Plan | None:
     law = PublicLaw(
         mechanism.schema, mechanism.noise, (MeasuredQuery(query.title, found.precision, rows, found.weight),), areas
     )
-    plan = Plan.of(law, mechanism.neighbours, budget=budget, asked=mechanism.queries)
+    plan = Plan.of(law, mechanism.neighbours, budget=budget, requested=mechanism.queries)
     is_one = len(areas) == 1 or all(structure.case.moves.total_is_fixed for structure in plan.structures)
     return plan if is_one else None
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from congenial.engines.key_place import KeyPlace
-from congenial.engines.task import Gathered, Job, Piece, Work, check_software
+from congenial.engines.task import DrawJob, DrawnPiece, Gathered, Work, check_software
 from congenial.errors import EngineError, ReadingError, did_you_mean
 from congenial.progress import DRAWING, Progress
 from congenial.reading.files import check_apart
@@ -219,7 +219,7 @@ def task_rows(session: "SparkSession", work: Work, n_partitions: int) -> "DataFr
     return frame.repartition(max(1, min(n_partitions, len(work))))
 
 
-def drawing_of(job: Job, n_cells: int) -> Callable[[Batches], Batches]:
+def drawing_of(job: DrawJob, n_cells: int) -> Callable[[Batches], Batches]:
     """Return what draws batches of tasks, on whatever machine it runs. It holds nothing that is not public."""
 
     def draw(batches: Batches) -> Batches:
@@ -234,7 +234,7 @@ def drawing_of(job: Job, n_cells: int) -> Callable[[Batches], Batches]:
     return draw
 
 
-def batch_of(piece: Piece) -> Any:
+def batch_of(piece: DrawnPiece) -> Any:
     """Return drawn units as rows."""
     import pyarrow as pa
 
@@ -268,7 +268,7 @@ def gather(frame: "DataFrame", gathered: Gathered) -> None:
         gathered.put(level, places[own], tables[own])
 
 
-def rehearse(session: "SparkSession", place: KeyPlace, name: str, content: bytes, software: str) -> None:
+def dry_run(session: "SparkSession", place: KeyPlace, name: str, content: bytes, software: str) -> None:
     """See that the machines have the software of the release, and can read a file without a key among the keys."""
     n_tasks = 2 * session.sparkContext.defaultParallelism
 

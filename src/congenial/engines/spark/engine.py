@@ -17,9 +17,9 @@ from congenial.engines.key_place import KeyPlace
 from congenial.engines.spark import cluster as running
 from congenial.engines.spark.cluster import check_frame, grouped, grouped_by_spark
 from congenial.engines.task import (
+    DrawJob,
+    DrawnPiece,
     Gathered,
-    Job,
-    Piece,
     cells_of,
     released_content,
     software_digest,
@@ -69,7 +69,7 @@ class TablesFolder:
         frame.toDF(*running.UNIT, *cells_of(ready)).write.parquet(str(self._attempt))
         return session.read.parquet(str(self._attempt))
 
-    def add(self, above: Sequence[Piece], ready: Prepared) -> None:
+    def add(self, above: Sequence[DrawnPiece], ready: Prepared) -> None:
         """Add the upper levels of a tree, which the driver has drawn, as a file of its own."""
         if not above:
             return
@@ -177,7 +177,7 @@ class SparkEngine:
             raise EngineError(f"nothing can be written into the folder for keys {keys}: {reason_of(refused)}") from None
         try:
             with _in_words():
-                running.rehearse(self._session, self._place(keys), name, content, software_digest())
+                running.dry_run(self._session, self._place(keys), name, content, software_digest())
         finally:
             file.unlink(missing_ok=True)
 
@@ -186,7 +186,7 @@ class SparkEngine:
         if file.key is None:
             raise EngineError("internal: a release is drawn after its key was written")
         n_cells = ready.plan.law.schema.n_cells
-        job = Job.of(ready, file, self._place(file.path.parent))
+        job = DrawJob.of(ready, file, self._place(file.path.parent))
         gathered = Gathered(ready)
         above, work = work_of(ready, file.key, self._at_once)
         gathered.add(above)
@@ -203,7 +203,7 @@ class SparkEngine:
         ready.plan.check(tables)  # other machines made them
         return tables
 
-    def drawing(self, job: Job, n_cells: int) -> Callable[[running.Batches], running.Batches]:
+    def drawing(self, job: DrawJob, n_cells: int) -> Callable[[running.Batches], running.Batches]:
         """Return what the machines run."""
         return running.drawing_of(job, n_cells)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import congenial as cg
 from agreement import own_rng
 from congenial.bundle import expected_errors as module
-from congenial.bundle.expected_errors import AddingUp, adding_up, statistics, warning_lines
+from congenial.bundle.expected_errors import AggregateErrors, aggregate_errors, statistics, warning_lines
 from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
 from congenial.curator.confidential_report import write_confidential_report
@@ -63,11 +63,11 @@ def test_few_areas_have_the_moments_of_the_listed_law(request: pytest.FixtureReq
     tables = tables_of(request, 8)
     plan = plan_of(tables)
     truth = listed(plan, tables)
-    for one in adding_up(plan, tables, "").sums:
+    for one in aggregate_errors(plan, tables, "").sums:
         assert (one.bias_of_all, one.size_of_all) == pytest.approx(truth[one.text], abs=1e-6), one.text
 
 
-def check_sums(found: AddingUp, truth: dict[str, tuple[float, float]]) -> None:
+def check_sums(found: AggregateErrors, truth: dict[str, tuple[float, float]]) -> None:
     for one in found.sums:
         bias, size = truth[one.text]
         assert abs(one.bias_of_all - bias) <= 5 * one.doubt + 1e-9, one.text
@@ -81,12 +81,12 @@ def test_many_areas_are_drawn_and_some_may_stand_for_all(
     tables = tables_of(request, 400)
     plan = plan_of(tables)
     truth = listed(plan, tables)
-    drawn = adding_up(plan, tables, "")
+    drawn = aggregate_errors(plan, tables, "")
     assert drawn.n_looked_at == 400
     assert any(one.text == "group=rare" for one in drawn.biased)
     check_sums(drawn, truth)
     monkeypatch.setattr(module, "_SUM_NUMBERS", 100 * len(statistics(SCHEMA)))
-    some = adding_up(plan, tables, "")
+    some = aggregate_errors(plan, tables, "")
     assert (some.n_looked_at, some.n_areas) == (100, 400)
     assert some.sums[0].count == tables.sum()
     assert some.classes[0].n_cells == (tables == 0).sum()
@@ -98,7 +98,7 @@ def test_many_areas_are_drawn_and_some_may_stand_for_all(
 def test_classes_of_counts_have_their_own_bias(request: pytest.FixtureRequest) -> None:
     """Empty cells gain and others lose: the total is exact."""
     tables = tables_of(request, 8)
-    zero, *others = adding_up(plan_of(tables), tables, "").classes
+    zero, *others = aggregate_errors(plan_of(tables), tables, "").classes
     assert zero.text == "0"
     assert zero.n_cells == (tables == 0).sum()
     assert zero.bias > 0
@@ -109,7 +109,7 @@ def test_classes_of_counts_have_their_own_bias(request: pytest.FixtureRequest) -
 def test_one_table_is_no_sum_over_areas() -> None:
     mechanism = cg.Mechanism(SCHEMA, measure=[cg.cells(precision="1/2")], invariants=[cg.total()])
     table = cg.Table(SCHEMA, [[30, 0], [20, 0]])
-    found = adding_up(mechanism.plan(mechanism.disclose(table)), table.counts[None, :], "")
+    found = aggregate_errors(mechanism.plan(mechanism.disclose(table)), table.counts[None, :], "")
     assert found.n_areas == 1
     assert warning_lines(found) == []
 
