@@ -194,15 +194,15 @@ class TreeRequest:
             names = [name for name, family in FAMILIES.items() if family.is_for_release]
             raise HierarchyError(f"noise of a tree is one of {', '.join(names)}, not {noise!r}")
         self.tree, self.schema, self.noise, self.neighbours = tree, schema, noise, neighbours
-        named = dict(invariants) if isinstance(invariants, Mapping) else {tree.levels[0]: invariants}
-        for level in named:
+        by_level = dict(invariants) if isinstance(invariants, Mapping) else {tree.levels[0]: invariants}
+        for level in by_level:
             tree.level_of(level)
         self.invariants_below = {
-            level: as_list(named[level], f"invariants of {level}") for level in tree.levels[1:] if level in named
+            level: as_list(by_level[level], f"invariants of {level}") for level in tree.levels[1:] if level in by_level
         }
         self.exact_rows = exact_rows(tree.levels[1:], schema, self.invariants_below)
         self.invariants = with_those_below(
-            as_list(named.get(tree.levels[0], ()), "invariants"), schema, self.invariants_below
+            as_list(by_level.get(tree.levels[0], ()), "invariants"), schema, self.invariants_below
         )
         self.zeros = zeros or Zeros()
         for level, rows in enumerate(self.exact_rows):
@@ -225,12 +225,12 @@ class TreeRequest:
         if shares is not None:
             self.shares = checked_shares(self._by_level(shares, "share"), len(tree.levels))
 
-    def _by_level(self, given: Mapping[str, object], what: str) -> tuple[Fraction, ...]:
-        for name in given:
+    def _by_level(self, values: Mapping[str, object], what: str) -> tuple[Fraction, ...]:
+        for name in values:
             self.tree.level_of(name)
-        if missing := [name for name in self.tree.levels if name not in given]:
+        if missing := [name for name in self.tree.levels if name not in values]:
             raise PrivacyError(f"every level has a {what}, and {missing[0]} has none")
-        return tuple(positive_fraction(given[name], f"the {what} of {name}") for name in self.tree.levels)
+        return tuple(positive_fraction(values[name], f"the {what} of {name}") for name in self.tree.levels)
 
     def counts_of(self, leaves: ArrayLike) -> Ints:
         """Check confidential tables of leaves (leaf, cell) as they were listed; return them in the tree's order."""
@@ -255,8 +255,8 @@ class TreeRequest:
         mask = self.zeros.of_level(0)
         zeros = [[]] * len(codes) if mask is None else [self._zeros(is_zero) for is_zero in mask]
         if len(codes) > 1 and (mask is None or bool((mask == mask[0]).all())):
-            named = dict(zip(codes, tables, strict=True))
-            return Areas.disclosed(self.schema, [*self.invariants, *zeros[0]], named, name=level)
+            by_code = dict(zip(codes, tables, strict=True))
+            return Areas.disclosed(self.schema, [*self.invariants, *zeros[0]], by_code, name=level)
         constraints: dict[Area, Constraints] = {}
         for code, counts, of_unit in zip(codes, tables, zeros, strict=True):
             conditions = [*self.invariants, *of_unit]
@@ -284,10 +284,10 @@ class TreeRequest:
         family = FAMILIES[self.noise]
         first = self._first_level(areas, Budget(rho=self.shares[0] * total))
         certificate, is_fixed = first.certificate, first.total_is_fixed
-        left = (total - (certificate.rho or Fraction(0))) / sum(self.shares[1:])
+        remaining = (total - (certificate.rho or Fraction(0))) / sum(self.shares[1:])
         k = fewest_records(certificate, total_is_fixed=is_fixed)
         precisions = (
-            level_precision(family.exponent, share * left, self.neighbours, k, total_is_fixed=is_fixed)
+            level_precision(family.exponent, share * remaining, self.neighbours, k, total_is_fixed=is_fixed)
             for share in self.shares[1:]
         )
         return first, tuple(min(precision, family.most) for precision in precisions)

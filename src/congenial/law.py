@@ -422,15 +422,15 @@ class Law:
 
     def marginal_of(self, row: Row) -> Marginal:
         """Return the exact distribution of one row."""
-        made = exact.messages(self.target, [row])
+        messages = exact.messages(self.target, [row])
         centre = row.value(self.target.centre.tolist())
-        root = made.root
-        state = made.layout.state
-        if made.layout.engine.program.node_dim[-1] == 0:  # the invariants leave it one value
+        root = messages.root
+        state = messages.layout.state
+        if messages.layout.engine.program.node_dim[-1] == 0:  # the invariants leave it one value
             return Marginal(np.array([centre]), np.ones(1))
         values = centre + int(state.node_low[-1, 0]) + np.arange(root.size)
-        kept = root > 0
-        return Marginal(values[kept], root[kept] / root.sum())
+        is_possible = root > 0
+        return Marginal(values[is_possible], root[is_possible] / root.sum())
 
     @cached_property
     def _cell_moments(self) -> Floats:

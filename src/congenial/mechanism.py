@@ -196,8 +196,8 @@ class Mechanism(Releasable):
     @property
     def is_suppressed(self) -> bool:
         """Whether every precision is 0: nothing but the invariants is released (GM's M0)."""
-        given = all(query.precision == 0 for query in self.queries)
-        return given or (self.budget is not None and self.budget.is_nothing)
+        is_stated = all(query.precision == 0 for query in self.queries)
+        return is_stated or (self.budget is not None and self.budget.is_nothing)
 
     @overload
     def disclose(self, tables: Table, *, area: str = "area") -> Constraints: ...
@@ -352,13 +352,13 @@ class Mechanism(Releasable):
                 " mechanism.disclose(table)"
             ) from None
         try:
-            own = Constraints.of(self.schema, self.invariants, point)
+            expected = Constraints.of(self.schema, self.invariants, point)
         except ConditionError:
-            own = None
+            expected = None
         if (
-            own is None
-            or (own.lower, own.upper) != (constraints.lower, constraints.upper)
-            or not own.same_rows(constraints)
+            expected is None
+            or (expected.lower, expected.upper) != (constraints.lower, constraints.upper)
+            or not expected.same_rows(constraints)
         ):
             raise ConditionError(
                 "these constraints are not those of the mechanism's own invariants"
@@ -378,8 +378,8 @@ class Mechanism(Releasable):
         """Return the cells of the tables of areas (area, cell). Confidential."""
         if isinstance(tables, AreaTables) and tables.schema == self.schema:
             return tables.counts
-        found = [self.counts_of(table) for table in tables.values()]
-        return np.stack(found) if found else np.zeros((0, self.schema.n_cells), np.int64)
+        counts = [self.counts_of(table) for table in tables.values()]
+        return np.stack(counts) if counts else np.zeros((0, self.schema.n_cells), np.int64)
 
     def __repr__(self) -> str:
         if self.is_suppressed:

@@ -94,12 +94,12 @@ class Drawing:
         """
         out = np.empty_like(centres)
         for number in np.unique(groups).tolist():
-            own = np.flatnonzero(groups == number)
-            is_all = len(own) == len(centres)
-            chosen = centres if is_all else centres[own]
-            drawn = self.samplers[number].draw_each(chosen, words if is_all else words.some(own))
+            in_group = np.flatnonzero(groups == number)
+            is_all = len(in_group) == len(centres)
+            chosen = centres if is_all else centres[in_group]
+            drawn = self.samplers[number].draw_each(chosen, words if is_all else words.some(in_group))
             _check_drawn(self.patterns[number], chosen, drawn)
-            out[own] = drawn
+            out[in_group] = drawn
         return out
 
     def __getstate__(self) -> dict[str, object]:
@@ -295,8 +295,8 @@ class Plan:
         for group, sampler in zip(self.law.areas.groups, self.samplers, strict=True):
             if not sampler.is_steady:
                 progress(REHEARSING)
-            chosen = _dry_run_places(group.values, _FEW if sampler.is_steady else _MANY)
-            labels = [self.law.areas.labels[group.places[place]] for place in chosen]
+            places = _dry_run_places(group.values, _FEW if sampler.is_steady else _MANY)
+            labels = [self.law.areas.labels[group.places[place]] for place in places]
             try:
                 points = np.array([self.law.areas[label].point for label in labels], np.int64)
             except UndecidedError:  # no table is known that obeys the conditions; the real one does

@@ -431,18 +431,18 @@ def charge_and_draw(
 
     if folder is not None:
         check_new(Path(folder))
-    with charged(ready, ledger=ledger, who=who, terms=_place(folder), now=now) as made:
+    with charged(ready, ledger=ledger, who=who, terms=_place(folder), now=now) as release:
         if folder is not None:
-            made.write(folder)
-        return made
+            release.write(folder)
+        return release
 
 
 def resume_and_draw(ready: Prepared, *, ledger: "Ledger", folder: str | Path | None = None) -> Release:
     """Go on with what `charge_and_draw` has begun."""
-    with resumed(ready, ledger=ledger, terms=_place(folder)) as made:
-        if folder is not None and not made.is_written(Path(folder)):
-            made.write(folder)
-        return made
+    with resumed(ready, ledger=ledger, terms=_place(folder)) as release:
+        if folder is not None and not release.is_written(Path(folder)):
+            release.write(folder)
+        return release
 
 
 def _place(folder: str | Path | None) -> dict[str, str]:
@@ -488,13 +488,13 @@ def disclosed_numbers(ready: Prepared) -> list[tuple[str, object]]:
     """Return every statistic that the release states exactly, with its value, for the ledger."""
     areas, of_areas = ready.plan.law.areas, ready.of_areas
     is_many = areas.name is not None and len(areas) > _MOST_DISCLOSED  # then the words are enough
-    found = exact_statistics(ready.plan.law.schema, ready.conditions, of_areas[:1] if is_many else of_areas)
-    if is_many or (areas.name is not None and len(found) * len(areas) > _MOST_DISCLOSED):
+    statistics = exact_statistics(ready.plan.law.schema, ready.conditions, of_areas[:1] if is_many else of_areas)
+    if is_many or (areas.name is not None and len(statistics) * len(areas) > _MOST_DISCLOSED):
         where = f"in {len(areas):,} areas, listed in the bundle; SHA-256 of all values {areas_digest(ready.plan.law)}"
-        return [*((f"{exact.text}, of each {areas.name}", where) for exact in found), *disclosed_below(ready.plan)]
+        return [*((f"{exact.text}, of each {areas.name}", where) for exact in statistics), *disclosed_below(ready.plan)]
     heads = {area: "" if area is None else f"{areas.name} {area}: " for area in areas}
     out: list[tuple[str, object]] = [
-        (f"{heads[area]}{exact.text}", exact.value(place)) for exact in found for place, area in enumerate(areas)
+        (f"{heads[area]}{exact.text}", exact.value(place)) for exact in statistics for place, area in enumerate(areas)
     ]
     return out + disclosed_below(ready.plan)
 

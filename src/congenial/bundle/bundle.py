@@ -35,33 +35,33 @@ def check_reproducible(manifest: Manifest, tables: Ints) -> tuple[list[str], tup
     bounds, which they must be, and what was not compared is returned; and what the exact numbers give away.
     """
     others = other_versions(manifest.software, ["congenial"])
-    again = _recomputed(manifest, tables)
+    recomputed = _recomputed(manifest, tables)
     not_checked = []
-    if others and _is_another_certificate(again, manifest):
-        _check_figures(again.certificate, manifest.certificate)
-        again = replace(again, certificate=manifest.certificate, sampler=manifest.sampler)
+    if others and _is_another_certificate(recomputed, manifest):
+        _check_figures(recomputed.certificate, manifest.certificate)
+        recomputed = replace(recomputed, certificate=manifest.certificate, sampler=manifest.sampler)
         not_checked.append(f"the words of the certificate and of the sampler, for they are of {others[0]}")
-    if others and again.disclosure_summaries != manifest.disclosure_summaries:  # it may find more, or fewer
-        again = replace(again, disclosure_summaries=manifest.disclosure_summaries)
+    if others and recomputed.disclosure_summaries != manifest.disclosure_summaries:  # it may find more, or fewer
+        recomputed = replace(recomputed, disclosure_summaries=manifest.disclosure_summaries)
         not_checked.append(f"what the exact numbers give away, for it was counted by {others[0]}")
-    if difference := first_difference(manifest.as_json(), again.as_json()):
+    if difference := first_difference(manifest.as_json(), recomputed.as_json()):
         raise BundleError(
             "manifest.json has {1} at {0}, and from its tables, conditions and law follows {2}; get the bundle from its"
             " publisher again".format(*difference)
         )
-    if (again.exact_statistics, again.law) != (manifest.exact_statistics, manifest.law):
+    if (recomputed.exact_statistics, recomputed.law) != (manifest.exact_statistics, manifest.law):
         raise BundleError("areas.parquet states other numbers than the tables and conditions have")
-    return not_checked + _check_precisions(manifest, others), again.known_reviews
+    return not_checked + _check_precisions(manifest, others), recomputed.known_reviews
 
 
 def _recomputed(manifest: Manifest, tables: Ints) -> Manifest:
     plan = _tree_plan(manifest, tables) if manifest.law.steps else _plan(manifest, tables)
-    stated = (manifest.naming, manifest.made_at, plan, manifest.conditions, tables, manifest.receipt, manifest.software)
+    facts = (manifest.naming, manifest.made_at, plan, manifest.conditions, tables, manifest.receipt, manifest.software)
     try:
-        again = Manifest.of(*stated)
+        recomputed = Manifest.of(*facts)
     except PrivacyError as refused:
         raise BundleError(f"the published law has no certificate: {refused}") from None
-    return replace(again, files=manifest.files, left_out=manifest.left_out)
+    return replace(recomputed, files=manifest.files, left_out=manifest.left_out)
 
 
 def _plan(manifest: Manifest, tables: Ints) -> Plan:
@@ -114,7 +114,7 @@ def _check_requested(requested: Sequence[Query], law: PublicLaw) -> None:
     if len(requested) not in {1, len(law.queries)}:
         raise BundleError(f"the manifest measures {len(requested)} queries, and its law {len(law.queries)}")
     pairs = zip(requested, law.queries, strict=False)
-    if any(query.precision not in {None, stated.precision} for query, stated in pairs):
+    if any(query.precision not in {None, measured_query.precision} for query, measured_query in pairs):
         raise BundleError("the manifest states another precision of a measured query than its law has")
     rows = [row for query in requested for row in query.rows(law.schema)]
     measured = [row for query in law.queries for row in query.rows]
@@ -122,8 +122,8 @@ def _check_requested(requested: Sequence[Query], law: PublicLaw) -> None:
         raise BundleError("the manifest measures other statistics than its law does")
 
 
-def _is_another_certificate(again: Manifest, manifest: Manifest) -> bool:
-    return (again.certificate, again.sampler) != (manifest.certificate, manifest.sampler)
+def _is_another_certificate(recomputed: Manifest, manifest: Manifest) -> bool:
+    return (recomputed.certificate, recomputed.sampler) != (manifest.certificate, manifest.sampler)
 
 
 def _check_figures(ours: Certificate, theirs: Certificate) -> None:
@@ -133,7 +133,7 @@ def _check_figures(ours: Certificate, theirs: Certificate) -> None:
         (ours.rho, theirs.rho),
         (ours.rho_at_all_orders, theirs.rho_at_all_orders),
     )
-    is_right = all(stated is None or (own is not None and own <= stated) for own, stated in bounds)
+    is_right = all(stated is None or (proven is not None and proven <= stated) for proven, stated in bounds)
     is_right &= theirs.loss is not None or theirs.rho is not None
     is_right &= theirs.orders in {ours.orders, "integer"}
     plain = (ours.neighbours, ours.k, ours.loss_without_invariants)

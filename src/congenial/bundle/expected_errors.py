@@ -56,21 +56,21 @@ def expected_error(plan: Plan, area: Area, centre: Ints, reference: str) -> Expe
     """Return the errors of cells and one-way margins around a public table of one area."""
     schema = plan.law.schema
     rows = [row for name in schema.names for row in margin(name).rows(schema)]
-    chosen = rows if len(rows) <= _MOST_MARGINS and len(schema.names) > 1 else []
+    margins = rows if len(rows) <= _MOST_MARGINS and len(schema.names) > 1 else []
     system = System.of(plan.law.areas[area], plan.law.measured)
     cells = [Row(schema.cell_name(cell), (cell,), (1,)) for cell in range(schema.n_cells)]
-    found = exact_errors(system, centre, [*cells, *chosen])
-    errors = _drawn_errors(plan, area, centre, chosen) if found is None else found.size
-    own, of_margins = errors[: schema.n_cells], errors[schema.n_cells :].tolist()
-    return ExpectedError(reference, area, own, tuple(zip((row.name for row in chosen), of_margins, strict=True)))
+    moments = exact_errors(system, centre, [*cells, *margins])
+    errors = _drawn_errors(plan, area, centre, margins) if moments is None else moments.size
+    of_cells, of_margins = errors[: schema.n_cells], errors[schema.n_cells :].tolist()
+    return ExpectedError(reference, area, of_cells, tuple(zip((row.name for row in margins), of_margins, strict=True)))
 
 
 def quick_errors(law: PublicLaw, area: Area, centre: Ints) -> Floats | None:
     """Return the errors of single cells around a public table of one area; None where draws would be needed."""
     schema = law.schema
     cells = [Row(schema.cell_name(cell), (cell,), (1,)) for cell in range(schema.n_cells)]
-    found = exact_errors(System.of(law.areas[area], law.measured), centre, cells)
-    return None if found is None else found.size
+    moments = exact_errors(System.of(law.areas[area], law.measured), centre, cells)
+    return None if moments is None else moments.size
 
 
 def _drawn_errors(plan: Plan, area: Area, centre: Ints, rows: Sequence[Row]) -> Floats:
@@ -96,9 +96,9 @@ def by_size(counts: Ints, edges: Sequence[int]) -> Iterator[tuple[str, NDArray[n
     [('0', [True, False, False]), ('1 to 4', [False, True, True])]
     """
     for low, high in size_classes(edges):
-        chosen = (counts >= low) if high is None else (counts >= low) & (counts < high)
-        if chosen.any():
-            yield class_text(low, high), chosen
+        in_class = (counts >= low) if high is None else (counts >= low) & (counts < high)
+        if in_class.any():
+            yield class_text(low, high), in_class
 
 
 def size_classes(edges: Sequence[int]) -> list[tuple[int, int | None]]:
@@ -216,9 +216,9 @@ class AggregateErrors:
     @property
     def biased(self) -> tuple[SumError, ...]:
         """Sums over areas that come out wrong to one side, the worst for its count first; cells where no level does."""
-        found = [one for one in self.sums if self.n_areas > 1 and one.is_biased]
-        wide = [one for one in found if one.n_cells > 1]
-        return tuple(sorted(wide or found, key=lambda one: -abs(one.bias_of_all) / max(abs(one.count), 1)))
+        biased = [error for error in self.sums if self.n_areas > 1 and error.is_biased]
+        wide = [error for error in biased if error.n_cells > 1]
+        return tuple(sorted(wide or biased, key=lambda error: -abs(error.bias_of_all) / max(abs(error.count), 1)))
 
 
 def aggregate_errors(
@@ -249,16 +249,16 @@ def aggregate_errors(
     >>> schema = cg.Schema({"group": ["large", "rare"]})
     >>> mechanism = cg.Mechanism(schema, measure=[cg.cells(precision="1")], invariants=[cg.total()])
     >>> counts = {f"block {n}": [20, n % 2] for n in range(10)}
-    >>> tables = {name: cg.Table(schema, own) for name, own in counts.items()}
+    >>> tables = {name: cg.Table(schema, cells) for name, cells in counts.items()}
     >>> plan = mechanism.plan(mechanism.disclose(tables, area="block"))
-    >>> found = aggregate_errors(plan, np.array(list(counts.values())), "public tables")
-    >>> [(one.text, one.count, round(one.bias_of_all, 1), one.is_biased) for one in found.sums]
+    >>> errors = aggregate_errors(plan, np.array(list(counts.values())), "public tables")
+    >>> [(error.text, error.count, round(error.bias_of_all, 1), error.is_biased) for error in errors.sums]
     [('total', 205, 0.0, False), ('group=large', 200, -1.0, False), ('group=rare', 5, 1.0, False)]
     """
     of_areas = np.arange(len(tables)) if places is None else places
     rows, n_areas = rows or statistics(plan.law.schema), len(plan.law.areas)
-    if len(tables) <= MOST_EXACT_AREAS and (found := _exact(plan, tables, of_areas, rows)) is not None:
-        return _summed_up(rows, tables, *found, np.zeros(len(rows)), reference, n_areas)
+    if len(tables) <= MOST_EXACT_AREAS and (moments := _exact(plan, tables, of_areas, rows)) is not None:
+        return _summed_up(rows, tables, *moments, np.zeros(len(rows)), reference, n_areas)
     groups = zip(plan.law.areas.groups, plan.samplers, strict=True)
     seconds = sum(len(group.places) * sampler.seconds for group, sampler in groups) / n_areas
     chosen = evenly(
@@ -267,8 +267,8 @@ def aggregate_errors(
     n_draws = int(np.clip(_SUM_SECONDS / seconds / len(chosen), 2, max(2, _MAX_SUM_DRAWS // len(chosen))))
     bias, square = _drawn(plan, tables[chosen], of_areas[chosen], rows, n_draws, rng or replay_rng("adding up"))
     doubt = np.maximum(square - bias**2, 0.0).sum(axis=0) / (n_draws - 1)
-    made = _summed_up(rows, tables[chosen], bias, square, doubt, reference, n_areas)
-    return made if places is not None else _with_counts(made, rows, tables)
+    errors = _summed_up(rows, tables[chosen], bias, square, doubt, reference, n_areas)
+    return errors if places is not None else _with_counts(errors, rows, tables)
 
 
 def statistics(schema: Schema) -> list[Row]:
@@ -280,14 +280,14 @@ def statistics(schema: Schema) -> list[Row]:
 
 def _exact(plan: Plan, tables: Ints, places: Ints, rows: Sequence[Row]) -> tuple[Floats, Floats] | None:
     """Return mean error and mean squared error of every sum in every area, without a draw; None where that is slow."""
-    out = []
+    of_areas = []
     for place, table in zip(places.tolist(), tables, strict=True):
         constraints = plan.law.areas[plan.law.areas.labels[place]]
-        found = exact_errors(System.of(constraints, plan.law.measured), table, rows)
-        if found is None:
+        moments = exact_errors(System.of(constraints, plan.law.measured), table, rows)
+        if moments is None:
             return None
-        out.append(found)
-    return np.stack([one.bias for one in out]), np.stack([one.size for one in out]) ** 2
+        of_areas.append(moments)
+    return np.stack([moments.bias for moments in of_areas]), np.stack([moments.size for moments in of_areas]) ** 2
 
 
 def evenly(sizes: Ints, most: int) -> Ints:
@@ -311,11 +311,11 @@ def _drawn(
     matrix = dense(rows, tables.shape[1]).T.astype(np.float64)
     once, twice = np.zeros((2, len(tables), matrix.shape[1]))
     for group, sampler in zip(plan.law.areas.groups, plan.samplers, strict=True):
-        own = np.flatnonzero(np.isin(places, group.places))
-        for _ in range(n_draws if len(own) else 0):
-            gaps = (sampler.draw_each(tables[own], rng, n_threads=n_processors()) - tables[own]) @ matrix
-            once[own] += gaps
-            twice[own] += gaps**2
+        in_group = np.flatnonzero(np.isin(places, group.places))
+        for _ in range(n_draws if len(in_group) else 0):
+            gaps = (sampler.draw_each(tables[in_group], rng, n_threads=n_processors()) - tables[in_group]) @ matrix
+            once[in_group] += gaps
+            twice[in_group] += gaps**2
     return once / n_draws, twice / n_draws
 
 
@@ -354,16 +354,18 @@ def _summed_up(
         for place, row in enumerate(rows)
     ]
     of_cells = slice(len(rows) - n_cells, None)
-    found = classes(tables, bias[:, of_cells], square[:, of_cells], times) if len(rows) > n_cells else ()
-    return AggregateErrors(reference, n_areas, len(tables), tuple(sums), tuple(found))
+    by_class = classes(tables, bias[:, of_cells], square[:, of_cells], times) if len(rows) > n_cells else ()
+    return AggregateErrors(reference, n_areas, len(tables), tuple(sums), tuple(by_class))
 
 
-def _with_counts(found: AggregateErrors, rows: Sequence[Row], tables: Ints) -> AggregateErrors:
+def _with_counts(errors: AggregateErrors, rows: Sequence[Row], tables: Ints) -> AggregateErrors:
     """Return the same with the counts of all areas, where only some were drawn around."""
     counts = (tables.sum(axis=0) @ dense(rows, tables.shape[1]).T).tolist()
-    sums = tuple(replace(one, count=count) for one, count in zip(found.sums, counts, strict=True))
-    own = tuple(replace(one, n_cells=int(_in_class(tables, one.low, one.high).sum())) for one in found.classes)
-    return replace(found, sums=sums, classes=own)
+    sums = tuple(replace(error, count=count) for error, count in zip(errors.sums, counts, strict=True))
+    by_class = tuple(
+        replace(error, n_cells=int(_in_class(tables, error.low, error.high).sum())) for error in errors.classes
+    )
+    return replace(errors, sums=sums, classes=by_class)
 
 
 def _in_class(tables: Ints, low: int, high: int | None) -> NDArray[np.bool_]:
@@ -374,10 +376,10 @@ def classes(tables: Ints, bias: Floats, square: Floats, times: float = 1.0) -> S
     """Return the errors of single cells (area, cell) by the size of their count."""
     out = []
     for low, high in size_classes(SIZES):
-        own = _in_class(tables, low, high)
-        if own.any():
-            size = float(np.sqrt(square[own].mean()))
-            out.append(ClassError(low, high, round(times * int(own.sum())), float(bias[own].mean()), size))
+        in_class = _in_class(tables, low, high)
+        if in_class.any():
+            size = float(np.sqrt(square[in_class].mean()))
+            out.append(ClassError(low, high, round(times * int(in_class.sum())), float(bias[in_class].mean()), size))
     return out
 
 
@@ -396,7 +398,7 @@ WAYS_OUT = (
 )
 
 
-def warning_lines(found: AggregateErrors) -> list[str]:
+def warning_lines(errors: AggregateErrors) -> list[str]:
     """Say which sums over areas come out too large or too small, and what can be done; nothing where none does.
 
     Examples
@@ -405,20 +407,20 @@ def warning_lines(found: AggregateErrors) -> list[str]:
     >>> print(warning_lines(AggregateErrors("last-year.csv", 25_016, 25_016, (rare,), ()))[0])
     These 25,016 tables will add up to about 9,800 too many in race=other (there are 1,888). Counts are not negative: noise on cells that are 0 can only add, and larger ones make up for it.
     """  # noqa: E501
-    if found.is_made_up:
-        is_wrong = found.biased or any(one.is_biased for _, one in found.rare)
-        return [" ".join([*worst_case(found), _WHY]), f"{_GIVE} {WAYS_OUT}"] if is_wrong else []
-    if not found.biased:
+    if errors.is_made_up:
+        is_wrong = errors.biased or any(error.is_biased for _, error in errors.rare)
+        return [" ".join([*worst_case(errors), _WHY]), f"{_GIVE} {WAYS_OUT}"] if is_wrong else []
+    if not errors.biased:
         return []
-    listed = [_off(one) for one in found.biased[:_NAMED]]
-    more = f"; {len(found.biased) - _NAMED:,} more sums are off" if len(found.biased) > _NAMED else ""
+    listed = [_off(error) for error in errors.biased[:_NAMED]]
+    more = f"; {len(errors.biased) - _NAMED:,} more sums are off" if len(errors.biased) > _NAMED else ""
     return [
-        f"These {found.n_areas:,} tables will add up to {', '.join(listed)}{more}. {_WHY}",
+        f"These {errors.n_areas:,} tables will add up to {', '.join(listed)}{more}. {_WHY}",
         WAYS_OUT,
     ]
 
 
-def worst_case(found: AggregateErrors) -> list[str]:
+def worst_case(errors: AggregateErrors) -> list[str]:
     """Say what a level that hardly occurs comes out as over all areas: the most that sums are off in one direction.
 
     Examples
@@ -427,25 +429,25 @@ def worst_case(found: AggregateErrors) -> list[str]:
     >>> worst_case(AggregateErrors("", 39, 12, (), (), is_made_up=True, rare=(("race", rare),)))[0]
     'A level that hardly occurs will come out about 55 too large over 39 areas.'
     """
-    if not found.rare:
+    if not errors.rare:
         return []
-    (name, most), *others = sorted(found.rare, key=lambda one: -one[1].bias_of_all)
-    listed = "".join(f", about {_rounded(one.bias_of_all):,} if of {other}" for other, one in others)
+    (name, most), *others = sorted(errors.rare, key=lambda error: -error[1].bias_of_all)
+    listed = "".join(f", about {_rounded(error.bias_of_all):,} if of {other}" for other, error in others)
     of = f", if it is one of {name}{listed}" if others else ""
     size = f"about {_rounded(most.bias_of_all):,}"
-    return [f"A level that hardly occurs will come out {size} too large over {found.n_areas:,} areas{of}."]
+    return [f"A level that hardly occurs will come out {size} too large over {errors.n_areas:,} areas{of}."]
 
 
-def no_warning_lines(found: AggregateErrors) -> list[str]:
+def no_warning_lines(errors: AggregateErrors) -> list[str]:
     """Say what is known where nothing is warned of: without a reference table, no more than the worst case."""
-    if not found.is_made_up:
+    if not errors.is_made_up:
         return ["No sum over areas is off in one direction by much."]
-    return [*worst_case(found), _GIVE]
+    return [*worst_case(errors), _GIVE]
 
 
-def _off(one: SumError) -> str:
-    side = "too many" if one.bias_of_all > 0 else "too few"
-    return f"about {_rounded(abs(one.bias_of_all)):,} {side} in {one.text} (there are {one.count:,})"
+def _off(error: SumError) -> str:
+    side = "too many" if error.bias_of_all > 0 else "too few"
+    return f"about {_rounded(abs(error.bias_of_all)):,} {side} in {error.text} (there are {error.count:,})"
 
 
 def _rounded(value: float) -> int:
@@ -454,33 +456,35 @@ def _rounded(value: float) -> int:
     return step * round(value / step)
 
 
-def around(found: AggregateErrors) -> str:
+def around(errors: AggregateErrors) -> str:
     """Say what the figures are computed around."""
     some = (
-        "" if found.n_looked_at == found.n_areas else f"; {found.n_looked_at:,} areas stand for all {found.n_areas:,}"
+        ""
+        if errors.n_looked_at == errors.n_areas
+        else f"; {errors.n_looked_at:,} areas stand for all {errors.n_areas:,}"
     )
-    return f"computed around {found.reference}{some}"
+    return f"computed around {errors.reference}{some}"
 
 
-def sums_table(found: AggregateErrors) -> TextTable:
+def sums_table(errors: AggregateErrors) -> TextTable:
     """Return a header and a line for each sum: its count, then error and bias in one area and over all areas."""
-    n_cells = sum(one.n_cells == 1 for one in found.sums)
-    shown = [one for one in found.sums if one.n_cells > 1 or n_cells <= _MOST_CELLS]
-    is_one = found.n_areas == 1
+    n_cells = sum(error.n_cells == 1 for error in errors.sums)
+    shown = [error for error in errors.sums if error.n_cells > 1 or n_cells <= _MOST_CELLS]
+    is_one = errors.n_areas == 1
     header = ["sum", "count", "error", "bias"]
     if not is_one:
         header = ["sum", "count, all areas", "error in one", "bias in one", "error, all areas", "bias, all areas"]
     rows = []
-    for one in shown:
-        own = [_error(one.size), _bias(one.bias, 0.0)]
-        of_all = [_error(one.size_of_all), _bias(one.bias_of_all, one.doubt)]
-        rows.append([one.text, f"{one.count:,}", *own, *([] if is_one else of_all)])
+    for error in shown:
+        in_one_area = [_error(error.size), _bias(error.bias, 0.0)]
+        of_all = [_error(error.size_of_all), _bias(error.bias_of_all, error.doubt)]
+        rows.append([error.text, f"{error.count:,}", *in_one_area, *([] if is_one else of_all)])
     return header, rows
 
 
-def classes_table(found: AggregateErrors) -> TextTable:
+def classes_table(errors: AggregateErrors) -> TextTable:
     """Return a header and a line for each class of counts: how many cells have such, their error and their bias."""
-    rows = [[one.text, f"{one.n_cells:,}", _error(one.size), _bias(one.bias, 0.0)] for one in found.classes]
+    rows = [[error.text, f"{error.n_cells:,}", _error(error.size), _bias(error.bias, 0.0)] for error in errors.classes]
     return ["cells whose count is", "cells", "error", "bias"], rows
 
 
@@ -499,15 +503,15 @@ def _number(value: float) -> str:
     return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
 
 
-def as_json(found: AggregateErrors) -> dict[str, Any]:
+def as_json(errors: AggregateErrors) -> dict[str, Any]:
     """Return everything as plain values."""
     return {
-        "around": found.reference,
-        "areas": found.n_areas,
-        "areas_looked_at": found.n_looked_at,
-        "warnings": warning_lines(found),
-        "sums": [{**asdict(one), "is_biased": one.is_biased} for one in found.sums],
-        "by_count": [asdict(one) for one in found.classes],
+        "around": errors.reference,
+        "areas": errors.n_areas,
+        "areas_looked_at": errors.n_looked_at,
+        "warnings": warning_lines(errors),
+        "sums": [{**asdict(error), "is_biased": error.is_biased} for error in errors.sums],
+        "by_count": [asdict(error) for error in errors.classes],
     }
 
 
@@ -518,22 +522,24 @@ def errors_csv(levels: Sequence[tuple[str, AggregateErrors]]) -> bytes:
     --------
     >>> from congenial.bundle.expected_errors import ClassError
     >>> rare = SumError("race=other", 2, 1_888, 0.4, 1.4, 9_810.0, 9_812.0, 200.0)
-    >>> found = AggregateErrors("", 25_016, 25_016, (rare,), (ClassError(1, 5, 700, -0.25, 2.0),))
-    >>> print(errors_csv([("block", found)]).decode(), end="")
+    >>> errors = AggregateErrors("", 25_016, 25_016, (rare,), (ClassError(1, 5, 700, -0.25, 2.0),))
+    >>> print(errors_csv([("block", errors)]).decode(), end="")
     level,statistic,count_from,count_to,n,bias,error
     "block","one cell",1,4,700,-0.2500,2.0000
     "block","race=other",1888,1888,25016,9810.0000,9812.0000
     """
     lines = ["level,statistic,count_from,count_to,n,bias,error"]
-    for level, found in levels:
+    for level, errors in levels:
         name = _quoted(level)
-        for own in found.classes:
-            end = "" if own.high is None else own.high - 1
-            lines.append(f'{name},"one cell",{own.low},{end},{own.n_cells},{own.bias:.4f},{own.size:.4f}')
-        for one in found.sums:
-            if one.n_cells > 1:
-                figures = f"{found.n_areas},{one.bias_of_all:.4f},{one.size_of_all:.4f}"
-                lines.append(f"{name},{_quoted(one.text)},{one.count},{one.count},{figures}")
+        for in_class in errors.classes:
+            end = "" if in_class.high is None else in_class.high - 1
+            lines.append(
+                f'{name},"one cell",{in_class.low},{end},{in_class.n_cells},{in_class.bias:.4f},{in_class.size:.4f}'
+            )
+        for error in errors.sums:
+            if error.n_cells > 1:
+                figures = f"{errors.n_areas},{error.bias_of_all:.4f},{error.size_of_all:.4f}"
+                lines.append(f"{name},{_quoted(error.text)},{error.count},{error.count},{figures}")
     return ("\n".join(lines) + "\n").encode()
 
 

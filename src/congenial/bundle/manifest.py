@@ -125,7 +125,10 @@ def exact_statistics(schema: Schema, conditions: Sequence[Condition], tables: In
         else:
             lines = [condition.exact_values(schema, table) for table in tables.tolist()]
             values = [[line[place][1] for line in lines] for place in range(len(first))]
-        out += [ExactStatistic.of(text, condition.mandate, own) for (text, _), own in zip(first, values, strict=True)]
+        out += [
+            ExactStatistic.of(text, condition.mandate, of_areas)
+            for (text, _), of_areas in zip(first, values, strict=True)
+        ]
     return tuple(out)
 
 
@@ -312,10 +315,10 @@ class Manifest:
     ) -> "Manifest":
         """Read the values that `untouched_values` gives."""
         try:
-            found = cls._read(values, read_areas, read_tree)
-            if difference := first_difference(values, found.as_json()):
+            manifest = cls._read(values, read_areas, read_tree)
+            if difference := first_difference(values, manifest.as_json()):
                 raise BundleError("it has {1} at {0}, and from its other parts follows {2}".format(*difference))
-            return found
+            return manifest
         except (KeyError, TypeError, ValueError, AttributeError, CongenialError) as wrong:
             reason = str(wrong) if isinstance(wrong, CongenialError) else "a part is missing or has the wrong form"
             raise BundleError(f"manifest.json cannot be read: {reason}") from None
@@ -331,7 +334,7 @@ class Manifest:
         else:
             raise BundleError("the values of its areas are missing")
         law = law_of_json(values["law"], areas)
-        found = tuple(
+        statistics = tuple(
             ExactStatistic.of(
                 read_as(str, entry["text"]),
                 None if entry["mandate"] is None else read_as(str, entry["mandate"]),
@@ -381,7 +384,7 @@ class Manifest:
             plan=plan,
             certificate=certificate_of_json(values["privacy"]["certificate"]),
             conditions=tuple(_condition(entry) for entry in values["conditions"]),
-            exact_statistics=found,
+            exact_statistics=statistics,
             sampler=read_as(str, values["sampler"]["name"]),
             is_exact=read_as(bool, values["sampler"]["is_exact"]),
             receipt=None if values["receipt"] is None else Receipt.from_json(values["receipt"]),
@@ -402,15 +405,15 @@ def untouched_values(content: bytes) -> dict[str, Any]:
     return values
 
 
-def _condition(given: Mapping[str, Any]) -> Condition:
-    return condition_of_json({name: value for name, value in given.items() if name != "text"})
+def _condition(entry: Mapping[str, Any]) -> Condition:
+    return condition_of_json({name: value for name, value in entry.items() if name != "text"})
 
 
-def _query(given: Mapping[str, Any]) -> Query:
-    found = _condition(given)
-    if not isinstance(found, Query) or found.is_stated or found.mandate is not None:
+def _query(entry: Mapping[str, Any]) -> Query:
+    query = _condition(entry)
+    if not isinstance(query, Query) or query.is_stated or query.mandate is not None:
         raise BundleError("a measured query is none, or has a stated value or a mandate")
-    return found
+    return query
 
 
 def _check_version(values: Mapping[str, Any]) -> None:

@@ -48,7 +48,7 @@ class KeptRows:
         return f"{self.column} is {' or '.join(self.values[:_SHOWN])}{more}"
 
 
-def membership(kept: Sequence[KeptRows], neighbours: str, unit: str) -> list[str]:
+def membership(filters: Sequence[KeptRows], neighbours: str, unit: str) -> list[str]:
     """Return whose rows are counted, and whether that is protected; nothing where all are.
 
     Under bounded neighbours a record changes its value and stays, so whether it is counted cannot change: that must be
@@ -59,12 +59,12 @@ def membership(kept: Sequence[KeptRows], neighbours: str, unit: str) -> list[str
     >>> membership([KeptRows("state", ("01", "02"), True)], "bounded", "person")[0]
     'Only rows whose state is 01 or 02 were counted.'
     """
-    if not kept:
+    if not filters:
         return []
-    head = f"Only rows whose {' and whose '.join(rows.text for rows in kept)} were counted."
+    head = f"Only rows whose {' and whose '.join(row_filter.text for row_filter in filters)} were counted."
     if neighbours == "unbounded":
         return [head, f"Whether a {unit} is among them is protected as their record is: it is added or removed."]
-    columns = ", ".join(rows.column for rows in kept)
+    columns = ", ".join(row_filter.column for row_filter in filters)
     return [head, f"Whether a {unit} is among them is NOT protected: it is declared to be public ({columns})."]
 
 
@@ -141,13 +141,13 @@ class Naming:
     replaces: str | None = None
 
     def __post_init__(self) -> None:
-        named = [(name, getattr(self, name)) for name in ("release", "dataset", "title", "unit", "status")]
-        named += [(field.name, getattr(file, field.name)) for file in self.public_files for field in fields(file)]
-        named += [("parent", parent) for parent, _ in self.parents]
-        named += [("unpublished area", area) for area in self.unpublished]
-        named += [("kept row", text) for rows in self.kept_rows for text in (rows.column, *rows.values)]
-        named += [] if self.replaces is None else [("replaced release", self.replaces)]
-        for what, text in named:
+        texts = [(name, getattr(self, name)) for name in ("release", "dataset", "title", "unit", "status")]
+        texts += [(field.name, getattr(file, field.name)) for file in self.public_files for field in fields(file)]
+        texts += [("parent", parent) for parent, _ in self.parents]
+        texts += [("unpublished area", area) for area in self.unpublished]
+        texts += [("kept row", text) for rows in self.kept_rows for text in (rows.column, *rows.values)]
+        texts += [] if self.replaces is None else [("replaced release", self.replaces)]
+        for what, text in texts:
             if wrong := what_is_hidden(text, f"the {what} {text!r}"):
                 raise BundleError(wrong)
 
@@ -182,11 +182,11 @@ def source_in_use() -> dict[str, str]:
     digests = {}
     for folder, inside, names in os.walk(_SOURCE):
         inside[:] = [name for name in inside if name != "__pycache__"]  # as many files again
-        own = os.path.relpath(folder, _SOURCE)
+        relative = os.path.relpath(folder, _SOURCE)
         for name in names:
             if name.endswith((".py", ".html")):
                 content = Path(folder, name).read_bytes()
-                digests[Path(own, name).as_posix()] = sha256(content).hexdigest()
+                digests[Path(relative, name).as_posix()] = sha256(content).hexdigest()
     return {**dict(sorted(digests.items())), "numba": version("numba")}
 
 
@@ -198,8 +198,12 @@ def other_versions(recorded: Mapping[str, str], names: Iterable[str]) -> list[st
     >>> other_versions({"congenial": "0.0.1"}, ["congenial"])[0].startswith("congenial 0.0.1 there and ")
     True
     """
-    here = software_in_use()
-    return [f"{name} {recorded[name]} there and {here[name]} here" for name in names if recorded[name] != here[name]]
+    installed = software_in_use()
+    return [
+        f"{name} {recorded[name]} there and {installed[name]} here"
+        for name in names
+        if recorded[name] != installed[name]
+    ]
 
 
 # What a ledger keeps of a plan: a digest of everything that is settled before a table is drawn.

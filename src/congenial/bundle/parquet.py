@@ -193,16 +193,16 @@ def read_batches(
 
     with damage_in_words():
         schema = parquet.read_schema(file)
-        found = {field.name: str(field.type) for field in schema}
-        fits = [wanted for wanted in choices if list(wanted) == schema.names]
+        types = {field.name: str(field.type) for field in schema}
+        fits = [columns for columns in choices if list(columns) == schema.names]
         if not fits:
             raise BundleError(f"{name} does not have the columns that the manifest describes")
-        if wrong := [column for column, kind in fits[0].items() if found[column] != kind]:
+        if wrong := [column for column, kind in fits[0].items() if types[column] != kind]:
             what = "text" if fits[0][wrong[0]] == "string" else "a whole number"
             raise BundleError(f"{name} has something in column {wrong[0]!r} that is not {what}")
         check_distinct_rows(file, name, n_rows)
         texts = [column for column, kind in fits[0].items() if kind == "string"]
-        for batch in batches_of(file, name, texts, n_rows, len(texts) * (widest + 4) + 8 * (len(found) - len(texts))):
+        for batch in batches_of(file, name, texts, n_rows, len(texts) * (widest + 4) + 8 * (len(types) - len(texts))):
             if any(column.null_count for column in batch.columns):
                 raise BundleError(f"{name} has a missing value")
             yield batch

@@ -71,17 +71,17 @@ def _refuse(what: str) -> BundleError:
 
 def _check_file_list(manifest: Manifest) -> None:
     """See that every file that a bundle can have is listed, or left out with a reason, and no other."""
-    wanted = [file.name for file in files_of(manifest)]
+    expected = [file.name for file in files_of(manifest)]
     known = [file.name for file in FILES if file.output or (file.is_due(manifest) and not file.is_required(manifest))]
-    known += [REPORT_ERRORS, REPORT_PICTURE] if REPORT in wanted else []
+    known += [REPORT_ERRORS, REPORT_PICTURE] if REPORT in expected else []
     if is_too_long(manifest):
         known.append(TABLE)
         if manifest.left_out.get(TABLE) != TOO_LONG:
             raise _refuse(f"{TABLE} is not left out because {TOO_LONG}")
     if unknown := [name for name in manifest.left_out if name not in known]:
         raise _refuse(f"{unknown[0]!r} is left out, and only {' and '.join(known)} can be")
-    if list(manifest.files) != wanted:
-        raise _refuse(f"it lists {', '.join(map(repr, manifest.files)) or 'no file'}, and should {', '.join(wanted)}")
+    if list(manifest.files) != expected:
+        raise _refuse(f"it lists {', '.join(map(repr, manifest.files)) or 'no file'}, and should {', '.join(expected)}")
     if not all(manifest.left_out.values()):
         raise _refuse("what is left out has a reason")
 
@@ -134,9 +134,9 @@ def _is_moment(text: str) -> bool:
 def _check_software(manifest: Manifest) -> None:
     if tuple(manifest.software) != SOFTWARE:
         raise _refuse(f"it records versions of {', '.join(manifest.software)}, and should of {', '.join(SOFTWARE)}")
-    for name, stated in manifest.software.items():
-        if not _VERSION.fullmatch(stated):
-            raise _refuse(f"{stated[:40]!r} is no version of {name}")
+    for name, version in manifest.software.items():
+        if not _VERSION.fullmatch(version):
+            raise _refuse(f"{version[:40]!r} is no version of {name}")
 
 
 def _check_receipt(manifest: Manifest, receipt: Receipt) -> None:
@@ -149,7 +149,7 @@ def _check_receipt(manifest: Manifest, receipt: Receipt) -> None:
     if receipt.currency not in {"epsilon", "rho"} or receipt.loss != manifest.certificate.charged_in(receipt.currency):
         raise _refuse("its receipt is for another amount than its certificate")
     hashes = (receipt.hash, receipt.previous, receipt.plan)
-    if not all(_DIGEST.fullmatch(one) for one in hashes) or len(set(hashes)) < len(hashes):
+    if not all(_DIGEST.fullmatch(digest) for digest in hashes) or len(set(hashes)) < len(hashes):
         raise _refuse("the hashes of a receipt have 64 digits 0-9 and a-f each, and differ")
     if wrong := _wrong_sums(receipt):
         raise _refuse(f"its receipt does not add up: {wrong}")
@@ -299,7 +299,7 @@ def _read(folder: Path, name: str) -> bytes:
 def _listed(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the files that a manifest lists, with their digests; refuses names that no file of a bundle has."""
     files = values.get("files")
-    if not isinstance(files, dict) or not all(isinstance(stated, str) for stated in files.values()):
+    if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
         raise BundleError("manifest.json cannot be read: a part is missing or has the wrong form")
     for name in files:
         if not is_file_name(name):
@@ -310,10 +310,10 @@ def _listed(values: Mapping[str, Any]) -> dict[str, str]:
 def _check_files(folder: Path, files: Mapping[str, str]) -> None:
     """See that all files are there and have their digests, and that there are no others."""
     wrong = []
-    for name, stated in files.items():
+    for name, digest in files.items():
         try:
             with _opened(folder, name) as file:
-                if file_digest(file, "sha256").hexdigest() != stated:  # type: ignore[arg-type]
+                if file_digest(file, "sha256").hexdigest() != digest:  # type: ignore[arg-type]
                     wrong.append(f"{name} was changed")
         except BundleError as missing:
             wrong.append(str(missing))

@@ -100,9 +100,9 @@ def level_errors(plan: Plan, released: TreeTables) -> list[LevelError]:
         return []
     drawn = plan.draw(released[-1], replay_rng("errors of a tree"))
     out = []
-    for level, truth, again in zip(plan.levels, released, drawn, strict=True):
-        gap = (again - truth).astype(np.float64)
-        biases = [(words, float(gap[chosen].mean())) for words, chosen in by_size(truth, _SIZES)]
+    for level, truth, counts in zip(plan.levels, released, drawn, strict=True):
+        gap = (counts - truth).astype(np.float64)
+        biases = [(words, float(gap[in_class].mean())) for words, in_class in by_size(truth, _SIZES)]
         cell, total = np.sqrt((gap**2).mean()), np.sqrt((gap.sum(axis=1) ** 2).mean())
         by_class = tuple(classes(truth, gap, gap**2))
         out.append(LevelError(level.name, float(cell), float(total), tuple(biases), by_class))
@@ -239,10 +239,10 @@ def _each(runs: Iterable[tuple[str, int]]) -> Iterator[str]:
 
 def _under(parts: Iterable[tuple[str, Unit]]) -> list[Unit]:
     """Put units under their parents, those in the order in which they come first."""
-    found: dict[str, list[Unit]] = {}
+    by_parent: dict[str, list[Unit]] = {}
     for parent, unit in parts:
-        found.setdefault(parent, []).append(unit)
-    return [Unit(f"{parent} ({len(units):,})", parts=units) for parent, units in found.items()]
+        by_parent.setdefault(parent, []).append(unit)
+    return [Unit(f"{parent} ({len(units):,})", parts=units) for parent, units in by_parent.items()]
 
 
 def _more(levels: Sequence[str], number: int, n_levels: int) -> str:
@@ -414,7 +414,7 @@ def report(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] |
         noise=manifest.plan.noise_text,
         not_protected=manifest.plan.not_protected_text,
         disclosure=level_sentences(manifest.reviews, manifest.naming.unit),
-        n_disclosed_cells=sum(found.counted.n_exact for found in manifest.reviews),
+        n_disclosed_cells=sum(disclosure.counted.n_exact for disclosure in manifest.reviews),
         has_exact_cells=manifest.discloses_cells and EXACT_CELLS not in manifest.left_out,
         conditions=other_conditions(manifest),
         exact_below=exact_below(manifest),
@@ -457,13 +457,13 @@ def _unit_words(manifest: Manifest, n_levels: int) -> str:
 
 def _amounts(manifest: Manifest) -> list[tuple[str, str]]:
     certificate = manifest.certificate
-    named = [
+    amounts = [
         ("pure epsilon", certificate.loss),
         (f"rho at {certificate.orders} orders", certificate.rho),
         ("rho at all orders", certificate.rho_at_all_orders if certificate.orders != "all" else None),
         ("one record with the same noise and no invariants", certificate.loss_without_invariants),
     ]
-    return [(name, f"{float(value):.10g}") for name, value in named if value is not None]
+    return [(name, f"{float(value):.10g}") for name, value in amounts if value is not None]
 
 
 def _noise_picture(manifest: Manifest, _: TreeTables) -> str:
@@ -515,12 +515,12 @@ def _sums(errors: object) -> dict[str, Any] | None:
     """Return what the page says of sums over areas; nothing of a tree, whose levels add up."""
     if not isinstance(errors, ErrorsToExpect) or not errors.levels or not errors.levels[0][1].sums:
         return None
-    found = errors.levels[0][1]
+    aggregates = errors.levels[0][1]
     return {
-        "warnings": aggregate_errors_text.warning_lines(found),
-        "around": aggregate_errors_text.around(found),
-        "sums": PageTable(*aggregate_errors_text.sums_table(found), ends_in_total=False),
-        "classes": PageTable(*aggregate_errors_text.classes_table(found), ends_in_total=False),
+        "warnings": aggregate_errors_text.warning_lines(aggregates),
+        "around": aggregate_errors_text.around(aggregates),
+        "sums": PageTable(*aggregate_errors_text.sums_table(aggregates), ends_in_total=False),
+        "classes": PageTable(*aggregate_errors_text.classes_table(aggregates), ends_in_total=False),
     }
 
 
@@ -528,9 +528,9 @@ def _error_lines(manifest: Manifest, error: ExpectedError, counts: Ints) -> dict
     """Sum the errors up: cells by the size of their released count, then the margins."""
     where = "" if error.area is None else f" of {manifest.law.areas.name} {error.area}"
     lines = []
-    for name, chosen in by_size(counts, (0, 1, 5, 10, 50, 100, 1_000)) if len(error.cells) else ():
-        found = error.cells[chosen]
-        lines.append((name, f"{int(chosen.sum()):,}", f"{found.mean():,.2f}", f"{found.max():,.2f}"))
+    for name, in_class in by_size(counts, (0, 1, 5, 10, 50, 100, 1_000)) if len(error.cells) else ():
+        of_class = error.cells[in_class]
+        lines.append((name, f"{int(in_class.sum()):,}", f"{of_class.mean():,.2f}", f"{of_class.max():,.2f}"))
     margins = [(name, "exact" if value < NO_ERROR else f"{value:,.2f}") for name, value in error.margins]
     return {"where": where, "cells": lines, "margins": margins, "total": f"{int(counts.sum()):,}"}
 

@@ -105,9 +105,9 @@ def _gathered(batches: "Iterable[pa.RecordBatch]", names: Sequence[str]) -> tupl
         if batch.column(0).null_count or batch.column(1).null_count:
             raise BundleError(f"{AREAS} does not have the columns that the manifest describes")
         texts = known.to_pylist()
-        own = [texts[place] for place in places.tolist()]
-        labels += own
-        seen.update(own)
+        labels_of_batch = [texts[place] for place in places.tolist()]
+        labels += labels_of_batch
+        seen.update(labels_of_batch)
         if len(seen) < len(labels):  # at once: a small file can repeat a few labels in any number of rows
             raise BundleError(f"{AREAS} names an area twice")
         for part, column in zip(parts, batch.columns[1:], strict=True):
@@ -122,8 +122,8 @@ def _gathered(batches: "Iterable[pa.RecordBatch]", names: Sequence[str]) -> tupl
 def _texts(column: "pa.DictionaryArray") -> NDArray[np.object_]:
     """Return texts as objects, one for all rows that have the same; None where there is none."""
     known, places = texts_once(column, AREAS, _LONGEST_NUMBER)
-    found: NDArray[np.object_] = np.array([*known.to_pylist(), None], object)[places]
-    return found
+    objects: NDArray[np.object_] = np.array([*known.to_pylist(), None], object)[places]
+    return objects
 
 
 def _numbers(column: NDArray[Any]) -> NDArray[Any]:
@@ -205,10 +205,10 @@ def _mask(digits: "pa.Array", n_cells: int) -> Mask:
     codes = codes_of(digits) if bool((lengths == n_cells).all()) else None
     if codes is None or codes.dtype != np.dtype(f"S{n_cells}"):
         raise BundleError(f"{SPINE} does not say of every cell whether it is zero by structure")
-    found = codes.view(np.uint8).reshape(-1, n_cells) - np.uint8(ord("0"))
-    if int(found.max(initial=0)) > 1:
+    digit_values = codes.view(np.uint8).reshape(-1, n_cells) - np.uint8(ord("0"))
+    if int(digit_values.max(initial=0)) > 1:
         raise BundleError(f"{SPINE} does not say of every cell whether it is zero by structure")
-    return found.astype(np.bool_)
+    return digit_values.astype(np.bool_)
 
 
 class _Column:
@@ -241,8 +241,8 @@ def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int, n_leaves: in
     columns, masks = [_Column() for _ in levels], []
     try:
         for batch in read_batches(file, SPINE, choices, n_leaves, max(WIDEST, n_cells)):
-            for column, own in zip(columns, batch.columns, strict=False):
-                column.add(*texts_once(own, SPINE))
+            for column, codes in zip(columns, batch.columns, strict=False):
+                column.add(*texts_once(codes, SPINE))
             if len(batch.column(len(levels) - 1).dictionary) < len(batch):  # at once: a few codes fill any file
                 raise BundleError(f"{SPINE} is not a tree: a {levels[-1]} is listed twice")
             if batch.num_columns > len(levels):
@@ -257,9 +257,9 @@ def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int, n_leaves: in
         raise BundleError(f"{SPINE} does not have its leaves in order")
     if not masks:
         return tree, Zeros()
-    stated = np.concatenate(masks)
-    zeros = Zeros.of_leaves(tree, stated)
-    if not np.array_equal(zeros.masks[-1], stated) or not stated.any():
+    mask = np.concatenate(masks)
+    zeros = Zeros.of_leaves(tree, mask)
+    if not np.array_equal(zeros.masks[-1], mask) or not mask.any():
         raise BundleError(f"{SPINE} is not the file that its tree makes")
     return tree, zeros
 
@@ -272,12 +272,12 @@ def read_level(file: BinaryIO, number: int, codes: Codes, schema: Schema) -> Int
     for batch in batches:
         if out is None:  # the file has the rows that it should have
             out = np.empty((len(codes), schema.n_cells), np.int64)
-        here, (known, places) = slice(n_read, n_read + len(batch)), texts_once(batch.column(0), name)
-        own = codes_of(known)
-        if own is None or here.stop > len(codes) or not _is_same(codes[here], own[places]):
+        rows, (known, places) = slice(n_read, n_read + len(batch)), texts_once(batch.column(0), name)
+        codes_of_batch = codes_of(known)
+        if codes_of_batch is None or rows.stop > len(codes) or not _is_same(codes[rows], codes_of_batch[places]):
             raise BundleError(f"{name} does not have the units of the spine, in their order")
         for cell in range(schema.n_cells):
-            out[here, cell] = numbers_in(batch.column(cell + 1))
+            out[rows, cell] = numbers_in(batch.column(cell + 1))
         n_read += len(batch)
     if out is None or n_read < len(codes):
         raise BundleError(f"{name} does not have the units of the spine, in their order")
@@ -286,8 +286,8 @@ def read_level(file: BinaryIO, number: int, codes: Codes, schema: Schema) -> Int
 
 def _is_same(codes: Codes, others: Codes) -> bool:
     kinds = {codes.dtype.kind, others.dtype.kind}
-    one, other = (codes, others) if len(kinds) == 1 else (codes.astype(str), others.astype(str))
-    return bool((one == other).all())
+    first, second = (codes, others) if len(kinds) == 1 else (codes.astype(str), others.astype(str))
+    return bool((first == second).all())
 
 
 # What exact numbers give away, cell by cell.
@@ -305,14 +305,14 @@ def exact_cells_to_parquet(reviews: Sequence[Review]) -> bytes:
 def _columns(review: Review) -> list[NDArray[np.object_]]:
     """Return level, label and digits of the areas in which a cell is given away, in their order."""
     places, digits = [np.zeros(0, np.int64)], [np.zeros(0, object)]
-    for one in review.kinds:
-        has_news = one.has_news
+    for kind in review.kinds:
+        has_news = kind.has_news
         texts = np.array([""] * len(has_news), object)
-        letters = (one.is_news[has_news] + np.uint8(ord("0"))).astype(np.uint8)
+        letters = (kind.is_news[has_news] + np.uint8(ord("0"))).astype(np.uint8)
         texts[has_news] = [line.tobytes().decode() for line in letters]  # once for areas with the same values
-        chosen = np.flatnonzero(has_news[one.which])
-        places.append(one.places[chosen])
-        digits.append(texts[one.which[chosen]])
+        disclosing = np.flatnonzero(has_news[kind.which])
+        places.append(kind.places[disclosing])
+        digits.append(texts[kind.which[disclosing]])
     joined = np.concatenate(places)
     order = np.argsort(joined, kind="stable")
     labels = np.array([label or "" for label in review.labels], object)[joined[order]]

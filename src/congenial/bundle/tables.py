@@ -39,11 +39,11 @@ def formula_warnings(schema: Schema, areas: Iterable[str | None]) -> list[str]:
         What an area is called, and the areas' labels.
     """
     texts = [text for dimension in schema.dimensions for text in (dimension.name, *dimension.labels)]
-    found = taken_for_formulas([text for text in (*areas, *texts) if text is not None])
-    if not found:
+    formulas = taken_for_formulas([text for text in (*areas, *texts) if text is not None])
+    if not formulas:
         return []
-    more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
-    return [f"A spreadsheet would take the label {found[0]!r}{more} for a formula: import table.csv as text."]
+    more = f" and {len(formulas) - 1:,} more" if len(formulas) > 1 else ""
+    return [f"A spreadsheet would take the label {formulas[0]!r}{more} for a formula: import table.csv as text."]
 
 
 def header_of(law: PublicLaw) -> list[str]:
@@ -115,7 +115,7 @@ def write_csv(law: PublicLaw, tables: Ints, out: BinaryIO, progress: Progress = 
 def check_csv(law: PublicLaw, tables: Ints, file: BinaryIO) -> None:
     """Refuse a file that is not the tables (area, cell) as `write_csv` writes them."""
     is_same = file.readline() == _header(law)
-    is_same = is_same and all(file.read(len(own)) == own for _, own in _in_parts(law, tables))
+    is_same = is_same and all(file.read(len(lines)) == lines for _, lines in _in_parts(law, tables))
     if not is_same or file.read(1):
         raise BundleError(f"{PARQUET} does not hold what {TABLE} does; use neither, and ask the publisher")
 
@@ -134,7 +134,7 @@ def read_csv(law: PublicLaw, file: BinaryIO) -> Ints:
         is_right = False
     if is_right:  # 1_0, +1 or other line ends say the same and are not what was written
         file.seek(len(_header(law)))
-        is_right = all(file.read(len(own)) == own for _, own in _in_parts(law, tables))
+        is_right = all(file.read(len(written)) == written for _, written in _in_parts(law, tables))
     if not is_right:
         file.seek(0)
         raise BundleError(_what_is_wrong(law, file))
@@ -144,7 +144,7 @@ def read_csv(law: PublicLaw, file: BinaryIO) -> Ints:
 def _what_is_wrong(law: PublicLaw, file: BinaryIO) -> str:
     """Say why a file is not the tables of a law as `write_csv` writes them."""
     n_rows, has_labels = 0, True
-    expected = ([*([] if area is None else [area]), *own] for area in law.areas for own in _labels(law))
+    expected = ([*([] if area is None else [area]), *labels] for area in law.areas for labels in _labels(law))
     try:
         lines = csv.reader(io.TextIOWrapper(file, "utf-8", newline=""), strict=True)
         has_header = next(lines, []) == header_of(law)
@@ -258,8 +258,8 @@ def _take(law: PublicLaw, part: slice, rows: "pa.Table", out: Ints) -> None:
             raise _refused("the areas")
     for column, places, dimension in zip(labels, _places(law), law.schema.dimensions, strict=True):
         codes, known = _codes(column)
-        own = np.array([dimension.positions.get(text, -1) for text in known.to_pylist()], np.int32)
-        if (own[codes].reshape(n_areas, -1) != places).any():
+        positions = np.array([dimension.positions.get(text, -1) for text in known.to_pylist()], np.int32)
+        if (positions[codes].reshape(n_areas, -1) != places).any():
             raise _refused("the labels")
     out.reshape(-1)[:] = numbers_in(counts)
 
@@ -267,5 +267,5 @@ def _take(law: PublicLaw, part: slice, rows: "pa.Table", out: Ints) -> None:
 def _codes(column: "pa.ChunkedArray") -> tuple[NDArray[Any], "pa.Array"]:
     """Return the places of texts among those that occur, and these."""
     joined = column.unify_dictionaries().combine_chunks()
-    one = joined.chunk(0) if hasattr(joined, "chunk") else joined
-    return numbers_in(one.indices), one.dictionary
+    array = joined.chunk(0) if hasattr(joined, "chunk") else joined
+    return numbers_in(array.indices), array.dictionary

@@ -112,9 +112,9 @@ def _parts(opened: OpenedBundle) -> dict[str, object]:
     return parts_of(manifest, opened.levels) if is_made else {}
 
 
-def _check_file(manifest: Manifest, name: str, again: Content) -> None:
+def _check_file(manifest: Manifest, name: str, content: Content) -> None:
     """See that a file made again has the digest that the manifest lists."""
-    if not isinstance(again, bytes) or digest(again) != manifest.files[name]:
+    if not isinstance(content, bytes) or digest(content) != manifest.files[name]:
         raise BundleError(
             f"{name} is not the file that the manifest and the tables make, by the same versions of everything that"
             " draws it; get the bundle from its publisher again"
@@ -128,7 +128,7 @@ def _check_receipt(manifest: Manifest, ledger: "Ledger") -> None:
         raise BundleError("the bundle has no receipt: it is a simulation, and no ledger knows it")
     ledger.verify(receipt.dataset, receipt.head)
     dataset = ledger.status(receipt.dataset).dataset
-    spend = next((own for own in ledger.history(receipt.dataset) if own.number == receipt.number), None)
+    spend = next((spend for spend in ledger.history(receipt.dataset) if spend.number == receipt.number), None)
     if spend is None or spend.plan != manifest.plan_digest:
         raise BundleError(f"spend {receipt.number} of dataset {receipt.dataset!r} paid for another plan than this one")
     if Receipt.of(dataset, spend) != receipt:

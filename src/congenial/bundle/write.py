@@ -136,16 +136,16 @@ def is_folder_of(folder: Path, fill: Callable[[Unfinished], None]) -> bool:
     outer: Path | None = None
     try:
         outer = _temporary(folder)
-        made = Unfinished(outer)
-        fill(made)
+        expected = Unfinished(outer)
+        fill(expected)
     except OSError as refused:
         raise BundleError(f"{folder} could not be compared with the release: {reason_of(refused)}") from None
     finally:
         if outer is not None:
             shutil.rmtree(outer, ignore_errors=True)
     files = list(folder.iterdir()) if folder.is_dir() else []
-    there = {path.name: digest_of(path) if path.is_file() else "" for path in files}
-    return there == made.digests
+    digests = {path.name: digest_of(path) if path.is_file() else "" for path in files}
+    return digests == expected.digests
 
 
 def remove_unfinished(folder: Path) -> None:

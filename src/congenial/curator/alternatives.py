@@ -98,26 +98,27 @@ def alternatives(spec: Spec, tables: Mapping[Area, Table]) -> tuple[Alternative,
     tables : mapping from area to Table
         Confidential. Only what fewer invariants disclose is taken from them.
     """
-    stated = spec.invariants
-    one_by_one = stated if 1 < len(stated) <= _MOST_ONE_BY_ONE else ()
+    invariants = spec.invariants
+    one_by_one = invariants if 1 < len(invariants) <= _MOST_ONE_BY_ONE else ()
     without = [
-        (f"without {one.condition.title}", tuple(other for other in stated if other is not one)) for one in one_by_one
+        (f"without {invariant.condition.title}", tuple(other for other in invariants if other is not invariant))
+        for invariant in one_by_one
     ]
-    if stated:
+    if invariants:
         without.append(("with nothing exact", ()))
-    found = []
-    for text, invariants in without:
-        mechanism = replace(spec, invariants=invariants).mechanism
-        found.append(Alternative(text, mechanism, disclosed_areas(spec, mechanism, tables)))
-    return tuple(found)
+    releases = []
+    for text, remaining in without:
+        mechanism = replace(spec, invariants=remaining).mechanism
+        releases.append(Alternative(text, mechanism, disclosed_areas(spec, mechanism, tables)))
+    return tuple(releases)
 
 
 def disclosed_areas(spec: Spec, mechanism: Mechanism, tables: Mapping[Area, Table]) -> Areas:
     """Return what a mechanism discloses of confidential tables."""
     if spec.by is None:
         return Areas.one(mechanism.disclose(tables[None]))
-    named = cast("Mapping[str, Table]", tables)  # areas have labels
-    return mechanism.disclose(named, area=spec.by.name)
+    by_label = cast("Mapping[str, Table]", tables)  # areas have labels
+    return mechanism.disclose(by_label, area=spec.by.name)
 
 
 # Which budget would reach an error that is asked for. Public: errors are those around a public table.
@@ -179,7 +180,7 @@ class Reached:
     """
 
     target: ErrorTarget
-    asked: Budget
+    requested: Budget
     now: float
     budget: Budget | None
     error: float
@@ -188,7 +189,7 @@ class Reached:
     def lines(self) -> list[str]:
         """The answer in words."""
         wanted = f"a root mean squared error of {self.target.error:g} for {self.target.words}"
-        now = f"the spec's {self.asked.amount} gives {self.now:.3g}"
+        now = f"the spec's {self.requested.amount} gives {self.now:.3g}"
         if self.budget is None:
             return [f"No budget up to {_MOST} reaches {wanted}: it is {self.error:.3g} even then; {now}."]
         if self.budget.limit <= _LEAST:
@@ -227,8 +228,8 @@ def reach(
     centres : mapping from area to array (cell,)
         Public tables: errors are computed around the middle one of them.
     """
-    asked = spec.budget
-    if asked is None:
+    budget = spec.budget
+    if budget is None:
         raise StudyError(
             "every measured query has a precision of its own, so no budget sets the error; give one instead"
         )
@@ -241,18 +242,18 @@ def reach(
         nonlocal n_steps
         progress("trying budgets", n_steps, _MOST_STEPS)
         n_steps += 1
-        chosen = replace(spec, epsilon=amount) if asked.rho is None else replace(spec, rho=amount)
+        chosen = replace(spec, epsilon=amount) if budget.rho is None else replace(spec, rho=amount)
         try:
             return measure(chosen.mechanism.plan(areas))
         except PrivacyError:  # too small to measure anything
             return inf
 
-    now = error_at(asked.limit)
-    amount, error = _least(error_at, asked.limit, now, target.error)
-    found = None
+    now = error_at(budget.limit)
+    amount, error = _least(error_at, budget.limit, now, target.error)
+    reached = None
     if amount is not None:
-        found = replace(asked, epsilon=amount) if asked.rho is None else replace(asked, rho=amount)
-    return Reached(target, asked, now, found, error)
+        reached = replace(budget, epsilon=amount) if budget.rho is None else replace(budget, rho=amount)
+    return Reached(target, budget, now, reached, error)
 
 
 def _least(
@@ -299,10 +300,10 @@ def _error_of(target: ErrorTarget, areas: Areas, centres: Mapping[Area, Ints]) -
     area, centre = list(centres.items())[len(centres) // 2]
 
     def error(plan: Plan) -> float:
-        found = expected_error(plan, area, centre, "")
+        expected = expected_error(plan, area, centre, "")
         if target.of == "cells":
-            return _size(found.cells)
-        errors = np.array([value for _, value in found.margins if value > NO_ERROR])
+            return _size(expected.cells)
+        errors = np.array([value for _, value in expected.margins if value > NO_ERROR])
         if not errors.size:
             raise StudyError("no number by a single dimension has an error that can be computed here; ask for cells")
         return _size(errors)
@@ -369,44 +370,44 @@ def ways_out_named(spec: Spec, tables: Table | Mapping[str, Table], progress: Pr
         yield
     except (SamplingError, TooLargeError) as refused:
         progress(TRYING)
-        found = ways_out(spec, tables)
-        if not found:
+        changes = ways_out(spec, tables)
+        if not changes:
             raise
-        raise type(refused)(f"{refused}. This can be drawn: {'; or '.join(found)}") from None
+        raise type(refused)(f"{refused}. This can be drawn: {'; or '.join(changes)}") from None
 
 
 def ways_out(spec: Spec, tables: Table | Mapping[str, Table]) -> list[str]:
     """Return changes of a spec after which it can be drawn, in words: other noise first, then fewer exact numbers."""
-    found: list[str] = []
+    changes: list[str] = []
     for text, other in _changes(spec):
-        if len(found) < _MOST_NAMED and _is_drawn(other, tables):
-            found.append(text)
-    return found
+        if len(changes) < _MOST_NAMED and _is_drawn(other, tables):
+            changes.append(text)
+    return changes
 
 
 def _changes(spec: Spec) -> Iterator[tuple[str, Spec]]:
-    stated = spec.invariants
+    invariants = spec.invariants
     if spec.noise == DEFAULT and spec.epsilon is not None and spec.delta is None:
         rho = Fraction(spec.epsilon) ** 2 / 2  # what a pure epsilon is at most in rho
         yield (
             f"`noise: discrete_gaussian` with `budget: {{rho: {rho}}}`",
             replace(spec, noise="discrete_gaussian", epsilon=None, rho=rho),
         )
-    if 1 < len(stated) <= _MOST_LEFT_OUT:
-        for one in stated:
+    if 1 < len(invariants) <= _MOST_LEFT_OUT:
+        for invariant in invariants:
             yield (
-                f"the same without {one.condition.title}",
-                replace(spec, invariants=tuple(other for other in stated if other is not one)),
+                f"the same without {invariant.condition.title}",
+                replace(spec, invariants=tuple(other for other in invariants if other is not invariant)),
             )
-    if 2 < len(stated) <= _MOST_LEFT_OUT:
-        for one in stated:
-            yield f"the same with {one.condition.title} alone exact", replace(spec, invariants=(one,))
-    if stated:
+    if 2 < len(invariants) <= _MOST_LEFT_OUT:
+        for invariant in invariants:
+            yield f"the same with {invariant.condition.title} alone exact", replace(spec, invariants=(invariant,))
+    if invariants:
         yield "the same with nothing exact", replace(spec, invariants=())
     if len(spec.measured) > 1:
         for query in spec.measured:
-            left = tuple(other for other in spec.measured if other is not query)
-            yield f"the same with {query.title} not measured", replace(spec, measured=left)
+            measured = tuple(other for other in spec.measured if other is not query)
+            yield f"the same with {query.title} not measured", replace(spec, measured=measured)
 
 
 def _is_drawn(spec: Spec, tables: Table | Mapping[str, Table]) -> bool:

@@ -46,14 +46,14 @@ def write_confidential_report(path: Path, spec: Spec, confidential: Ints, releas
     confidential : array (area, cell)
         The confidential tables, in the order of the release's areas.
     """
-    found = Gaps.of(release.counts, confidential)
-    ranked = np.argsort(-found.of_tables, kind="stable")[:_MOST_TABLES].tolist()
+    gaps = Gaps.of(release.counts, confidential)
+    ranked = np.argsort(-gaps.of_tables, kind="stable")[:_MOST_TABLES].tolist()
     labels = release.plan.law.areas.labels
     page = render(
         "confidential.html",
         title=f"CONFIDENTIAL: {spec.release} compared with the truth",
         spec=spec,
-        overview=found.overview,
+        overview=gaps.overview,
         **_sums(confidential, release),
         sheets=[
             (labels[place], *as_grid(spec.schema, release.counts[place] - confidential[place])) for place in ranked
@@ -111,14 +111,14 @@ class Gaps:
 
 def _sums(confidential: Ints, release: Release) -> dict[str, Any]:
     """Return what sums over areas and cells were to be off by, around the truth, and what they are off by."""
-    found = aggregate_errors(release.plan, confidential, "the confidential tables", rng=secure_rng())
+    aggregates = aggregate_errors(release.plan, confidential, "the confidential tables", rng=secure_rng())
     rows = dense(statistics(release.plan.law.schema), confidential.shape[1])
     off = ((release.counts.sum(axis=0) - confidential.sum(axis=0)) @ rows.T).tolist()
-    named = dict(zip((row.name for row in statistics(release.plan.law.schema)), off, strict=True))
-    header, lines = aggregate_errors_text.sums_table(found)
+    by_name = dict(zip((row.name for row in statistics(release.plan.law.schema)), off, strict=True))
+    header, lines = aggregate_errors_text.sums_table(aggregates)
     return {
-        "warnings": aggregate_errors_text.warning_lines(found),
-        "around": aggregate_errors_text.around(found),
-        "sums": ([*header, "this release is off by"], [[*line, f"{named[line[0]]:+,}"] for line in lines]),
-        "classes": aggregate_errors_text.classes_table(found),
+        "warnings": aggregate_errors_text.warning_lines(aggregates),
+        "around": aggregate_errors_text.around(aggregates),
+        "sums": ([*header, "this release is off by"], [[*line, f"{by_name[line[0]]:+,}"] for line in lines]),
+        "classes": aggregate_errors_text.classes_table(aggregates),
     }

@@ -55,9 +55,9 @@ def _lines(planned: PlannedRelease, spend: Spend) -> list[str]:
         {_name_of(text, planned.errors): value for text, value in numbers}
         for numbers in (planned.exact, spend.invariants)
     )
-    left = [text for text in before if text not in exact]
-    off = [(text, planned.errors[text]) for text in left if planned.errors.get(text, 0.0) > NO_ERROR]
-    unknown = [text for text in left if text not in planned.errors]
+    not_exact_now = [text for text in before if text not in exact]
+    off = [(text, planned.errors[text]) for text in not_exact_now if planned.errors.get(text, 0.0) > NO_ERROR]
+    unknown = [text for text in not_exact_now if text not in planned.errors]
     moved = [text for text, value in before.items() if exact.get(text, value) != value]
     lines = []
     if off:

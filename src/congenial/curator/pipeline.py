@@ -65,7 +65,7 @@ class ReleaseEngine(Protocol):
         """Return one draw of everything, as `congenial.release.draw_here` does."""
         ...
 
-    def finish(self, made: Release) -> None:
+    def finish(self, release: Release) -> None:
         """Do what is done when the bundle is there, and before the key is destroyed."""
         ...
 
@@ -84,7 +84,7 @@ class Local:
         """Draw in this process."""
         return draw_here(ready, file, progress)
 
-    def finish(self, made: Release) -> None:
+    def finish(self, release: Release) -> None:
         """Have nothing more to write."""
 
 
@@ -196,18 +196,18 @@ def _naming(spec: Spec, folder: Path) -> Naming:
 
 
 def _read_tree(
-    spec: Spec, given: TreeFile, folder: Path, progress: Progress = no_news, engine: ReleaseEngine = LOCAL
+    spec: Spec, tree_file: TreeFile, folder: Path, progress: Progress = no_news, engine: ReleaseEngine = LOCAL
 ) -> tuple[Hierarchy, Ints]:
     """Return what releases a spec's tree, and the confidential leaves (leaf, cell), checked and in its order."""
-    tree, zeros = read_spine(given, spec.schema.n_cells, folder)
+    tree, zeros = read_spine(tree_file, spec.schema.n_cells, folder)
     counts = read_leaves(spec, tree, folder, progress, engine.read(spec, folder))
     check_leaves(tree, spec.schema.n_cells, zeros, counts)
     return spec.tree_mechanism(tree, zeros), counts
 
 
-def read_tree(spec: Spec, given: TreeFile, folder: Path) -> tuple[Hierarchy, Ints]:
+def read_tree(spec: Spec, tree_file: TreeFile, folder: Path) -> tuple[Hierarchy, Ints]:
     """Return what releases a spec's tree, and the confidential leaves (leaf, cell) as they were listed."""
-    hierarchy, counts = _read_tree(spec, given, folder)
+    hierarchy, counts = _read_tree(spec, tree_file, folder)
     listed = np.empty_like(counts)
     listed[hierarchy.tree.order] = counts
     return hierarchy, listed
@@ -228,9 +228,9 @@ def _violations_in_a_file(spec: Spec, folder: Path, tables: Table | AreaTables) 
     try:
         yield
     except BrokenError as refused:
-        found = each_violation(spec.mechanism, tables)
+        violations = each_violation(spec.mechanism, tables)
         file = folder / f"{CONFIDENTIAL}broken-conditions-{spec.release}.csv"
-        where = write_confidential_csv(file, [field.name for field in fields(Violation)], map(astuple, found))
+        where = write_confidential_csv(file, [field.name for field in fields(Violation)], map(astuple, violations))
         raise BrokenError(refused.condition, f"where they do {where}") from None
 
 
@@ -283,11 +283,11 @@ def release(
     check_chargeable(spec, ledger)
     ready = prepare(spec, folder, progress, engine)
     engine.check(ledger.keys)
-    with charged(ready, ledger=ledger, who=who, terms=terms, now=now, progress=progress, draw=engine.draw) as made:
+    with charged(ready, ledger=ledger, who=who, terms=terms, now=now, progress=progress, draw=engine.draw) as drawn:
         progress(STEPS[-1])
-        made.write(place, outputs=spec.outputs, sign=key, progress=progress)
-        engine.finish(made)
-    return _published(spec, place, secret, ready, made)
+        drawn.write(place, outputs=spec.outputs, sign=key, progress=progress)
+        engine.finish(drawn)
+    return _published(spec, place, secret, ready, drawn)
 
 
 def resume(
@@ -315,12 +315,12 @@ def resume(
     ready = prepare(spec, folder, progress, engine)
     engine.check(ledger.keys)
     terms = _terms(spec, place, key)
-    with resumed(ready, ledger=ledger, terms=terms, progress=progress, draw=engine.draw) as made:
+    with resumed(ready, ledger=ledger, terms=terms, progress=progress, draw=engine.draw) as drawn:
         progress(STEPS[-1])
-        if not made.is_written(place, outputs=spec.outputs, sign=key):
-            made.write(place, outputs=spec.outputs, sign=key, progress=progress)
-        engine.finish(made)
-    return _published(spec, place, secret, ready, made)
+        if not drawn.is_written(place, outputs=spec.outputs, sign=key):
+            drawn.write(place, outputs=spec.outputs, sign=key, progress=progress)
+        engine.finish(drawn)
+    return _published(spec, place, secret, ready, drawn)
 
 
 def _checked_places(out: str | Path, confidential_report: str | Path | None) -> tuple[Path, Path | None]:
@@ -337,15 +337,15 @@ def _terms(spec: Spec, place: Path, key: str | Path | None) -> dict[str, str]:
     return {"bundle": str(place.absolute()), "outputs": ", ".join(spec.outputs), "signed by": signer}
 
 
-def _published(spec: Spec, place: Path, secret: Path | None, ready: Prepared, made: Release) -> Published:
+def _published(spec: Spec, place: Path, secret: Path | None, ready: Prepared, drawn: Release) -> Published:
     """Write the comparison for the curator; the bundle is there, whatever becomes of that."""
     if secret is None:
-        return Published(place, made)
+        return Published(place, drawn)
     try:
-        write_confidential_report(secret, spec, ready.of_areas, made)
+        write_confidential_report(secret, spec, ready.of_areas, drawn)
     except Exception as failed:  # noqa: BLE001
-        return Published(place, made, f"{secret.name} could not be written ({type(failed).__name__})")
-    return Published(place, made)
+        return Published(place, drawn, f"{secret.name} could not be written ({type(failed).__name__})")
+    return Published(place, drawn)
 
 
 def simulate(
@@ -361,10 +361,10 @@ def simulate(
     place = Path(out)
     check_new(place)
     check_not_confidential(spec.data.status)
-    made = simulate_tables(prepare(spec, folder, progress), seed, now=now, progress=progress)
+    drawn = simulate_tables(prepare(spec, folder, progress), seed, now=now, progress=progress)
     progress(STEPS[-1])
-    made.write(place, outputs=spec.outputs, progress=progress)
-    return Published(place, made)
+    drawn.write(place, outputs=spec.outputs, progress=progress)
+    return Published(place, drawn)
 
 
 # A first release: the P12 example in a folder of its own, with its ledger and its bundle.
@@ -400,6 +400,6 @@ def demonstrate(folder: Path, progress: Progress = no_news) -> Demonstration:
     ledger = open_ledger(place, create=True)
     ledger.create_dataset(DATASET, epsilon="4", neighbours="bounded", who="demo")
     spec = load_spec(folder / "spec.yaml")
-    made = release(spec, folder, folder / "bundle", ledger=ledger, who="demo", progress=progress)
+    published = release(spec, folder, folder / "bundle", ledger=ledger, who="demo", progress=progress)
     account = str(ledger.status(DATASET)).splitlines()[0]
-    return Demonstration(made.folder, place, account, check_bundle(open_bundle(made.folder)))
+    return Demonstration(published.folder, place, account, check_bundle(open_bundle(published.folder)))

@@ -27,8 +27,8 @@ _SMALL_CLASSES = 3  # of counts: those in which biases are large
 
 def screen(preview: Preview, *, full: bool = False) -> list[Section]:
     """Return the sections of the first screen; with `full`, those for the expert as well."""
-    chosen = (*SCREEN, *SCREEN_OF[type(preview)], *((*EXPERT, *EXPERT_OF[type(preview)]) if full else ()))
-    return [section for make in chosen if (section := make(preview)) is not None]
+    makers = (*SCREEN, *SCREEN_OF[type(preview)], *((*EXPERT, *EXPERT_OF[type(preview)]) if full else ()))
+    return [section for make in makers if (section := make(preview)) is not None]
 
 
 def published(preview: Preview) -> Section:
@@ -50,11 +50,11 @@ def _tables(preview: Preview) -> str:
 def _exactly(preview: Preview) -> list[str]:
     """Say what is exact, level by level where there are several."""
     levels = [level.name for level in preview.plan.levels]
-    stated: dict[str, list[str]] = {level: [] for level in levels}
+    by_level: dict[str, list[str]] = {level: [] for level in levels}
     for statement in preview.spec.invariants:
-        stated[statement.at or levels[0]].append(_with_mandate(statement.condition))
+        by_level[statement.at or levels[0]].append(_with_mandate(statement.condition))
     lines = []
-    for level, texts in stated.items():
+    for level, texts in by_level.items():
         above = "" if level == levels[0] else ", and so of every unit above it"
         where = f", of each {level}{above}" if len(levels) > 1 else ""
         lines += [f"Exactly{where}: {'; '.join(texts)}."] if texts else []
@@ -81,12 +81,12 @@ def protected(preview: Preview) -> Section:
 
 def error(preview: TablesPreview) -> Section:
     """Say how large the errors of cells and sums will be."""
-    found = preview.errors
+    errors = preview.errors
     name = preview.plan.law.areas.name
-    header = ["", *([f"{name} {one.area}" for one in found] if name is not None else ["error"])]
-    columns = [_classes(preview, one) for one in found]
+    header = ["", *([f"{name} {error.area}" for error in errors] if name is not None else ["error"])]
+    columns = [_classes(preview, error) for error in errors]
     rows = [[lines[0][0], *(value for _, value in lines)] for lines in zip(*columns, strict=True)]
-    around = f"Root mean squared error, computed around a public table: {found[0].reference}."
+    around = f"Root mean squared error, computed around a public table: {errors[0].reference}."
     return Section("How far a released number is off", [around], [header, *rows])
 
 
@@ -127,8 +127,8 @@ def exactness(preview: TablesPreview) -> Section | None:
         if by_budget
         else "The same noise, with something left out: what is certified, and how far a released cell is then off."
     ]
-    own = preview.price
-    rows = [["", "noise" if by_budget else "cost", "cell off by"], _priced(own.text, own, by_budget=by_budget)]
+    planned = preview.price
+    rows = [["", "noise" if by_budget else "cost", "cell off by"], _priced(planned.text, planned, by_budget=by_budget)]
     rows += [_priced(text, price, by_budget=by_budget) for text, price in preview.prices]
     return Section("What exactness costs", lines, rows)
 
@@ -212,8 +212,8 @@ def _classes(preview: TablesPreview, error: ExpectedError) -> list[tuple[str, st
     lines = [("a single cell", _span(error.cells.tolist()))]
     for name in schema.names if values else ():
         n_levels = len(schema.labels(name))
-        own, values = values[:n_levels], values[n_levels:]
-        lines.append((f"the {n_levels} numbers by {name}", _span(own)))
+        of_dimension, values = values[:n_levels], values[n_levels:]
+        lines.append((f"the {n_levels} numbers by {name}", _span(of_dimension)))
     return lines
 
 
@@ -269,8 +269,8 @@ def _error_lines(preview: TablesPreview, error: ExpectedError) -> list[tuple[str
     """Return each number with its error; cells are summed up when there are many."""
     lines = list(error.margins)
     if len(error.cells) > 60:
-        found = np.percentile(error.cells, (0, 50, 100)).tolist()
-        lines += zip(("a cell: least", "a cell: median", "a cell: largest"), found, strict=True)
+        quantiles = np.percentile(error.cells, (0, 50, 100)).tolist()
+        lines += zip(("a cell: least", "a cell: median", "a cell: largest"), quantiles, strict=True)
     else:
         schema = preview.plan.law.schema
         lines += [(schema.cell_name(cell), value) for cell, value in enumerate(error.cells.tolist())]

@@ -64,10 +64,10 @@ def bare_section(of_records: Sequence[str], of_cells: Sequence[str]) -> Section 
 def cost_section(plan: Plan, dataset: str, more: Sequence[str] = ()) -> Section:
     """Return what a ledger will be charged, with a warning where that protects hardly anybody."""
     certificate, spent, budget = plan.certificate, plan.spent.text, plan.budget
-    asked = "every precision is given"
+    requested = "every precision is given"
     if budget is not None:
-        asked = "which is the spec's budget" if budget.amount == spent else f"the spec's budget is {budget.amount}"
-    what = f"{spent} for {certificate.per_record}, {asked}; charged once to dataset {dataset!r}."
+        requested = "which is the spec's budget" if budget.amount == spent else f"the spec's budget is {budget.amount}"
+    what = f"{spent} for {certificate.per_record}, {requested}; charged once to dataset {dataset!r}."
     weak = plan.meaning.warning
     return Section("What it costs", [what[0].upper() + what[1:], *([f"WARNING. {weak}"] if weak else []), *more])
 

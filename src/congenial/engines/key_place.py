@@ -64,11 +64,11 @@ class KeyPlace:
         path = Path(self.folder or "") / name
         try:
             with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as file:
-                found = os.fstat(file.fileno())
-                if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
                     raise EngineError(
-                        f"the key {path} on {os.uname().nodename} is a file of user {found.st_uid} with mode"
-                        f" {stat.S_IMODE(found.st_mode):o}, and a key is one of user {os.geteuid()} with mode 600"
+                        f"the key {path} on {os.uname().nodename} is a file of user {status.st_uid} with mode"
+                        f" {stat.S_IMODE(status.st_mode):o}, and a key is one of user {os.geteuid()} with mode 600"
                     )
                 return SecretBytes(file.read(_LARGEST))
         except OSError as refused:

@@ -182,8 +182,8 @@ def _runs(tree: Tree, level: int, at_once: int) -> Iterator[tuple[int, int]]:
 
 def software_digest() -> str:
     """Return a digest of whatever decides what is drawn: versions of packages, and this package's own files."""
-    own = {**software_in_use(), **source_in_use()}
-    return sha256(repr(sorted(own.items())).encode()).hexdigest()
+    versions = {**software_in_use(), **source_in_use()}
+    return sha256(repr(sorted(versions.items())).encode()).hexdigest()
 
 
 def check_software(digest: str) -> None:
@@ -241,8 +241,8 @@ def content_digest(cells: Sequence[str], levels: Sequence[tuple[str, Sequence[st
 
     Examples
     --------
-    >>> one = content_digest(["f", "m"], [("county", ["1", "2"], np.array([[3, 4], [0, 1]]))])
-    >>> one == content_digest(["f", "m"], [("county", ["1", "2"], np.array([[3, 4], [0, 2]]))])
+    >>> digest = content_digest(["f", "m"], [("county", ["1", "2"], np.array([[3, 4], [0, 1]]))])
+    >>> digest == content_digest(["f", "m"], [("county", ["1", "2"], np.array([[3, 4], [0, 2]]))])
     False
     """
     state = sha256(json.dumps(list(cells)).encode())
@@ -252,14 +252,14 @@ def content_digest(cells: Sequence[str], levels: Sequence[tuple[str, Sequence[st
     return state.hexdigest()
 
 
-def released_content(made: Release) -> str:
+def released_content(release: Release) -> str:
     """Return the digest of what was released."""
-    tree = made.plan.law.tree
+    tree = release.plan.law.tree
     codes = [units.astype(str).tolist() for units in tree.codes]
-    return content_digest(cells_of(made), list(zip(tree.levels, codes, made.levels, strict=True)))
+    return content_digest(cells_of(release), list(zip(tree.levels, codes, release.levels, strict=True)))
 
 
-def cells_of(made: Release | Prepared) -> list[str]:
+def cells_of(release: Release | Prepared) -> list[str]:
     """Return the names of the cells."""
-    schema = made.plan.law.schema
+    schema = release.plan.law.schema
     return [schema.cell_name(cell) for cell in range(schema.n_cells)]

@@ -41,7 +41,7 @@ def review_levels(areas: Areas, below: Subtree, conditions: Sequence[Condition])
     >>> hierarchy = cg.Hierarchy(tree, cg.Schema({"sex": ["f", "m"]}), invariants={"block": [cg.total()]}, rho="1")
     >>> law = hierarchy.plan(hierarchy.disclose(hierarchy.counts_of([[3, 4], [0, 0], [0, 1]]))).law
     >>> for level in review_levels(law.areas, law.below, hierarchy.invariants):
-    ...     print(level.counted.area, level.counted.n_exact, [(one.n_zero, one.n_one) for one in level.counted.sums])
+    ...     print(level.counted.area, level.counted.n_exact, [(each.n_zero, each.n_one) for each in level.counted.sums])
     county 0 [(0, 1)]
     block 2 [(1, 1)]
     """
@@ -62,15 +62,17 @@ def _groups(
     schema: Schema, exact: ExactSums | None, is_zero: Flags, is_structural: Flags
 ) -> Iterator[tuple[Group, Flags]]:
     """Go through the units of a level that have the same cells at 0 by structure and from above."""
-    first, which = _patterns(is_zero, is_structural)
+    first, pattern_of_unit = _patterns(is_zero, is_structural)
     n_units = len(is_zero)
     values = np.zeros((n_units, 0), np.int64) if exact is None else exact.values
     rows = () if exact is None else exact.rows.rows
     for number, unit in enumerate(first.tolist()):
-        places = np.flatnonzero(which == number)
+        places = np.flatnonzero(pattern_of_unit == number)
         limits = tuple(POINT_ZERO if zero else NONNEGATIVE for zero in is_zero[unit].tolist())
-        stated = tuple(Limited.equal(row, int(value)) for row, value in zip(rows, values[unit].tolist(), strict=True))
-        yield Group(Constraints(schema, stated, limits), places, values[places]), is_structural[unit]
+        equalities = tuple(
+            Limited.equal(row, int(value)) for row, value in zip(rows, values[unit].tolist(), strict=True)
+        )
+        yield Group(Constraints(schema, equalities, limits), places, values[places]), is_structural[unit]
 
 
 def _patterns(is_zero: Flags, is_structural: Flags) -> tuple[Ints, Ints]:
@@ -78,8 +80,8 @@ def _patterns(is_zero: Flags, is_structural: Flags) -> tuple[Ints, Ints]:
     keys = np.packbits(np.hstack([is_zero, is_structural]), axis=1)
     if bool((keys == keys[0]).all()):  # nothing is zero anywhere, as a rule
         return np.zeros(1, np.int64), np.zeros(len(keys), np.int64)
-    _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    return first, which.reshape(-1)
+    _, first, pattern_of_unit = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    return first, pattern_of_unit.reshape(-1)
 
 
 def _known_zeros(review_of_level: Review, n_cells: int) -> Flags:

@@ -108,12 +108,12 @@ class AllocationStep:
         weights = self.noise.log_weight(children - counts)
         is_open = np.ones_like(children, np.bool_) if self.families.is_barred is None else ~self.families.is_barred
         for family, (first, end) in enumerate(zip(self.families.starts, self.families.starts[1:], strict=False)):
-            drawn, own = children[first:end], is_open[first:end]
-            if (drawn < 0).any() or drawn[~own].any() or (drawn.sum(axis=0) != released[family]).any():
+            drawn, open_cells = children[first:end], is_open[first:end]
+            if (drawn < 0).any() or drawn[~open_cells].any() or (drawn.sum(axis=0) != released[family]).any():
                 out[family] = -np.inf
                 continue
             for cell in range(children.shape[1]):
-                among = own[:, cell]
+                among = open_cells[:, cell]
                 if among.any():
                     out[family] += weights[first:end, cell][among].sum() - normaliser.log(
                         counts[first:end, cell][among], int(released[family, cell])
@@ -154,16 +154,16 @@ def check_feasibility(
         )
     rates, alone = [1.0], 1.0
     for family in _typical(families, sums).tolist():
-        own = sums[families.starts[family] : families.starts[family + 1]]
+        family_sums = sums[families.starts[family] : families.starts[family + 1]]
         if alone >= LEAST_ACCEPTANCE:
-            alone = min(alone, acceptance(noise, spread, own, n_cells, ALONE))
+            alone = min(alone, acceptance(noise, spread, family_sums, n_cells, ALONE))
         for shape in SHAPES:
-            rate = acceptance(noise, spread, own, n_cells, shape)
+            rate = acceptance(noise, spread, family_sums, n_cells, shape)
             rates.append(rate)
             if rate < LEAST_ACCEPTANCE:
                 raise SamplingError(
                     f"children with exact numbers are out of reach at {level}: of {2 * _MOST_ATTEMPTS:,} attempts at a"
-                    f" made-up {shape} family of {own.size:,} with the public sums {rate:.2%} went through, and"
+                    f" made-up {shape} family of {family_sums.size:,} with the public sums {rate:.2%} went through, and"
                     f" {LEAST_ACCEPTANCE:.1%} are asked for; give {level} or the level above it a larger share, put a"
                     " level of groups between them, or leave out the exact numbers"
                 )
@@ -189,8 +189,8 @@ def _typical(families: Families, sums: Ints) -> Ints:
     keys = (families.sizes[many], totals, tops / (1 + totals), families.sizes[many] / (1 + totals))
     places = {int(np.argsort(key, kind="stable")[rank]) for key in keys for rank in (-1, many.size // 2)}
     inside = [int(np.argsort(totals, kind="stable")[many.size * part // 4]) for part in (1, 3)]
-    found: Ints = many[sorted({*places, *inside})][:_MOST_FAMILIES]
-    return found
+    typical: Ints = many[sorted({*places, *inside})][:_MOST_FAMILIES]
+    return typical
 
 
 def acceptance(noise: DiscreteNoise, spread: float, sums: Ints, n_cells: int, shape: str) -> float:
@@ -229,8 +229,8 @@ def made_up_family(sums: Ints, n_cells: int, shape: str, rng: RandomStream) -> I
     ends = np.cumsum(profile, axis=1) / profile.sum(axis=1, keepdims=True)
     running = np.floor(ends * sums[:, None] + 0.5).astype(np.int64)
     running[:, -1] = sums
-    found: Ints = np.diff(running, axis=1, prepend=0)
-    return found
+    children: Ints = np.diff(running, axis=1, prepend=0)
+    return children
 
 
 def moved(columns: Ints, deviation: float, rng: RandomStream) -> Ints:
@@ -288,8 +288,8 @@ class ExactSumsStep:
         cells = [np.array(part.cells) for part in self.exact.rows.parts if not part.is_held]
         if not cells:
             return None
-        barred = None if self.families.is_barred is None else self.families.is_barred[:, cells[0]]
-        return cells[0], AllocationStep(Families(self.families.starts, barred), self.noise)
+        zeros = None if self.families.is_barred is None else self.families.is_barred[:, cells[0]]
+        return cells[0], AllocationStep(Families(self.families.starts, zeros), self.noise)
 
     def part(self, first: int, end: int) -> "ExactSumsStep":
         """Return the step of some families that stand together."""
@@ -316,15 +316,15 @@ class ExactSumsStep:
         out = np.zeros_like(counts)
         if self._open is not None:
             cells, step = self._open
-            own, sums = np.ascontiguousarray(counts[:, cells]), np.ascontiguousarray(released[:, cells])
-            out[:, cells] = step.draw(own, sums, words.part(0), always_certain=always_certain)
+            open_counts, sums = np.ascontiguousarray(counts[:, cells]), np.ascontiguousarray(released[:, cells])
+            out[:, cells] = step.draw(open_counts, sums, words.part(0), always_certain=always_certain)
         for number, (part, sums) in enumerate(self._held, 1):
-            cells, own_words = np.array(part.cells), words.part(number)
+            cells, part_words = np.array(part.cells), words.part(number)
             for family, start, end in self._spans():
                 if start < end:
                     margins = sums[start:end], released[family, cells]
                     table = TwoWay(self.noise, counts[start:end, cells], *margins, always_certain=always_certain)
-                    out[start:end, cells] = table.draw(own_words.stream(family))
+                    out[start:end, cells] = table.draw(part_words.stream(family))
         return out
 
     def log_probabilities(self, counts: Ints, released: Ints, children: Ints) -> Floats:
@@ -336,14 +336,14 @@ class ExactSumsStep:
         for part, sums in self._held:
             cells = np.array(part.cells)
             for family, start, end in self._spans():
-                drawn, own = children[start:end, cells], counts[start:end, cells]
+                drawn, part_counts = children[start:end, cells], counts[start:end, cells]
                 margins = sums[start:end], released[family, cells]
                 is_right = (drawn.sum(axis=1) == margins[0]).all() and (drawn.sum(axis=0) == margins[1]).all()
                 if not is_right or (drawn < 0).any():
                     out[family] = -np.inf
                 elif start < end:
-                    out[family] += float(self.noise.log_weight(drawn - own).sum()) - log_two_way(
-                        self.noise, own, *margins
+                    out[family] += float(self.noise.log_weight(drawn - part_counts).sum()) - log_two_way(
+                        self.noise, part_counts, *margins
                     )
         return out
 
@@ -518,10 +518,10 @@ class _LevelDraw:
         """Draw the children of a run of families, and return how many there are."""
         (first, end), tree, step = span, self.subtree.tree, self.subtree.steps[self.level]
         start, stop = step.families.starts[[first, end]].tolist()
-        own, above, part = self.counts[start:stop], self.above[first:end], step.part(first, end)
+        counts, above, part = self.counts[start:stop], self.above[first:end], step.part(first, end)
         codes, name = tree.codes[self.level][first:end], tree.levels[self.level + 1]
-        words = self.words.families(name, codes, above, part.families.starts, own)
-        self.out[start:stop] = part.draw(own, above, words, always_certain=self.always_certain)
+        words = self.words.families(name, codes, above, part.families.starts, counts)
+        self.out[start:stop] = part.draw(counts, above, words, always_certain=self.always_certain)
         return int(stop - start)
 
 

@@ -149,10 +149,10 @@ def _check_ids(frame: "DataFrame", unit: PrivacyUnit) -> None:
     """Refuse units with more rows than declared, as the local reader does."""
     from pyspark.sql import functions
 
-    own = frame.select(functions.col(_quoted(str(unit.id_column))).cast("string").alias("id"))
-    if own.where(functions.col("id").isNull()).limit(1).count():
+    ids = frame.select(functions.col(_quoted(str(unit.id_column))).cast("string").alias("id"))
+    if ids.where(functions.col("id").isNull()).limit(1).count():
         raise ReadingError(f"column {unit.id_column!r} has empty values; every row needs to say whose it is")
-    often = own.groupBy("id").count().where(functions.col("count") > unit.rows_per_unit)
+    often = ids.groupBy("id").count().where(functions.col("count") > unit.rows_per_unit)
     if often.limit(1).count():
         raise ReadingError(too_many_rows(unit))
 
@@ -226,9 +226,9 @@ def drawing_of(job: DrawJob, n_cells: int) -> Callable[[Batches], Batches]:
         key = job.key()
         for batch in batches:
             for task, counts in zip(batch.column(0), batch.column(1), strict=True):
-                own = np.frombuffer(counts.as_py(), "<i8").astype(np.int64).reshape(-1, n_cells)
+                tables = np.frombuffer(counts.as_py(), "<i8").astype(np.int64).reshape(-1, n_cells)
                 # Pickled by the driver of this very job.
-                for piece in pickle.loads(task.as_py()).draw(job, own, key):  # noqa: S301
+                for piece in pickle.loads(task.as_py()).draw(job, tables, key):  # noqa: S301
                     yield batch_of(piece)
 
     return draw
@@ -264,8 +264,8 @@ def gather(frame: "DataFrame", gathered: Gathered) -> None:
     for cell in range(tables.shape[1]):
         tables[:, cell] = rows.column(cell + 3).to_numpy()
     for level in np.unique(levels).tolist():
-        own = levels == level
-        gathered.put(level, places[own], tables[own])
+        in_level = levels == level
+        gathered.put(level, places[in_level], tables[in_level])
 
 
 def dry_run(session: "SparkSession", place: KeyPlace, name: str, content: bytes, software: str) -> None:

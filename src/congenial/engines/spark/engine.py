@@ -81,19 +81,19 @@ class TablesFolder:
             parts.rename_columns([*running.UNIT, *cells_of(ready)]), self._attempt / "part-driver.parquet"
         )
 
-    def commit(self, made: Release) -> None:
+    def commit(self, release: Release) -> None:
         """Give the folder its name; one that is there already must hold the same content."""
         facts = {
-            "release": made.naming.release,
-            "dataset": made.naming.dataset,
-            "content": released_content(made),
-            "levels": list(made.plan.law.tree.levels),
+            "release": release.naming.release,
+            "dataset": release.naming.dataset,
+            "content": released_content(release),
+            "levels": list(release.plan.law.tree.levels),
         }
         text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
         if self.place.exists():
             shutil.rmtree(self._attempt, ignore_errors=True)
-            there = self.place / CONTENT
-            if not there.is_file() or there.read_text(encoding="utf-8") != text:
+            content = self.place / CONTENT
+            if not content.is_file() or content.read_text(encoding="utf-8") != text:
                 raise BundleError(
                     f"{self.place} is there already, and has not the tables of this release; move it away"
                 )
@@ -207,10 +207,10 @@ class SparkEngine:
         """Return what the machines run."""
         return running.drawing_of(job, n_cells)
 
-    def finish(self, made: Release) -> None:
+    def finish(self, release: Release) -> None:
         """Commit the folder of tables, if there is one."""
         if self._tables is not None:
-            self._tables.commit(made)
+            self._tables.commit(release)
 
     def _place(self, keys: Path) -> KeyPlace:
         if self._command is not None:
@@ -227,8 +227,8 @@ def _in_words() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as failed:
-        said = _OURS.findall(str(failed))
-        reason = said[-1].strip() if said else f"Spark could not finish ({type(failed).__name__}); see its logs"
+        messages = _OURS.findall(str(failed))
+        reason = messages[-1].strip() if messages else f"Spark could not finish ({type(failed).__name__}); see its logs"
         raise EngineError(reason.removesuffix(".")) from None
 
 
@@ -264,10 +264,10 @@ def release_with_spark(
     from congenial.progress import no_news
     from congenial.spec.load import load_spec
 
-    found, beside = load_spec(Path(spec)), Path(spec).absolute().parent
+    loaded, beside = load_spec(Path(spec)), Path(spec).absolute().parent
     engine = SparkEngine(session, data=data, **options)  # type: ignore[arg-type]
     tell = progress or no_news
     if resume:
-        return pipeline.resume(found, beside, out, ledger=ledger, progress=tell, engine=engine)
-    place = Path(found.release) if out is None else Path(out)
-    return pipeline.release(found, beside, place, ledger=ledger, who=who, now=now, progress=tell, engine=engine)
+        return pipeline.resume(loaded, beside, out, ledger=ledger, progress=tell, engine=engine)
+    place = Path(loaded.release) if out is None else Path(out)
+    return pipeline.release(loaded, beside, place, ledger=ledger, who=who, now=now, progress=tell, engine=engine)
