@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from congenial.bundle.encoding import digest, rendered
 from congenial.bundle.files import EXPECTED_ERRORS, README, REPORT
+from congenial.bundle.manifest_json import digest, rendered
 from congenial.bundle.report import expected_errors_csv, readme, report
 from congenial.errors import CongenialError
 from releases import manifest_of

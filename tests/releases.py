@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from congenial.bundle.area_and_tree_files import areas_of_parquet
 from congenial.bundle.files import AREAS
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.read import read_tree
-from congenial.bundle.structure_files import areas_of_parquet
 from congenial.curator import pipeline
 from congenial.ledger import Ledger, open_ledger
 from congenial.release import Prepared

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 
 from congenial.arrays import Ints
-from congenial.bundle.tables import read_csv, read_tables, write_csv, write_tables
+from congenial.bundle.table_files import read_csv, read_tables, write_csv, write_tables
 from congenial.law import PublicLaw
 
 

@@ -34,8 +34,8 @@ from congenial.privacy.tree import (
 )
 from congenial.privacy.zero_weights.calibrate import clamped_floor, has_floor, weighted_cells
 from congenial.schema import Schema
+from congenial.tree.drawing import Subtree
 from congenial.tree.exact_sums import Disclosed, exact_rows, exact_sums, with_those_below
-from congenial.tree.steps import Subtree
 from congenial.tree.tree import Mask, Tree, Zeros, check_leaves
 
 

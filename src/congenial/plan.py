@@ -1,24 +1,21 @@
 """What a release will take and what it will cost, before any table is drawn. Public."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import sqrt
 from textwrap import wrap
 
 import numpy as np
-from numpy.typing import NDArray
 
 from congenial.arrays import Ints
 from congenial.arrow import Codes
 from congenial.conditions.areas import Area
 from congenial.conditions.condition import Condition
-from congenial.conditions.constraints import Constraints
 from congenial.conditions.queries import Query
-from congenial.conditions.rows import row_values
 from congenial.errors import HierarchyError, PrivacyError, SamplingError, UndecidedError
-from congenial.law import MeasuredQuery, PublicLaw
+from congenial.law import AreaDrawing, MeasuredQuery, PublicLaw, check_invariants
 from congenial.noise import Noise
 from congenial.privacy.budget import Budget, Spent, spent
 from congenial.privacy.cases import Structure
@@ -31,93 +28,9 @@ from congenial.privacy.tree import chain_certificate, total_rho
 from congenial.progress import DRAWING, REHEARSING, Progress, no_news
 from congenial.randomness import RandomStream, Streams, TreeStreams, replay_rng
 from congenial.resources import in_threads, parts_of
-from congenial.sampling.registry import Sampler, choose_sampler
-from congenial.sampling.system import System
+from congenial.sampling.registry import Sampler
 from congenial.tree.disclosure import review_levels
 from congenial.tree.tree import TreeTables, check_leaves
-
-# The draw of some areas, wherever it runs: public structure, confidential tables and words in, drawn tables out.
-
-
-@dataclass(frozen=True, eq=False)
-class Drawing:
-    """All that draws the tables of a law's areas, but the tables and the random words. Public; it can be pickled.
-
-    It knows the groups of areas, not the areas: a chunk of areas is given by the group of each, its confidential table,
-    and its words. What is drawn depends on nothing else, so neither on the chunk nor on where it is drawn.
-
-    Attributes
-    ----------
-    patterns : tuple of Constraints
-        Of each group of areas, the constraints of one of them; others differ in the values of equalities.
-    systems : tuple of System
-        Of each group, the structure that all its areas fit.
-
-    Examples
-    --------
-    >>> from congenial.examples import p12_mechanism, p12_table
-    >>> from congenial.randomness import replay_rng
-    >>> mechanism, table = p12_mechanism(), p12_table()
-    >>> drawing = Drawing.of(mechanism.calibrate(mechanism.disclose(table)))
-    >>> drawing.draw(np.zeros(2, np.int64), np.stack([table.counts] * 2), replay_rng(1)).sum(axis=1)
-    array([256, 256])
-    """
-
-    patterns: tuple[Constraints, ...]
-    systems: tuple[System, ...]
-
-    @classmethod
-    def of(cls, law: PublicLaw) -> "Drawing":
-        """Return what draws the areas of a law."""
-        groups = law.areas.groups
-        return cls(
-            tuple(replace(group.pattern, origin=None) for group in groups),
-            tuple(System.of(group.pattern, law.measured).over(group.ranges_of_values) for group in groups),
-        )
-
-    @cached_property
-    def samplers(self) -> tuple[Sampler, ...]:
-        """The sampler of each group of areas; made when first asked for, in every process anew."""
-        return tuple(map(choose_sampler, self.systems))
-
-    def draw(self, groups: Ints, centres: Ints, words: Streams) -> Ints:
-        """Return one draw for each of some areas (area, cell), in their order.
-
-        Parameters
-        ----------
-        groups : array (area,)
-            The group of each area, from 0 on.
-        centres : array (area, cell)
-            Their confidential tables.
-        words : UnitStreams, or one RandomStream
-            The random words of each of these areas.
-        """
-        out = np.empty_like(centres)
-        for number in np.unique(groups).tolist():
-            in_group = np.flatnonzero(groups == number)
-            is_all = len(in_group) == len(centres)
-            chosen = centres if is_all else centres[in_group]
-            drawn = self.samplers[number].draw_each(chosen, words if is_all else words.some(in_group))
-            _check_drawn(self.patterns[number], chosen, drawn)
-            out[in_group] = drawn
-        return out
-
-    def __getstate__(self) -> dict[str, object]:
-        return {"patterns": self.patterns, "systems": self.systems}  # samplers hold compiled functions
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state)
-
-
-def _check_drawn(pattern: Constraints, centres: Ints, drawn: Ints) -> None:
-    """See that drawn tables obey limits and ranges, and have the sums that the confidential ones have."""
-    answers = np.asarray(replace(pattern, rows=pattern.ranges).holds(drawn))
-    rows = [limited.row for limited in pattern.equalities]
-    if rows:
-        answers &= (row_values(rows, drawn) == row_values(rows, centres)).all(axis=1)
-    if not answers.all():
-        raise SamplingError("internal: a drawn table breaks an invariant; nothing is published, please report this")
-
 
 AT_ONCE = 1_000
 """Areas that are drawn together: a few milliseconds to start with each time."""
@@ -250,9 +163,9 @@ class Plan:
         return {query.text: self.law.family(query.precision) for query in self.law.queries if query.precision}
 
     @cached_property
-    def drawing(self) -> Drawing:
+    def drawing(self) -> AreaDrawing:
         """All that draws the areas, but the tables and the random words."""
-        return Drawing.of(self.law)
+        return AreaDrawing.of(self.law)
 
     @property
     def samplers(self) -> tuple[Sampler, ...]:
@@ -309,7 +222,7 @@ class Plan:
             out.append(sampler.rehearse(points))
             for label, point in zip(labels, points, strict=True):  # one table and many take other ways
                 drawn = sampler.draw_each(np.stack([point] * min(2, len(group.places))), replay_rng("rehearsal"))
-                _check_invariants(self.law.areas[label].holds(drawn))
+                check_invariants(self.law.areas[label].holds(drawn))
         return [sentence for sentence in dict.fromkeys(out) if sentence]
 
     def draw(
@@ -381,7 +294,7 @@ class Plan:
 
     def check(self, released: Sequence[Ints]) -> None:
         """See that drawn tables of every level obey their conditions and add up: a mistake here would be published."""
-        _check_invariants(self.law.areas.holds(released[0]))
+        check_invariants(self.law.areas.holds(released[0]))
         if not self.law.below.hold(released):
             raise SamplingError("internal: drawn tables do not add up; nothing is published, please report this")
 
@@ -610,11 +523,6 @@ def _dry_run_places(values: Ints, n_areas: int) -> list[int]:
     typical = [ranked[len(ranked) // 2], ranked[-1]]
     both = [place for pair in zip(uneven[:n_areas], ranked[::-1][:n_areas], strict=True) for place in pair]
     return [int(place) for place in dict.fromkeys([*typical, *both])][:n_areas]
-
-
-def _check_invariants(answers: bool | NDArray[np.bool_]) -> None:
-    if not np.all(answers):
-        raise SamplingError("internal: a drawn table breaks an invariant; nothing is published, please report this")
 
 
 def _wrapped(text: str) -> str:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import congenial as cg
+from congenial.bundle.area_and_tree_files import areas_to_parquet
 from congenial.bundle.files import NOT_ASKED_FOR
-from congenial.bundle.structure_files import areas_to_parquet
-from congenial.bundle.tables import header_of
+from congenial.bundle.table_files import header_of
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError
 from congenial.inference.bundle import load_bundle

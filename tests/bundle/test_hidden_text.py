@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import congenial as cg
-from congenial.bundle.encoding import digest, rendered
+from congenial.bundle.area_and_tree_files import read_spine
+from congenial.bundle.manifest_json import digest, rendered
 from congenial.bundle.parquet import arrays_to_parquet, parquet_arrays
-from congenial.bundle.structure_files import read_spine
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError, HierarchyError
 from congenial.pages.page import own_script

@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 import congenial as cg
 from commands import run_python
-from congenial.bundle.encoding import digest, rendered
+from congenial.bundle.manifest_json import digest, rendered
 from congenial.bundle.verify import verify_bundle
 from congenial.conditions.areas import Areas
 from congenial.errors import BundleError, ConditionError, HierarchyError, SchemaError
@@ -272,7 +272,7 @@ def test_the_command_refuses_it_in_words(originals: dict[str, Path], tmp_path: P
     assert "10,000 characters, and the limit is 1,000" in " ".join(done.stderr.split())
 
 
-@pytest.mark.parametrize("where", ["read.read_tree", "read._tables", "bundle._made_again", "report.readme"])
+@pytest.mark.parametrize("where", ["read.read_tree", "read._tables", "recompute._recomputed", "report.readme"])
 def test_no_memory_left_is_a_refusal(where: str, originals: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever in a verification finds no room: reading, computing again, pages."""
 

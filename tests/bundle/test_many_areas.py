@@ -12,7 +12,7 @@ import congenial as cg
 from congenial import resources as chunks
 from congenial.bundle import files as file_names
 from congenial.bundle import report as walk
-from congenial.bundle import tables
+from congenial.bundle import table_files
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError
 from congenial.inference.bundle import load_bundle
@@ -100,7 +100,7 @@ def test_chunks_change_no_byte_and_neither_does_the_order_of_rows(
     order = np.argsort(replay_rng("rows").words(4 * N_AREAS)).tolist()
     (tmp_path / "counts.csv").unlink()
     assert contents(simulated(tmp_path, "again", order)) == once
-    for module, name in ((tables, "_CSV_ROWS"), (tables, "_GROUP_ROWS")):
+    for module, name in ((table_files, "_CSV_ROWS"), (table_files, "_GROUP_ROWS")):
         monkeypatch.setattr(module, name, 12)
     monkeypatch.setattr(chunks.parts_of, "__defaults__", (7,))
     parts = simulated(tmp_path, "parts")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from congenial.bundle.encoding import digest, rendered
+from congenial.bundle.area_and_tree_files import areas_of_parquet, areas_to_parquet
 from congenial.bundle.law_json import AreaValues, law_as_json, law_of_json
 from congenial.bundle.manifest import Manifest
-from congenial.bundle.structure_files import areas_of_parquet, areas_to_parquet
+from congenial.bundle.manifest_json import digest, rendered
 from congenial.conditions.areas import Areas
 from congenial.errors import BundleError, CongenialError
 from congenial.law import MeasuredQuery, PublicLaw

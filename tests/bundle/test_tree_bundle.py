@@ -11,9 +11,9 @@ import pytest
 
 import congenial as cg
 from congenial.arrays import Ints
-from congenial.bundle.encoding import digest, rendered
+from congenial.bundle.area_and_tree_files import read_spine, write_spine
+from congenial.bundle.manifest_json import digest, rendered
 from congenial.bundle.parquet import arrays_to_parquet, parquet_arrays
-from congenial.bundle.structure_files import read_spine, write_spine
 from congenial.bundle.verify import verify_bundle
 from congenial.conditions.condition import Condition
 from congenial.conditions.registry import from_json as condition_of_json

@@ -19,7 +19,7 @@ import pytest
 
 import congenial.release
 from congenial.curator import pipeline
-from congenial.engines.task import released_content
+from congenial.engines.draw_tasks import released_content
 from congenial.errors import CongenialError
 from congenial.inference.bundle import load_bundle
 from congenial.progress import no_news

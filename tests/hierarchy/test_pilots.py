@@ -7,7 +7,7 @@ from congenial.errors import SamplingError
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng
 from congenial.sampling.allocation.sampler import Families
-from congenial.tree.steps import ALONE, SHAPES, _typical, check_feasibility, made_up_family, moved
+from congenial.tree.drawing import ALONE, SHAPES, _typical, check_feasibility, made_up_family, moved
 
 
 def test_made_up_families_have_their_sums() -> None:

@@ -8,7 +8,7 @@ import congenial as cg
 from congenial.mechanism import Hierarchy
 from congenial.plan import Plan
 from congenial.randomness import TreeStreams, replay_rng
-from congenial.tree import steps as subtree
+from congenial.tree import drawing as subtree
 from congenial.tree.tree import Tree, Zeros
 
 CODES = np.array([f"{s}{c}{b:02}" for s in "12" for c in "abc" for b in range(1 + 5 * (c != "b"))])

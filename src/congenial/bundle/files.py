@@ -115,13 +115,13 @@ def _is_tree(manifest: Manifest) -> bool:
 
 
 def _table(contents: BundleContents) -> Content:
-    from congenial.bundle.tables import write_csv
+    from congenial.bundle.table_files import write_csv
 
     return partial(write_csv, contents.manifest.law, contents.levels[0], progress=contents.progress)
 
 
 def _parquet(contents: BundleContents) -> Content:
-    from congenial.bundle.tables import write_tables
+    from congenial.bundle.table_files import write_tables
 
     manifest = contents.manifest
     progress = contents.progress if is_too_long(manifest) else no_news  # table.csv, beside it, tells of its own
@@ -129,28 +129,28 @@ def _parquet(contents: BundleContents) -> Content:
 
 
 def _areas(contents: BundleContents) -> Content:
-    from congenial.bundle.structure_files import areas_to_parquet
+    from congenial.bundle.area_and_tree_files import areas_to_parquet
 
     manifest = contents.manifest
     return areas_to_parquet(manifest.law.areas, [exact.values for exact in manifest.exact_statistics])
 
 
 def _spine(contents: BundleContents) -> Content:
-    from congenial.bundle.structure_files import write_spine
+    from congenial.bundle.area_and_tree_files import write_spine
 
     law = contents.manifest.law
     return partial(write_spine, law.tree, law.zeros)
 
 
 def _level(number: int, contents: BundleContents) -> Content:
-    from congenial.bundle.structure_files import write_level
+    from congenial.bundle.area_and_tree_files import write_level
 
     law = contents.manifest.law
     return partial(write_level, law.tree.codes[number], contents.levels[number], law.schema)
 
 
 def _exact_cells(contents: BundleContents) -> Content:
-    from congenial.bundle.structure_files import exact_cells_to_parquet
+    from congenial.bundle.area_and_tree_files import exact_cells_to_parquet
 
     return exact_cells_to_parquet(contents.manifest.reviews)
 

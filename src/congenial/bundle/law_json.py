@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.bundle.encoding import read_as
+from congenial.bundle.manifest_json import read_as
 from congenial.conditions.areas import Area, Areas, Group
 from congenial.conditions.condition import Condition
 from congenial.conditions.constraints import Constraints
@@ -30,8 +30,8 @@ from congenial.privacy.budget import Budget
 from congenial.privacy.tree import total_rho
 from congenial.resources import what_cannot_be_held
 from congenial.schema import Dimension, Schema
+from congenial.tree.drawing import Subtree
 from congenial.tree.exact_sums import ExactRows, ExactSums, exact_rows
-from congenial.tree.steps import Subtree
 from congenial.tree.tree import Tree, Zeros
 
 EACH_CELL = "each cell"

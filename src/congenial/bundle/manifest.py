@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from congenial.arrays import Ints
-from congenial.bundle.encoding import (
+from congenial.bundle.law_json import (
+    AreaValues,
+    StatedTree,
+    TreeParts,
+    law_as_json,
+    law_of_json,
+    tree_as_json,
+    tree_of_json,
+)
+from congenial.bundle.manifest_json import (
     budget_json,
     budget_of_json,
     certificate_json,
@@ -24,15 +33,6 @@ from congenial.bundle.encoding import (
     read_as,
     read_texts,
     rendered,
-)
-from congenial.bundle.law_json import (
-    AreaValues,
-    StatedTree,
-    TreeParts,
-    law_as_json,
-    law_of_json,
-    tree_as_json,
-    tree_of_json,
 )
 from congenial.bundle.metadata import KeptRows, Naming, PublicFile, plan_digest
 from congenial.conditions.condition import Condition

@@ -1,4 +1,4 @@
-"""What a release is called, and whose privacy it protects."""
+"""Facts about a release: its names, row filters and public files, software versions, the digest of its plan."""
 
 import hashlib
 import json
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from congenial.bundle.encoding import budget_json, certificate_json, digest
 from congenial.bundle.law_json import law_as_json, tree_as_json
+from congenial.bundle.manifest_json import budget_json, certificate_json, digest
 from congenial.conditions.condition import Condition
 from congenial.errors import BundleError
 from congenial.law import PublicLaw

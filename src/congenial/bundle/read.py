@@ -1,4 +1,4 @@
-"""A bundle's files as they lie there: read, and held against their digests and their own conditions."""
+"""Reads a bundle: files against their digests, the manifest against itself, tables against their conditions."""
 
 import os
 import re
@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.bundle.area_and_tree_files import areas_of_parquet, read_level, read_spine
 from congenial.bundle.files import (
     AREAS,
     EXPECTED_ERRORS,
@@ -37,8 +38,7 @@ from congenial.bundle.law_json import StatedTree, TreeParts
 from congenial.bundle.manifest import Manifest, untouched_values
 from congenial.bundle.metadata import SOFTWARE, STATUSES
 from congenial.bundle.signing import check_signature, read_public_key
-from congenial.bundle.structure_files import areas_of_parquet, read_level, read_spine
-from congenial.bundle.tables import check_csv, read_csv, read_tables
+from congenial.bundle.table_files import check_csv, read_csv, read_tables
 from congenial.errors import BundleError, LedgerError, reason_of
 from congenial.ledger.records import Receipt
 from congenial.ledger.requests import check_name, moment

@@ -1,4 +1,4 @@
-"""report.html: one offline page about a release, made from the manifest and the released tables alone."""
+"""report.html and README.txt: pages for people, from the manifest and the released tables alone."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ from congenial.bundle.files import (
 )
 from congenial.bundle.manifest import Manifest, with_commas
 from congenial.bundle.metadata import left_unpublished, membership
-from congenial.bundle.tables import formula_warnings, header_of
+from congenial.bundle.table_files import formula_warnings, header_of
 from congenial.conditions.condition import Condition
 from congenial.display import laid_out, row_titles, titles
 from congenial.noise import Noise

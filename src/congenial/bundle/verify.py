@@ -1,16 +1,16 @@
-"""Everything that can be said for a bundle: from itself, from its publisher's key, from a ledger."""
+"""Verifies a bundle in full: from itself, from its publisher's key, from a ledger."""
 
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from congenial.bundle.bundle import VerifiedBundle, check_bundle
-from congenial.bundle.encoding import digest
 from congenial.bundle.files import REPORT, BundleContents, Content, files_of
 from congenial.bundle.manifest import Manifest
+from congenial.bundle.manifest_json import digest
 from congenial.bundle.metadata import other_versions
 from congenial.bundle.read import OpenedBundle, memory_in_words, open_bundle
+from congenial.bundle.recompute import VerifiedBundle, check_bundle
 from congenial.errors import BundleError
 from congenial.ledger.records import Receipt, Withdrawal, what_became
 from congenial.progress import Progress, no_news

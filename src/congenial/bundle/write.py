@@ -1,4 +1,4 @@
-"""A folder that appears whole or not at all."""
+"""Writes a bundle: a folder that appears whole or not at all, with the files that the registry lists."""
 
 import hashlib
 import os

@@ -84,7 +84,7 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
     """Show what BUNDLE publishes: exact numbers, privacy, and a table. It is verified first."""
     from congenial.bundle import report as promises
     from congenial.bundle.manifest import with_commas
-    from congenial.bundle.tables import formula_warnings
+    from congenial.bundle.table_files import formula_warnings
     from congenial.display import as_text
     from congenial.errors import BundleError, did_you_mean
     from congenial.inference.bundle import load_bundle

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from congenial.curator.section import Section
+    from congenial.curator.preview_text import Section
     from congenial.ledger.records import Spend
 
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @refusals_in_words
 def check(spec: Path, spec_only: bool, as_json: bool) -> None:
     """Check SPEC and the files it names, public lists and data. Nothing is spent, nothing is shown of the data."""
-    from congenial.bundle.tables import formula_warnings
+    from congenial.bundle.table_files import formula_warnings
     from congenial.curator.pipeline import disclose
     from congenial.reading.files import public_files
     from congenial.reading.tree import read_spine
@@ -143,7 +143,6 @@ def plan(
     """
     from congenial.curator import preview_text
     from congenial.curator.alternatives import ErrorTarget
-    from congenial.curator.earlier_releases import published_before
     from congenial.curator.preview import preview, write_disclosed_cells
     from congenial.spec.load import load_spec
 
@@ -155,7 +154,7 @@ def plan(
         step("errors to expect and what each exact number costs")
         values: Any = preview_text.as_json(found) if as_json else preview_text.screen(found, full=full)
         levels = found.level_table
-    before = published_before(found.planned, spends) if spends else None
+    before = preview_text.published_before(found, spends) if spends else None
     if is_listed:
         where = write_disclosed_cells(stated, spec.absolute().parent, found.reviews)
         say(f"Every cell that the invariants give away {where} until the release", err=True)

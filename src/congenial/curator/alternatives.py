@@ -1,11 +1,10 @@
-"""What exactness costs: the same budget with an invariant left out, and what noise and errors that gives. Public."""
+"""Designs near to a spec's: what exactness costs, which budget reaches an error, what can be drawn instead. Public."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import exp, floor, inf, log, sqrt
-from typing import cast
 
 import numpy as np
 
@@ -90,35 +89,33 @@ def error_of_a_cell(law: PublicLaw, area: Area, centre: Ints) -> float | None:
     return None if errors is None else float(np.sqrt((errors**2).mean()))
 
 
-def alternatives(spec: Spec, tables: Mapping[Area, Table]) -> tuple[Alternative, ...]:
+def alternatives(spec: Spec, tables: Table | Mapping[str, Table]) -> tuple[Alternative, ...]:
     """Return the releases that leave out one invariant each, and the one that leaves out all of them.
 
     Parameters
     ----------
-    tables : mapping from area to Table
+    tables : Table or mapping of areas
         Confidential. Only what fewer invariants disclose is taken from them.
     """
-    invariants = spec.invariants
-    one_by_one = invariants if 1 < len(invariants) <= _MOST_ONE_BY_ONE else ()
-    without = [
-        (f"without {invariant.condition.title}", tuple(other for other in invariants if other is not invariant))
-        for invariant in one_by_one
-    ]
-    if invariants:
-        without.append(("with nothing exact", ()))
-    releases = []
-    for text, remaining in without:
-        mechanism = replace(spec, invariants=remaining).mechanism
-        releases.append(Alternative(text, mechanism, disclosed_areas(spec, mechanism, tables)))
-    return tuple(releases)
+    specs = [*_without_one(spec, _MOST_ONE_BY_ONE)]
+    if spec.invariants:
+        specs.append(("with nothing exact", replace(spec, invariants=())))
+    named = [(text, other.mechanism) for text, other in specs]
+    return tuple(Alternative(text, mechanism, disclosed_areas(spec, mechanism, tables)) for text, mechanism in named)
 
 
-def disclosed_areas(spec: Spec, mechanism: Mechanism, tables: Mapping[Area, Table]) -> Areas:
+def _without_one(spec: Spec, most: int) -> Iterator[tuple[str, Spec]]:
+    """Leave out one invariant after the other, if there are several and at most so many."""
+    for invariant in spec.invariants if 1 < len(spec.invariants) <= most else ():
+        others = tuple(other for other in spec.invariants if other is not invariant)
+        yield f"without {invariant.condition.title}", replace(spec, invariants=others)
+
+
+def disclosed_areas(spec: Spec, mechanism: Mechanism, tables: Table | Mapping[str, Table]) -> Areas:
     """Return what a mechanism discloses of confidential tables."""
-    if spec.by is None:
-        return Areas.one(mechanism.disclose(tables[None]))
-    by_label = cast("Mapping[str, Table]", tables)  # areas have labels
-    return mechanism.disclose(by_label, area=spec.by.name)
+    if isinstance(tables, Table):
+        return Areas.one(mechanism.disclose(tables))
+    return mechanism.disclose(tables, area="area" if spec.by is None else spec.by.name)
 
 
 # Which budget would reach an error that is asked for. Public: errors are those around a public table.
@@ -393,12 +390,8 @@ def _changes(spec: Spec) -> Iterator[tuple[str, Spec]]:
             f"`noise: discrete_gaussian` with `budget: {{rho: {rho}}}`",
             replace(spec, noise="discrete_gaussian", epsilon=None, rho=rho),
         )
-    if 1 < len(invariants) <= _MOST_LEFT_OUT:
-        for invariant in invariants:
-            yield (
-                f"the same without {invariant.condition.title}",
-                replace(spec, invariants=tuple(other for other in invariants if other is not invariant)),
-            )
+    for text, other in _without_one(spec, _MOST_LEFT_OUT):
+        yield f"the same {text}", other
     if 2 < len(invariants) <= _MOST_LEFT_OUT:
         for invariant in invariants:
             yield f"the same with {invariant.condition.title} alone exact", replace(spec, invariants=(invariant,))
@@ -413,7 +406,7 @@ def _changes(spec: Spec) -> Iterator[tuple[str, Spec]]:
 def _is_drawn(spec: Spec, tables: Table | Mapping[str, Table]) -> bool:
     """Whether a design is certified and can be drawn, by attempts at made-up tables where those decide."""
     try:
-        plan = spec.mechanism.plan(disclosed(spec, spec.mechanism, tables))
+        plan = spec.mechanism.plan(disclosed_areas(spec, spec.mechanism, tables))
         _ = plan.certificate
         plan.check_samplers()
         if not all(sampler.is_steady for sampler in plan.samplers):
@@ -421,10 +414,3 @@ def _is_drawn(spec: Spec, tables: Table | Mapping[str, Table]) -> bool:
     except CongenialError:
         return False
     return True
-
-
-def disclosed(spec: Spec, mechanism: Mechanism, tables: Table | Mapping[str, Table]) -> Areas:
-    """Return what a mechanism discloses of confidential tables."""
-    if isinstance(tables, Table):
-        return Areas.one(mechanism.disclose(tables))
-    return mechanism.disclose(tables, area="area" if spec.by is None else spec.by.name)

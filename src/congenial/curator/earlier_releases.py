@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from math import sqrt
 
 from congenial.bundle.expected_errors import NO_ERROR
-from congenial.curator.section import Section
 from congenial.ledger.records import Spend
 from congenial.privacy.certificate import Certificate
 
@@ -43,10 +42,9 @@ class PlannedRelease:
         return amounts[0] == amounts[1] and {name for name, _ in self.exact} == {name for name, _ in spend.invariants}
 
 
-def published_before(planned: PlannedRelease, spends: Sequence[Spend]) -> Section | None:
+def published_before_lines(planned: PlannedRelease, spends: Sequence[Spend]) -> list[str]:
     """Say which numbers earlier releases of the dataset have out, and about how far these will be from them."""
-    lines = [line for spend in spends if spend.release != planned.release for line in _lines(planned, spend)]
-    return Section("WARNING: published before", lines) if lines else None
+    return [line for spend in spends if spend.release != planned.release for line in _lines(planned, spend)]
 
 
 def _lines(planned: PlannedRelease, spend: Spend) -> list[str]:

@@ -11,9 +11,9 @@ from typing import Protocol
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.bundle import VerifiedBundle, check_bundle
 from congenial.bundle.metadata import Naming
 from congenial.bundle.read import open_bundle
+from congenial.bundle.recompute import VerifiedBundle, check_bundle
 from congenial.bundle.signing import read_private_key
 from congenial.bundle.write import check_new
 from congenial.conditions.areas import Area, Areas

@@ -253,7 +253,7 @@ def _tables_preview(
     for number, (area, centre) in enumerate(centres.items()):
         progress("errors to expect", number, len(centres))
         errors.append(expected_error(around, area, centre, name))
-    others = alternatives(spec, tables)
+    others = alternatives(spec, _as_read(tables))
     reached = None if target is None else reach(spec, around.law.areas, centres, target, progress)
     middle = list(centres.values())[len(centres) // 2]
     return TablesPreview(*_facts(spec, ready), tuple(errors), sums, around, dry_run_lines, middle, others, reached)

@@ -4,25 +4,77 @@ A section is a function from a preview to a `Section`, or to nothing. What the f
 what `--full` adds in `EXPERT`: to show something more, write such a function and list it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from congenial.bundle import expected_errors as aggregate_errors_text
-from congenial.bundle.encoding import certificate_json, counted_json
 from congenial.bundle.expected_errors import NO_ERROR, ExpectedError
-from congenial.bundle.tables import formula_warnings
+from congenial.bundle.manifest_json import certificate_json, counted_json
+from congenial.bundle.table_files import formula_warnings
 from congenial.conditions.condition import Condition
 from congenial.curator.alternatives import Price
+from congenial.curator.earlier_releases import published_before_lines
 from congenial.curator.preview import Preview, TablesPreview, TreePreview
-from congenial.curator.section import Section, bare_section, cost_section, no_proven_intervals
+from congenial.law import PublicLaw
+from congenial.ledger.records import Spend
 from congenial.plan import Plan
 from congenial.privacy.certificate import shown
 from congenial.privacy.disclosure import FOLLOWS
 
 _MOST_LINES, _LONGEST_LINE = 6, 200  # of what is not protected, on the first screen
 _SMALL_CLASSES = 3  # of counts: those in which biases are large
+
+
+NOT_PROTECTED = "NOT PROTECTED, whatever the budget is"
+"""The first heading."""
+
+NO_PROVEN_INTERVALS = (
+    "Zeros are weighted, for less noise: readers get intervals under a prior, and no proven ones without it. For those:"
+    " `noise: discrete_gaussian`, or `zeros: unweighted`."
+)
+"""What a budget in epsilon takes from readers, said where the budget is chosen."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, sentences, and a small table below them.
+
+    Attributes
+    ----------
+    lines : sequence of str
+        Sentences, each wrapped when it is shown.
+    rows : sequence of sequences of str
+        A line each: a name, then numbers.
+    n_bold : int
+        How many of the first sentences stand out as the heading does.
+    """
+
+    heading: str
+    lines: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    n_bold: int = 0
+
+    @property
+    def aligned(self) -> list[str]:
+        """The table as text: names to the left, numbers to the right.
+
+        Examples
+        --------
+        >>> Section("Errors", rows=[["", "error"], ["a cell", "3.1"]]).aligned
+        ['        error', 'a cell    3.1']
+        """
+        if not self.rows:
+            return []
+        widths = [max(map(len, column)) for column in zip(*self.rows, strict=True)]
+        return [
+            "  ".join(
+                [row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True))]
+            )
+            for row in self.rows
+        ]
 
 
 def screen(preview: Preview, *, full: bool = False) -> list[Section]:
@@ -62,16 +114,30 @@ def _exactly(preview: Preview) -> list[str]:
 
 
 def cost(preview: Preview) -> Section:
-    """Say what a ledger will be charged, and what that means for one person."""
+    """Say what a ledger will be charged, with a warning where that protects hardly anybody."""
     plan = preview.plan
+    spent, budget, weak = plan.spent.text, plan.budget, plan.meaning.warning
+    requested = "every precision is given"
+    if budget is not None:
+        requested = "which is the spec's budget" if budget.amount == spent else f"the spec's budget is {budget.amount}"
+    what = f"{spent} for {plan.certificate.per_record}, {requested}; charged once to dataset {preview.spec.dataset!r}."
+    lines = [what[0].upper() + what[1:], *([f"WARNING. {weak}"] if weak else []), *_charged(plan)]
     drawn = [] if preview.is_quick else [f"To draw everything takes about {_time(preview)}."]
-    return cost_section(plan, preview.spec.dataset, [*_charged(plan), *no_proven_intervals(plan.law), *drawn])
+    return Section("What it costs", [*lines, *no_proven_intervals(plan.law), *drawn])
+
+
+def no_proven_intervals(law: PublicLaw) -> list[str]:
+    """Say what weighted zeros take from readers; nothing where they are not weighted."""
+    return [NO_PROVEN_INTERVALS] if any(floor != 1 for floor in law.floors) else []
 
 
 def bare(preview: Preview) -> Section | None:
-    """Say what is not protected any more."""
-    cells_and_sums = [_shortened(line) if line.startswith(FOLLOWS) else line for line in preview.disclosure_sentences]
-    return bare_section(_some([*map(_shortened, preview.plan.not_protected_text)]), _some(cells_and_sums))
+    """Say what is not protected any more: of records in bold, then cells and sums; nothing where that is nothing."""
+    of_records = _some([*map(_shortened, preview.plan.not_protected_text)])
+    sentences = preview.disclosure_sentences
+    of_cells = _some([_shortened(line) if line.startswith(FOLLOWS) else line for line in sentences])
+    lines = [*of_records, *of_cells]
+    return Section(NOT_PROTECTED, lines, n_bold=len(of_records) or 1) if lines else None
 
 
 def protected(preview: Preview) -> Section:
@@ -141,6 +207,12 @@ def duration(preview: TablesPreview) -> Section | None:
 def reached(preview: TablesPreview) -> Section | None:
     """Say which budget reaches the error that was asked for."""
     return None if preview.reached is None else Section("Which budget reaches it", preview.reached.lines)
+
+
+def published_before(preview: Preview, spends: Sequence[Spend]) -> Section | None:
+    """Say which numbers earlier releases of the dataset have out, and about how far these will be from them."""
+    lines = published_before_lines(preview.planned, spends)
+    return Section("WARNING: published before", lines) if lines else None
 
 
 def certified(preview: Preview) -> Section:

@@ -1,4 +1,4 @@
-"""Public tables to compute with before anything is spent: made up within the invariants, or given by the curator."""
+"""Public tables in place of the confidential ones, before anything is spent: made up, or a curator's reference file."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -18,8 +18,8 @@ from congenial.conditions.queries import margin
 from congenial.conditions.rows import NONNEGATIVE, POINT_ZERO, Limited
 from congenial.privacy.disclosure import Review, review, reviewed, with_differences
 from congenial.schema import Schema
+from congenial.tree.drawing import Subtree
 from congenial.tree.exact_sums import ExactSums
-from congenial.tree.steps import Subtree
 
 Flags = NDArray[np.bool_]
 

@@ -12,8 +12,7 @@ from starlette.routing import Route
 
 from congenial.bundle.expected_errors import NO_ERROR
 from congenial.bundle.report import MOST_NUMBERS
-from congenial.curator.preview_text import screen
-from congenial.curator.section import no_proven_intervals
+from congenial.curator.preview_text import no_proven_intervals, screen
 from congenial.display import figure
 from congenial.errors import CongenialError, SpecError
 from congenial.noise import FAMILIES

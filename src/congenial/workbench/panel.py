@@ -16,7 +16,7 @@ from congenial.bundle.expected_errors import NO_ERROR, SumError, warning_lines
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.linear_algebra import dependence
 from congenial.conditions.queries import Cells, Query
-from congenial.curator.alternatives import disclosed, error_of_a_cell, noise_on_a_cell
+from congenial.curator.alternatives import disclosed_areas, error_of_a_cell, noise_on_a_cell
 from congenial.curator.preview import TreePreview, tree_preview
 from congenial.curator.reference_tables import made_up_sums, typical_tables
 from congenial.law import MeasuredQuery, PublicLaw
@@ -111,7 +111,7 @@ class Panel:
 def planned(spec: Spec, tables: Table | AreaTables) -> Plan:
     """Return the plan of a spec, without anything that is shown around it."""
     mechanism = spec.mechanism
-    areas = disclosed(spec, mechanism, tables)
+    areas = disclosed_areas(spec, mechanism, tables)
     give_way()
     return mechanism.plan(areas)
 
@@ -125,7 +125,7 @@ def panel(spec: Spec, tables: Table | AreaTables, grid: Grid, *, seconds: float 
         How long a proof may take; then noise is bounded by what is known without it.
     """
     mechanism = spec.mechanism
-    areas = disclosed(spec, mechanism, tables)
+    areas = disclosed_areas(spec, mechanism, tables)
     plan, is_bound = _planned(mechanism, areas, seconds)
     give_way()
     centres = typical_tables(plan.law)
@@ -223,7 +223,7 @@ def price(spec: Spec, tables: Table | AreaTables, area: Area, centre: Ints) -> t
     Noise is found to three digits and not proven: what is shown has two, and nothing is drawn with it.
     """
     mechanism = spec.mechanism
-    law = mechanism.likely_law(disclosed(spec, mechanism, tables))
+    law = mechanism.likely_law(disclosed_areas(spec, mechanism, tables))
     give_way()
     return noise_on_a_cell(law), error_of_a_cell(law, area, centre)
 

@@ -1,4 +1,4 @@
-"""The data of a spec, read and grouped by Spark: Parquet files, folders of them, tables of a catalog. Confidential.
+"""Spark: a session, the data of a spec read and grouped by it, and tasks run on its machines. Confidential.
 
 Spark puts equal rows together, of which there are at most as many as cells of all areas where codes are what the spec
 declares. What the codes mean, and every refusal, is left to the same reader that reads files on one machine.
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from congenial.engines.key_place import KeyPlace
-from congenial.engines.task import DrawJob, DrawnPiece, Gathered, Work, check_software
+from congenial.engines.draw_tasks import DrawJob, DrawnPiece, Gathered, Work, check_software
+from congenial.engines.key_location import KeyLocation
 from congenial.errors import EngineError, ReadingError, did_you_mean
 from congenial.progress import DRAWING, Progress
 from congenial.reading.files import check_apart
@@ -268,7 +268,7 @@ def gather(frame: "DataFrame", gathered: Gathered) -> None:
         gathered.put(level, places[in_level], tables[in_level])
 
 
-def dry_run(session: "SparkSession", place: KeyPlace, name: str, content: bytes, software: str) -> None:
+def dry_run(session: "SparkSession", place: KeyLocation, name: str, content: bytes, software: str) -> None:
     """See that the machines have the software of the release, and can read a file without a key among the keys."""
     n_tasks = 2 * session.sparkContext.defaultParallelism
 

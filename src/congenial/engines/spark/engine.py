@@ -13,10 +13,7 @@ from uuid import uuid4
 
 from congenial.curator.pipeline import Published
 from congenial.disk import flush_folder
-from congenial.engines.key_place import KeyPlace
-from congenial.engines.spark import cluster as running
-from congenial.engines.spark.cluster import check_frame, grouped, grouped_by_spark
-from congenial.engines.task import (
+from congenial.engines.draw_tasks import (
     DrawJob,
     DrawnPiece,
     Gathered,
@@ -25,6 +22,9 @@ from congenial.engines.task import (
     software_digest,
     work_of,
 )
+from congenial.engines.key_location import KeyLocation
+from congenial.engines.spark import cluster as running
+from congenial.engines.spark.cluster import check_frame, grouped, grouped_by_spark
 from congenial.errors import BundleError, EngineError, reason_of
 from congenial.progress import Progress
 from congenial.reading.tables import Grouped
@@ -212,10 +212,10 @@ class SparkEngine:
         if self._tables is not None:
             self._tables.commit(release)
 
-    def _place(self, keys: Path) -> KeyPlace:
+    def _place(self, keys: Path) -> KeyLocation:
         if self._command is not None:
-            return KeyPlace(command=self._command)
-        return KeyPlace(folder=self._folder or str(keys.absolute()))
+            return KeyLocation(command=self._command)
+        return KeyLocation(folder=self._folder or str(keys.absolute()))
 
 
 @contextmanager

@@ -7,8 +7,8 @@ import pytest
 
 import congenial as cg
 from congenial.bundle.metadata import Naming
-from congenial.engines.key_place import KeyPlace
-from congenial.engines.task import DrawJob, Gathered, software_digest, work_of
+from congenial.engines.draw_tasks import DrawJob, Gathered, software_digest, work_of
+from congenial.engines.key_location import KeyLocation
 from congenial.errors import EngineError
 from congenial.examples import p12_mechanism, p12_schema
 from congenial.randomness import SecretBytes
@@ -40,7 +40,7 @@ def tree(*, exact: bool = False, largest: int = 9) -> Prepared:
 
 
 def job_of(ready: Prepared) -> DrawJob:
-    place = KeyPlace(folder="nowhere")
+    place = KeyLocation(folder="nowhere")
     return DrawJob("r", ready.digest, place, "k", KEY.commitment, software_digest(), ready.plan.drawing)
 
 

@@ -17,13 +17,13 @@ import numpy as np
 from congenial.arrays import Ints
 from congenial.bundle.metadata import software_in_use, source_in_use
 from congenial.conditions.areas import Area
-from congenial.engines.key_place import KeyPlace
+from congenial.engines.key_location import KeyLocation
 from congenial.errors import EngineError
-from congenial.plan import Drawing
+from congenial.law import AreaDrawing
 from congenial.release import Prepared, Release
 from congenial.release_key import KeyFile, ReleaseKey
 from congenial.resources import parts_of
-from congenial.tree.steps import Subtree
+from congenial.tree.drawing import Subtree
 from congenial.tree.tree import Tree, Zeros
 
 _FEW_UNITS = 64  # of a level that is cut: enough for every core of a small cluster, and quickly drawn above it
@@ -49,20 +49,20 @@ class DrawJob:
         The name of the key's file, and the public number by which a key is known to be the right one.
     software : str
         A digest of the versions and sources that must be the same on every machine.
-    drawing : Drawing
+    drawing : AreaDrawing
         What draws the areas of the first level.
     """
 
     release: str
     plan_digest: str
-    place: KeyPlace
+    place: KeyLocation
     key_name: str
     commitment: str
     software: str
-    drawing: Drawing
+    drawing: AreaDrawing
 
     @classmethod
-    def of(cls, ready: Prepared, file: KeyFile, place: KeyPlace) -> "DrawJob":
+    def of(cls, ready: Prepared, file: KeyFile, place: KeyLocation) -> "DrawJob":
         """Return the job of a release whose key is on disk."""
         if file.key is None:
             raise EngineError("internal: a release is drawn after its key was written")

@@ -1,4 +1,4 @@
-"""Released tables as CSV: one row a cell, readable by base R, spreadsheets and anything else."""
+"""The released tables as files: table.csv and table.parquet, a row a cell, written, read and compared."""
 
 import csv
 import io

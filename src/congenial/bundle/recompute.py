@@ -1,4 +1,4 @@
-"""A bundle from its folder: verified as it is loaded, or refused with everything that is wrong."""
+"""What follows from a bundle's tables, conditions and law, recomputed: the bundle is verified, or refused."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any
 
 from congenial.arrays import Ints
-from congenial.bundle.encoding import first_difference
 from congenial.bundle.manifest import Manifest
+from congenial.bundle.manifest_json import first_difference
 from congenial.bundle.metadata import other_versions
 from congenial.bundle.read import OpenedBundle, memory_in_words
 from congenial.calibration import BudgetRequest, TreeRequest

@@ -1,4 +1,4 @@
-"""areas.parquet: for each area its group in the law, the values of its equalities, and what came out exactly."""
+"""The Parquet files of areas and trees: areas.parquet, spine.parquet, a file for each level, exact-cells.parquet."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO

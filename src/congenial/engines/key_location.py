@@ -23,7 +23,7 @@ NAME = "{name}"
 
 
 @dataclass(frozen=True)
-class KeyPlace:
+class KeyLocation:
     """How a machine gets at the content of a key's file.
 
     Attributes
@@ -35,7 +35,7 @@ class KeyPlace:
 
     Examples
     --------
-    >>> KeyPlace(command="ssh keys.example cat /srv/keys/{name}").text
+    >>> KeyLocation(command="ssh keys.example cat /srv/keys/{name}").text
     'the command `ssh keys.example cat /srv/keys/{name}`'
     """
 

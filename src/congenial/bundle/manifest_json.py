@@ -1,4 +1,4 @@
-"""JSON written in one way only, and read without guessing."""
+"""JSON of a manifest: its canonical form and digest, plain values read without guessing, and where two differ."""
 
 import hashlib
 import json

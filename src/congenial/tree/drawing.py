@@ -1,4 +1,4 @@
-"""How a level of a tree is drawn, given the released tables of the level above it."""
+"""How the levels of a tree are drawn: steps from a level to the next, their feasibility, and subtrees of steps."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
