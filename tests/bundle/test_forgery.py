@@ -10,7 +10,7 @@ import pytest
 
 import congenial as cg
 from congenial.bundle.area_and_tree_files import areas_to_parquet
-from congenial.bundle.files import NOT_ASKED_FOR
+from congenial.bundle.files import NOT_REQUESTED
 from congenial.bundle.table_files import header_of
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError
@@ -102,9 +102,9 @@ FORGERIES = {
     "a file of no bundle": at("files", "more.csv", value="0" * 64),
     "a file outside": at("files", "../table.csv", value="0" * 64),
     "a file that is not listed": at("files", "table.parquet"),
-    "a file that is there and left out": at("left_out", "table.parquet", value=NOT_ASKED_FOR),
-    "the table left out": both(at("files", "table.csv"), at("left_out", "table.csv", value=NOT_ASKED_FOR)),
-    "a file of no bundle left out": at("left_out", "more.csv", value=NOT_ASKED_FOR),
+    "a file that is there and left out": at("left_out", "table.parquet", value=NOT_REQUESTED),
+    "the table left out": both(at("files", "table.csv"), at("left_out", "table.csv", value=NOT_REQUESTED)),
+    "a file of no bundle left out": at("left_out", "more.csv", value=NOT_REQUESTED),
     "other software": at("software", "excel", value="1"),
     "software without a version": at("software", "numpy", value="the newest one"),
     "unknown keys": at("more", value=1),

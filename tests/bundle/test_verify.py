@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from congenial.bundle.files import NOT_ASKED_FOR
+from congenial.bundle.files import NOT_REQUESTED
 from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
 from congenial.errors import BundleError
@@ -110,7 +110,7 @@ def test_what_was_left_out_is_in_the_manifest(made: Maker, tmp_path: Path) -> No
     shutil.copy(spec.with_name("data.csv"), tmp_path)
     folder = simulate(tmp_path / "spec.yaml", tmp_path / "bundle", seed=1).folder
     values = json.loads((folder / "manifest.json").read_bytes())
-    assert values["left_out"] == {"table.parquet": NOT_ASKED_FOR, "report.html": NOT_ASKED_FOR}
+    assert values["left_out"] == {"table.parquet": NOT_REQUESTED, "report.html": NOT_REQUESTED}
     assert list(values["files"]) == ["table.csv", "expected-errors.csv", "README.txt"]
     code, said = verified(folder)
     assert code == 0, said

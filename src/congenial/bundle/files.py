@@ -1,10 +1,10 @@
-"""The files of a bundle: when there is one, what it holds, how it is made and verified, what README.txt says of it.
+"""The registry of a bundle's files: when there is one, how it is made and verified, what README.txt says of it.
 
 A further file is one entry of `FILES`; writing, reading, verifying and README.txt go by it.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import BinaryIO
@@ -25,7 +25,7 @@ EXACT_CELLS, EXPECTED_ERRORS, REPORT, README = (
 REPORT_ERRORS, REPORT_PICTURE = "report.html: expected errors", "report.html: picture of the noise"
 """Parts of the report without which it still says what matters."""
 
-NOT_ASKED_FOR = "not asked for"
+NOT_REQUESTED = "not asked for"
 MOST_ROWS = 5_000_000
 """Rows of table.csv at most, where table.parquet has them too."""
 
@@ -77,7 +77,9 @@ class BundleFile:
         Whether there is no bundle without it. Another one that cannot be made is left out, with the reason: it must not
         cost a release that is paid for.
     output : str or None
-        The output in a spec that asks for it; None where nobody is asked.
+        The output that a spec lists to have it; None where there is no choice.
+    is_page : bool
+        Whether it is text for people: refused where it holds characters that do not show.
     software : tuple of str
         The packages whose versions decide its bytes, where it follows from the manifest and the tables: `verify` makes
         it again where these are installed. Empty where the file is read and what is in it is checked.
@@ -89,6 +91,7 @@ class BundleFile:
     is_due: Callable[[Manifest], bool] = _always
     is_required: Callable[[Manifest], bool] = _always
     output: str | None = None
+    is_page: bool = False
     software: tuple[str, ...] = ()
 
 
@@ -199,6 +202,7 @@ FILES = (
         "errors and biases to expect, by class of count and level",
         _expected_errors,
         is_required=_is_optional,
+        is_page=True,
         software=("python", "congenial", "numpy"),
     ),
     BundleFile(
@@ -207,9 +211,10 @@ FILES = (
         _report,
         is_required=_is_optional,
         output="report",
+        is_page=True,
         software=tuple(name for name in SOFTWARE if name != "pyarrow"),
     ),
-    BundleFile(README, "this page", _readme, software=("python", "congenial")),
+    BundleFile(README, "this page", _readme, is_page=True, software=("python", "congenial")),
 )
 """In the order of the manifest; README.txt, which speaks of the others, is made last."""
 
@@ -245,3 +250,15 @@ def _expanded(manifest: Manifest) -> Iterator[BundleFile]:
             yield replace(
                 file, name=level_file(number + 1), line=file.line.format(name=name), make=partial(_level, number)
             )
+
+
+def not_requested(outputs: Sequence[str]) -> dict[str, str]:
+    """Return the files that a release with these outputs leaves out, with the reason."""
+    return {file.name: NOT_REQUESTED for file in FILES if file.output not in {None, *outputs}}
+
+
+def optional_names(manifest: Manifest) -> list[str]:
+    """Return what a bundle with this manifest may leave out."""
+    names = [file.name for file in FILES if file.output or (file.is_due(manifest) and not file.is_required(manifest))]
+    names += [REPORT_ERRORS, REPORT_PICTURE] if REPORT in {file.name for file in files_of(manifest)} else []
+    return [*names, TABLE] if is_too_long(manifest) else names

@@ -16,15 +16,9 @@ from congenial.arrays import Ints
 from congenial.bundle.area_and_tree_files import areas_of_parquet, read_level, read_spine
 from congenial.bundle.files import (
     AREAS,
-    EXPECTED_ERRORS,
-    FILES,
     LARGEST,
     MANIFEST,
     PARQUET,
-    README,
-    REPORT,
-    REPORT_ERRORS,
-    REPORT_PICTURE,
     SIGNATURE,
     SPINE,
     TABLE,
@@ -33,6 +27,7 @@ from congenial.bundle.files import (
     is_file_name,
     is_too_long,
     level_file,
+    optional_names,
 )
 from congenial.bundle.law_json import StatedTree, TreeParts
 from congenial.bundle.manifest import Manifest, untouched_values
@@ -71,13 +66,9 @@ def _refuse(what: str) -> BundleError:
 
 def _check_file_list(manifest: Manifest) -> None:
     """See that every file that a bundle can have is listed, or left out with a reason, and no other."""
-    expected = [file.name for file in files_of(manifest)]
-    known = [file.name for file in FILES if file.output or (file.is_due(manifest) and not file.is_required(manifest))]
-    known += [REPORT_ERRORS, REPORT_PICTURE] if REPORT in expected else []
-    if is_too_long(manifest):
-        known.append(TABLE)
-        if manifest.left_out.get(TABLE) != TOO_LONG:
-            raise _refuse(f"{TABLE} is not left out because {TOO_LONG}")
+    expected, known = [file.name for file in files_of(manifest)], optional_names(manifest)
+    if is_too_long(manifest) and manifest.left_out.get(TABLE) != TOO_LONG:
+        raise _refuse(f"{TABLE} is not left out because {TOO_LONG}")
     if unknown := [name for name in manifest.left_out if name not in known]:
         raise _refuse(f"{unknown[0]!r} is left out, and only {' and '.join(known)} can be")
     if list(manifest.files) != expected:
@@ -234,7 +225,7 @@ def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
         lambda stated, schema: read_tree(place, stated, schema),
     )
     check_consistency(manifest)
-    _check_pages(place, files)
+    _check_pages(place, manifest)
     progress(VERIFYING)
     levels = (_tables(place, manifest, progress), *_tables_below(place, manifest.law.tree, manifest.law.schema))
     opened = OpenedBundle(place, manifest, levels, signed_by)
@@ -323,11 +314,9 @@ def _check_files(folder: Path, files: Mapping[str, str]) -> None:
         raise BundleError(f"the bundle is not as it was published: {'; '.join(wrong)}")
 
 
-def _check_pages(folder: Path, files: Mapping[str, str]) -> None:
+def _check_pages(folder: Path, manifest: Manifest) -> None:
     """Refuse pages for people with characters that do not show: they are not always made again and compared."""
-    for name in (README, EXPECTED_ERRORS, REPORT):
-        if name not in files:
-            continue
+    for name in (file.name for file in files_of(manifest) if file.is_page):
         try:
             text = _read(folder, name).decode()
         except UnicodeDecodeError:

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from congenial.bundle.files import (
-    FILES,
     MANIFEST,
-    NOT_ASKED_FOR,
     REPORT,
     SIGNATURE,
     TABLE,
@@ -24,6 +22,7 @@ from congenial.bundle.files import (
     Content,
     files_of,
     is_too_long,
+    not_requested,
 )
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.report import PARTS
@@ -196,7 +195,7 @@ def bundle_files(
     Nothing else goes in: with the same drawn tables, the same facts and the same clock, every byte is the same. What
     cannot be made besides the tables themselves is left out, with the reason.
     """
-    left_out = {file.name: NOT_ASKED_FOR for file in FILES if file.output not in {None, *outputs}}
+    left_out = not_requested(outputs)
     manifest = replace(manifest, left_out=left_out)  # what cannot be made is added below, before anything says so
     with beside(lambda: {} if REPORT in left_out else _parts(manifest, levels, left_out)) as parts:
         contents = BundleContents(manifest, levels, parts, progress)
