@@ -76,9 +76,6 @@ class BudgetRequest:
             return False
         return FAMILIES[self.noise].exponent == 1
 
-    def _plan(self, law: PublicLaw, pricing: Pricing) -> Plan:
-        return Plan(law, pricing, self.budget, self.queries)
-
     def _pricing(self, areas: Areas, classes: Sequence[Sequence[Row]]) -> Pricing:
         return Pricing(areas, tuple(map(tuple, classes)), self.noise, self.neighbours, self.rows_per_unit)
 
@@ -88,10 +85,10 @@ class BudgetRequest:
         pricing = self._pricing(areas, classes)
         precisions = precisions_of(pricing, self.queries, self.budget)
         queries = tuple(
-            MeasuredQuery(query.title, precision, rows, _floor(query) or Fraction(1))
+            MeasuredQuery(query.title, precision, rows, (isinstance(query, Cells) and query.zeros) or Fraction(1))
             for query, precision, rows in zip(self.queries, precisions, classes, strict=True)
         )
-        return self._plan(PublicLaw(self.schema, self.noise, queries, areas), pricing)
+        return Plan(PublicLaw(self.schema, self.noise, queries, areas), pricing, self.budget, self.queries)
 
     def _weighted(self, areas: Areas) -> Plan | None:
         """Return the plan with floors that the budget chooses; None where there are none or they are not covered."""
@@ -104,7 +101,7 @@ class BudgetRequest:
         pricing = self._pricing(areas, law.classes)
         plain = pricing.one_record_without_invariants(law.precisions)
         is_covered = budget.covers_plain(plain, currency=law.family.currency)
-        plan = self._plan(law, pricing)
+        plan = Plan(law, pricing, self.budget, self.queries)
         return plan if is_covered and budget.covers(plan.certificate) else None
 
     def _by_class(self, areas: Areas, epsilon: Fraction | None, *, is_likely: bool = False) -> PublicLaw | None:
@@ -131,10 +128,6 @@ class BudgetRequest:
         return PublicLaw(
             self.schema, self.noise, (MeasuredQuery(query.text, query.precision, query.rows, floor),), areas
         )
-
-
-def _floor(query: Query) -> Fraction | None:
-    return query.zeros if isinstance(query, Cells) else None
 
 
 class TreeRequest:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from congenial.bundle.parquet import parquet_arrays
 from congenial.bundle.verify import verify_bundle
 from congenial.cli.main import main
 from congenial.curator.pipeline import simulate
@@ -16,6 +15,7 @@ from congenial.errors import BundleError
 from congenial.inference.bundle import load_bundle
 from congenial.spec.load import load_spec
 from forger import Change, at, forge
+from table_files import parquet_arrays
 
 TOWNS = {"Big": (20, 30, 25, 35), "Tiny": (4, 0, 5, 0), "Empty": (0, 0, 0, 0), "One": (0, 1, 0, 0)}
 SPEC = """\

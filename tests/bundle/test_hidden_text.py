@@ -16,13 +16,14 @@ import pytest
 import congenial as cg
 from congenial.bundle.area_and_tree_files import read_spine
 from congenial.bundle.manifest_json import digest, rendered
-from congenial.bundle.parquet import arrays_to_parquet, parquet_arrays
+from congenial.bundle.parquet import arrays_to_parquet
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError, HierarchyError
 from congenial.pages.page import own_script
 from congenial.text import hidden_in
 from hostile import ATTACKS, HIDDEN
 from releases import CASES, NOW, ledger_for, place, release
+from table_files import parquet_arrays
 
 LEVELS = ("state", "county", "block")
 SCHEMA = cg.Schema({"sex": ["f", "m"]})

@@ -13,7 +13,7 @@ import congenial as cg
 from congenial.arrays import Ints
 from congenial.bundle.area_and_tree_files import read_spine, write_spine
 from congenial.bundle.manifest_json import digest, rendered
-from congenial.bundle.parquet import arrays_to_parquet, parquet_arrays
+from congenial.bundle.parquet import arrays_to_parquet
 from congenial.bundle.verify import verify_bundle
 from congenial.conditions.condition import Condition
 from congenial.conditions.registry import from_json as condition_of_json
@@ -21,6 +21,7 @@ from congenial.errors import BrokenError, BundleError, HierarchyError, PrivacyEr
 from congenial.mechanism import Hierarchy
 from congenial.sampling.allocation.tilts import share_noise
 from forger import Change, at, forge
+from table_files import parquet_arrays
 
 SCHEMA = cg.Schema({"sex": ["f", "m"], "age": ["y", "o"]})
 CODES = [f"{state}{county}{block}" for state in "12" for county in "ab" for block in "xyz"]

@@ -389,12 +389,13 @@ def tree_of_json(tree: Mapping[str, Any]) -> StatedTree:
         None if shares[0] is None else tuple(exact_fraction(share, "a share") for share in shares),
         tuple(exact_fraction(entry["precision"], "a precision") for entry in entries[1:]),
         {
-            read_as(str, entry["name"]): tuple(condition_of_json(_plain(condition)) for condition in entry["exact"])
+            read_as(str, entry["name"]): tuple(map(condition_of_entry, entry["exact"]))
             for entry in entries[1:]
             if entry["exact"]
         },
     )
 
 
-def _plain(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in entry.items() if name != "text"}
+def condition_of_entry(entry: Mapping[str, Any]) -> Condition:
+    """Read a condition with its words, which follow from the rest."""
+    return condition_of_json({name: value for name, value in entry.items() if name != "text"})

@@ -13,6 +13,7 @@ from congenial.bundle.law_json import (
     AreaValues,
     StatedTree,
     TreeParts,
+    condition_of_entry,
     law_as_json,
     law_of_json,
     tree_as_json,
@@ -37,7 +38,6 @@ from congenial.bundle.manifest_json import (
 from congenial.bundle.metadata import KeptRows, Naming, PublicFile, plan_digest
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query
-from congenial.conditions.registry import from_json as condition_of_json
 from congenial.conditions.rows import row_values
 from congenial.errors import BundleError, CongenialError
 from congenial.law import PublicLaw
@@ -295,25 +295,18 @@ class Manifest:
         return plan_digest(self.naming, self.plan, self.conditions, self.certificate)
 
     @classmethod
-    def from_bytes(
-        cls, content: bytes, read_areas: ReadAreas | None = None, read_tree: ReadTree | None = None
+    def from_values(
+        cls, values: Mapping[str, Any], read_areas: ReadAreas | None = None, read_tree: ReadTree | None = None
     ) -> "Manifest":
-        """Read a manifest and check that not a byte of it was changed; refuses what another version wrote.
+        """Read the values that `untouched_values` gives; refuses what contradicts itself.
 
         Parameters
         ----------
         read_areas : callable, optional
-            Gives the areas' values and what came out exactly in each, given how many exact statistics there are.
+            Gives the areas' values and exact statistics, given how many exact statistics there are.
         read_tree : callable, optional
             Gives the tree.
         """
-        return cls.from_values(untouched_values(content), read_areas, read_tree)
-
-    @classmethod
-    def from_values(
-        cls, values: Mapping[str, Any], read_areas: ReadAreas | None = None, read_tree: ReadTree | None = None
-    ) -> "Manifest":
-        """Read the values that `untouched_values` gives."""
         try:
             manifest = cls._read(values, read_areas, read_tree)
             if difference := first_difference(values, manifest.as_json()):
@@ -383,7 +376,7 @@ class Manifest:
             made_at=read_as(str, values["made_at"]),
             plan=plan,
             certificate=certificate_of_json(values["privacy"]["certificate"]),
-            conditions=tuple(_condition(entry) for entry in values["conditions"]),
+            conditions=tuple(map(condition_of_entry, values["conditions"])),
             exact_statistics=statistics,
             sampler=read_as(str, values["sampler"]["name"]),
             is_exact=read_as(bool, values["sampler"]["is_exact"]),
@@ -405,12 +398,8 @@ def untouched_values(content: bytes) -> dict[str, Any]:
     return values
 
 
-def _condition(entry: Mapping[str, Any]) -> Condition:
-    return condition_of_json({name: value for name, value in entry.items() if name != "text"})
-
-
 def _query(entry: Mapping[str, Any]) -> Query:
-    query = _condition(entry)
+    query = condition_of_entry(entry)
     if not isinstance(query, Query) or query.is_stated or query.mandate is not None:
         raise BundleError("a measured query is none, or has a stated value or a mandate")
     return query

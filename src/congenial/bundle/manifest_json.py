@@ -182,7 +182,7 @@ def counted_of_json(entry: Mapping[str, Any]) -> Counted:
     numbers = {name: read_as(int, value) for name, value in values.items()}
     return Counted(
         area=None if area is None else read_as(str, area),
-        sums=tuple(_sum_of_json(small_sum) for small_sum in sums),
+        sums=tuple(map(_sum_of_json, sums)),
         **numbers,
     )
 

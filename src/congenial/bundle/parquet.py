@@ -65,32 +65,6 @@ def table_to_parquet(table: "pa.Table") -> bytes:
     return bytes(out.getvalue())
 
 
-def table_of_parquet(content: "bytes | BinaryIO") -> "pa.Table":
-    """Return a Parquet file as an Arrow table."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    with damage_in_words():
-        return parquet.ParquetFile(pa.BufferReader(content) if isinstance(content, bytes) else content).read()
-
-
-def parquet_arrays(content: bytes) -> dict[str, NDArray[Any]]:
-    """Return the columns of a Parquet file as arrays, texts as objects; one with missing values is masked."""
-    table = table_of_parquet(content)
-    return {name: _numpy(column) for name, column in zip(table.column_names, table.columns, strict=True)}
-
-
-def _numpy(column: "pa.ChunkedArray") -> NDArray[Any]:
-    import pyarrow as pa
-
-    if not column.null_count:
-        return np.asarray(column.to_numpy())
-    missing = np.asarray(column.is_null().to_numpy())
-    is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-    known = column.fill_null(0) if is_number else column
-    return np.ma.MaskedArray(known.to_numpy(), missing)
-
-
 def write_batches(batches: "Iterable[pa.Table]", out: BinaryIO) -> None:
     """Write tables with the same columns, of which there is at least one, as one Parquet file, each a row group."""
     import pyarrow as pa

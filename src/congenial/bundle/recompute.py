@@ -37,7 +37,7 @@ def check_reproducible(manifest: Manifest, tables: Ints) -> tuple[list[str], tup
     others = other_versions(manifest.software, ["congenial"])
     recomputed = _recomputed(manifest, tables)
     not_checked = []
-    if others and _is_another_certificate(recomputed, manifest):
+    if others and (recomputed.certificate, recomputed.sampler) != (manifest.certificate, manifest.sampler):
         _check_figures(recomputed.certificate, manifest.certificate)
         recomputed = replace(recomputed, certificate=manifest.certificate, sampler=manifest.sampler)
         not_checked.append(f"the words of the certificate and of the sampler, for they are of {others[0]}")
@@ -120,10 +120,6 @@ def _check_requested(requested: Sequence[Query], law: PublicLaw) -> None:
     measured = [row for query in law.queries for row in query.rows]
     if len(rows) != len(measured) or set(rows) != set(measured):
         raise BundleError("the manifest measures other statistics than its law does")
-
-
-def _is_another_certificate(recomputed: Manifest, manifest: Manifest) -> bool:
-    return (recomputed.certificate, recomputed.sampler) != (manifest.certificate, manifest.sampler)
 
 
 def _check_figures(ours: Certificate, theirs: Certificate) -> None:

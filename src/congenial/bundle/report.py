@@ -1,6 +1,6 @@
 """report.html and README.txt: pages for people, from the manifest and the released tables alone."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from textwrap import wrap
@@ -164,7 +164,7 @@ def units_of(manifest: Manifest, levels: TreeTables) -> tuple[list[Unit], int]:
             units[number - 1][parent].parts.append(unit)
     left_out = len(levels[0]) - len(places)
     if manifest.naming.parents:
-        parents = list(_each(manifest.naming.parents))
+        parents = [parent for parent, n in manifest.naming.parents for _ in range(n)]
         return _under(zip((parents[place] for place in places), units[0], strict=True)), left_out
     return _in_hundreds(units[0], [str(tree.codes[0][place]) for place in places]), left_out
 
@@ -230,11 +230,6 @@ def _shown(schema: Schema, tables: Ints) -> list[int]:
 
 def _n_shown(schema: Schema, n_tables: int) -> int:
     return min(n_tables, _MOST_TABLES, max(1, _MOST_NUMBERS // schema.n_cells))
-
-
-def _each(runs: Iterable[tuple[str, int]]) -> Iterator[str]:
-    for parent, n in runs:
-        yield from [parent] * n
 
 
 def _under(parts: Iterable[tuple[str, Unit]]) -> list[Unit]:
@@ -337,7 +332,9 @@ def readme(manifest: Manifest) -> str:
         *(
             [
                 '  Read the counts in R:        x <- read.csv("table.csv", colClasses = "character")',
-                "                               x$count <- as.numeric(x$count)" if _count(manifest) == "count" else "",
+                "                               x$count <- as.numeric(x$count)"
+                if header_of(law)[-1] == "count"
+                else "",
             ]
             if has_csv
             else [f'  Read the counts in R:        x <- arrow::read_parquet("{PARQUET}")']
@@ -358,24 +355,21 @@ def other_conditions(manifest: Manifest) -> list[str]:
     law = manifest.law
     nothing = [0] * law.schema.n_cells
     others = [condition for condition in manifest.conditions if not condition.exact_values(law.schema, nothing)]
-    return [_with_mandate(condition, condition.title) for condition in others]
+    return [with_mandate(condition) for condition in others]
 
 
 def exact_below(manifest: Manifest) -> list[str]:
     """Return what is exact in every unit of levels below the top of a tree."""
     return [
-        _with_mandate(condition, f"{condition.title}, of every {level}")
+        with_mandate(condition, f"{condition.title}, of every {level}")
         for level, conditions in manifest.plan.invariants_below.items()
         for condition in conditions
     ]
 
 
-def _with_mandate(condition: Condition, text: str) -> str:
-    return f"{text} ({condition.mandate})" if condition.mandate else text
-
-
-def _count(manifest: Manifest) -> str:
-    return header_of(manifest.law)[-1]
+def with_mandate(condition: Condition, text: str = "") -> str:
+    """Return a condition in words, its title if none are given, with its mandate."""
+    return f"{text or condition.title} ({condition.mandate})" if condition.mandate else text or condition.title
 
 
 def _wrapped(text: str) -> list[str]:

@@ -114,27 +114,28 @@ def write_csv(law: PublicLaw, tables: Ints, out: BinaryIO, progress: Progress = 
 
 def check_csv(law: PublicLaw, tables: Ints, file: BinaryIO) -> None:
     """Refuse a file that is not the tables (area, cell) as `write_csv` writes them."""
-    is_same = file.readline() == _header(law)
-    is_same = is_same and all(file.read(len(lines)) == lines for _, lines in _in_parts(law, tables))
-    if not is_same or file.read(1):
+    if not _is_csv_of(law, tables, file):
         raise BundleError(f"{PARQUET} does not hold what {TABLE} does; use neither, and ask the publisher")
+
+
+def _is_csv_of(law: PublicLaw, tables: Ints, file: BinaryIO) -> bool:
+    is_same = file.readline() == _header(law)
+    return is_same and all(file.read(len(lines)) == lines for _, lines in _in_parts(law, tables)) and not file.read(1)
 
 
 def read_csv(law: PublicLaw, file: BinaryIO) -> Ints:
     """Read the tables (area, cell) that `write_csv` wrote, and refuse anything else."""
     tables = np.zeros((len(law.areas), law.schema.n_cells), np.int64)
     try:
-        is_right = file.readline() == _header(law)
+        file.readline()
         for part in _csv_parts(law):
             lines = list(islice(file, (part.stop - part.start) * law.schema.n_cells))
             counts = np.array([int(line[line.rfind(b",") + 1 :]) for line in lines], np.int64)
             tables[part] = counts.reshape(-1, law.schema.n_cells)
-        is_right &= not file.read(1)
+        file.seek(0)
+        is_right = _is_csv_of(law, tables, file)  # 1_0, +1 or other line ends say the same and are not what was written
     except (ValueError, OverflowError):
         is_right = False
-    if is_right:  # 1_0, +1 or other line ends say the same and are not what was written
-        file.seek(len(_header(law)))
-        is_right = all(file.read(len(written)) == written for _, written in _in_parts(law, tables))
     if not is_right:
         file.seek(0)
         raise BundleError(_what_is_wrong(law, file))

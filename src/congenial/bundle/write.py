@@ -1,6 +1,7 @@
 """Writes a bundle: a folder that appears whole or not at all, with the files that the registry lists."""
 
 import hashlib
+import io
 import os
 import shutil
 import tempfile
@@ -64,28 +65,19 @@ class Unfinished:
         self.digests[name] = hashed.digest
 
 
-class _Hashed:
+class _Hashed(io.RawIOBase):
     """A file that is written, and the digest of what was."""
 
     def __init__(self, out: IO[bytes]) -> None:
+        super().__init__()
         self._out, self._state = out, hashlib.sha256()
-        self.closed = False
 
-    def write(self, content: bytes) -> int:
+    def write(self, content: bytes, /) -> int:  # type: ignore[override]
         self._state.update(content)
         return self._out.write(content)
 
-    def flush(self) -> None:
-        self._out.flush()
-
     def writable(self) -> bool:
         return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
 
     def tell(self) -> int:
         return self._out.tell()

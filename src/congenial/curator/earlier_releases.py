@@ -74,7 +74,8 @@ def _lines(planned: PlannedRelease, spend: Spend) -> list[str]:
     if planned.kinds:
         is_alike = planned.is_made_like(spend)
         about = "about " if is_alike else ""
-        sizes = [f"{text} by {about}{_gap(error, is_alike=is_alike):.2g}" for text, error in planned.kinds]
+        times = sqrt(2) if is_alike else 1.0  # two independent errors, or the known one alone
+        sizes = [f"{text} by {about}{times * error:.2g}" for text, error in planned.kinds]
         how = "both have the same law" if is_alike else "at least; the ledger does not keep the errors of the other"
         lines.append(f"{name}: numbers with noise in both will differ, {'; '.join(sizes)} ({how}).")
     return lines
@@ -92,11 +93,6 @@ def _name_of(text: str, known: Container[str]) -> str:
     last = last.removeprefix("total of ")
     whole = f"{head}{colon}{last}"
     return last if whole not in known and last in known else whole
-
-
-def _gap(error: float, *, is_alike: bool) -> float:
-    """Return the root mean squared difference of two releases: of independent errors, or of the known one alone."""
-    return sqrt(error**2 + error**2) if is_alike else error
 
 
 def _some(texts: Sequence[str]) -> str:

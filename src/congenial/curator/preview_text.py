@@ -13,8 +13,8 @@ import numpy as np
 from congenial.bundle import expected_errors as aggregate_errors_text
 from congenial.bundle.expected_errors import NO_ERROR, ExpectedError
 from congenial.bundle.manifest_json import certificate_json, counted_json
+from congenial.bundle.report import with_mandate
 from congenial.bundle.table_files import formula_warnings
-from congenial.conditions.condition import Condition
 from congenial.curator.alternatives import Price
 from congenial.curator.earlier_releases import published_before_lines
 from congenial.curator.preview import Preview, TablesPreview, TreePreview
@@ -104,7 +104,7 @@ def _exactly(preview: Preview) -> list[str]:
     levels = [level.name for level in preview.plan.levels]
     by_level: dict[str, list[str]] = {level: [] for level in levels}
     for statement in preview.spec.invariants:
-        by_level[statement.at or levels[0]].append(_with_mandate(statement.condition))
+        by_level[statement.at or levels[0]].append(with_mandate(statement.condition))
     lines = []
     for level, texts in by_level.items():
         above = "" if level == levels[0] else ", and so of every unit above it"
@@ -312,10 +312,6 @@ def _charged(plan: Plan) -> list[str]:
     amounts = [(name, certificate.charged_in(name)) for name in ("epsilon", "rho")]
     listed = [f"{shown(amount)} of one in {name}" for name, amount in amounts if amount is not None]
     return [f"a ledger is charged {', or '.join(listed)}"]
-
-
-def _with_mandate(condition: Condition) -> str:
-    return condition.title + (f" ({condition.mandate})" if condition.mandate else "")
 
 
 def _time(preview: Preview) -> str:

@@ -39,13 +39,10 @@ def _sizes(law: PublicLaw) -> Ints:
     return sizes
 
 
-def _size(constraints: Constraints) -> int:
-    return max((limited.lower or 0 for limited in constraints.equalities), default=0)
-
-
 def even_table(law: PublicLaw, constraints: Constraints) -> Ints:
     """Return a public table within the invariants whose cells are as equal as they can be."""
-    level = _size(constraints) / law.schema.n_cells if constraints.equalities else 10.0
+    sizes = [limited.lower or 0 for limited in constraints.equalities]
+    level = max(sizes) / law.schema.n_cells if sizes else 10.0
     for sums in (_even_sums, _nearest_sums):
         table = _spread(constraints, sums(constraints, level))
         if table is not None:

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from congenial.arrays import Ints
+from congenial.bundle.area_and_tree_files import cell_columns
 from congenial.bundle.metadata import software_in_use, source_in_use
 from congenial.conditions.areas import Area
 from congenial.engines.key_location import KeyLocation
@@ -256,10 +257,5 @@ def released_content(release: Release) -> str:
     """Return the digest of what was released."""
     tree = release.plan.law.tree
     codes = [units.astype(str).tolist() for units in tree.codes]
-    return content_digest(cells_of(release), list(zip(tree.levels, codes, release.levels, strict=True)))
-
-
-def cells_of(release: Release | Prepared) -> list[str]:
-    """Return the names of the cells."""
-    schema = release.plan.law.schema
-    return [schema.cell_name(cell) for cell in range(schema.n_cells)]
+    levels = list(zip(tree.levels, codes, release.levels, strict=True))
+    return content_digest(cell_columns(release.plan.law.schema), levels)

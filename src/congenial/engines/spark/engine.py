@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from congenial.bundle.area_and_tree_files import cell_columns
 from congenial.curator.pipeline import Published
 from congenial.disk import flush_folder
 from congenial.engines.draw_tasks import (
     DrawJob,
     DrawnPiece,
     Gathered,
-    cells_of,
     released_content,
     software_digest,
     work_of,
@@ -66,7 +66,7 @@ class TablesFolder:
 
     def written(self, session: "SparkSession", frame: "DataFrame", ready: Prepared) -> "DataFrame":
         """Let the tasks write what they draw; return what is there then."""
-        frame.toDF(*running.UNIT, *cells_of(ready)).write.parquet(str(self._attempt))
+        frame.toDF(*running.UNIT, *cell_columns(ready.plan.law.schema)).write.parquet(str(self._attempt))
         return session.read.parquet(str(self._attempt))
 
     def add(self, above: Sequence[DrawnPiece], ready: Prepared) -> None:
@@ -77,9 +77,8 @@ class TablesFolder:
         from pyarrow import parquet
 
         parts = pa.Table.from_batches([running.batch_of(piece) for piece in above])
-        parquet.write_table(
-            parts.rename_columns([*running.UNIT, *cells_of(ready)]), self._attempt / "part-driver.parquet"
-        )
+        columns = [*running.UNIT, *cell_columns(ready.plan.law.schema)]
+        parquet.write_table(parts.rename_columns(columns), self._attempt / "part-driver.parquet")
 
     def commit(self, release: Release) -> None:
         """Give the folder its name; one that is there already must hold the same content."""
