@@ -76,9 +76,8 @@ def verify_bundle(
     ]
     not_checked = list(bundle.not_checked)
     became, published = None, BundleContents(manifest, bundle.levels, parts)
-    for file in files_of(manifest):
-        if not file.software:  # it was read, and what is in it checked
-            continue
+    made_again = [file for file in files_of(manifest) if file.software]  # others were read, and what is in them checked
+    for file in sorted(made_again, key=lambda file: (not file.is_required(manifest), file.output is None)):
         if others := other_versions(manifest.software, file.software):
             not_checked.append(f"{file.name}, for what makes it has other versions: {', '.join(others)}")
         else:
