@@ -110,7 +110,7 @@ def test_a_moved_person_is_found(place: Path) -> None:
     cell = next(name for name, column in columns.items() if name != "code" and column[1] > 0)
     columns[cell] = columns[cell] + np.array([1, -1, *[0] * 10])
     changed(place, "level-3.parquet", arrays_to_parquet(columns))
-    with pytest.raises(BundleError, match=r"expected-errors\.csv is not the file"):
+    with pytest.raises(BundleError, match=r"report\.html is not the file"):
         verify_bundle(place)
 
 
