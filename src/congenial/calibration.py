@@ -35,7 +35,7 @@ from congenial.privacy.tree import (
 from congenial.privacy.zero_weights.calibrate import clamped_floor, has_floor, weighted_cells
 from congenial.schema import Schema
 from congenial.tree.drawing import Subtree
-from congenial.tree.exact_sums import Disclosed, exact_rows, exact_sums, with_those_below
+from congenial.tree.exact_sums import Disclosed, exact_rows, exact_sums, with_conditions_below
 from congenial.tree.tree import Mask, Tree, Zeros, check_leaves
 
 
@@ -194,7 +194,7 @@ class TreeRequest:
             level: as_list(by_level[level], f"invariants of {level}") for level in tree.levels[1:] if level in by_level
         }
         self.exact_rows = exact_rows(tree.levels[1:], schema, self.invariants_below)
-        self.invariants = with_those_below(
+        self.invariants = with_conditions_below(
             as_list(by_level.get(tree.levels[0], ()), "invariants"), schema, self.invariants_below
         )
         self.zeros = zeros or Zeros()

@@ -292,7 +292,7 @@ def _charge(ledger: "Ledger", request: Request, now: datetime | None, file: KeyF
 
 def _finished(ready: Prepared, file: KeyFile, receipt: Receipt, progress: Progress, draw: Draw) -> Iterator[Release]:
     """Draw, hand the release over, and destroy the key when the caller is done with it."""
-    with told_that_it_was_charged(receipt):
+    with charge_named_in_errors(receipt):
         progress(STEPS[2])
         yield _drawn(ready, receipt, draw(ready, file, progress), receipt.at)
         file.destroy()
@@ -450,7 +450,7 @@ def _place(folder: str | Path | None) -> dict[str, str]:
 
 
 @contextmanager
-def told_that_it_was_charged(receipt: Receipt) -> Iterator[None]:
+def charge_named_in_errors(receipt: Receipt) -> Iterator[None]:
     """Whatever fails inside, say that the charge stands, and how to go on."""
     try:
         yield

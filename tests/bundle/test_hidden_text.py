@@ -15,7 +15,7 @@ import pytest
 
 import congenial as cg
 from congenial.bundle.area_and_tree_files import read_spine
-from congenial.bundle.manifest_json import digest, rendered
+from congenial.bundle.manifest_json import canonical_json, digest
 from congenial.bundle.parquet import arrays_to_parquet
 from congenial.bundle.verify import verify_bundle
 from congenial.errors import BundleError, HierarchyError
@@ -65,7 +65,7 @@ def restamp(folder: Path, values: dict[str, Any], *, files: bool = True) -> None
     values.pop("digest", None)
     for name in values["files"] if files else ():
         values["files"][name] = digest((folder / name).read_bytes())
-    (folder / "manifest.json").write_bytes(rendered({**values, "digest": digest(rendered(values))}))
+    (folder / "manifest.json").write_bytes(canonical_json({**values, "digest": digest(canonical_json(values))}))
 
 
 # ---- codes of trees

@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 import congenial as cg
 from commands import run_python
-from congenial.bundle.manifest_json import digest, rendered
+from congenial.bundle.manifest_json import canonical_json, digest
 from congenial.bundle.verify import verify_bundle
 from congenial.conditions.areas import Areas
 from congenial.errors import BundleError, ConditionError, HierarchyError, SchemaError
@@ -75,7 +75,7 @@ def restamp(folder: Path, change: Callable[[dict[str, Any]], None], files: Mappi
         (folder / name).write_bytes(content)
         values["files"][name] = digest(content)
     change(values)
-    (folder / "manifest.json").write_bytes(rendered({**values, "digest": digest(rendered(values))}))
+    (folder / "manifest.json").write_bytes(canonical_json({**values, "digest": digest(canonical_json(values))}))
 
 
 def units(n: int) -> Callable[[dict[str, Any]], None]:

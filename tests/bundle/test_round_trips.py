@@ -9,7 +9,7 @@ import pytest
 from congenial.bundle.area_and_tree_files import areas_of_parquet, areas_to_parquet
 from congenial.bundle.law_json import AreaValues, law_as_json, law_of_json
 from congenial.bundle.manifest import Manifest, untouched_values
-from congenial.bundle.manifest_json import digest, rendered
+from congenial.bundle.manifest_json import canonical_json, digest
 from congenial.conditions.areas import Areas
 from congenial.errors import BundleError, CongenialError
 from congenial.law import MeasuredQuery, PublicLaw
@@ -24,7 +24,7 @@ def content_of(made: Maker, case: str = "one table") -> bytes:
 def signed_off(values: dict[str, Any]) -> bytes:
     """Render values as a manifest is, with a digest that fits: what somebody would do who wants to deceive."""
     plain = {name: value for name, value in values.items() if name != "digest"}
-    return rendered({**plain, "digest": digest(rendered(plain))})
+    return canonical_json({**plain, "digest": digest(canonical_json(plain))})
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -12,7 +12,7 @@ import pytest
 import congenial as cg
 from congenial.arrays import Ints
 from congenial.bundle.area_and_tree_files import read_spine, write_spine
-from congenial.bundle.manifest_json import digest, rendered
+from congenial.bundle.manifest_json import canonical_json, digest
 from congenial.bundle.parquet import arrays_to_parquet
 from congenial.bundle.verify import verify_bundle
 from congenial.conditions.condition import Condition
@@ -90,7 +90,7 @@ def changed(place: Path, name: str, content: bytes) -> None:
 
 def restamped(place: Path, values: dict[str, object]) -> None:
     values.pop("digest", None)
-    (place / "manifest.json").write_bytes(rendered({**values, "digest": digest(rendered(values))}))
+    (place / "manifest.json").write_bytes(canonical_json({**values, "digest": digest(canonical_json(values))}))
 
 
 @pytest.fixture(scope="module")

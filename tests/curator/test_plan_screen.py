@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import congenial as cg
 from agreement import own_rng
 from congenial.cli.main import main
-from congenial.curator.alternatives import ErrorTarget, Reached, _least
+from congenial.curator.alternatives import ErrorTarget, TargetBudget, _least
 from congenial.curator.preview import TablesPreview
 from congenial.curator.preview_text import screen
 from congenial.errors import StudyError
@@ -109,7 +109,7 @@ def test_a_release_with_the_budget_that_is_found_has_the_error(
     text = SPEC.replace("{epsilon: 1}", budget) + ("noise: discrete_gaussian\n" if "rho" in budget else "")
     spec = spec_of(tmp_path, [30, 12, 9, 25, 14, 8], text)
     found = preview(spec, tmp_path, target=ErrorTarget(wanted, of))
-    reached = found.reached
+    reached = found.target_budget
     assert reached is not None
     assert reached.budget is not None
     assert reached.error <= wanted
@@ -125,7 +125,7 @@ def test_a_release_with_the_budget_that_is_found_has_the_error(
 def test_the_error_of_sums_over_areas(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     spec = spec_of(tmp_path, [5, 1, 0, 2, 0, 1], areas=tuple("abcdefgh"))
     found = preview(spec, tmp_path, target=ErrorTarget(4.0, "areas"))
-    reached = found.reached
+    reached = found.target_budget
     assert reached is not None
     assert reached.budget is not None
     plan = replace(spec, epsilon=reached.budget.limit).mechanism.plan(found.plan.law.areas)
@@ -145,7 +145,7 @@ def test_what_no_budget_or_every_budget_reaches_is_said(tmp_path: Path) -> None:
 
     assert _least(stuck, Fraction(1), 2.0, 1.0) == (None, 2.0)
     assert max(tried) == 1000
-    words = Reached(ErrorTarget(1.0), Budget(epsilon=Fraction(1)), 2.0, None, 2.0).lines
+    words = TargetBudget(ErrorTarget(1.0), Budget(epsilon=Fraction(1)), 2.0, None, 2.0).lines
     assert words[0].startswith("No budget up to 1000 reaches a root mean squared error of 1 for a single cell: it is 2")
     spec_of(tmp_path, [1, 1, 0, 1, 0, 0], gaussian)
     done = CliRunner().invoke(main, ["plan", str(tmp_path / "spec.yaml"), "--target-error", "90", "--json"])

@@ -7,7 +7,7 @@ import pytest
 
 import congenial as cg
 from congenial.bundle.metadata import Naming
-from congenial.engines.draw_tasks import DrawJob, Gathered, software_digest, work_of
+from congenial.engines.draw_tasks import DrawJob, GatheredTables, cut_into_tasks, software_digest
 from congenial.engines.key_location import KeyLocation
 from congenial.errors import EngineError
 from congenial.examples import p12_mechanism, p12_schema
@@ -47,9 +47,9 @@ def job_of(ready: Prepared) -> DrawJob:
 def test_tasks_in_any_order_give_the_same_release() -> None:
     for ready, at_once in ((areas(), 7), (tree(), 20), (tree(exact=True), 20), (tree(), 10**6)):
         expected = ready.draw(ready.streams(KEY))
-        above, work = work_of(ready, KEY, at_once)
+        above, work = cut_into_tasks(ready, KEY, at_once)
         assert len(work) > 5 or at_once == 10**6
-        gathered = Gathered(ready)
+        gathered = GatheredTables(ready)
         gathered.add(above)
         job = pickle.loads(pickle.dumps(job_of(ready)))
         for task, counts in reversed(work):
@@ -63,7 +63,7 @@ def test_tasks_in_any_order_give_the_same_release() -> None:
 def test_what_travels_beside_the_tables_holds_neither_key_nor_count() -> None:
     ready = tree(largest=271_828_182_845)
     assert (ready.confidential == 271_828_182_845).sum() == 1
-    _, work = work_of(ready, KEY, 20)
+    _, work = cut_into_tasks(ready, KEY, 20)
     sent = pickle.dumps((job_of(ready), [task for task, _ in work]))
     for secret in (KEY.secret, KEY.secret.hex().encode(), (271_828_182_845).to_bytes(8, "little")):
         assert secret not in sent
@@ -71,9 +71,9 @@ def test_what_travels_beside_the_tables_holds_neither_key_nor_count() -> None:
 
 def test_a_unit_drawn_twice_or_never_is_refused() -> None:
     ready = areas(6)
-    _, work = work_of(ready, KEY, 2)
+    _, work = cut_into_tasks(ready, KEY, 2)
     for chosen in (work[1:], [*work, work[0]]):
-        gathered = Gathered(ready)
+        gathered = GatheredTables(ready)
         for task, counts in chosen:
             gathered.add(task.draw(job_of(ready), counts, KEY))
         with pytest.raises(EngineError, match="not once"):

@@ -7,7 +7,7 @@ from congenial.errors import SamplingError
 from congenial.noise import DiscreteGaussian
 from congenial.randomness import replay_rng
 from congenial.sampling.allocation.sampler import Families
-from congenial.tree.drawing import ALONE, SHAPES, _typical, check_feasibility, made_up_family, moved
+from congenial.tree.drawing import ALONE, SHAPES, _typical, check_feasibility, made_up_family, shifted_sums
 
 
 def test_made_up_families_have_their_sums() -> None:
@@ -17,7 +17,7 @@ def test_made_up_families_have_their_sums() -> None:
         assert np.array_equal(made.sum(axis=1), sums)
         assert made.min() >= 0
     for columns in ([0, 0, 9], [5, 1, 1], [100, 200, 3]):
-        found = moved(np.array(columns), 4.0, replay_rng("moved"))
+        found = shifted_sums(np.array(columns), 4.0, replay_rng("moved"))
         assert found.sum() == sum(columns)
         assert found.min() >= 0
 

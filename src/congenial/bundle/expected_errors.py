@@ -261,7 +261,7 @@ def aggregate_errors(
         return _summed_up(rows, tables, *moments, np.zeros(len(rows)), reference, n_areas)
     groups = zip(plan.law.areas.groups, plan.samplers, strict=True)
     seconds = sum(len(group.places) * sampler.seconds for group, sampler in groups) / n_areas
-    chosen = evenly(
+    chosen = evenly_by_size(
         tables.sum(axis=1), int(max(_FEWEST_AREAS, min(_SUM_SECONDS / 2 / seconds, _SUM_NUMBERS / len(rows))))
     )
     n_draws = int(np.clip(_SUM_SECONDS / seconds / len(chosen), 2, max(2, _MAX_SUM_DRAWS // len(chosen))))
@@ -290,12 +290,12 @@ def _exact(plan: Plan, tables: Ints, places: Ints, rows: Sequence[Row]) -> tuple
     return np.stack([moments.bias for moments in of_areas]), np.stack([moments.size for moments in of_areas]) ** 2
 
 
-def evenly(sizes: Ints, most: int) -> Ints:
+def evenly_by_size(sizes: Ints, most: int) -> Ints:
     """Return at most so many places, ascending, spread evenly over the ranks of their sizes.
 
     Examples
     --------
-    >>> evenly(np.array([5, 1, 9, 7, 3, 8]), 3)
+    >>> evenly_by_size(np.array([5, 1, 9, 7, 3, 8]), 3)
     array([2, 3, 4])
     """
     if len(sizes) <= most:

@@ -22,6 +22,7 @@ from congenial.bundle.law_json import (
 from congenial.bundle.manifest_json import (
     budget_json,
     budget_of_json,
+    canonical_json,
     certificate_json,
     certificate_of_json,
     check_texts,
@@ -30,10 +31,9 @@ from congenial.bundle.manifest_json import (
     digest,
     first_difference,
     is_untouched,
-    parsed,
+    parse_json,
     read_as,
     read_texts,
-    rendered,
 )
 from congenial.bundle.metadata import KeptRows, Naming, PublicFile, plan_digest
 from congenial.conditions.condition import Condition
@@ -249,7 +249,7 @@ class Manifest:
     def as_bytes(self) -> bytes:
         """Return the file: canonical JSON that ends with a digest of all before it."""
         values = self.as_json()
-        return rendered({**values, "digest": digest(rendered(values))})
+        return canonical_json({**values, "digest": digest(canonical_json(values))})
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values, all but the digest."""
@@ -390,7 +390,7 @@ class Manifest:
 
 def untouched_values(content: bytes) -> dict[str, Any]:
     """Return the plain values of a manifest, without its digest; refuses what was changed, or another version wrote."""
-    values = parsed(content)
+    values = parse_json(content)
     _check_version(values)
     if not is_untouched(values, content):
         raise BundleError("manifest.json was changed since it was published: its digest does not fit")

@@ -23,7 +23,7 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def rendered(values: Mapping[str, Any]) -> bytes:
+def canonical_json(values: Mapping[str, Any]) -> bytes:
     """Write JSON in one way only: a key a line, lists of plain values in one."""
     return (_lines(values, "") + "\n").encode()
 
@@ -42,7 +42,7 @@ def _plain(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def parsed(content: bytes) -> dict[str, Any]:
+def parse_json(content: bytes) -> dict[str, Any]:
     """Read a manifest as JSON."""
     try:
         values = json.loads(content.decode())
@@ -57,7 +57,7 @@ def is_untouched(values: dict[str, Any], content: bytes) -> bool:
     """Take the stated digest out of the values and say whether it fits, and whether nobody else wrote the file."""
     stated = values.pop("digest", None)
     try:
-        return stated == digest(rendered(values)) and rendered({**values, "digest": stated}) == content
+        return stated == digest(canonical_json(values)) and canonical_json({**values, "digest": stated}) == content
     except (UnicodeEncodeError, RecursionError):  # half a surrogate, or a thousand brackets: never written here
         return False
 

@@ -48,7 +48,7 @@ class KeptRows:
         return f"{self.column} is {' or '.join(self.values[:_SHOWN])}{more}"
 
 
-def membership(filters: Sequence[KeptRows], neighbours: str, unit: str) -> list[str]:
+def membership_sentences(filters: Sequence[KeptRows], neighbours: str, unit: str) -> list[str]:
     """Return whose rows are counted, and whether that is protected; nothing where all are.
 
     Under bounded neighbours a record changes its value and stays, so whether it is counted cannot change: that must be
@@ -56,7 +56,7 @@ def membership(filters: Sequence[KeptRows], neighbours: str, unit: str) -> list[
 
     Examples
     --------
-    >>> membership([KeptRows("state", ("01", "02"), True)], "bounded", "person")[0]
+    >>> membership_sentences([KeptRows("state", ("01", "02"), True)], "bounded", "person")[0]
     'Only rows whose state is 01 or 02 were counted.'
     """
     if not filters:
@@ -68,12 +68,12 @@ def membership(filters: Sequence[KeptRows], neighbours: str, unit: str) -> list[
     return [head, f"Whether a {unit} is among them is NOT protected: it is declared to be public ({columns})."]
 
 
-def left_unpublished(areas: Sequence[str], name: str | None) -> list[str]:
+def unpublished_sentences(areas: Sequence[str], name: str | None) -> list[str]:
     """Return which areas are left out of a release, as sentences; nothing where none is.
 
     Examples
     --------
-    >>> left_unpublished(["Ashby"], "town")
+    >>> unpublished_sentences(["Ashby"], "town")
     ['Left unpublished: town Ashby. Its people are in none of the tables, and nothing here protects that they are not.']
     """
     if not areas:

@@ -180,7 +180,7 @@ class OpenedBundle:
     def check_other_table(self) -> None:
         """See that the tables which were read are in the other file too, where there are two."""
         if PARQUET in self.manifest.files and TABLE in self.manifest.files:
-            with _opened(self.folder, TABLE) as file:
+            with _open_file(self.folder, TABLE) as file:
                 check_csv(self.manifest.law, self.levels[0], file)
 
     def check_conditions(self) -> None:
@@ -216,7 +216,7 @@ def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: 
     progress("reading the manifest")
     content = _read(place, MANIFEST)
     values = untouched_values(content)
-    files = _listed(values)
+    files = _listed_files(values)
     _check_files(place, files)  # before any of them is decoded
     signed_by = _signed_by(place, content, None if key is None else Path(key))
     manifest = Manifest.from_values(
@@ -238,16 +238,16 @@ def _tables(folder: Path, manifest: Manifest, progress: Progress) -> Ints:
     law = manifest.law
     _check_room(len(law.areas), law.schema)
     if PARQUET not in manifest.files:
-        with _opened(folder, TABLE) as file:
+        with _open_file(folder, TABLE) as file:
             return read_csv(law, file)
-    with _opened(folder, PARQUET) as file:
+    with _open_file(folder, PARQUET) as file:
         return read_tables(law, file, progress if len(law.areas) > LINES else no_news)
 
 
 def read_tree(folder: Path, stated: StatedTree, schema: Schema) -> TreeParts:
     """Read a tree; exact numbers below the top are those of the released tables, and the manifest has their digest."""
     _check_room(sum(stated.units), schema)
-    with _opened(folder, SPINE) as file:
+    with _open_file(folder, SPINE) as file:
         tree, zeros = read_spine(file, stated.levels, schema.n_cells, stated.units[-1])
     rows = stated.exact_rows(schema)
     return tree, zeros, exact_sums(rows, _tables_below(folder, tree, schema)) if rows else ()
@@ -262,13 +262,13 @@ def _check_room(n_tables: int, schema: Schema) -> None:
 def _tables_below(folder: Path, tree: Tree, schema: Schema) -> TreeTables:
     tables = []
     for number, codes in enumerate(tree.codes[1:], 2):
-        with _opened(folder, level_file(number)) as file:
+        with _open_file(folder, level_file(number)) as file:
             tables.append(read_level(file, number, codes, schema))
     return tuple(tables)
 
 
 @contextmanager
-def _opened(folder: Path, name: str) -> Iterator[BinaryIO]:
+def _open_file(folder: Path, name: str) -> Iterator[BinaryIO]:
     """Open a file of the bundle; refuses what is no ordinary file."""
     path = folder / name
     try:
@@ -281,13 +281,13 @@ def _opened(folder: Path, name: str) -> Iterator[BinaryIO]:
 
 
 def _read(folder: Path, name: str) -> bytes:
-    with _opened(folder, name) as file:
+    with _open_file(folder, name) as file:
         if os.fstat(file.fileno()).st_size > LARGEST:
             raise BundleError(f"{name} is larger than a gigabyte; no bundle has such a file")
         return file.read()
 
 
-def _listed(values: Mapping[str, Any]) -> dict[str, str]:
+def _listed_files(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the files that a manifest lists, with their digests; refuses names that no file of a bundle has."""
     files = values.get("files")
     if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
@@ -303,7 +303,7 @@ def _check_files(folder: Path, files: Mapping[str, str]) -> None:
     wrong = []
     for name, digest in files.items():
         try:
-            with _opened(folder, name) as file:
+            with _open_file(folder, name) as file:
                 if file_digest(file, "sha256").hexdigest() != digest:  # type: ignore[arg-type]
                     wrong.append(f"{name} was changed")
         except BundleError as missing:

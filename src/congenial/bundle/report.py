@@ -34,7 +34,7 @@ from congenial.bundle.files import (
     level_file,
 )
 from congenial.bundle.manifest import Manifest, with_commas
-from congenial.bundle.metadata import left_unpublished, membership
+from congenial.bundle.metadata import membership_sentences, unpublished_sentences
 from congenial.bundle.table_files import formula_warnings, header_of
 from congenial.conditions.condition import Condition
 from congenial.display import laid_out, row_titles, titles
@@ -252,35 +252,35 @@ def _more(levels: Sequence[str], number: int, n_levels: int) -> str:
 SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed and protects nobody."
 
 
-def strength(manifest: Manifest) -> str:
+def protection_text(manifest: Manifest) -> str:
     """Return whose records are counted, and what an observer can learn about one unit, in a few sentences."""
     text = str(meaning(manifest.certificate, manifest.plan.neighbourhood))
     if manifest.rows_per_unit > 1:
         most = f"up to {manifest.rows_per_unit} records, and all of them are covered"
         text = f"One {manifest.naming.unit} may have {most}. {text}"
     naming = manifest.naming
-    counted = membership(naming.kept_rows, manifest.plan.neighbours, naming.unit)
-    return " ".join([*counted, *left_unpublished(naming.unpublished, manifest.law.areas.name), text])
+    counted = membership_sentences(naming.kept_rows, manifest.plan.neighbours, naming.unit)
+    return " ".join([*counted, *unpublished_sentences(naming.unpublished, manifest.law.areas.name), text])
 
 
-def weak(manifest: Manifest) -> str:
+def weak_protection(manifest: Manifest) -> str:
     """Return a warning where the loss is so large that hardly anybody is protected; nothing elsewhere."""
     return meaning(manifest.certificate, manifest.plan.neighbourhood).warning
 
 
-def cost(manifest: Manifest) -> str:
+def cost_text(manifest: Manifest) -> str:
     """Return the certified loss in words."""
     certificate = manifest.certificate
     return f"at most {certificate.amounts} for {certificate.per_record} ({certificate.neighbours} neighbours)"
 
 
-def left(manifest: Manifest) -> str:
+def budget_left(manifest: Manifest) -> str:
     """Return what the charge has left of the dataset's cap; nothing for a simulation."""
     receipt = manifest.receipt
     return "" if receipt is None else f"{shown_left(receipt.left, receipt.cap)} of {shown(receipt.cap)}"
 
 
-def replaced(manifest: Manifest) -> list[str]:
+def replacement_sentences(manifest: Manifest) -> list[str]:
     """Say which earlier release this one is the corrected edition of; nothing if it is a first one."""
     earlier = manifest.naming.replaces
     return [] if earlier is None else [f"A corrected edition: it replaces release {earlier}, which should not be used."]
@@ -309,7 +309,7 @@ def readme(manifest: Manifest) -> str:
         "",
         *([SIMULATED, ""] if not manifest.is_for_release else []),
         f"Release {manifest.naming.release} of dataset {manifest.naming.dataset}, {manifest.made_at}.",
-        *replaced(manifest),
+        *replacement_sentences(manifest),
         f"{tables[0].upper()}{tables[1:]} of {law.schema.n_cells:,} cells by {', '.join(law.schema.names)}.",
         "",
         "What it is",
@@ -321,9 +321,9 @@ def readme(manifest: Manifest) -> str:
         *(f"  - {text}" for text in (*exact_below(manifest), *other_conditions(manifest))),
         "",
         "Privacy",
-        f"  Certified loss: {cost(manifest)}.",
-        *_wrapped(strength(manifest)),
-        *_wrapped(weak(manifest)),
+        f"  Certified loss: {cost_text(manifest)}.",
+        *_wrapped(protection_text(manifest)),
+        *_wrapped(weak_protection(manifest)),
         "",
         "Files",
         *(f"  {name.ljust(width)}  {line}" for name, line in files),
@@ -399,12 +399,12 @@ def report(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] |
         "report.html",
         title=manifest.naming.title,
         manifest=manifest,
-        replaced=replaced(manifest),
-        receipt_left=left(manifest),
+        replaced=replacement_sentences(manifest),
+        receipt_left=budget_left(manifest),
         law=manifest.law,
-        cost=cost(manifest),
-        strength=strength(manifest),
-        weak=weak(manifest),
+        cost=cost_text(manifest),
+        strength=protection_text(manifest),
+        weak=weak_protection(manifest),
         noise=manifest.plan.noise_text,
         not_protected=manifest.plan.not_protected_text,
         disclosure=level_sentences(manifest.reviews, manifest.naming.unit),

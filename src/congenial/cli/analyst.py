@@ -31,7 +31,7 @@ def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> 
     The exit code is 1 when anything is wrong, and 3 when nothing is, but something could not be checked because other
     versions of the software made it.
     """
-    from congenial.bundle.report import replaced
+    from congenial.bundle.report import replacement_sentences
     from congenial.bundle.verify import verify_bundle
     from congenial.ledger import open_ledger
 
@@ -57,7 +57,7 @@ def verify(bundle: Path, key: Path | None, place: str | None, as_json: bool) -> 
         say(f"It {found.standing}.")
         if found.became is not None:
             say(f"The ledger says that it should no longer be used: it was {found.became.text}.", bold=True)
-        say(*replaced(found.bundle.manifest))
+        say(*replacement_sentences(found.bundle.manifest))
         for line in found.checked:
             say(f"  {line}")
         for name, reason in found.bundle.manifest.left_out.items():
@@ -110,7 +110,7 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
                 "made_at": manifest.made_at,
                 "is_for_release": manifest.is_for_release,
                 "not_checked": found.not_checked,
-                "cost": promises.cost(manifest),
+                "cost": promises.cost_text(manifest),
                 "exactly": [
                     {"text": exact.text, "mandate": exact.mandate, "value": exact.value(place)}
                     for exact in manifest.exact_statistics
@@ -122,12 +122,12 @@ def show(bundle: Path, area: str | None, level: str | None, within: str, as_json
         return
     say(manifest.naming.title, bold=True)
     say(str(found))
-    say(*promises.replaced(manifest))
+    say(*promises.replacement_sentences(manifest))
     for line in found.not_checked:
         say(f"NOT checked: {line}", bold=True)
     if not manifest.is_for_release:
         say(promises.SIMULATED, bold=True)
-    say(f"Privacy loss {promises.cost(manifest)}.")
+    say(f"Privacy loss {promises.cost_text(manifest)}.")
     for line in manifest.plan.noise_text:
         say(f"Noise on {line}.")
     if manifest.exact_statistics:

@@ -163,7 +163,7 @@ class ErrorTarget:
 
 
 @dataclass(frozen=True)
-class Reached:
+class TargetBudget:
     """The budget that reaches a target.
 
     Attributes
@@ -213,9 +213,9 @@ class Reached:
         }
 
 
-def reach(
+def find_budget(
     spec: Spec, areas: Areas, centres: Mapping[Area, Ints], target: ErrorTarget, progress: Progress = no_news
-) -> Reached:
+) -> TargetBudget:
     """Return the least budget whose release has the error that is asked for.
 
     Parameters
@@ -250,7 +250,7 @@ def reach(
     reached = None
     if amount is not None:
         reached = replace(budget, epsilon=amount) if budget.rho is None else replace(budget, rho=amount)
-    return Reached(target, budget, now, reached, error)
+    return TargetBudget(target, budget, now, reached, error)
 
 
 def _least(

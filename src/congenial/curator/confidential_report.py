@@ -46,7 +46,7 @@ def write_confidential_report(path: Path, spec: Spec, confidential: Ints, releas
     confidential : array (area, cell)
         The confidential tables, in the order of the release's areas.
     """
-    gaps = Gaps.of(release.counts, confidential)
+    gaps = ErrorSummary.of(release.counts, confidential)
     ranked = np.argsort(-gaps.of_tables, kind="stable")[:_MOST_TABLES].tolist()
     labels = release.plan.law.areas.labels
     page = render(
@@ -71,7 +71,7 @@ def write_confidential_report(path: Path, spec: Spec, confidential: Ints, releas
 
 
 @dataclass(frozen=True)
-class Gaps:
+class ErrorSummary:
     """How far released tables are from the confidential ones, some areas at a time.
 
     Attributes
@@ -87,7 +87,7 @@ class Gaps:
     n_exact: int
 
     @classmethod
-    def of(cls, released: Ints, confidential: Ints) -> "Gaps":
+    def of(cls, released: Ints, confidential: Ints) -> "ErrorSummary":
         """Compare tables (area, cell)."""
         of_tables, squares, largest, n_exact = np.empty(len(released), np.int64), 0.0, 0, 0
         for part in parts_of(len(released)):

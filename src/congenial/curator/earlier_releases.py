@@ -35,7 +35,7 @@ class PlannedRelease:
     errors: Mapping[str, float]
     kinds: tuple[tuple[str, float], ...] = ()
 
-    def is_made_like(self, spend: Spend) -> bool:
+    def has_same_design(self, spend: Spend) -> bool:
         """Whether an earlier release had the same certificate and the same exact numbers, so about the same errors."""
         own, other = self.certificate, spend.certificate
         amounts = [(one.kind, one.k, one.loss, one.rho) for one in (own, other)]
@@ -72,7 +72,7 @@ def _lines(planned: PlannedRelease, spend: Spend) -> list[str]:
     if moved:
         lines.append(f"{name} states other values of {len(moved):,} numbers that are exact in both: {_some(moved)}.")
     if planned.kinds:
-        is_alike = planned.is_made_like(spend)
+        is_alike = planned.has_same_design(spend)
         about = "about " if is_alike else ""
         times = sqrt(2) if is_alike else 1.0  # two independent errors, or the known one alone
         sizes = [f"{text} by {about}{times * error:.2g}" for text, error in planned.kinds]

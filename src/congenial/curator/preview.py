@@ -26,10 +26,10 @@ from congenial.curator.alternatives import (
     Alternative,
     ErrorTarget,
     Price,
-    Reached,
+    TargetBudget,
     alternatives,
+    find_budget,
     price_of,
-    reach,
     ways_out_named,
 )
 from congenial.curator.earlier_releases import PlannedRelease
@@ -141,7 +141,7 @@ class TablesPreview(Preview):
     """The public table of the middle one of the areas whose errors are shown."""
     alternatives: tuple[Alternative, ...] = ()
     """The same release with invariants left out."""
-    reached: Reached | None = None
+    target_budget: TargetBudget | None = None
     """The budget that reaches an error, where one was asked for."""
 
     @property
@@ -254,9 +254,11 @@ def _tables_preview(
         progress("errors to expect", number, len(centres))
         errors.append(expected_error(around, area, centre, name))
     others = alternatives(spec, _as_read(tables))
-    reached = None if target is None else reach(spec, around.law.areas, centres, target, progress)
+    target_budget = None if target is None else find_budget(spec, around.law.areas, centres, target, progress)
     middle = list(centres.values())[len(centres) // 2]
-    return TablesPreview(*_facts(spec, ready), tuple(errors), sums, around, dry_run_lines, middle, others, reached)
+    return TablesPreview(
+        *_facts(spec, ready), tuple(errors), sums, around, dry_run_lines, middle, others, target_budget
+    )
 
 
 # What the release of a tree will publish and cost, and the error to expect at each level. Public.

@@ -131,7 +131,7 @@ def no_proven_intervals(law: PublicLaw) -> list[str]:
     return [NO_PROVEN_INTERVALS] if any(floor != 1 for floor in law.floors) else []
 
 
-def bare(preview: Preview) -> Section | None:
+def not_protected(preview: Preview) -> Section | None:
     """Say what is not protected any more: of records in bold, then cells and sums; nothing where that is nothing."""
     of_records = _some([*map(_shortened, preview.plan.not_protected_text)])
     sentences = preview.disclosure_sentences
@@ -156,7 +156,7 @@ def error(preview: TablesPreview) -> Section:
     return Section("How far a released number is off", [around], [header, *rows])
 
 
-def adding(preview: TablesPreview) -> Section | None:
+def aggregates(preview: TablesPreview) -> Section | None:
     """Say what tables will add up to, and cells by the size of their count; of one table if that is a trouble."""
     warnings = aggregate_errors_text.warning_lines(preview.sums)
     if not warnings and preview.plan.law.areas.name is None:
@@ -204,9 +204,9 @@ def duration(preview: TablesPreview) -> Section | None:
     return Section("How long it takes", list(preview.dry_run_lines)) if preview.dry_run_lines else None
 
 
-def reached(preview: TablesPreview) -> Section | None:
+def target_budget(preview: TablesPreview) -> Section | None:
     """Say which budget reaches the error that was asked for."""
-    return None if preview.reached is None else Section("Which budget reaches it", preview.reached.lines)
+    return None if preview.target_budget is None else Section("Which budget reaches it", preview.target_budget.lines)
 
 
 def published_before(preview: Preview, spends: Sequence[Spend]) -> Section | None:
@@ -243,11 +243,11 @@ def every_number(preview: TablesPreview) -> Section:
     return Section(error_title(preview), lines if is_cut else [], [header, *rows])
 
 
-SCREEN: tuple[Callable[[Preview], Section | None], ...] = (bare, published, cost, protected)
+SCREEN: tuple[Callable[[Preview], Section | None], ...] = (not_protected, published, cost, protected)
 EXPERT: tuple[Callable[[Preview], Section | None], ...] = (certified, noise, sampler)
 
 SCREEN_OF: dict[type[Preview], tuple[Callable[[Any], Section | None], ...]] = {
-    TablesPreview: (error, adding, exactness, duration, reached),
+    TablesPreview: (error, aggregates, exactness, duration, target_budget),
     TreePreview: (),
 }
 EXPERT_OF: dict[type[Preview], tuple[Callable[[Any], Section | None], ...]] = {
@@ -390,7 +390,7 @@ def _of_tables(preview: TablesPreview) -> dict[str, Any]:
             else {"text": text, "noise": price.noise, "error": price.error, "cost": price.cost}
             for text, price in ((preview.price.text, preview.price), *preview.prices)
         ],
-        "target": None if preview.reached is None else preview.reached.as_json(),
+        "target": None if preview.target_budget is None else preview.target_budget.as_json(),
         "adding_up": aggregate_errors_text.as_json(preview.sums),
         "expected_error": [
             {

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from congenial.arrays import Ints
-from congenial.bundle.expected_errors import AggregateErrors, SumError, aggregate_errors, evenly, typical_places
+from congenial.bundle.expected_errors import AggregateErrors, SumError, aggregate_errors, evenly_by_size, typical_places
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
 from congenial.conditions.integer_program import nearest_integers
@@ -107,7 +107,7 @@ def uneven_tables(law: PublicLaw, places: Sequence[int]) -> Ints:
     return np.array(out, np.int64)
 
 
-def emptied(constraints: Constraints, table: Ints, cells: Sequence[int]) -> Ints | None:
+def emptied_table(constraints: Constraints, table: Ints, cells: Sequence[int]) -> Ints | None:
     """Return a table in which nobody is in some cells: their people are in the others that no condition tells apart.
 
     None where the conditions leave no such others.
@@ -142,7 +142,9 @@ def _rare_levels(plan: Plan) -> Iterator[tuple[str, SumError]]:
         by_kind: dict[tuple[int, ...], SumError] = {}
         for row in margin(name).rows(law.schema):
             kind = _kind_of(areas[0], row.cells)
-            tables = [emptied(constraints, table, row.cells) for constraints, table in zip(areas, even, strict=True)]
+            tables = [
+                emptied_table(constraints, table, row.cells) for constraints, table in zip(areas, even, strict=True)
+            ]
             possible = [place for place, table in enumerate(tables) if table is not None]
             if kind in by_kind or not any(kind) or not possible or len(by_kind) >= _MOST_KINDS:
                 continue
@@ -161,7 +163,7 @@ def _kind_of(constraints: Constraints, cells: Sequence[int]) -> tuple[int, ...]:
 
 def places_by_size(law: PublicLaw, most: int) -> Ints:
     """Return some areas, spread evenly over the sizes that the invariants say."""
-    return evenly(_sizes(law), most)
+    return evenly_by_size(_sizes(law), most)
 
 
 def reference_plan(spec: Spec, plan: Plan, areas: Sequence[str], counts: Ints) -> Plan:

@@ -128,7 +128,7 @@ Work = list[tuple[Task, Ints]]
 """Tasks with the confidential tables of their areas or leaves."""
 
 
-def work_of(ready: Prepared, key: ReleaseKey, at_once: int) -> tuple[list[DrawnPiece], Work]:
+def cut_into_tasks(ready: Prepared, key: ReleaseKey, at_once: int) -> tuple[list[DrawnPiece], Work]:
     """Cut a release into tasks of about so many areas or leaves; of a tree, draw the upper levels here."""
     below = ready.plan.law.below
     if not below.steps:
@@ -201,7 +201,7 @@ def check_software(digest: str) -> None:
 # Drawn pieces put together: every unit exactly once, whichever machine it came from and in whatever order.
 
 
-class Gathered:
+class GatheredTables:
     """The drawn tables of a release, as they come in; public once they are released."""
 
     def __init__(self, ready: Prepared) -> None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from congenial.bundle.metadata import KeptRows, Naming, PublicFile, left_unpublished, membership, runs_of
+from congenial.bundle.metadata import KeptRows, Naming, PublicFile, membership_sentences, runs_of, unpublished_sentences
 from congenial.conditions.condition import Condition
 from congenial.conditions.queries import Query, cells
 from congenial.errors import ConditionError, CongenialError, did_you_mean
@@ -310,8 +310,8 @@ class Spec:
     @property
     def membership(self) -> list[str]:
         """Whose rows are counted, and whether that is protected, in sentences."""
-        kept = membership(self.kept_rows, self.neighbours, "person" if self.unit is None else self.unit.word)
-        return [*kept, *left_unpublished(self.unpublished, None if self.by is None else self.by.name)]
+        kept = membership_sentences(self.kept_rows, self.neighbours, "person" if self.unit is None else self.unit.word)
+        return [*kept, *unpublished_sentences(self.unpublished, None if self.by is None else self.by.name)]
 
     @property
     def budget(self) -> Budget | None:

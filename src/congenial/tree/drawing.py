@@ -197,7 +197,7 @@ def acceptance(noise: DiscreteNoise, spread: float, sums: Ints, n_cells: int, sh
     """Return the share of attempts accepted at a made-up family with these sums, in the better orientation."""
     rng = replay_rng(f"pilot of a family, {shape}")
     counts = made_up_family(sums, n_cells, shape, rng)
-    columns = moved(counts.sum(axis=0), max(1.0, spread), rng)
+    columns = shifted_sums(counts.sum(axis=0), max(1.0, spread), rng)
     table = TwoWay(noise, counts, sums, columns)
     if table.is_determined:
         return 1.0
@@ -233,8 +233,8 @@ def made_up_family(sums: Ints, n_cells: int, shape: str, rng: RandomStream) -> I
     return children
 
 
-def moved(columns: Ints, deviation: float, rng: RandomStream) -> Ints:
-    """Return column sums moved by about a standard deviation each, none below 0, with the same total."""
+def shifted_sums(columns: Ints, deviation: float, rng: RandomStream) -> Ints:
+    """Return column sums shifted by about a standard deviation each, none below 0, with the same total."""
     signs = np.where(rng.words(columns.size) % np.uint64(2) == 0, 1, -1)
     out: Ints = np.maximum(0, columns + signs * round(deviation))
     while (gap := int(columns.sum() - out.sum())) != 0:

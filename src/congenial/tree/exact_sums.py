@@ -263,7 +263,7 @@ def exact_rows(
     return tuple(ExactRows(level, summed[level], schema.n_cells) if summed[level] else None for level in levels)
 
 
-def with_those_below(
+def with_conditions_below(
     top: Sequence[Condition], schema: Schema, stated: Mapping[str, Sequence[Condition]]
 ) -> tuple[Condition, ...]:
     """Return the conditions of the top with those that follow from the levels below: their sums are exact, too."""

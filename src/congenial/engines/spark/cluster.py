@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from congenial.engines.draw_tasks import DrawJob, DrawnPiece, Gathered, Work, check_software
+from congenial.engines.draw_tasks import DrawJob, DrawnPiece, GatheredTables, Work, check_software
 from congenial.engines.key_location import KeyLocation
 from congenial.errors import EngineError, ReadingError, did_you_mean
 from congenial.progress import DRAWING, Progress
@@ -255,7 +255,7 @@ def drawn_frame(tasks: "DataFrame", draw: Callable[[Batches], Batches], n_cells:
         return tasks.mapInArrow(draw, ", ".join(kinds))
 
 
-def gather(frame: "DataFrame", gathered: Gathered) -> None:
+def gather(frame: "DataFrame", gathered: GatheredTables) -> None:
     """Run a frame of drawn units, and put its rows where they belong."""
     with without_pandas_warning():
         rows = frame.toArrow()
@@ -283,7 +283,7 @@ def dry_run(session: "SparkSession", place: KeyLocation, name: str, content: byt
 
 
 @contextmanager
-def told(session: "SparkSession", progress: Progress) -> Iterator[None]:
+def task_progress(session: "SparkSession", progress: Progress) -> Iterator[None]:
     """Say how many of Spark's tasks are done, from a thread of its own, while a block runs."""
     tracker, is_over = session.sparkContext.statusTracker(), threading.Event()
 

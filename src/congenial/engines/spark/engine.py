@@ -17,13 +17,13 @@ from congenial.disk import flush_folder
 from congenial.engines.draw_tasks import (
     DrawJob,
     DrawnPiece,
-    Gathered,
+    GatheredTables,
+    cut_into_tasks,
     released_content,
     software_digest,
-    work_of,
 )
 from congenial.engines.key_location import KeyLocation
-from congenial.engines.spark import cluster as running
+from congenial.engines.spark import cluster
 from congenial.engines.spark.cluster import check_frame, grouped, grouped_by_spark
 from congenial.errors import BundleError, EngineError, reason_of
 from congenial.progress import Progress
@@ -66,7 +66,7 @@ class TablesFolder:
 
     def written(self, session: "SparkSession", frame: "DataFrame", ready: Prepared) -> "DataFrame":
         """Let the tasks write what they draw; return what is there then."""
-        frame.toDF(*running.UNIT, *cell_columns(ready.plan.law.schema)).write.parquet(str(self._attempt))
+        frame.toDF(*cluster.UNIT, *cell_columns(ready.plan.law.schema)).write.parquet(str(self._attempt))
         return session.read.parquet(str(self._attempt))
 
     def add(self, above: Sequence[DrawnPiece], ready: Prepared) -> None:
@@ -76,8 +76,8 @@ class TablesFolder:
         import pyarrow as pa
         from pyarrow import parquet
 
-        parts = pa.Table.from_batches([running.batch_of(piece) for piece in above])
-        columns = [*running.UNIT, *cell_columns(ready.plan.law.schema)]
+        parts = pa.Table.from_batches([cluster.batch_of(piece) for piece in above])
+        columns = [*cluster.UNIT, *cell_columns(ready.plan.law.schema)]
         parquet.write_table(parts.rename_columns(columns), self._attempt / "part-driver.parquet")
 
     def commit(self, release: Release) -> None:
@@ -176,7 +176,7 @@ class SparkEngine:
             raise EngineError(f"nothing can be written into the folder for keys {keys}: {reason_of(refused)}") from None
         try:
             with _in_words():
-                running.dry_run(self._session, self._place(keys), name, content, software_digest())
+                cluster.dry_run(self._session, self._place(keys), name, content, software_digest())
         finally:
             file.unlink(missing_ok=True)
 
@@ -186,25 +186,25 @@ class SparkEngine:
             raise EngineError("internal: a release is drawn after its key was written")
         n_cells = ready.plan.law.schema.n_cells
         job = DrawJob.of(ready, file, self._place(file.path.parent))
-        gathered = Gathered(ready)
-        above, work = work_of(ready, file.key, self._at_once)
+        gathered = GatheredTables(ready)
+        above, work = cut_into_tasks(ready, file.key, self._at_once)
         gathered.add(above)
         n_partitions = self._n_partitions or 4 * self._session.sparkContext.defaultParallelism
-        with _in_words(), running.told(self._session, progress):
-            tasks = running.task_rows(self._session, work, n_partitions)
-            frame = running.drawn_frame(tasks, self.drawing(job, n_cells), n_cells)
+        with _in_words(), cluster.task_progress(self._session, progress):
+            tasks = cluster.task_rows(self._session, work, n_partitions)
+            frame = cluster.drawn_frame(tasks, self.drawing(job, n_cells), n_cells)
             if self._tables is not None:
                 frame = self._tables.written(self._session, frame, ready)
-            running.gather(frame, gathered)
+            cluster.gather(frame, gathered)
         if self._tables is not None:
             self._tables.add(above, ready)
         tables = gathered.tables
         ready.plan.check(tables)  # other machines made them
         return tables
 
-    def drawing(self, job: DrawJob, n_cells: int) -> Callable[[running.Batches], running.Batches]:
+    def drawing(self, job: DrawJob, n_cells: int) -> Callable[[cluster.Batches], cluster.Batches]:
         """Return what the machines run."""
-        return running.drawing_of(job, n_cells)
+        return cluster.drawing_of(job, n_cells)
 
     def finish(self, release: Release) -> None:
         """Commit the folder of tables, if there is one."""
