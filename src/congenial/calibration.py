@@ -69,7 +69,7 @@ class BudgetRequest:
 
     @property
     def _chooses_floors(self) -> bool:
-        """Whether floors are for the budget to choose: every cell is measured once, and nothing is given."""
+        """Whether floors are for the budget to choose: every cell is measured once, without a precision."""
         query, budget = self.queries[0], self.budget
         is_open = len(self.queries) == 1 and isinstance(query, Cells) and (query.precision, query.zeros) == (None, None)
         if not is_open or query.where is not None or budget is None or budget.is_nothing:

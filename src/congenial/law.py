@@ -38,7 +38,7 @@ from congenial.tree.drawing import LevelStep, Subtree
 from congenial.tree.exact_sums import ExactSums
 from congenial.tree.tree import Tree, TreeTables, Zeros
 
-_FAR = 100  # linear noise goes farther than so many times 1 / precision with probability exp(-100)
+_FAR = 100  # linear noise goes farther than 100 / precision with probability exp(-100)
 
 
 @dataclass(frozen=True)
@@ -502,7 +502,7 @@ class AreaDrawing:
 
     @cached_property
     def samplers(self) -> tuple[Sampler, ...]:
-        """The sampler of each group of areas; made when first asked for, in every process anew."""
+        """The sampler of each group of areas; made on first use, in every process anew."""
         return tuple(map(choose_sampler, self.systems))
 
     def draw(self, groups: Ints, centres: Ints, words: Streams) -> Ints:

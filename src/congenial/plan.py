@@ -169,7 +169,7 @@ class Plan:
 
     @property
     def samplers(self) -> tuple[Sampler, ...]:
-        """The sampler of each group of areas, for the values of all of them; made when first asked for."""
+        """The sampler of each group of areas, for the values of all of them; made on first use."""
         return self.drawing.samplers
 
     @property
@@ -357,7 +357,7 @@ class Plan:
         return tuple(reasons)
 
     def disclosures(self, conditions: Sequence[Condition]) -> tuple[Review, ...]:
-        """Return what the exact numbers give away by themselves, for each level."""
+        """Return what the exact numbers disclose by themselves, for each level."""
         return review_levels(self.law.areas, self.law.below, conditions)
 
     @property
@@ -387,7 +387,7 @@ class Plan:
     def not_protected(self) -> Mapping[str, int]:
         """What of a record is not protected, each sentence with the number of areas it is true of.
 
-        Which cells the published numbers give away is counted in `congenial.privacy.disclosure`.
+        Which cells the published numbers disclose is counted in `congenial.privacy.disclosure`.
         """
         out: dict[str, int] = {}
         for structure in self.structures:

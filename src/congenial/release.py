@@ -65,7 +65,7 @@ class Release:
     made_at: str
     software: Mapping[str, str]
     reviews: tuple[Review, ...] = field(default=(), repr=False)
-    """What the exact numbers give away; looked for when it is not given."""
+    """What the exact numbers disclose; computed when it is not given."""
 
     @property
     def counts(self) -> Ints:
@@ -181,7 +181,7 @@ class Prepared:
 
     @cached_property
     def reviews(self) -> tuple[Review, ...]:
-        """What the exact numbers give away by themselves, for each level. Public with the release."""
+        """What the exact numbers disclose by themselves, for each level. Public with the release."""
         return self.plan.disclosures(self.conditions)
 
     @property

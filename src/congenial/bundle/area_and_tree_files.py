@@ -233,7 +233,7 @@ class _Column:
 
 
 def read_spine(file: BinaryIO, levels: Sequence[str], n_cells: int, n_leaves: int) -> tuple[Tree, Zeros]:
-    """Read what `write_spine` wrote, a row for each of so many leaves, and refuse anything else."""
+    """Read what `write_spine` wrote, a row for each leaf, and refuse anything else."""
     if n_leaves < 1:
         raise BundleError(f"{SPINE} is not a tree: it has no leaf")
     texts = dict.fromkeys(levels, "string")
@@ -290,11 +290,11 @@ def _is_same(codes: Codes, others: Codes) -> bool:
     return bool((first == second).all())
 
 
-# What exact numbers give away, cell by cell.
+# What exact numbers disclose, cell by cell.
 
 
 def exact_cells_to_parquet(reviews: Sequence[Review]) -> bytes:
-    """Return exact-cells.parquet: of each area in which a cell is given away, a digit 1 for each such cell.
+    """Return exact-cells.parquet: of each area in which a cell is disclosed, a digit 1 for each such cell.
 
     Their values are those of the released table.
     """
@@ -303,7 +303,7 @@ def exact_cells_to_parquet(reviews: Sequence[Review]) -> bytes:
 
 
 def _columns(review: Review) -> list[NDArray[np.object_]]:
-    """Return level, label and digits of the areas in which a cell is given away, in their order."""
+    """Return level, label and digits of the areas in which a cell is disclosed, in their order."""
     places, digits = [np.zeros(0, np.int64)], [np.zeros(0, object)]
     for kind in review.kinds:
         has_news = kind.has_news

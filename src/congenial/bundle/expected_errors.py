@@ -128,7 +128,7 @@ SIZES = (0, 1, 5, 10, 50, 100, 1_000)
 """Where classes of counts begin."""
 
 MOST_EXACT_AREAS = 24
-"""Up to so many areas have their moments computed without a draw, at some 30 milliseconds each."""
+"""Areas whose moments are computed without a draw, at most: some 30 milliseconds each."""
 
 _SUM_SECONDS = 0.6  # of draws, by the samplers' own estimate, which is about twice what they take
 _SUM_NUMBERS = 4_000_000  # kept at a time: of areas that are drawn around, times sums
@@ -232,7 +232,7 @@ def aggregate_errors(
 ) -> AggregateErrors:
     """Return what to expect of sums over all areas of a plan, around tables (area, cell).
 
-    Where there are very many areas, some stand for all: every so-manieth by size.
+    Where there are very many areas, a systematic sample by size stands for all.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def aggregate_errors(
 
 
 def statistics(schema: Schema) -> list[Row]:
-    """Return the sums that are looked at: all cells, each level where these are not many, each cell."""
+    """Return the sums that errors are computed of: all cells, each level where these are not many, each cell."""
     cells = [Row.of(name, [cell]) for cell, name in enumerate(cell_names(schema, range(schema.n_cells)))]
     levels = [row for name in schema.names for row in margin(name).rows(schema)]
     return [*total().rows(schema), *(levels if len(levels) <= _MOST_LEVELS and len(schema.names) > 1 else []), *cells]
@@ -291,7 +291,7 @@ def _exact(plan: Plan, tables: Ints, places: Ints, rows: Sequence[Row]) -> tuple
 
 
 def evenly_by_size(sizes: Ints, most: int) -> Ints:
-    """Return at most so many places, ascending, spread evenly over the ranks of their sizes.
+    """Return a systematic sample of places by size, ascending, of at most `most`.
 
     Examples
     --------

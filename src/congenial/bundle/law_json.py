@@ -253,14 +253,14 @@ def _row(entry: Mapping[str, Any], n_cells: int) -> Row:
     return Row(str(entry["text"]), cells, coefficients)
 
 
-def _query(schema: Schema, noise: str, given: Mapping[str, Any]) -> MeasuredQuery:
-    precision = exact_fraction(given["precision"], "a precision")
-    if given["rows"] == EACH_CELL:
+def _query(schema: Schema, noise: str, entry: Mapping[str, Any]) -> MeasuredQuery:
+    precision = exact_fraction(entry["precision"], "a precision")
+    if entry["rows"] == EACH_CELL:
         rows = tuple(Row.of(schema.cell_name(cell), [cell]) for cell in range(schema.n_cells))
     else:
-        rows = tuple(_row(entry, schema.n_cells) for entry in given["rows"])
-    query = MeasuredQuery(str(given["query"]), precision, rows, exact_fraction(given["floor"], "a floor"))
-    if _base(noise, query) != given["base"]:
+        rows = tuple(_row(row, schema.n_cells) for row in entry["rows"])
+    query = MeasuredQuery(str(entry["query"]), precision, rows, exact_fraction(entry["floor"], "a floor"))
+    if _base(noise, query) != entry["base"]:
         raise BundleError("this version rounds the noise of that precision to another base; use the version it names")
     return query
 

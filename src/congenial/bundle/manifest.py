@@ -167,7 +167,7 @@ class Manifest:
     left_out : mapping from file name to the reason
         What a bundle can have and this one has not.
     disclosure_summaries : tuple of Counted
-        How much the exact numbers give away by themselves, for each level.
+        How much the exact numbers disclose by themselves, for each level.
     """
 
     naming: Naming
@@ -184,7 +184,7 @@ class Manifest:
     left_out: Mapping[str, str]
     disclosure_summaries: tuple[Counted, ...]
     known_reviews: tuple[Review, ...] = field(default=(), repr=False, compare=False)
-    """What the exact numbers give away, if that was looked for already."""
+    """What the exact numbers disclose, if that is computed already."""
 
     @classmethod
     def of(
@@ -223,7 +223,7 @@ class Manifest:
 
     @cached_property
     def reviews(self) -> tuple[Review, ...]:
-        """What the exact numbers give away, unit by unit, for each level."""
+        """What the exact numbers disclose, unit by unit, for each level."""
         return self.known_reviews or self.plan.disclosures(self.conditions)
 
     @property

@@ -130,7 +130,7 @@ def _shown(value: Any) -> str:
 
 
 def budget_json(budget: Budget | None) -> dict[str, str]:
-    """Return what was asked for; nothing where every precision was given."""
+    """Return a budget as it was requested; nothing where every precision was given."""
     if budget is None:
         return {}
     amounts = {name: getattr(budget, name) for name in ("epsilon", "delta", "rho")}
@@ -157,7 +157,7 @@ def certificate_of_json(entry: Mapping[str, Any]) -> Certificate:
     return replace(certificate_from_json(values), reasons=tuple(str(reason) for reason in reasons))
 
 
-# What exact numbers give away, counted, as plain values for a manifest.
+# How much exact numbers disclose, as plain values for a manifest.
 
 
 def counted_json(counted: Counted) -> dict[str, Any]:

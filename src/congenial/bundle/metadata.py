@@ -120,7 +120,7 @@ class Naming:
         Of the data: confidential, public or simulated.
     public_files : tuple of PublicFile
     parents : tuple of (str, int)
-        What areas are part of, to find them by: so many of them, in their order, of this one, then of the next.
+        What areas are part of, to find them by, run-length encoded in the order of the areas.
     kept_rows : tuple of KeptRows
         Which rows are counted; empty where all are.
     unpublished : tuple of str

@@ -1,7 +1,7 @@
 """Parquet files, written and read by Arrow, and by nothing else here. Everything in them is public.
 
-A few bytes of a file can stand for any number of rows, and one long text for itself in all of them. So a file is asked
-how large it is before any of it is unpacked, and texts stay as they are stored, each once and a number a row.
+A few bytes of a file can stand for any number of rows, and one long text for itself in all of them. So the stated size
+of a file is checked before any of it is decoded, and texts stay dictionary-encoded.
 """
 
 import os
@@ -96,7 +96,7 @@ def damage_in_words() -> Iterator[None]:
 
 
 def check_sizes(metadata: "parquet.FileMetaData", name: str, n_rows: int, row_bytes: int) -> None:
-    """Refuse a file that does not say of itself that it has so many rows, each of at most so many bytes.
+    """Refuse a file whose metadata do not state `n_rows` rows of at most `row_bytes` bytes.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def check_sizes(metadata: "parquet.FileMetaData", name: str, n_rows: int, row_by
 
 
 def check_distinct_rows(file: BinaryIO, name: str, n_rows: int) -> None:
-    """Refuse a file that is too small for so many rows that all have a code of their own."""
+    """Refuse a file that is too small for its number of rows, each with a code of its own."""
     size = file.seek(0, os.SEEK_END)
     if n_rows > _ROWS_A_BYTE * size:
         raise BundleError(
@@ -159,7 +159,7 @@ def read_batches(
     choices : mappings from column to type
         The file has the columns and types of one of them, or is refused.
     n_rows : int
-        The file has so many, each with a code of its own, or is refused.
+        A file with another number of rows, or too small for distinct codes in them, is refused.
     widest : int
         Bytes of a text at most.
     """

@@ -23,7 +23,7 @@ from congenial.resources import beside
 from congenial.tree.exact_sums import Disclosed
 from congenial.tree.tree import Tree, TreeTables
 
-# A manifest made again from what it states and the released tables; the two must be the same.
+# A manifest recomputed from what it states and the released tables; the two must be the same.
 
 _BROKEN = "the conditions that the manifest states do not hold in its tables"
 
@@ -32,7 +32,7 @@ def check_reproducible(manifest: Manifest, tables: Ints) -> tuple[list[str], tup
     """Refuse a manifest that is not what follows from its tables (area, cell), its conditions and its precisions.
 
     Another version of `congenial` may prove a smaller bound, and say so in other words: then its figures are held to be
-    bounds, which they must be, and what was not compared is returned; and what the exact numbers give away.
+    bounds, which they must be, and what was not compared is returned, with what the exact numbers disclose.
     """
     others = other_versions(manifest.software, ["congenial"])
     recomputed = _recomputed(manifest, tables)

@@ -102,7 +102,7 @@ def _standing(bundle: VerifiedBundle, key: str | Path | None) -> str:
 
 
 def _parts(opened: OpenedBundle) -> dict[str, object]:
-    """Return what two of the files made again share, which takes as long as all else that is computed again."""
+    """Return what two of the recomputed files share, which takes as long as all else that is recomputed."""
     from congenial.bundle.report import parts_of
 
     manifest = opened.manifest
@@ -112,7 +112,7 @@ def _parts(opened: OpenedBundle) -> dict[str, object]:
 
 
 def _check_file(manifest: Manifest, name: str, content: Content) -> None:
-    """See that a file made again has the digest that the manifest lists."""
+    """See that a recomputed file has the digest that the manifest lists."""
     if not isinstance(content, bytes) or digest(content) != manifest.files[name]:
         raise BundleError(
             f"{name} is not the file that the manifest and the tables make, by the same versions of everything that"

@@ -28,7 +28,7 @@ _MOST_ONE_BY_ONE = 10  # invariants that are left out one by one
 
 @dataclass(frozen=True)
 class Alternative:
-    """A release that leaves something out, planned when its price is asked for.
+    """A release that leaves something out, planned when its price is requested.
 
     Attributes
     ----------
@@ -118,10 +118,10 @@ def disclosed_areas(spec: Spec, mechanism: Mechanism, tables: Table | Mapping[st
     return mechanism.disclose(tables, area="area" if spec.by is None else spec.by.name)
 
 
-# Which budget would reach an error that is asked for. Public: errors are those around a public table.
+# Which budget reaches a target error. Public: errors are those around a public table.
 
 OF = ("cells", "margins", "areas")
-"""What an error can be asked for: single cells, numbers by a single dimension, and cells added up over all areas."""
+"""What a target error can be of: single cells, numbers by a single dimension, and cells added up over all areas."""
 
 _WORDS = {
     "cells": "a single cell",
@@ -216,7 +216,7 @@ class TargetBudget:
 def find_budget(
     spec: Spec, areas: Areas, centres: Mapping[Area, Ints], target: ErrorTarget, progress: Progress = no_news
 ) -> TargetBudget:
-    """Return the least budget whose release has the error that is asked for.
+    """Return the least budget whose release has the target error.
 
     Parameters
     ----------

@@ -47,11 +47,11 @@ from congenial.spec.spec import Spec
 from congenial.table import CONFIDENTIAL, Table, tables_by_area
 from congenial.tree.tree import TreeTables, check_leaves
 
-# What the invariants give away, for `plan`: sentences, plain values, and a file that lists every cell.
+# What the invariants disclose: a file that lists every cell.
 
 
 def write_disclosed_cells(spec: Spec, folder: Path, reviews: Sequence[Review]) -> str:
-    """List every cell that is given away, with its value, and return where, as the end of a sentence.
+    """List every disclosed cell with its value, and return where, as the end of a sentence.
 
     The values are published with the release; until then they are confidential.
     """
@@ -80,7 +80,7 @@ class Preview(ABC):
     digest : str
         Of the plan.
     reviews : tuple of Review
-        What the invariants give away by themselves, level by level.
+        What the invariants disclose by themselves, level by level.
     exact : tuple of (str, str)
         What will be stated exactly, as a ledger records it; confidential until the release.
     """
@@ -98,7 +98,7 @@ class Preview(ABC):
 
     @property
     def disclosure_sentences(self) -> list[str]:
-        """Cells and sums that the invariants give away, in words: no noise protects them."""
+        """Cells and sums that the invariants disclose, in words: no noise protects them."""
         return level_sentences(self.reviews, self.unit)
 
     @property
@@ -136,13 +136,13 @@ class TablesPreview(Preview):
     around: Plan
     """The plan in whose areas errors are computed: this one, or that of a reference."""
     dry_run_lines: tuple[str, ...] = ()
-    """What attempts at made-up tables promise, where the time of a draw depends on more than the structure."""
+    """What the dry run promises, where the time of a draw depends on more than the structure."""
     centre: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """The public table of the middle one of the areas whose errors are shown."""
     alternatives: tuple[Alternative, ...] = ()
     """The same release with invariants left out."""
     target_budget: TargetBudget | None = None
-    """The budget that reaches an error, where one was asked for."""
+    """The budget that reaches a target error, where there is one."""
 
     @property
     def is_quick(self) -> bool:

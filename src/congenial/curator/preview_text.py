@@ -200,12 +200,12 @@ def exactness(preview: TablesPreview) -> Section | None:
 
 
 def duration(preview: TablesPreview) -> Section | None:
-    """Say how long draws take, where attempts at made-up tables were needed to know."""
+    """Say how long draws take, where a dry run was needed to know."""
     return Section("How long it takes", list(preview.dry_run_lines)) if preview.dry_run_lines else None
 
 
 def target_budget(preview: TablesPreview) -> Section | None:
-    """Say which budget reaches the error that was asked for."""
+    """Say which budget reaches the target error."""
     return None if preview.target_budget is None else Section("Which budget reaches it", preview.target_budget.lines)
 
 
@@ -305,7 +305,7 @@ def _warnings(preview: Preview) -> list[str]:
 
 
 def _charged(plan: Plan) -> list[str]:
-    """Say what a ledger is charged, where the budget is asked for in other terms: amounts add up in pure ones only."""
+    """Say what a ledger is charged, where the budget is in other terms: amounts add up in pure ones only."""
     budget, certificate = plan.budget, plan.certificate
     if budget is None or (budget.delta is None and budget.orders != "all"):
         return []

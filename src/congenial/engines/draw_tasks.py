@@ -129,7 +129,7 @@ Work = list[tuple[Task, Ints]]
 
 
 def cut_into_tasks(ready: Prepared, key: ReleaseKey, at_once: int) -> tuple[list[DrawnPiece], Work]:
-    """Cut a release into tasks of about so many areas or leaves; of a tree, draw the upper levels here."""
+    """Cut a release into tasks of about `at_once` areas or leaves; of a tree, draw the upper levels here."""
     below = ready.plan.law.below
     if not below.steps:
         areas, groups = ready.plan.law.areas, ready.plan.law.areas.group_numbers
@@ -173,7 +173,7 @@ def _above(whole: Subtree, level: int) -> Subtree:
 
 
 def _runs(tree: Tree, level: int, at_once: int) -> Iterator[tuple[int, int]]:
-    """Cut the units of a level into runs with about so many leaves."""
+    """Cut the units of a level into runs with about `at_once` leaves."""
     ends = np.arange(len(tree.codes[level]) + 1)
     for families in tree.families[level:]:
         ends = families.starts[ends]  # where the leaves of each unit begin

@@ -1,7 +1,7 @@
 """What the exact numbers of a release disclose, level by level.
 
-Each level is looked at by its own exact numbers, and by the cells that are 0 above it: where a county has nobody, none
-of its blocks has. What siblings say of each other beyond that is not looked for.
+A level's disclosure follows from its own exact numbers, and from the cells that are 0 above it: where a county has
+nobody, none of its blocks has. What siblings disclose of each other beyond that is not computed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ Flags = NDArray[np.bool_]
 
 
 def review_levels(areas: Areas, below: Subtree, conditions: Sequence[Condition]) -> tuple[Review, ...]:
-    """Look at every unit of every level, the first being that of the areas, or one table.
+    """Return the disclosure of every level, the first being that of the areas, or of one table.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ class ExactRows:
         return all(not (a & b) or a <= b or b <= a for a, b in combinations(sets, 2))
 
     def step_rows(self, n_children: int) -> list[Row]:
-        """Return all rows of a family with so many children; cells are numbered child by child."""
+        """Return all rows of a family of `n_children`; cells are numbered child by child."""
         n = self.n_cells
         above = [Row.of(f"sum of cell {cell}", range(cell, n * n_children, n)) for cell in range(n)]
         of_children = [
@@ -94,7 +94,7 @@ class ExactRows:
         Parameters
         ----------
         zeros : array (unit, cell), optional
-            What is zero by structure in units of the level. Cells whose sum is exact are barred together or not at all.
+            Structural zeros of the level's units: of all cells of an exact sum, or of none.
         """
         proof = self.certified(most_children)
         if not proof.is_certified:

@@ -249,7 +249,7 @@ def batch_of(piece: DrawnPiece) -> Any:
 
 
 def drawn_frame(tasks: "DataFrame", draw: Callable[[Batches], Batches], n_cells: int) -> "DataFrame":
-    """Return the frame of drawn units; nothing runs before it is asked for."""
+    """Return the frame of drawn units; Spark runs nothing before its rows are read."""
     kinds = ["level int", "place long", "code string", *(f"c{cell} long" for cell in range(n_cells))]
     with without_pandas_warning():
         return tasks.mapInArrow(draw, ", ".join(kinds))
