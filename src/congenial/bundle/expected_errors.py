@@ -58,8 +58,7 @@ def expected_error(plan: Plan, area: Area, centre: Ints, reference: str) -> Expe
     rows = [row for name in schema.names for row in margin(name).rows(schema)]
     margins = rows if len(rows) <= _MOST_MARGINS and len(schema.names) > 1 else []
     system = System.of(plan.law.areas[area], plan.law.measured)
-    cells = [Row(schema.cell_name(cell), (cell,), (1,)) for cell in range(schema.n_cells)]
-    moments = exact_errors(system, centre, [*cells, *margins])
+    moments = exact_errors(system, centre, [*_cell_rows(schema), *margins])
     errors = _drawn_errors(plan, area, centre, margins) if moments is None else moments.size
     of_cells, of_margins = errors[: schema.n_cells], errors[schema.n_cells :].tolist()
     return ExpectedError(reference, area, of_cells, tuple(zip((row.name for row in margins), of_margins, strict=True)))
@@ -67,10 +66,12 @@ def expected_error(plan: Plan, area: Area, centre: Ints, reference: str) -> Expe
 
 def quick_errors(law: PublicLaw, area: Area, centre: Ints) -> Floats | None:
     """Return the errors of single cells around a public table of one area; None where draws would be needed."""
-    schema = law.schema
-    cells = [Row(schema.cell_name(cell), (cell,), (1,)) for cell in range(schema.n_cells)]
-    moments = exact_errors(System.of(law.areas[area], law.measured), centre, cells)
+    moments = exact_errors(System.of(law.areas[area], law.measured), centre, _cell_rows(law.schema))
     return None if moments is None else moments.size
+
+
+def _cell_rows(schema: Schema) -> list[Row]:
+    return [Row.of(name, [cell]) for cell, name in enumerate(cell_names(schema, range(schema.n_cells)))]
 
 
 def _drawn_errors(plan: Plan, area: Area, centre: Ints, rows: Sequence[Row]) -> Floats:
@@ -96,7 +97,7 @@ def by_size(counts: Ints, edges: Sequence[int]) -> Iterator[tuple[str, NDArray[n
     [('0', [True, False, False]), ('1 to 4', [False, True, True])]
     """
     for low, high in size_classes(edges):
-        in_class = (counts >= low) if high is None else (counts >= low) & (counts < high)
+        in_class = _in_class(counts, low, high)
         if in_class.any():
             yield class_text(low, high), in_class
 
@@ -273,9 +274,12 @@ def aggregate_errors(
 
 def statistics(schema: Schema) -> list[Row]:
     """Return the sums that errors are computed of: all cells, each level where these are not many, each cell."""
-    cells = [Row.of(name, [cell]) for cell, name in enumerate(cell_names(schema, range(schema.n_cells)))]
     levels = [row for name in schema.names for row in margin(name).rows(schema)]
-    return [*total().rows(schema), *(levels if len(levels) <= _MOST_LEVELS and len(schema.names) > 1 else []), *cells]
+    return [
+        *total().rows(schema),
+        *(levels if len(levels) <= _MOST_LEVELS and len(schema.names) > 1 else []),
+        *_cell_rows(schema),
+    ]
 
 
 def _exact(plan: Plan, tables: Ints, places: Ints, rows: Sequence[Row]) -> tuple[Floats, Floats] | None:

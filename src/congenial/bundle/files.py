@@ -57,10 +57,6 @@ class BundleContents:
     progress: Progress = no_news
 
 
-def _always(_: Manifest) -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class BundleFile:
     """One file of a bundle.
@@ -88,33 +84,17 @@ class BundleFile:
     name: str
     line: str
     make: Callable[[BundleContents], Content]
-    is_due: Callable[[Manifest], bool] = _always
-    is_required: Callable[[Manifest], bool] = _always
+    is_due: Callable[[Manifest], bool] = lambda _: True
+    is_required: Callable[[Manifest], bool] = lambda _: True
     output: str | None = None
     is_page: bool = False
     software: tuple[str, ...] = ()
-
-
-def _is_optional(_: Manifest) -> bool:
-    return False
 
 
 def is_too_long(manifest: Manifest) -> bool:
     """Whether table.csv is left out because it would be too long, and table.parquet has its rows."""
     law = manifest.law
     return PARQUET not in manifest.left_out and law.schema.n_cells * len(law.areas) > MOST_ROWS
-
-
-def _has_csv(manifest: Manifest) -> bool:
-    return not is_too_long(manifest)
-
-
-def _has_areas(manifest: Manifest) -> bool:
-    return manifest.law.areas.name is not None
-
-
-def _is_tree(manifest: Manifest) -> bool:
-    return len(manifest.law.tree.levels) > 1
 
 
 def _table(contents: BundleContents) -> Content:
@@ -180,28 +160,38 @@ LEVEL = BundleFile("level-{number}.parquet", "the released counts of each {name}
 """The file of each level below the first, whose tables are those of table.csv."""
 
 FILES = (
-    BundleFile(TABLE, "the released counts, a row a cell", _table, is_due=_has_csv),
+    BundleFile(TABLE, "the released counts, a row a cell", _table, is_due=lambda manifest: not is_too_long(manifest)),
     BundleFile(
         *(PARQUET, "the same as Parquet", _parquet),
         is_required=is_too_long,
         output="parquet",
     ),
-    BundleFile(AREAS, "the exact numbers of each area, as the manifest lists them", _areas, is_due=_has_areas),
-    BundleFile(SPINE, "every leaf of the tree with the units that it is part of", _spine, is_due=_is_tree),
+    BundleFile(
+        AREAS,
+        "the exact numbers of each area, as the manifest lists them",
+        _areas,
+        is_due=lambda manifest: manifest.law.areas.name is not None,
+    ),
+    BundleFile(
+        SPINE,
+        "every leaf of the tree with the units that it is part of",
+        _spine,
+        is_due=lambda manifest: len(manifest.law.tree.levels) > 1,
+    ),
     LEVEL,
     BundleFile(
         EXACT_CELLS,
         "which cells of which areas follow from the exact numbers, so that nothing protects them",
         _exact_cells,
         is_due=lambda manifest: manifest.discloses_cells,
-        is_required=_is_optional,
+        is_required=lambda _: False,
         software=("python", "congenial", "pyarrow"),
     ),
     BundleFile(
         EXPECTED_ERRORS,
         "errors and biases to expect, by class of count and level",
         _expected_errors,
-        is_required=_is_optional,
+        is_required=lambda _: False,
         is_page=True,
         software=("python", "congenial", "numpy"),
     ),
@@ -209,7 +199,7 @@ FILES = (
         REPORT,
         "the same with tables and pictures, to read in a browser",
         _report,
-        is_required=_is_optional,
+        is_required=lambda _: False,
         output="report",
         is_page=True,
         software=tuple(name for name in SOFTWARE if name != "pyarrow"),

@@ -106,17 +106,24 @@ def write_folder(folder: Path, fill: Callable[[Unfinished], None]) -> None:
     Whoever stops this at any moment leaves either the whole folder or none; a hidden remainder may stay.
     """
     check_new(folder)
-    outer: Path | None = None
-    try:
-        outer = _temporary(folder)
+    with _hidden_folder(folder, f"the bundle could not be written to {folder}") as outer:
         inner = outer / "bundle"  # the hidden folder is private; this one gets the usual permissions
         inner.mkdir()
         fill(Unfinished(inner))
         flush_folder(inner)
         inner.rename(folder)
         flush_folder(folder.absolute().parent)
+
+
+@contextmanager
+def _hidden_folder(folder: Path, failure: str) -> Iterator[Path]:
+    """Give a hidden folder beside another, and remove it; where the disk refuses, say what has failed."""
+    outer: Path | None = None
+    try:
+        outer = _temporary(folder)
+        yield outer
     except OSError as refused:
-        raise BundleError(f"the bundle could not be written to {folder}: {reason_of(refused)}") from None
+        raise BundleError(f"{failure}: {reason_of(refused)}") from None
     finally:
         if outer is not None:
             shutil.rmtree(outer, ignore_errors=True)
@@ -124,16 +131,9 @@ def write_folder(folder: Path, fill: Callable[[Unfinished], None]) -> None:
 
 def is_folder_of(folder: Path, fill: Callable[[Unfinished], None]) -> bool:
     """Return whether a folder holds, byte for byte, what `fill` would fill one with; that is made beside it."""
-    outer: Path | None = None
-    try:
-        outer = _temporary(folder)
+    with _hidden_folder(folder, f"{folder} could not be compared with the release") as outer:
         expected = Unfinished(outer)
         fill(expected)
-    except OSError as refused:
-        raise BundleError(f"{folder} could not be compared with the release: {reason_of(refused)}") from None
-    finally:
-        if outer is not None:
-            shutil.rmtree(outer, ignore_errors=True)
     files = list(folder.iterdir()) if folder.is_dir() else []
     digests = {path.name: digest_of(path) if path.is_file() else "" for path in files}
     return digests == expected.digests

@@ -1,12 +1,11 @@
 """From a spec to a published bundle: the data read once, the release planned once, charged, drawn and written."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -50,45 +49,28 @@ from congenial.tree.tree import TreeTables, check_leaves
 # Where a release is read and drawn: on this machine, or by an engine for many. The tables are the same.
 
 
-class ReleaseEngine(Protocol):
-    """What reads and draws. Plan, certificate, charge and bundle are made by the process that asks for a release."""
+class ReleaseEngine:
+    """What reads and draws: this machine alone, or what a subclass says.
 
-    def read(self, spec: Spec, folder: Path) -> Grouped | None:
-        """Return the rows that a spec names, equal ones put together; None where they are read here. Confidential."""
-        ...
-
-    def check(self, keys: Path | None) -> None:
-        """Refuse, before anything is charged, machines that could not draw; `keys` is the folder of keys."""
-        ...
-
-    def draw(self, ready: Prepared, file: KeyFile, progress: Progress) -> TreeTables:
-        """Return one draw of everything, as `congenial.release.draw_here` does."""
-        ...
-
-    def finish(self, release: Release) -> None:
-        """Do what is done when the bundle is there, and before the key is destroyed."""
-        ...
-
-
-class Local:
-    """The machine that this process runs on, alone."""
+    Plan, certificate, charge and bundle are made by the process that asks for a release.
+    """
 
     def read(self, spec: Spec, folder: Path) -> Grouped | None:  # noqa: ARG002
-        """Leave the files to be read here."""
+        """Return the rows that a spec names, equal ones put together; None where they are read here. Confidential."""
         return None
 
     def check(self, keys: Path | None) -> None:
-        """Have nothing to check: the dry run is in this process."""
+        """Refuse, before anything is charged, machines that could not draw; `keys` is the folder of keys."""
 
     def draw(self, ready: Prepared, file: KeyFile, progress: Progress) -> TreeTables:
-        """Draw in this process."""
+        """Return one draw of everything; the same tables wherever they are drawn."""
         return draw_here(ready, file, progress)
 
     def finish(self, release: Release) -> None:
-        """Have nothing more to write."""
+        """Do what is done when the bundle is there, and before the key is destroyed."""
 
 
-LOCAL = Local()
+LOCAL = ReleaseEngine()
 
 # Where confidential tables break the conditions that are stated of them. An error names the condition only.
 
@@ -138,22 +120,16 @@ def find_violations(mechanism: Mechanism, tables: Tables) -> list[Violation]:
 
 def each_violation(mechanism: Mechanism, tables: Tables) -> Iterator[Violation]:
     """Return the same one by one: there can be as many as there are cells. Confidential."""
-    if isinstance(tables, Mapping):
-        for area, table in tables.items():
-            yield from _of_one(mechanism, area, table)
-    else:
-        yield from _of_one(mechanism, None, tables)
-
-
-def _of_one(mechanism: Mechanism, area: Area, table: Table) -> Iterator[Violation]:
-    counts = mechanism.counts_of(table).tolist()
-    conditions = [condition.of_area(area) for condition in mechanism.invariants]
-    for claim in claims_of(mechanism.schema, conditions, counts):
-        for limited in claim.limits:
-            value = limited.row.value(counts)
-            if not limited.allows(value):
-                needed = limited.limits.text.removeprefix("is ")
-                yield Violation(area, claim.of, limited.row.name, value, needed)
+    by_area: Iterable[tuple[Area, Table]] = tables.items() if isinstance(tables, Mapping) else [(None, tables)]
+    for area, table in by_area:
+        counts = mechanism.counts_of(table).tolist()
+        conditions = [condition.of_area(area) for condition in mechanism.invariants]
+        for claim in claims_of(mechanism.schema, conditions, counts):
+            for limited in claim.limits:
+                value = limited.row.value(counts)
+                if not limited.allows(value):
+                    needed = limited.limits.text.removeprefix("is ")
+                    yield Violation(area, claim.of, limited.row.name, value, needed)
 
 
 STEPS = (READING, *RELEASE_STEPS, WRITING)

@@ -147,13 +147,21 @@ def protected(preview: Preview) -> Section:
 
 def error(preview: TablesPreview) -> Section:
     """Say how large the errors of cells and sums will be."""
-    errors = preview.errors
+    around = f"Root mean squared error, computed around a public table: {preview.errors[0].reference}."
+    return Section("How far a released number is off", [around], _by_area(preview, _classes, ["", "error"]))
+
+
+def _by_area(
+    preview: TablesPreview,
+    lines_of: Callable[[TablesPreview, ExpectedError], list[tuple[str, str]]],
+    header: list[str],
+) -> list[list[str]]:
+    """Return a header and lines, a column an area; of one table, its column has the second title of the header."""
     name = preview.plan.law.areas.name
-    header = ["", *([f"{name} {error.area}" for error in errors] if name is not None else ["error"])]
-    columns = [_classes(preview, error) for error in errors]
+    areas = [f"{name} {error.area}" for error in preview.errors if error.area is not None]
+    columns = [lines_of(preview, error) for error in preview.errors]
     rows = [[lines[0][0], *(value for _, value in lines)] for lines in zip(*columns, strict=True)]
-    around = f"Root mean squared error, computed around a public table: {errors[0].reference}."
-    return Section("How far a released number is off", [around], [header, *rows])
+    return [[header[0], *(areas or header[1:])], *rows]
 
 
 def aggregates(preview: TablesPreview) -> Section | None:
@@ -237,10 +245,11 @@ def sampler(preview: Preview) -> Section:
 
 def every_number(preview: TablesPreview) -> Section:
     """List the error of every released number, and all that is not protected."""
-    header, rows = error_table(preview)
+    title = f"Root mean squared error to expect around a public table: {preview.errors[0].reference}"
     lines = [*preview.plan.not_protected_text, *preview.disclosure_sentences]
     is_cut = len(lines) > _MOST_LINES or any(len(line) > _LONGEST_LINE for line in lines)
-    return Section(error_title(preview), lines if is_cut else [], [header, *rows])
+    header = ["released number", "root mean squared error"]
+    return Section(title, lines if is_cut else [], _by_area(preview, _error_lines, header))
 
 
 SCREEN: tuple[Callable[[Preview], Section | None], ...] = (not_protected, published, cost, protected)
@@ -317,20 +326,6 @@ def _charged(plan: Plan) -> list[str]:
 def _time(preview: Preview) -> str:
     rounded = float(f"{preview.seconds:.1g}")
     return f"{rounded:,g} second{'' if rounded == 1 else 's'}"
-
-
-def error_title(preview: TablesPreview) -> str:
-    """Say what the errors are computed around."""
-    return f"Root mean squared error to expect around a public table: {preview.errors[0].reference}"
-
-
-def error_table(preview: TablesPreview) -> tuple[list[str], list[list[str]]]:
-    """Return a header and a line for each released number: its error, a column an area."""
-    name = preview.plan.law.areas.name
-    areas = [f"{name} {error.area}" for error in preview.errors if error.area is not None]
-    columns = [_error_lines(preview, error) for error in preview.errors]
-    rows = [[lines[0][0], *(value for _, value in lines)] for lines in zip(*columns, strict=True)]
-    return ["released number", *(areas or ["root mean squared error"])], rows
 
 
 def _error_lines(preview: TablesPreview, error: ExpectedError) -> list[tuple[str, str]]:

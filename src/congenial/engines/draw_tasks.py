@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 
@@ -76,17 +75,9 @@ class DrawJob:
         return self.place.key(self.key_name, self.commitment)
 
 
-class Task(Protocol):
-    """Some of the tables of a release. Public: it has seen no confidential table; it can be pickled."""
-
-    def draw(self, job: DrawJob, counts: Ints, key: ReleaseKey) -> Iterator[DrawnPiece]:
-        """Go through what is drawn around the confidential tables of its areas or leaves."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class AreaTask:
-    """Areas that stand together, from the place `first` on."""
+    """Areas that stand together, from the place `first` on. Public; it can be pickled."""
 
     first: int
     labels: tuple[Area, ...]
@@ -101,7 +92,7 @@ class AreaTask:
 
 @dataclass(frozen=True, eq=False)
 class TreeTask:
-    """What is below some units that stand together in a level, given their released tables.
+    """What is below some units that stand together in a level, given their released tables. Public; can be pickled.
 
     Attributes
     ----------
@@ -124,7 +115,7 @@ class TreeTask:
             yield DrawnPiece(self.level + below, first, self.subtree.tree.codes[below].astype(str).tolist(), tables)
 
 
-Work = list[tuple[Task, Ints]]
+Work = list[tuple[AreaTask | TreeTask, Ints]]
 """Tasks with the confidential tables of their areas or leaves."""
 
 

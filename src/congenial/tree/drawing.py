@@ -1,12 +1,13 @@
 """How the levels of a tree are drawn: steps from a level to the next, their feasibility, and subtrees of steps."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from math import sqrt
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,37 +25,33 @@ from congenial.tree.exact_sums import ExactSums, SumPart
 from congenial.tree.tree import Tree, TreeTables, Zeros
 
 
-class LevelStep(Protocol):
+@dataclass(frozen=True, eq=False)
+class LevelStep(ABC):
     """Draws the children of every unit of a level, given the units' released tables. Public: it has seen no table.
 
     For every table that the level above can have, there are children that obey the step's conditions; a step says so
     when it is made, or is not made.
+
+    Attributes
+    ----------
+    families : Families
+        Whose parts the units are.
+    noise : DiscreteNoise
+        The noise of every cell of the level below.
     """
 
-    @property
-    def name(self) -> str:
-        """What a manifest says of it."""
-        ...
+    families: Families
+    noise: DiscreteNoise
 
-    @property
-    def title(self) -> str:
-        """What a manifest says of it in words."""
-        ...
+    name: ClassVar[str]
+    title: ClassVar[str]
+    """What a manifest says of it in words."""
 
-    @property
-    def families(self) -> Families:
-        """Whose parts the units are."""
-        ...
-
-    @property
-    def noise(self) -> DiscreteNoise:
-        """The noise of every cell of the level below."""
-        ...
-
+    @abstractmethod
     def part(self, first: int, end: int) -> "LevelStep":
         """Return the step of some families that stand together."""
-        ...
 
+    @abstractmethod
     def dry_run(self, spread: float) -> list[str]:
         """Refuse what cannot be drawn, from public facts and before anything is charged; say what trials promise.
 
@@ -63,27 +60,23 @@ class LevelStep(Protocol):
         spread : float
             The standard deviation of a parent's released cells, from the noise of all levels above.
         """
-        ...
 
+    @abstractmethod
     def draw(self, counts: Ints, released: Ints, words: KeyedWords, *, always_certain: bool = False) -> Ints:
         """Return the children (child, cell) around their confidential counts, given the released parents.
 
         A family's draw is a function of its words, its parent's released table and its own counts. `always_certain`
         makes every decision in ball arithmetic: the same draw, slowly.
         """
-        ...
 
+    @abstractmethod
     def log_probabilities(self, counts: Ints, released: Ints, children: Ints) -> Floats:
         """Return the log probability of each family's children (family,); minus infinity where they do not fit."""
-        ...
 
 
-@dataclass(frozen=True)
-class AllocationStep:
+@dataclass(frozen=True, eq=False)
+class AllocationStep(LevelStep):
     """Children that only have to add up: every cell is allocated by itself, `congenial.sampling.allocation`."""
-
-    families: Families
-    noise: DiscreteNoise
 
     name: ClassVar[str] = "share_out"
     title: ClassVar[str] = "children of a unit drawn independently given its released table, by tilted rejection"
@@ -249,7 +242,7 @@ _MOST_SIDE = 1 << 12  # how far weights reach: noise with a standard deviation o
 
 
 @dataclass(frozen=True, eq=False)
-class ExactSumsStep:
+class ExactSumsStep(LevelStep):
     """Children that add up to their parent and have exact sums of their own.
 
     Cells in the same exact sums form a part. In each part the children are a table with both margins given, drawn by
@@ -261,8 +254,6 @@ class ExactSumsStep:
         What is exact in every child.
     """
 
-    families: Families
-    noise: DiscreteNoise
     exact: ExactSums
 
     name: ClassVar[str] = "look_ahead"

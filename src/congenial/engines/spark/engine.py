@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from congenial.bundle.area_and_tree_files import cell_columns
-from congenial.curator.pipeline import Published
+from congenial.curator.pipeline import Published, ReleaseEngine
 from congenial.disk import flush_folder
 from congenial.engines.draw_tasks import (
     DrawJob,
@@ -109,7 +109,7 @@ AT_ONCE = 4_000
 _OURS = re.compile(r"congenial\.errors\.\w+: (.+)")
 
 
-class SparkEngine:
+class SparkEngine(ReleaseEngine):
     """Reads and draws a release with a Spark session. Not one number depends on how the work is spread.
 
     Parameters
