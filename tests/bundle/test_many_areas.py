@@ -111,19 +111,19 @@ def test_chunks_change_no_byte_and_neither_does_the_order_of_rows(
 
 
 def test_of_more_tables_than_fit_the_largest_are_laid_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = load_bundle(simulated(tmp_path))
+    loaded = load_bundle(simulated(tmp_path))
     monkeypatch.setattr(walk, "_MOST_TABLES", N_AREAS - 1)
     monkeypatch.setattr(walk, "_FEW_OF_MANY", 5)
-    units, left_out = walk.units_of(found.manifest, found.levels)
-    sizes = np.sort(found.counts.sum(axis=1))[::-1]
+    units, left_out = walk.units_of(loaded.manifest, loaded.levels)
+    sizes = np.sort(loaded.counts.sum(axis=1))[::-1]
     shown = [int(unit.title.split(": ")[1]) for unit in units]
     assert (sorted(shown, reverse=True), left_out) == (sizes[:5].tolist(), N_AREAS - 5)
     assert [unit.title for unit in units] == sorted(unit.title for unit in units)
 
 
 def test_a_mapping_of_tables(tmp_path: Path) -> None:
-    found = load_bundle(simulated(tmp_path))
-    assert isinstance(found, cg.Bundle)
-    assert list(found.tables) == [f"{area:03d}" for area in range(N_AREAS)]
-    assert np.array_equal(found.tables["017"], found.counts[17])
-    assert "nowhere" not in found.tables
+    loaded = load_bundle(simulated(tmp_path))
+    assert isinstance(loaded, cg.Bundle)
+    assert list(loaded.tables) == [f"{area:03d}" for area in range(N_AREAS)]
+    assert np.array_equal(loaded.tables["017"], loaded.counts[17])
+    assert "nowhere" not in loaded.tables

@@ -28,11 +28,11 @@ def areas(n: int = 40) -> Prepared:
 
 def tree(*, exact: bool = False, largest: int = 9) -> Prepared:
     codes = [f"{county}{tract:02}{block}" for county in range(3) for tract in range(30) for block in "abc"]
-    made = cg.Tree.of_prefixes(codes, {"county": 1, "tract": 3}, "block")
+    blocks = cg.Tree.of_prefixes(codes, {"county": 1, "tract": 3}, "block")
     schema = cg.Schema({"sex": ["f", "m"], "age": ["young", "old"]})
-    zeros = Zeros.of(made, 4, {"block": {"000a": [True, False, False, True]}})
+    zeros = Zeros.of(blocks, 4, {"block": {"000a": [True, False, False, True]}})
     below = {"tract": [cg.total()]} if exact else {}
-    hierarchy = cg.Hierarchy(made, schema, invariants={"county": [cg.total()], **below}, rho="1", zeros=zeros)
+    hierarchy = cg.Hierarchy(blocks, schema, invariants={"county": [cg.total()], **below}, rho="1", zeros=zeros)
     counts = np.random.default_rng(6).poisson(4, (len(codes), 4))
     counts[zeros.masks[-1]] = 0
     counts[7, 2] = largest
@@ -57,7 +57,7 @@ def test_tasks_in_any_order_give_the_same_release() -> None:
             gathered.add(sent.draw(job, counts, KEY))
         tables = gathered.tables
         ready.plan.check(tables)
-        assert all(np.array_equal(one, other) for one, other in zip(expected, tables, strict=True))
+        assert all(np.array_equal(whole, other) for whole, other in zip(expected, tables, strict=True))
 
 
 def test_what_travels_beside_the_tables_holds_neither_key_nor_count() -> None:

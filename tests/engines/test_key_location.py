@@ -20,9 +20,9 @@ def test_a_folder_or_a_command_gives_the_key(begun: KeyFile) -> None:
     assert begun.key is not None
     folder = begun.path.parent
     for place in (KeyLocation(folder=str(folder)), KeyLocation(command=f"cat '{folder}/{{name}}'")):
-        found = place.key(begun.path.name, begun.key.commitment)
-        assert found.secret == begun.key.secret
-        assert begun.key.secret.hex() not in repr((place, found, place.content(begun.path.name)))
+        key = place.key(begun.path.name, begun.key.commitment)
+        assert key.secret == begun.key.secret
+        assert begun.key.secret.hex() not in repr((place, key, place.content(begun.path.name)))
         with pytest.raises(EngineError, match="has no key"):
             place.key(begun.path.name, ReleaseKey().commitment)
     begun.close()
@@ -42,11 +42,11 @@ def test_what_is_no_private_file_is_refused(begun: KeyFile) -> None:
 
 
 def test_a_command_that_fails_says_so_and_shows_nothing() -> None:
-    for command, said in (
+    for command, message in (
         ("false {name}", "status 1"),
         ("/no/such/command {name}", "no such file"),
     ):
-        with pytest.raises(EngineError, match=said):
+        with pytest.raises(EngineError, match=message):
             KeyLocation(command=command).content("a.key")
     with pytest.raises(EngineError, match="where the key's name goes"):
         KeyLocation(command="cat keys")

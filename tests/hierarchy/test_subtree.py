@@ -37,8 +37,8 @@ def words() -> TreeStreams:
     return TreeStreams.simulated(replay_rng("words of a subtree"))
 
 
-def is_same(one: tuple[NDArray[np.int64], ...], other: tuple[NDArray[np.int64], ...]) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+def is_same(first: tuple[NDArray[np.int64], ...], other: tuple[NDArray[np.int64], ...]) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
 
 @pytest.mark.parametrize("case", CASES)
