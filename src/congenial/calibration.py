@@ -18,7 +18,6 @@ from congenial.errors import HierarchyError, PrivacyError
 from congenial.exact import positive_fraction
 from congenial.law import MeasuredQuery, PublicLaw
 from congenial.noise import FAMILIES
-from congenial.noise.base import DiscreteNoise
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.calibrate import precisions_of
@@ -34,7 +33,7 @@ from congenial.privacy.tree import (
 )
 from congenial.privacy.zero_weights.calibrate import clamped_floor, has_floor, weighted_cells
 from congenial.schema import Schema
-from congenial.tree.drawing import Subtree
+from congenial.tree.drawing import Subtree, discrete_noises
 from congenial.tree.exact_sums import Disclosed, exact_rows, exact_sums, with_conditions_below
 from congenial.tree.tree import Mask, Tree, Zeros, check_leaves
 
@@ -261,13 +260,13 @@ class TreeRequest:
 
     def plan(self, disclosed: Disclosed) -> Plan:
         """Return law and certificate: each level as precise as its share of the budget allows."""
-        family, areas = FAMILIES[self.noise], disclosed.top
+        areas = disclosed.top
         if self.precisions is not None or self.budget is None:
             first = self._first_level(areas, None)
             precisions = (self.precisions or ())[1:]
         else:
             first, precisions = self._calibrated(areas, total_rho(self.budget))
-        noises = tuple(_discrete(family(precision)) for precision in precisions)
+        noises = discrete_noises(FAMILIES[self.noise], precisions)
         law = replace(first.law, tree_below=Subtree(self.tree, noises, self.zeros, disclosed.below))
         shares = None if self.precisions is not None else self.shares
         return replace(first, law=law, budget=self.budget, shares=shares, invariants_below=self.invariants_below)
@@ -289,9 +288,3 @@ class TreeRequest:
         precision = None if self.precisions is None else self.precisions[0]
         queries = (cells(precision=precision),)
         return BudgetRequest(self.schema, self.noise, queries, budget, self.neighbours).plan(areas)
-
-
-def _discrete(noise: object) -> DiscreteNoise:
-    if not isinstance(noise, DiscreteNoise):
-        raise HierarchyError(f"noise of a tree is on the integers, and {noise} is not")
-    return noise

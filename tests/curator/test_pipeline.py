@@ -73,7 +73,7 @@ def test_from_a_spec_to_a_verified_bundle(name: str, tmp_path: Path) -> None:
     assert (spend.hash, spend.loss) == (receipt.hash, receipt.loss)
     assert ledger.verify("town", receipt.head).n_spends == 1
     # What was charged is what the published law costs, computed again from the bundle alone.
-    recomputed = Plan.of(manifest.law, manifest.plan.neighbours, manifest.rows_per_unit).certificate
+    recomputed = Plan.of(manifest.law, manifest.plan.neighbours, manifest.plan.rows_per_unit).certificate
     assert spend.loss == (recomputed.loss if CASES[name].cap[0] == "epsilon" else recomputed.rho)
     assert {path.name for path in tmp_path.iterdir()} == {"spec.yaml", "data.csv", "budget.db", "budget.db.keys", "out"}
 

@@ -90,7 +90,7 @@ def areas_of_parquet(content: bytes, n_exact: int) -> tuple[AreaValues, list[NDA
     exact = rest[n_values:]
     if any(np.ma.is_masked(column) or (column.dtype == object and None in column) for column in exact):
         raise BundleError(f"{AREAS} lacks an exact number")
-    return AreaValues(labels, groups.astype(np.int64), values), exact
+    return AreaValues(tuple(labels), groups.astype(np.int64), values), exact
 
 
 def _gathered(batches: "Iterable[pa.RecordBatch]", names: Sequence[str]) -> tuple[list[str], list[NDArray[Any]]]:

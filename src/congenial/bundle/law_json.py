@@ -24,13 +24,12 @@ from congenial.errors import BundleError, CongenialError, PrivacyError
 from congenial.exact import exact_fraction
 from congenial.law import MeasuredQuery, PublicLaw
 from congenial.noise import FAMILIES
-from congenial.noise.base import DiscreteNoise
 from congenial.plan import Plan
 from congenial.privacy.budget import Budget
 from congenial.privacy.tree import total_rho
 from congenial.resources import what_cannot_be_held
 from congenial.schema import Dimension, Schema
-from congenial.tree.drawing import Subtree
+from congenial.tree.drawing import Subtree, discrete_noises
 from congenial.tree.exact_sums import ExactRows, ExactSums, exact_rows
 from congenial.tree.tree import Tree, Zeros
 
@@ -114,6 +113,7 @@ def _runs(cells: Sequence[int]) -> list[list[int]]:
     return out
 
 
+@dataclass(frozen=True, eq=False)
 class AreaValues:
     """What areas.parquet says of the law: each area's label, its group, and the values of its equalities.
 
@@ -124,15 +124,14 @@ class AreaValues:
         objects None.
     """
 
-    def __init__(self, labels: Sequence[str], groups: Ints, values: Sequence[NDArray[Any]]) -> None:
-        self.labels = tuple(labels)
-        self.groups = groups
-        self.values = values
+    labels: tuple[str, ...]
+    groups: Ints
+    values: Sequence[NDArray[Any]]
 
     @classmethod
     def of(cls, areas: Areas) -> "AreaValues":
         """Take them from areas, in the declared order."""
-        labels, n_areas = [str(label) for label in areas.labels], len(areas)
+        labels, n_areas = tuple(map(str, areas.labels)), len(areas)
         width = max(group.values.shape[1] for group in areas.groups)
         columns: list[NDArray[Any]] = []
         for number in range(width):
@@ -179,7 +178,7 @@ def _read(law: Mapping[str, Any], values: AreaValues | None) -> PublicLaw:
         raise BundleError("it does not say whether there are several areas, or their values are missing")
     if values is None:
         columns = [np.array([_whole(value)], object) for value in law["values"]]
-        values = AreaValues([""], np.zeros(1, np.int64), columns)
+        values = AreaValues(("",), np.zeros(1, np.int64), columns)
         labels: tuple[Area, ...] = (None,)
     else:
         labels = values.labels
@@ -365,14 +364,9 @@ class StatedTree:
 
     def law(self, first: PublicLaw, parts: TreeParts) -> PublicLaw:
         """Return the law of the first level with those below it: the tree, its zeros and exact numbers."""
-        noises = []
-        for precision in self.precisions:
-            noise = first.family(precision)
-            if not isinstance(noise, DiscreteNoise):
-                raise BundleError("the noise of a tree is on the integers")
-            noises.append(noise)
+        noises = discrete_noises(first.family, self.precisions)
         tree, zeros, exact = parts
-        return replace(first, tree_below=Subtree(tree, tuple(noises), zeros, exact))
+        return replace(first, tree_below=Subtree(tree, noises, zeros, exact))
 
 
 def tree_of_json(tree: Mapping[str, Any]) -> StatedTree:

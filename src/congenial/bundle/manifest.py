@@ -237,11 +237,6 @@ class Manifest:
         return self.plan.law
 
     @property
-    def rows_per_unit(self) -> int:
-        """How many records one protected unit may have."""
-        return self.plan.rows_per_unit
-
-    @property
     def is_for_release(self) -> bool:
         """Whether it was charged to a ledger and drawn from secret bits."""
         return self.receipt is not None
@@ -264,7 +259,7 @@ class Manifest:
             "made_at": self.made_at,
             "status": naming.status,
             "is_for_release": self.is_for_release,
-            "unit": {"word": naming.unit, "rows": self.rows_per_unit},
+            "unit": {"word": naming.unit, "rows": self.plan.rows_per_unit},
             "public_files": [asdict(file) for file in naming.public_files],
             "parents": [list(run) for run in naming.parents],
             "unpublished": list(naming.unpublished),

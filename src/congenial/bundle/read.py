@@ -88,8 +88,8 @@ def _check_names(manifest: Manifest) -> None:
         raise _refuse(str(wrong)) from None
     if naming.replaces == naming.release:
         raise _refuse("it replaces itself")
-    if manifest.rows_per_unit < 1:
-        raise _refuse(f"a unit has at least one row, and it says {manifest.rows_per_unit}")
+    if manifest.plan.rows_per_unit < 1:
+        raise _refuse(f"a unit has at least one row, and it says {manifest.plan.rows_per_unit}")
     if naming.status not in STATUSES:
         raise _refuse(f"the status is {naming.status!r}, and it is one of {', '.join(STATUSES)}")
     if manifest.receipt is None and naming.status == STATUSES[0]:

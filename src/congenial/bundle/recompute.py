@@ -55,18 +55,17 @@ def check_reproducible(manifest: Manifest, tables: Ints) -> tuple[list[str], tup
 
 
 def _recomputed(manifest: Manifest, tables: Ints) -> Manifest:
-    plan = _tree_plan(manifest, tables) if manifest.law.steps else _plan(manifest, tables)
+    plan = manifest.plan
+    if plan.law.steps:
+        plan = _tree_plan(manifest, tables)
+    else:
+        plan = Plan.of(_law(manifest, tables), plan.neighbours, plan.rows_per_unit, plan.budget, plan.requested)
     facts = (manifest.naming, manifest.made_at, plan, manifest.conditions, tables, manifest.receipt, manifest.software)
     try:
         recomputed = Manifest.of(*facts)
     except PrivacyError as refused:
         raise BundleError(f"the published law has no certificate: {refused}") from None
     return replace(recomputed, files=manifest.files, left_out=manifest.left_out)
-
-
-def _plan(manifest: Manifest, tables: Ints) -> Plan:
-    plan = manifest.plan
-    return Plan.of(_law(manifest, tables), plan.neighbours, plan.rows_per_unit, plan.budget, plan.requested)
 
 
 def _tree_plan(manifest: Manifest, tables: Ints) -> Plan:

@@ -255,8 +255,8 @@ SIMULATED = "NOT FOR RELEASE: a simulation. Its noise comes from a public seed a
 def protection_text(manifest: Manifest) -> str:
     """Return whose records are counted, and what an observer can learn about one unit, in a few sentences."""
     text = str(meaning(manifest.certificate, manifest.plan.neighbourhood))
-    if manifest.rows_per_unit > 1:
-        most = f"up to {manifest.rows_per_unit} records, and all of them are covered"
+    if manifest.plan.rows_per_unit > 1:
+        most = f"up to {manifest.plan.rows_per_unit} records, and all of them are covered"
         text = f"One {manifest.naming.unit} may have {most}. {text}"
     naming = manifest.naming
     counted = membership_sentences(naming.kept_rows, manifest.plan.neighbours, naming.unit)

@@ -1,9 +1,10 @@
 """How the levels of a tree are drawn: steps from a level to the next, their feasibility, and subtrees of steps."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import sqrt
@@ -13,6 +14,7 @@ import numpy as np
 
 from congenial.arrays import Floats, Ints
 from congenial.errors import HierarchyError, SamplingError
+from congenial.noise import Noise
 from congenial.noise.base import DiscreteNoise
 from congenial.progress import DRAWING, Progress, no_news
 from congenial.randomness import KeyedWords, RandomStream, Streams, TreeStreams, replay_rng
@@ -341,6 +343,13 @@ class ExactSumsStep(LevelStep):
     def _spans(self) -> Iterator[tuple[int, int, int]]:
         starts = self.families.starts.tolist()
         return ((family, start, end) for family, (start, end) in enumerate(pairwise(starts)))
+
+
+def discrete_noises(family: type[Noise], precisions: Iterable[Fraction]) -> tuple[DiscreteNoise, ...]:
+    """Return the noise of levels at these precisions; refuses a family that is not on the integers."""
+    if not issubclass(family, DiscreteNoise):
+        raise HierarchyError(f"the noise of a tree is on the integers, and {family.title} noise is not")
+    return tuple(map(family, precisions))
 
 
 # The tree under units whose tables are released: drawn from public structure, confidential leaves and keyed words.
