@@ -17,7 +17,7 @@ from congenial.bundle.parquet import (
     arrays_to_parquet,
     batches_of,
     check_distinct_rows,
-    damage_in_words,
+    damage_as_refusal,
     read_batches,
     table_to_parquet,
     texts_once,
@@ -69,7 +69,7 @@ def areas_of_parquet(content: bytes, n_exact: int) -> tuple[AreaValues, list[NDA
     from pyarrow import parquet
 
     file = BytesIO(content)
-    with damage_in_words():
+    with damage_as_refusal():
         schema, n_rows = parquet.read_schema(file), parquet.read_metadata(file).num_rows
         types = dict(zip(schema.names, schema.types, strict=True))
         n_values = len(schema.names) - 2 - n_exact

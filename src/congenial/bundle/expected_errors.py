@@ -93,7 +93,7 @@ def by_size(counts: Ints, edges: Sequence[int]) -> Iterator[tuple[str, NDArray[n
 
     Examples
     --------
-    >>> [(words, mask.tolist()) for words, mask in by_size(np.array([0, 3, 2]), (0, 1, 5, 20))]
+    >>> [(text, mask.tolist()) for text, mask in by_size(np.array([0, 3, 2]), (0, 1, 5, 20))]
     [('0', [True, False, False]), ('1 to 4', [False, True, True])]
     """
     for low, high in size_classes(edges):

@@ -83,7 +83,7 @@ def write_batches(batches: "Iterable[pa.Table]", out: BinaryIO) -> None:
 
 
 @contextmanager
-def damage_in_words() -> Iterator[None]:
+def damage_as_refusal() -> Iterator[None]:
     """Turn what Arrow refuses into words; a lack of memory is no damage."""
     import pyarrow as pa
 
@@ -165,7 +165,7 @@ def read_batches(
     """
     from pyarrow import parquet
 
-    with damage_in_words():
+    with damage_as_refusal():
         schema = parquet.read_schema(file)
         types = {field.name: str(field.type) for field in schema}
         fits = [columns for columns in choices if list(columns) == schema.names]

@@ -195,7 +195,7 @@ class OpenedBundle:
 
 
 @contextmanager
-def memory_in_words() -> Iterator[None]:
+def memory_error_as_refusal() -> Iterator[None]:
     """Turn a lack of memory into words: what a bundle asks for is decided by whoever made it."""
     try:
         yield
@@ -206,7 +206,7 @@ def memory_in_words() -> Iterator[None]:
         ) from None
 
 
-@memory_in_words()
+@memory_error_as_refusal()
 def open_bundle(folder: str | Path, *, key: str | Path | None = None, progress: Progress = no_news) -> OpenedBundle:
     """Read a bundle; refuses files that the manifest does not list, and tables that break the published conditions."""
     place = Path(folder)

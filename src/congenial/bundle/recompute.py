@@ -9,7 +9,7 @@ from congenial.arrays import Ints
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.manifest_json import first_difference
 from congenial.bundle.metadata import other_versions
-from congenial.bundle.read import OpenedBundle, memory_in_words
+from congenial.bundle.read import OpenedBundle, memory_error_as_refusal
 from congenial.calibration import BudgetRequest, TreeRequest
 from congenial.conditions.areas import Area, Areas
 from congenial.conditions.constraints import Constraints
@@ -222,7 +222,7 @@ class VerifiedBundle:
         return f"bundle {manifest.naming.release!r} of dataset {manifest.naming.dataset!r}: {cells}{kind}"
 
 
-@memory_in_words()
+@memory_error_as_refusal()
 def check_bundle(opened: OpenedBundle) -> VerifiedBundle:
     """Compute again whatever follows from a bundle's tables, conditions and law; refuses one that says otherwise."""
     with beside(opened.check_other_table) as compared:

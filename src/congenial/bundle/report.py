@@ -102,7 +102,7 @@ def level_errors(plan: Plan, released: TreeTables) -> list[LevelError]:
     out = []
     for level, truth, counts in zip(plan.levels, released, drawn, strict=True):
         gap = (counts - truth).astype(np.float64)
-        biases = [(words, float(gap[in_class].mean())) for words, in_class in by_size(truth, _SIZES)]
+        biases = [(text, float(gap[in_class].mean())) for text, in_class in by_size(truth, _SIZES)]
         cell, total = np.sqrt((gap**2).mean()), np.sqrt((gap.sum(axis=1) ** 2).mean())
         by_class = tuple(classes(truth, gap, gap**2))
         out.append(LevelError(level.name, float(cell), float(total), tuple(biases), by_class))
@@ -128,7 +128,7 @@ class PageTable:
     ends_in_total: bool
 
 
-def grids(schema: Schema, tables: Ints) -> "list[Markup]":
+def html_tables(schema: Schema, tables: Ints) -> "list[Markup]":
     """Lay tables (table, cell) out for a page; of very long ones their beginning."""
     lines = row_titles(schema)
     numbers = laid_out(schema, tables)[:, :_MOST_ROWS]
@@ -195,7 +195,7 @@ def _units_of_level(
             more=more,
         )
         for place, code, table, grid in zip(
-            *(places, texts_of(tree.codes[number][list(places)]), tables, grids(manifest.law.schema, tables)),
+            *(places, texts_of(tree.codes[number][list(places)]), tables, html_tables(manifest.law.schema, tables)),
             strict=True,
         )
     ]
@@ -420,7 +420,7 @@ def report(manifest: Manifest, levels: TreeTables, parts: Mapping[str, object] |
         ],
         is_one=manifest.law.areas.name is None and len(levels) == 1,
         units=units,
-        unit_words=_unit_words(manifest, _n_levels(manifest.law.schema, levels)),
+        unit_names=_unit_names(manifest, _n_levels(manifest.law.schema, levels)),
         script=own_script("find.js") if _n_units(units) > _FEW else None,
         left_out=left_out,
         table_file=PARQUET if TABLE in manifest.left_out else TABLE,
@@ -443,7 +443,7 @@ def _n_units(units: Sequence[Unit]) -> int:
     return sum(1 + _n_units(unit.parts) for unit in units)
 
 
-def _unit_words(manifest: Manifest, n_levels: int) -> str:
+def _unit_names(manifest: Manifest, n_levels: int) -> str:
     """Return what one finds among the tables of the page, in words."""
     *most, last = manifest.law.tree.levels[:n_levels]
     return f"a {', a '.join(most)} or a {last}" if most else f"a {last}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from congenial.arrays import Ints
 from congenial.arrow import numbers_in, numbers_to_arrow, texts_to_arrow
 from congenial.bundle.files import PARQUET, TABLE
-from congenial.bundle.parquet import WIDEST, check_sizes, damage_in_words
+from congenial.bundle.parquet import WIDEST, check_sizes, damage_as_refusal
 from congenial.errors import BundleError
 from congenial.law import PublicLaw
 from congenial.progress import VERIFYING, WRITING, Progress, no_news
@@ -219,7 +219,7 @@ def read_tables(law: PublicLaw, file: BinaryIO, progress: Progress = no_news) ->
 
     names = header_of(law)
     n_rows = len(law.areas) * law.schema.n_cells
-    with damage_in_words():
+    with damage_as_refusal():
         if parquet.read_schema(file).names != names:  # a column that is not there cannot be read as codes
             raise _refused("the columns")
         file.seek(0)

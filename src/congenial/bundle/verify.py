@@ -9,7 +9,7 @@ from congenial.bundle.files import REPORT, BundleContents, Content, files_of
 from congenial.bundle.manifest import Manifest
 from congenial.bundle.manifest_json import digest
 from congenial.bundle.metadata import other_versions
-from congenial.bundle.read import OpenedBundle, memory_in_words, open_bundle
+from congenial.bundle.read import OpenedBundle, memory_error_as_refusal, open_bundle
 from congenial.bundle.recompute import VerifiedBundle, check_bundle
 from congenial.errors import BundleError
 from congenial.ledger.records import Receipt, Withdrawal, what_became
@@ -41,7 +41,7 @@ class Verified:
     became: Withdrawal | None = None
 
 
-@memory_in_words()
+@memory_error_as_refusal()
 def verify_bundle(
     folder: str | Path,
     *,

@@ -123,7 +123,7 @@ def disclosed_areas(spec: Spec, mechanism: Mechanism, tables: Table | Mapping[st
 OF = ("cells", "margins", "areas")
 """What a target error can be of: single cells, numbers by a single dimension, and cells added up over all areas."""
 
-_WORDS = {
+_TEXTS = {
     "cells": "a single cell",
     "margins": "a number by a single dimension",
     "areas": "a cell added up over all areas",
@@ -157,9 +157,9 @@ class ErrorTarget:
             raise StudyError(f"an error can be asked for of {', '.join(OF)}, not of {self.of!r}")
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """What the error is of."""
-        return _WORDS[self.of]
+        return _TEXTS[self.of]
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class TargetBudget:
     @property
     def lines(self) -> list[str]:
         """The answer in words."""
-        wanted = f"a root mean squared error of {self.target.error:g} for {self.target.words}"
+        wanted = f"a root mean squared error of {self.target.error:g} for {self.target.text}"
         now = f"the spec's {self.requested.amount} gives {self.now:.3g}"
         if self.budget is None:
             return [f"No budget up to {_MOST} reaches {wanted}: it is {self.error:.3g} even then; {now}."]

@@ -89,9 +89,9 @@ class KeyLocation:
 
 
 def _printed(command: str, name: str) -> SecretBytes:
-    words = [word.replace(NAME, name) for word in shlex.split(command)]
+    arguments = [word.replace(NAME, name) for word in shlex.split(command)]
     try:
-        run = subprocess.run(words, capture_output=True, timeout=_SECONDS, check=False)  # noqa: S603  the operator's own
+        run = subprocess.run(arguments, capture_output=True, timeout=_SECONDS, check=False)  # noqa: S603  the operator's own
     except (OSError, subprocess.SubprocessError) as failed:
         reason = reason_of(failed) if isinstance(failed, OSError) else f"it took more than {_SECONDS} seconds"
         raise EngineError(f"the command for keys, `{command}`, failed on {os.uname().nodename}: {reason}") from None

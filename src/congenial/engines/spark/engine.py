@@ -175,7 +175,7 @@ class SparkEngine(ReleaseEngine):
         except OSError as refused:
             raise EngineError(f"nothing can be written into the folder for keys {keys}: {reason_of(refused)}") from None
         try:
-            with _in_words():
+            with _spark_error_as_refusal():
                 cluster.dry_run(self._session, self._place(keys), name, content, software_digest())
         finally:
             file.unlink(missing_ok=True)
@@ -190,7 +190,7 @@ class SparkEngine(ReleaseEngine):
         above, work = cut_into_tasks(ready, file.key, self._at_once)
         gathered.add(above)
         n_partitions = self._n_partitions or 4 * self._session.sparkContext.defaultParallelism
-        with _in_words(), cluster.task_progress(self._session, progress):
+        with _spark_error_as_refusal(), cluster.task_progress(self._session, progress):
             tasks = cluster.task_rows(self._session, work, n_partitions)
             frame = cluster.drawn_frame(tasks, self.drawing(job, n_cells), n_cells)
             if self._tables is not None:
@@ -218,7 +218,7 @@ class SparkEngine(ReleaseEngine):
 
 
 @contextmanager
-def _in_words() -> Iterator[None]:
+def _spark_error_as_refusal() -> Iterator[None]:
     """Turn what a machine or Spark has refused into an error of ours: the machine's own words, without a traceback."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
