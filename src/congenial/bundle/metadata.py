@@ -6,7 +6,6 @@ import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from hashlib import sha256
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
@@ -186,7 +185,7 @@ def source_in_use() -> dict[str, str]:
         for name in names:
             if name.endswith((".py", ".html")):
                 content = Path(folder, name).read_bytes()
-                digests[Path(relative, name).as_posix()] = sha256(content).hexdigest()
+                digests[Path(relative, name).as_posix()] = digest(content)
     return {**dict(sorted(digests.items())), "numba": version("numba")}
 
 

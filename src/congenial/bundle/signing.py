@@ -38,17 +38,13 @@ def create_key(path: Path) -> str:
     try:
         if os.path.lexists(public_path):  # before there is a private key without its other half
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        with open(path, "xb", opener=_private) as out:
+        with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
             out.write(private)
         with public_path.open("xb") as out:
             out.write(public)
     except OSError as refused:
         raise BundleError(f"the key could not be written to {path}: {reason_of(refused)}; name a new file") from None
     return public_path.name
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def sign(content: bytes, key: Ed25519PrivateKey) -> bytes:

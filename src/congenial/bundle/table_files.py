@@ -171,14 +171,10 @@ def write_tables(law: PublicLaw, tables: Ints, out: BinaryIO, progress: Progress
     from pyarrow import parquet
 
     with parquet.ParquetWriter(out, _schema(law), compression="zstd", store_schema=False) as file:
-        for part in _row_groups(law):
+        for part in parts_of(len(law.areas), max(1, _GROUP_ROWS // law.schema.n_cells)):
             file.write_table(_rows(law, part, tables[part]))
             if part.stop < len(tables):
                 progress(WRITING, part.stop, len(tables))
-
-
-def _row_groups(law: PublicLaw) -> list[slice]:
-    return parts_of(len(law.areas), max(1, _GROUP_ROWS // law.schema.n_cells))
 
 
 def _schema(law: PublicLaw) -> "pa.Schema":
