@@ -18,6 +18,7 @@ RECIPES = {
     "a noise family": ("FAMILIES", "tests/noise/contract.py", "tests/noise/test_new_family.py"),
     "a sampler": ("SAMPLERS", "tests/sampling/contract.py", "tests/sampling/test_choose.py"),
     "a kind of invariant": ("KINDS", "tests/conditions/contract.py", "tests/conditions/test_kinds.py"),
+    "a file of a bundle": ("FILES", "src/congenial/bundle/files.py", "tests/bundle/test_files.py"),
 }
 
 
